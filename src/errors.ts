@@ -1,0 +1,83 @@
+/**
+ * Every error Sluice raises on purpose, with the HTTP status it becomes.
+ *
+ * Codes are public: programs match on them. Add codes freely; never rename one
+ * or give an old one a new meaning. `docs/reference/errors.md` lists each of
+ * them (a test checks).
+ */
+export const ERROR_STATUS = {
+  /** A value given by the caller does not have the right shape. */
+  INVALID_ARGUMENT: 400,
+  /** A configuration file or setting cannot work. */
+  INVALID_CONFIG: 400,
+  /** An input was refused by the task's own schema. */
+  INVALID_INPUT: 400,
+  /** A value cannot be stored as JSON: NUL, lone surrogate, NaN, too deep, too large, a cycle. */
+  NOT_STORABLE: 400,
+  /** No task of that name is known. */
+  UNKNOWN_TASK: 404,
+  /** No lane of that name exists. */
+  UNKNOWN_LANE: 404,
+  /** No job with that id exists. */
+  JOB_NOT_FOUND: 404,
+  /** No worker of that name or id is alive. */
+  WORKER_NOT_FOUND: 404,
+  /** The key is held by an active job that was submitted with another input. */
+  KEY_CONFLICT: 409,
+  /** The job is not in a state that allows this. */
+  ILLEGAL_TRANSITION: 409,
+  /** The lease is no longer held by whoever wrote. */
+  LEASE_LOST: 409,
+  /** A running task waited for another job's result and would hold its slot while doing so. */
+  WOULD_DEADLOCK: 409,
+  /** The job ended without success; thrown by `result()`. */
+  JOB_FAILED: 422,
+  /** The job was cancelled; thrown by `result()`. */
+  JOB_CANCELLED: 422,
+  /** The ceiling on active jobs is reached. */
+  ADMISSION_REJECTED: 429,
+  /** The database cannot be reached, or refuses to do its work. */
+  DATABASE_UNAVAILABLE: 503,
+  /** The database's settings or schema do not fit this program. */
+  DATABASE_UNSUITABLE: 500,
+  /** No embedded PostgreSQL exists for this platform, or it did not start. */
+  EMBEDDED_UNAVAILABLE: 500,
+  /** The process, application or worker is being closed. */
+  CLOSED: 503,
+} as const satisfies Record<string, number>
+
+export type ErrorCode = keyof typeof ERROR_STATUS
+
+/** An expected failure. Anything that is not a `SluiceError` is a bug in Sluice. */
+export class SluiceError extends Error {
+  override readonly name = 'SluiceError'
+  readonly code: ErrorCode
+  /** Facts for machines: ids, states, limits. Never secrets, never payloads. */
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { details?: Record<string, unknown>; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? {} : { cause: options.cause })
+    this.code = code
+    this.details = Object.freeze({ ...options.details })
+  }
+
+  get status(): number {
+    return ERROR_STATUS[this.code]
+  }
+
+  toJSON(): { code: ErrorCode; message: string; details: object } {
+    return { code: this.code, message: this.message, details: this.details }
+  }
+}
+
+/** Narrows by code, not by `instanceof`, so it survives a process boundary. */
+export function hasCode<C extends ErrorCode>(
+  error: unknown,
+  code: C,
+): error is SluiceError & { readonly code: C } {
+  return typeof error === 'object' && error !== null && 'code' in error && error.code === code
+}

@@ -1,0 +1,61 @@
+/**
+ * One try of one leaf job, as an executor (inline, process, exec) sees it.
+ *
+ * An executor is a function `(attempt) => Promise<unknown>`: it resolves with
+ * the result, or rejects with whatever the task threw. It must settle after
+ * `signal` fires: inline code is asked, processes and programs are killed once
+ * `graceMs` has passed. Deciding what the ending means is not its business.
+ */
+export interface Attempt {
+  readonly job: JobFacts
+  /** 1 on the first try. */
+  readonly number: number
+  readonly input: unknown
+  /** Fires on cancel, timeout, lost lease and shutdown. `signal.reason` is a `Stop`. */
+  readonly signal: AbortSignal
+  /** How long a process or program gets between the asking and the killing. */
+  readonly graceMs: number
+  /** A folder of its own, made at the first call, mode 0700, removed in every ending by the runner. */
+  workdir(): Promise<string>
+  readonly services: AttemptServices
+}
+
+/** What a task may know about the job it runs. */
+export interface JobFacts {
+  readonly id: string
+  readonly task: string
+  readonly key: string | null
+  readonly priority: number
+  readonly tags: readonly string[]
+  readonly submittedAt: Date
+}
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+/** Where a running task leaves its traces. Each one throws once the attempt has been stopped. */
+export interface AttemptServices {
+  /** Fraction from 0 to 1. Merged: only the last of a burst is stored. */
+  progress(fraction: number, message?: string): void
+  /** Stored, bounded in length and number; never throws. */
+  log(level: LogLevel, message: string): void
+  /** The committed result of a step, or `undefined` when it has none yet. */
+  loadStep(name: string): Promise<{ readonly result: unknown } | undefined>
+  /** Commits a step's result; the first one stored for that name wins and is returned. */
+  saveStep(name: string, result: unknown): Promise<unknown>
+  loadCheckpoint(): Promise<unknown>
+  saveCheckpoint(value: unknown): Promise<void>
+}
+
+/** Why an attempt is being stopped. */
+export type StopReason = 'cancelled' | 'timeout' | 'lease-lost' | 'shutdown'
+
+/** The `reason` of an attempt's signal. */
+export class Stop extends Error {
+  override readonly name = 'Stop'
+  readonly reason: StopReason
+
+  constructor(reason: StopReason, message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
