@@ -34,6 +34,8 @@ export const ERROR_STATUS = {
   JOB_FAILED: 422,
   /** The job was cancelled; thrown by `result()`. */
   JOB_CANCELLED: 422,
+  /** A program or pool process that ran a task ended badly, or left no usable result. */
+  ATTEMPT_FAILED: 422,
   /** The ceiling on active jobs is reached. */
   ADMISSION_REJECTED: 429,
   /** The database cannot be reached, or refuses to do its work. */
@@ -42,6 +44,10 @@ export const ERROR_STATUS = {
   DATABASE_UNSUITABLE: 500,
   /** No embedded PostgreSQL exists for this platform, or it did not start. */
   EMBEDDED_UNAVAILABLE: 500,
+  /** This worker cannot start the task: no program, no workdir, a failing initialiser. */
+  WORKER_BROKEN: 503,
+  /** No process of the pool is free; whoever asks must look at `free` first. */
+  POOL_FULL: 503,
   /** The process, application or worker is being closed. */
   CLOSED: 503,
 } as const satisfies Record<string, number>

@@ -1,3 +1,5 @@
+import { SluiceError } from '../errors.ts'
+
 /**
  * One try of one leaf job, as an executor (inline, process, exec) sees it.
  *
@@ -15,8 +17,12 @@ export interface Attempt {
   readonly signal: AbortSignal
   /** How long a process or program gets between the asking and the killing. */
   readonly graceMs: number
-  /** A folder of its own, made at the first call, mode 0700, removed in every ending by the runner. */
-  workdir(): Promise<string>
+  /**
+   * The path of a folder of its own, made at the first call, mode 0700, removed
+   * in every ending by the runner. Synchronous, so that `ctx.workdir` can be a
+   * plain property and an attempt that never reads it makes no folder.
+   */
+  workdir(): string
   readonly services: AttemptServices
 }
 
@@ -57,5 +63,19 @@ export class Stop extends Error {
   constructor(reason: StopReason, message: string) {
     super(message)
     this.reason = reason
+  }
+}
+
+/** Runs one attempt: inline, in a pool process, or as a program. */
+export type Executor = (attempt: Attempt) => Promise<unknown>
+
+/**
+ * The attempt could not be started, and the cause is this worker, not the job:
+ * a missing program, no workdir, a failing initialiser. Burns no attempt; three
+ * in a row take the worker out of the order.
+ */
+export class BrokenWorker extends SluiceError {
+  constructor(message: string, cause?: unknown) {
+    super('WORKER_BROKEN', message, { cause })
   }
 }
