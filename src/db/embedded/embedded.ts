@@ -1,0 +1,104 @@
+import { SluiceError } from '../../errors.ts'
+import { joinKeeper, type Membership } from './join.ts'
+import { findPlace, type Place } from './place.ts'
+import { DATABASE, PORT, USER } from './server.ts'
+
+/** A share in the PostgreSQL of a data folder. */
+export interface EmbeddedDatabase {
+  /** For `pg` and libpq: a socket in a private folder, database `sluice`. The same after every restart. */
+  readonly url: string
+  /** Gives the share back; the last one out stops the server and waits for that. May be called twice. */
+  release(): Promise<void>
+}
+
+export interface EmbeddedOptions {
+  /** Created when missing. All processes that name the same folder share one server. */
+  readonly dataFolder: string
+  /** Server settings such as `wal_level`. They count for whoever starts the server, not for who joins it. */
+  readonly settings?: Readonly<Record<string, string>>
+  readonly log?: (line: string) => void
+}
+
+/** Creation takes about a second, a start a tenth of one; the rest is for machines under load. */
+const OPEN_LIMIT_MS = 90_000
+const RELEASE_LIMIT_MS = 45_000
+const REJOIN_PAUSE_MS = 1_000
+
+/**
+ * Opens the PostgreSQL of a data folder; creates and starts it if need be.
+ *
+ * The server belongs to a process of its own, the keeper, and outlives the one
+ * that asked first. It runs while anybody holds a share. A process that dies
+ * gives its share back by dying. Should the server or its keeper be killed,
+ * those that hold shares bring it back; connections break, the url stays valid.
+ * An open share does not keep this process alive.
+ *
+ * @throws {SluiceError} `EMBEDDED_UNAVAILABLE` when there is no PostgreSQL for
+ *   this platform, the folder cannot be used, or the server does not start; the
+ *   message then ends with the server's log.
+ */
+export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
+  if (process.platform === 'win32') {
+    throw new SluiceError(
+      'EMBEDDED_UNAVAILABLE',
+      'there is no embedded PostgreSQL on Windows. Set DATABASE_URL to a PostgreSQL 15 or newer',
+    )
+  }
+  const place = await findPlace(options.dataFolder)
+  const share = new Share(place, options)
+  await share.join(AbortSignal.timeout(OPEN_LIMIT_MS))
+  return { url: urlOf(place), release: () => share.release() }
+}
+
+class Share {
+  readonly #place: Place
+  readonly #settings: Readonly<Record<string, string>>
+  readonly #log: (line: string) => void
+  readonly #released = new AbortController()
+  #membership: Membership | undefined
+  #releasing: Promise<void> | undefined
+
+  constructor(place: Place, options: EmbeddedOptions) {
+    this.#place = place
+    this.#settings = options.settings ?? {}
+    this.#log = options.log ?? (() => {})
+  }
+
+  async join(signal: AbortSignal): Promise<void> {
+    const membership = await joinKeeper(
+      { place: this.#place, settings: this.#settings },
+      { signal, log: this.#log },
+    )
+    this.#membership = membership
+    void membership.ended.then(() => this.#rejoin())
+  }
+
+  release(): Promise<void> {
+    this.#releasing ??= this.#leave()
+    return this.#releasing
+  }
+
+  async #leave(): Promise<void> {
+    this.#released.abort()
+    await this.#membership?.leave(RELEASE_LIMIT_MS)
+  }
+
+  /** The keeper is gone. Whoever comes first starts a new one, which takes over the server if that still runs. */
+  async #rejoin(): Promise<void> {
+    this.#membership = undefined
+    while (!this.#released.signal.aborted) {
+      try {
+        return await this.join(this.#released.signal)
+      } catch (error) {
+        if (this.#released.signal.aborted) return
+        this.#log(`embedded PostgreSQL: ${error instanceof Error ? error.message : String(error)}`)
+        await new Promise((resolve) => setTimeout(resolve, REJOIN_PAUSE_MS).unref())
+      }
+    }
+  }
+}
+
+/** Everything is spelled out, so that PGPORT and the like in the environment change nothing. */
+function urlOf(place: Place): string {
+  return `postgres:///${DATABASE}?host=${encodeURIComponent(place.run)}&port=${PORT}&user=${USER}`
+}

@@ -1,0 +1,136 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import type { Socket } from 'node:net'
+import { dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { SluiceError } from '../../errors.ts'
+import { keeperSockets, reach } from './election.ts'
+import { JOIN, type KeeperOptions } from './keeper.ts'
+import { logTail, openLog } from './server-log.ts'
+
+/** A connection to the keeper, for as long as it stands. */
+export interface Membership {
+  /** Resolves when the keeper is gone, or after `leave`. */
+  readonly ended: Promise<void>
+  leave(limitMs: number): Promise<void>
+}
+
+const RETRY_MS = 10
+
+/**
+ * Joins the keeper of a place; starts one where there is none.
+ *
+ * Several processes may do this at once: each starts a keeper, one is elected,
+ * the others end at once, and all join the one.
+ *
+ * @throws {SluiceError} `EMBEDDED_UNAVAILABLE` with the reason, also when `signal` fires first.
+ */
+export async function joinKeeper(
+  options: KeeperOptions,
+  { signal, log }: { signal: AbortSignal; log: (line: string) => void },
+): Promise<Membership> {
+  let own: ChildProcess | undefined
+  while (!signal.aborted) {
+    for (const path of await keeperSockets(options.place.run)) {
+      const socket = await reach(path)
+      if (socket === undefined) continue
+      if (await becomesReady(socket, signal, log)) return memberBy(socket)
+    }
+    if (own?.exitCode) throw unavailable(`its keeper failed; ${await logTail(options.place)}`)
+    if (own === undefined || own.exitCode !== null) own = await spawnKeeper(options)
+    await delay(RETRY_MS)
+  }
+  throw unavailable(`it did not come up in time; ${await logTail(options.place)}`)
+}
+
+/** @returns false when the keeper ended, or was none, before the server was ready. */
+function becomesReady(socket: Socket, signal: AbortSignal, log: (line: string) => void): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      socket.destroy()
+    }
+    signal.addEventListener('abort', abort)
+    socket.once('close', () => {
+      signal.removeEventListener('abort', abort)
+      resolve(false)
+    })
+    socket.once('end', () => socket.destroy())
+    onLines(socket, (word, text) => {
+      if (word === 'ready') {
+        signal.removeEventListener('abort', abort)
+        resolve(true)
+      }
+      if (word === 'log') log(JSON.parse(text) as string)
+      if (word === 'failed') {
+        reject(unavailable(JSON.parse(text) as string))
+        socket.destroy()
+      }
+    })
+    socket.write(`${JOIN}\n`)
+  })
+}
+
+function memberBy(socket: Socket): Membership {
+  const ended = new Promise<void>((resolve) => {
+    if (socket.closed) resolve()
+    socket.once('close', () => resolve())
+  })
+  socket.unref()
+  return {
+    ended,
+    async leave(limitMs) {
+      socket.ref()
+      const limit = setTimeout(() => socket.destroy(), limitMs)
+      socket.end()
+      await ended
+      clearTimeout(limit)
+    },
+  }
+}
+
+function onLines(socket: Socket, listener: (word: string, text: string) => void): void {
+  let rest = ''
+  socket.setEncoding('utf8')
+  socket.on('data', (chunk: string) => {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const [word = ''] = line.split(' ', 1)
+      listener(word, line.slice(word.length + 1))
+    }
+  })
+}
+
+/** In a session of its own: Ctrl-C in the terminal of its starter does not reach it. */
+async function spawnKeeper(options: KeeperOptions): Promise<ChildProcess> {
+  const here = fileURLToPath(import.meta.url)
+  const fromSource = here.endsWith('.ts')
+  const main = join(dirname(here), fromSource ? 'keeper-main.ts' : 'keeper-main.js')
+  const log = await openLog(options.place)
+  const child = spawn(
+    process.execPath,
+    [...(fromSource ? sourceLoader() : []), main, JSON.stringify(options)],
+    {
+      detached: true,
+      cwd: '/',
+      stdio: ['ignore', log.fd, log.fd],
+      // Not the caller's NODE_OPTIONS: a debugger or a loader of theirs has no business in the keeper.
+      env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
+    },
+  )
+  child.once('error', () => {})
+  child.unref()
+  await log.close()
+  return child
+}
+
+/** Node 20 cannot run TypeScript; only tests and development start from the sources. */
+function sourceLoader(): string[] {
+  const entry = createRequire(import.meta.url).resolve('jiti')
+  return ['--import', pathToFileURL(join(dirname(entry), 'jiti-register.mjs')).href]
+}
+
+function unavailable(message: string): SluiceError {
+  return new SluiceError('EMBEDDED_UNAVAILABLE', `the embedded PostgreSQL is not available: ${message}`)
+}

@@ -1,0 +1,142 @@
+import type { Socket } from 'node:net'
+import { findBinaries } from './binaries.ts'
+import type { Elected } from './election.ts'
+import type { Place } from './place.ts'
+import { createCluster, runServer, type Server } from './server.ts'
+import { openLog, trimLog } from './server-log.ts'
+
+/**
+ * The process that runs PostgreSQL for all Sluice processes of a folder.
+ *
+ * Started detached by whoever needs the server first; see `embedded.ts` for the
+ * other end. A user is a connection that said `join`. The kernel closes it when
+ * the user dies, so a user killed with -9 leaves like any other. The keeper
+ *   - starts the server, or adopts one that a killed keeper left running;
+ *   - starts it again when it dies while users are there;
+ *   - stops it when the last user has left, and ends.
+ */
+export interface KeeperOptions {
+  readonly place: Place
+  readonly settings: Readonly<Record<string, string>>
+}
+
+/** What a user says. The keeper says, a line each: `ready`, `failed <text>`, `log <text>`; texts as JSON. */
+export const JOIN = 'join'
+
+/** The user that started this process connects within milliseconds, or it is dead. */
+const FIRST_USER_MS = 5_000
+const TRIM_LOG_MS = 10_000
+
+export class Keeper {
+  readonly #options: KeeperOptions
+  readonly #elected: Elected
+  readonly #users = new Set<Socket>()
+  /** Users that left and wait for the server's end. */
+  readonly #leaving = new Set<Socket>()
+  #ready = false
+  #wake: () => void = () => {}
+  #terminated = false
+
+  constructor(options: KeeperOptions, elected: Elected) {
+    this.#options = options
+    this.#elected = elected
+    elected.onConnection((socket) => this.#accept(socket))
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        this.#terminated = true
+        this.#wake()
+      })
+    }
+  }
+
+  async run(): Promise<void> {
+    const { place, settings } = this.#options
+    const log = await openLog(place)
+    const trimming = setInterval(() => void trimLog(place).catch(() => {}), TRIM_LOG_MS)
+    try {
+      await trimLog(place)
+      const binaries = await findBinaries(place)
+      await createCluster(place, binaries, (line) => this.#tell(`log ${JSON.stringify(line)}`))
+      await this.#firstUser()
+      while (this.#users.size > 0 && !this.#terminated) {
+        await this.#serve(await runServer(place, binaries, settings, log.fd))
+      }
+    } catch (error) {
+      console.error(error)
+      this.#tell(`failed ${JSON.stringify(error instanceof Error ? error.message : String(error))}`)
+    } finally {
+      clearInterval(trimming)
+      await this.#elected.resign()
+      await log.close()
+    }
+  }
+
+  async #firstUser(): Promise<void> {
+    let late = false
+    const timer = setTimeout(() => {
+      late = true
+      this.#wake()
+    }, FIRST_USER_MS)
+    await this.#until(() => late || this.#users.size > 0)
+    clearTimeout(timer)
+  }
+
+  /** Until the server has ended: by itself, or because nobody is left. */
+  async #serve(server: Server): Promise<void> {
+    let ended = false
+    void server.exited.then(() => {
+      ended = true
+      this.#wake()
+    })
+    this.#ready = true
+    this.#tell('ready')
+    await this.#until(() => ended || this.#terminated || this.#users.size === 0)
+    this.#ready = false
+    if (!ended) await server.stop()
+    else console.error(`the server (pid ${server.pid}) ended by itself`)
+    this.#dismiss()
+  }
+
+  #accept(socket: Socket): void {
+    let received = ''
+    socket.setEncoding('utf8')
+    socket.on('data', (chunk: string) => {
+      received += chunk
+      if (!received.includes(`${JOIN}\n`) || this.#users.has(socket)) return
+      this.#users.add(socket)
+      if (this.#ready) socket.write('ready\n')
+      this.#dismiss()
+      this.#wake()
+    })
+    socket.on('end', () => this.#leave(socket))
+    socket.on('close', () => this.#leave(socket))
+  }
+
+  #leave(socket: Socket): void {
+    if (!this.#users.delete(socket)) {
+      if (!this.#leaving.has(socket)) socket.end()
+      return
+    }
+    if (this.#users.size > 0) socket.end()
+    else this.#leaving.add(socket)
+    this.#wake()
+  }
+
+  /** Nothing left to wait for: the server has stopped, or goes on for somebody else. */
+  #dismiss(): void {
+    for (const socket of this.#leaving) socket.end()
+    this.#leaving.clear()
+  }
+
+  #tell(line: string): void {
+    for (const socket of this.#users) socket.write(`${line}\n`)
+  }
+
+  async #until(condition: () => boolean): Promise<void> {
+    while (!condition()) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+}
