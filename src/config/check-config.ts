@@ -1,0 +1,96 @@
+import { type Found, staleProblem } from '../model/choose-setting.ts'
+import { formatPath, invalidConfig, type Locate, type Path, type Problem } from '../model/setting-value.ts'
+import { type Placement, placements } from './lanes-of-tasks.ts'
+import { CONFIG, type Config } from './schema.ts'
+import { Spot } from './shape.ts'
+
+/**
+ * Checks a config whatever it was written in.
+ *
+ * @param locate Says where things are written. Without it, problems name their path only.
+ * @returns The config with durations in milliseconds. Nothing is filled in: an absent key stays absent.
+ * @throws {SluiceError} `INVALID_CONFIG`, one error that names all problems.
+ */
+export function checkConfig(value: unknown, locate: Locate = () => undefined): Config {
+  const problems: Problem[] = []
+  const config = findProblems(value, locate, problems)
+  if (problems.length > 0 || config === undefined) throw invalidConfig(problems)
+  return config
+}
+
+/**
+ * The same for a caller with problems of its own to add.
+ *
+ * @returns What could be read. It is a `Config` only while `problems` stays empty.
+ */
+export function findProblems(value: unknown, locate: Locate, problems: Problem[]): Config | undefined {
+  const top = new Spot(locate, problems)
+  const config = CONFIG.check(value, top)
+  if (config !== undefined) {
+    checkOneLanePerTask(config, top)
+    checkTasks(config, top)
+    checkStale(config, locate, problems)
+  }
+  return config
+}
+
+function checkOneLanePerTask(config: Config, top: Spot): void {
+  const first = new Map<string, Placement>()
+  for (const placement of placements(config)) {
+    const { task, lane, path } = placement
+    if (task === undefined) continue // a hole: this item was reported already
+    const other = first.get(task)
+    if (other === undefined) {
+      first.set(task, placement)
+      continue
+    }
+    const there = spotAt(top, other.path)
+    if (other.lane !== lane) {
+      spotAt(top, path).report(
+        `task ${task} is put in lane ${lane} here and in lane ${other.lane} at ${there}; a task is in one lane: keep one`,
+      )
+    } else if (path[0] === 'lanes') {
+      spotAt(top, path).report(`task ${task} is listed here and at ${there}; keep one`)
+    }
+  }
+}
+
+function checkTasks(config: Config, top: Spot): void {
+  for (const [name, task] of Object.entries(config.tasks ?? {})) {
+    const at = top.below('tasks').below(name)
+    if (task.env !== undefined && task.exec === undefined) {
+      at.below('env').report('only a program gets variables of its own; add exec, or remove env', 'key')
+    }
+    if (task.exec?.[0] === '') at.below('exec').below(0).report('found empty text; write the program to run')
+    const { delay, maxDelay } = task.retry ?? {}
+    if (delay !== undefined && maxDelay !== undefined && delay > maxDelay) {
+      const retry = at.below('retry')
+      retry.below('maxDelay').report(`is less than ${retry.below('delay')}; write at least that much`)
+    }
+  }
+}
+
+/**
+ * Only where the file gives both values. Where one comes from the environment or is a default, the
+ * effective values are compared by `resolveSettings`.
+ */
+function checkStale(config: Config, locate: Locate, problems: Problem[]): void {
+  const { heartbeat } = config
+  if (heartbeat === undefined) return
+  const found = (value: number, path: Path): Found<number> => {
+    const key = formatPath(path)
+    return { value, given: true, valid: true, origin: key, change: key, place: locate(path, 'value') }
+  }
+  const thresholds = config.stale === undefined ? [] : [found(config.stale, ['stale'])]
+  for (const [name, { stale }] of Object.entries(config.lanes ?? {})) {
+    if (stale !== undefined) thresholds.push(found(stale, ['lanes', name, 'stale']))
+  }
+  for (const threshold of thresholds) {
+    const problem = staleProblem(threshold, found(heartbeat, ['heartbeat']))
+    if (problem !== undefined) problems.push(problem)
+  }
+}
+
+function spotAt(top: Spot, path: Path): Spot {
+  return path.reduce<Spot>((spot, key) => spot.below(key), top)
+}

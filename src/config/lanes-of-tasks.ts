@@ -1,0 +1,25 @@
+import type { Path } from '../model/setting-value.ts'
+import type { Config } from './schema.ts'
+
+/** One statement of the config about which lane a task is in. */
+export interface Placement {
+  readonly task: string
+  readonly lane: string
+  readonly path: Path
+}
+
+/** All of them, from `lanes.NAME.tasks` and `tasks.NAME.lane`, in the order of the file. */
+export function placements(config: Config): Placement[] {
+  const inLanes = Object.entries(config.lanes ?? {}).flatMap(([lane, { tasks = [] }]) =>
+    tasks.map((task, index) => ({ task, lane, path: ['lanes', lane, 'tasks', index] })),
+  )
+  const inTasks = Object.entries(config.tasks ?? {}).flatMap(([task, { lane }]) =>
+    lane === undefined ? [] : [{ task, lane, path: ['tasks', task, 'lane'] }],
+  )
+  return [...inLanes, ...inTasks]
+}
+
+/** The lane of each task the config places. Tasks it does not mention are where their code puts them. */
+export function lanesOfTasks(config: Config): ReadonlyMap<string, string> {
+  return new Map(placements(config).map(({ task, lane }) => [task, lane]))
+}

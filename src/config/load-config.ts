@@ -1,0 +1,119 @@
+import { readFile, stat } from 'node:fs/promises'
+import { dirname, extname, join, relative, resolve } from 'node:path'
+import { invalidConfig, type Locate } from '../model/setting-value.ts'
+import { checkConfig, findProblems } from './check-config.ts'
+import { isModule, readModule } from './read-module.ts'
+import { readYaml } from './read-yaml.ts'
+import type { Config } from './schema.ts'
+
+export interface LoadedConfig {
+  /** The file it came from, absolute; `undefined` when there is none. */
+  readonly file: string | undefined
+  /** Where relative paths in it start: the file's folder, else the folder that was searched. */
+  readonly folder: string
+  readonly config: Config
+  /** Where things are written in it, for later messages about it. */
+  readonly locate: Locate
+}
+
+const NAMES = ['sluice.yaml', 'sluice.config.ts', 'sluice.config.js', 'sluice.config.mjs']
+/** Names somebody may expect to work. Passing them over in silence would be worse than refusing. */
+const NEAR_NAMES = [
+  'sluice.yml',
+  'sluice.config.yaml',
+  'sluice.config.mts',
+  'sluice.config.cjs',
+  'sluice.json',
+]
+const YAML_ENDINGS = ['.yaml', '.yml', '.json']
+/** Reading 1 MiB of YAML takes about 3 s on one core; a config of a thousand tasks has a tenth of it. */
+const MAX_BYTES = 1_048_576
+
+/**
+ * Loads and checks the config: the file at `path`, else the one in `folder`, else an empty config.
+ *
+ * @param options.path As given with `--config`; relative to `folder`.
+ * @throws {SluiceError} `INVALID_CONFIG` when it cannot be read, several are there, or it has problems. One
+ *   error names them all, with file, line and column where the file is YAML.
+ */
+export async function loadConfig(options: {
+  path?: string | undefined
+  folder: string
+}): Promise<LoadedConfig> {
+  const folder = resolve(options.folder)
+  const file = options.path === undefined ? await findConfig(folder) : resolve(folder, options.path)
+  if (file === undefined) return { file, folder, config: {}, locate: () => undefined }
+
+  const shown = relative(folder, file).startsWith('..') ? file : relative(folder, file)
+  const found = { file, folder: dirname(file) }
+  if (isModule(file)) {
+    await statFile(file, shown)
+    const locate: Locate = () => ({ file: shown })
+    return { ...found, config: checkConfig(await readModule(file, shown), locate), locate }
+  }
+  if (!YAML_ENDINGS.includes(extname(file))) {
+    throw refuse(shown, 'is neither YAML (.yaml, .yml, .json) nor a module (.ts, .js, .mjs); rename it')
+  }
+  const { value, locate, problems, readable } = readYaml(await readText(file, shown), shown)
+  const all = [...problems]
+  const config = readable ? findProblems(value, locate, all) : undefined
+  if (all.length > 0 || config === undefined) throw invalidConfig(all)
+  return { ...found, config, locate }
+}
+
+/** The config file in a folder. */
+async function findConfig(folder: string): Promise<string | undefined> {
+  const present = await existing(folder, NAMES)
+  if (present.length > 1) {
+    const rest = present.slice(1).join(' and ')
+    throw refuse(
+      folder,
+      `has ${present.join(' and ')}; only one can be the config: remove ${rest} to use ${present[0]}, or choose one with --config`,
+    )
+  }
+  const [near] = await existing(folder, NEAR_NAMES)
+  if (near !== undefined && present.length === 0) {
+    const right = isModule(near) ? 'sluice.config.ts' : 'sluice.yaml'
+    throw refuse(near, `is not a name that is looked for; rename it to ${right}, or choose it with --config`)
+  }
+  return present[0] === undefined ? undefined : join(folder, present[0])
+}
+
+async function existing(folder: string, names: readonly string[]): Promise<string[]> {
+  const found = await Promise.all(
+    names.map((name) => stat(join(folder, name)).then(() => name, ignoreMissing)),
+  )
+  return found.filter((name) => name !== undefined)
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined
+  throw refuse(error.path ?? 'config', `cannot be read: ${error.message}`, error)
+}
+
+async function readText(file: string, shown: string): Promise<string> {
+  const { size } = await statFile(file, shown)
+  if (size > MAX_BYTES) throw refuse(shown, `has ${size} bytes; the limit for a config is ${MAX_BYTES}`)
+  const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
+    throw refuse(shown, `cannot be read: ${error.message}`, error)
+  })
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw refuse(shown, 'is not UTF-8 text; save it as UTF-8', error)
+  }
+}
+
+async function statFile(file: string, shown: string): Promise<{ size: number }> {
+  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
+    const missing = error.code === 'ENOENT' || error.code === 'ENOTDIR'
+    throw refuse(shown, missing ? 'no such file' : `cannot be read: ${error.message}`, error)
+  })
+  if (!found.isFile())
+    throw refuse(shown, `is not a file; name the config file in it, such as ${join(shown, 'sluice.yaml')}`)
+  return found
+}
+
+function refuse(file: string, message: string, cause?: unknown): Error {
+  return invalidConfig([{ path: '', place: { file }, message }], cause)
+}

@@ -1,0 +1,175 @@
+import {
+  choice,
+  count,
+  describe,
+  duration,
+  flag,
+  MAX_STORED_MS,
+  MAX_TIMER_MS,
+  orNone,
+} from '../model/setting-value.ts'
+import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
+import { parseSize, type Size } from '../model/size.ts'
+import {
+  type Checked,
+  list,
+  name,
+  object,
+  record,
+  type Shape,
+  text,
+  unsupported,
+  value,
+  type Written,
+} from './shape.ts'
+
+// The doc comments of the keys travel with the types: an editor shows them in sluice.config.ts.
+
+const lane = object({
+  /** The tasks that run in this lane. A task is in one lane. */
+  tasks: list(name, { expected: 'a list of task names, such as [resize, align]' }),
+  /** Jobs that run at once in the whole system; `none` for no limit, 0 to start none. */
+  slots: value(LANE_FIELDS.slots),
+  /** Jobs that run at once in each worker; `cores` for its number of cores, `none` for no limit. */
+  perWorker: value(LANE_FIELDS.perWorker),
+  /** How often an idle worker looks for work that no hint announced. */
+  poll: value(LANE_FIELDS.poll),
+  /** How long a lease lives without a heartbeat. More than twice the heartbeat. */
+  stale: value(LANE_FIELDS.stale),
+  /** False: running jobs end, no new one starts. */
+  enabled: value(LANE_FIELDS.enabled),
+  /** A waiting job gains 1 priority each time this much has passed. */
+  ageing: value(LANE_FIELDS.ageing),
+})
+
+const retry = object({
+  /** How often the task may fail before its job has failed; 1: no second try. */
+  attempts: value(count({ min: 1, max: 32_767 })),
+  /** How the delay grows from one try to the next. */
+  backoff: value(choice('exponential', 'fixed')),
+  /** Before the second try. */
+  delay: value(duration({ min: 0, max: MAX_STORED_MS })),
+  /** The longest delay exponential backoff grows to. */
+  maxDelay: value(duration({ min: 0, max: MAX_STORED_MS })),
+})
+
+/** How much of a budget a job draws: a plain number, or a size in bytes. */
+const amount: Shape<Size, number> = {
+  keys: [],
+  check(found, at) {
+    const read = typeof found === 'string' ? sizeOrUndefined(found) : found
+    return typeof read === 'number' && read > 0 && read <= Number.MAX_SAFE_INTEGER
+      ? read
+      : at.report(`found ${describe(found)}; write a number above 0, or a size such as 512MiB or 24GB`)
+  },
+}
+
+function sizeOrUndefined(found: string): number | undefined {
+  try {
+    return parseSize(found, 'size')
+  } catch {
+    return undefined
+  }
+}
+
+const labelText = text({ expected: 'text, a number, true or false' })
+
+/** What a worker must have, as it says of itself. */
+const label: Shape<string | number | boolean, string | number | boolean> = {
+  keys: [],
+  check: (found, at) =>
+    typeof found === 'boolean' || (typeof found === 'number' && Number.isFinite(found))
+      ? found
+      : labelText.check(found, at),
+}
+
+const variableName = {
+  fits: (key: string) => key !== '__proto__' && /^[A-Za-z_][A-Za-z0-9_]*$/.test(key),
+  expected: 'the name of an environment variable: letters, digits and "_", not starting with a digit',
+}
+
+const task = object({
+  /** The program and its arguments. No shell reads it; relative paths start at the config file's folder. */
+  exec: list(text({ expected: 'text; quote a number', empty: true }), {
+    expected: 'the program and its arguments as a list, such as [./align.sh, --fast]; no shell is involved',
+    min: 1,
+  }),
+  /** The lane its jobs run in. */
+  lane: name,
+  /** How long one attempt may run. */
+  timeout: value(orNone(duration({ min: 1, max: MAX_TIMER_MS }))),
+  /** How long a job may wait for capacity before it fails. */
+  deadline: value(orNone(duration({ min: 1, max: MAX_STORED_MS }))),
+  /** What happens after a failure. */
+  retry,
+  /** What happens when its worker dies: another attempt, or failure where a second run would do harm. */
+  onLost: value(choice('retry', 'fail')),
+  /** How many lost attempts are made good before the job fails. */
+  losses: value(count({ min: 0, max: 32_767 })),
+  /** Whether somebody must approve a job before it may run. */
+  approval: value(flag),
+  /** Larger first, within a lane. */
+  priority: value(count({ min: -1_000_000, max: 1_000_000 })),
+  /** The affinity label of a budgeted task: the model it loads. */
+  model: text({ expected: 'the name of a model' }),
+  /** What a running job draws from which budget. */
+  uses: record(amount),
+  /** Only workers that say all of this of themselves take its jobs. */
+  requires: record(label),
+  /** Variables a program gets besides those of the worker. Taken as they are: nothing is replaced in them. */
+  env: record(text({ expected: 'text; put quotes around it', secret: true, empty: true }), variableName),
+})
+
+/** The whole config file, in either format. */
+export const CONFIG = object({
+  /** What may enter. */
+  admission: object({
+    /** The ceiling: active jobs past which new ones are refused. */
+    maxActive: value(SETTINGS.maxActive.reader),
+    /** Waiting jobs past which a budgeted task's new ones are refused. */
+    maxQueued: record(value(count({ min: 1 }))),
+  }),
+  /** What may run at once. */
+  lanes: record(lane),
+  /** Programs to run, and options for tasks written in TypeScript: they override those in the code. */
+  tasks: record(task),
+  /** Leaf jobs one worker runs at once; 0 for no limit of its own. */
+  capacity: value(SETTINGS.capacity.reader),
+  /** How often a worker says that it lives. The same for all workers. */
+  heartbeat: value(SETTINGS.heartbeat.reader),
+  /** How long a lease lives without a heartbeat, in lanes that do not say otherwise. */
+  stale: value(SETTINGS.stale.reader),
+  /** Jobs claimed in one round trip, at most. */
+  cycleMax: value(SETTINGS.cycleMax.reader),
+  /** Between asking a running program or process to stop and killing it. */
+  grace: value(SETTINGS.grace.reader),
+  /** How long a closing worker lets its jobs run on before it stops them. */
+  shutdownGrace: value(SETTINGS.shutdownGrace.reader),
+  /** How long finished jobs are kept. */
+  retention: value(SETTINGS.retention.reader),
+  /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
+  deadline: value(SETTINGS.deadline.reader),
+  budgets: unsupported,
+  workflows: unsupported,
+  schedules: unsupported,
+  fleet: unsupported,
+})
+
+/** A config as it is written: durations as `15s` or milliseconds, every key optional. */
+export type ConfigInput = NonNullable<Written<typeof CONFIG>>
+
+/** A checked config: durations in milliseconds, `none` as null, `cores` as 0. Itself a valid `ConfigInput`. */
+export type Config = Checked<typeof CONFIG>
+
+export type LaneConfig = Checked<typeof lane>
+export type TaskConfig = Checked<typeof task>
+
+/**
+ * Gives a `sluice.config.ts` its types. Returns the config as it is; it is checked when it is loaded.
+ *
+ * @example
+ * export default defineConfig({ lanes: { interactive: { tasks: ['resize'], slots: 2 } } })
+ */
+export function defineConfig(config: ConfigInput): ConfigInput {
+  return config
+}

@@ -1,0 +1,111 @@
+import { formatDuration } from './duration.ts'
+import {
+  describe,
+  formatPath,
+  type Locate,
+  type Path,
+  type Place,
+  type Problem,
+  type Reader,
+} from './setting-value.ts'
+
+/** The places a setting may be given in. */
+export interface Sources<Written = unknown> {
+  /** The config file, if there is one. */
+  readonly file?: Written | undefined
+  /** `process.env`. Empty variables count as not set. */
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined
+  /** What the caller or the command line says. */
+  readonly options?: Written | undefined
+  /** Where things are written in the file, for messages. */
+  readonly locate?: Locate | undefined
+}
+
+/** The value in force. */
+export interface Found<Out> {
+  readonly value: Out
+  /** False for a default. */
+  readonly given: boolean
+  /** False when what was given cannot be read; `value` is the default then. */
+  readonly valid: boolean
+  /** Who gave it, for people. */
+  readonly origin: string
+  /** What to edit to get another value. */
+  readonly change: string
+  readonly place?: Place | undefined
+}
+
+interface Candidate {
+  readonly from: 'option' | 'environment' | 'file'
+  readonly name: string
+  readonly value: unknown
+  readonly place?: Place | undefined
+}
+
+/**
+ * Chooses between the places a setting may be given in: option, environment, file, default.
+ * Adds a problem for every given value that cannot be read, chosen or not.
+ *
+ * @param variable Its environment variable, where it has one.
+ */
+export function chooseSetting<Out>(
+  sources: Sources,
+  problems: Problem[],
+  path: Path,
+  variable: string | undefined,
+  reader: Reader<unknown, Out>,
+  fallback: Out,
+): Found<Out> {
+  let chosen: Found<Out> | undefined
+  for (const { from, name, value, place } of candidates(sources, path, variable)) {
+    const read = from === 'environment' ? reader.readText(String(value)) : reader.read(value)
+    const valid = read !== undefined
+    if (!valid) {
+      problems.push({ path: name, place, message: `found ${describe(value)}; write ${reader.expected}` })
+    }
+    chosen ??= { value: valid ? read : fallback, given: true, valid, origin: name, change: name, place }
+  }
+  if (chosen !== undefined) return chosen
+  const key = formatPath(path)
+  const change = variable === undefined ? key : `${key} or ${variable}`
+  return { value: fallback, given: false, valid: true, origin: 'the default', change }
+}
+
+/** What was given, the strongest first. */
+function candidates(sources: Sources, path: Path, variable: string | undefined): Candidate[] {
+  const key = formatPath(path)
+  const text = variable === undefined ? undefined : sources.environment?.[variable]?.trim()
+  const all: Candidate[] = [
+    { from: 'option', name: `option ${key}`, value: valueAt(sources.options, path) },
+    { from: 'environment', name: variable ?? '', value: text === '' ? undefined : text },
+    { from: 'file', name: key, value: valueAt(sources.file, path), place: sources.locate?.(path, 'value') },
+  ]
+  return all.filter(({ value }) => value !== undefined)
+}
+
+function valueAt(source: unknown, path: Path): unknown {
+  let value = source
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<string | number, unknown>)[key]
+  }
+  return value
+}
+
+/**
+ * The rule between two settings: stale > 2 x heartbeat. A worker gives up after stale - heartbeat without
+ * a good heartbeat; the rule leaves it more than one heartbeat to notice, before others take its jobs.
+ */
+export function staleProblem(stale: Found<number>, heartbeat: Found<number>): Problem | undefined {
+  if (!stale.valid || !heartbeat.valid || stale.value > 2 * heartbeat.value) return undefined
+  const subject = stale.given ? stale : heartbeat
+  return {
+    path: subject.origin,
+    place: subject.place,
+    message:
+      `stale must be greater than twice the heartbeat, but stale is ${formatDuration(stale.value)} ` +
+      `(${stale.origin}) and heartbeat is ${formatDuration(heartbeat.value)} (${heartbeat.origin}); ` +
+      `set ${stale.change} to more than ${formatDuration(2 * heartbeat.value)}, ` +
+      `or ${heartbeat.change} to less than ${formatDuration(stale.value / 2)}`,
+  }
+}

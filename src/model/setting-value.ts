@@ -1,0 +1,197 @@
+import { SluiceError } from '../errors.ts'
+import { type Duration, formatDuration, parseDuration } from './duration.ts'
+
+/**
+ * How one value of a setting is read, whatever place it came from.
+ *
+ * One reader serves the config file, the environment and options in code, so
+ * a bound cannot hold in one place and not in another.
+ */
+export interface Reader<In, Out> {
+  /** The value in its stored form (durations in milliseconds), or `undefined` when it is not acceptable. */
+  read(value: unknown): Out | undefined
+  /** The same for text from the environment, where a number is written in digits. */
+  readText(text: string): Out | undefined
+  /** What would be right. Completes the sentence "write ...". */
+  readonly expected: string
+  /** The same in short, for tables: `>= 0`. */
+  readonly bound: string
+  /** The text a person would write for a stored value. */
+  format(value: Out): string
+  /** Never set. Carries the type a writer may use, for `InputOf`. */
+  readonly input?: In
+}
+
+export type InputOf<R> = R extends Reader<infer In, unknown> ? In : never
+
+/** The largest `integer` PostgreSQL stores. */
+export const MAX_COUNT = 2_147_483_647
+/** Node's timers overflow at 2^31 - 1 ms, which is 24.8 days, and then fire at once. */
+export const MAX_TIMER_MS = 24 * 86_400_000
+/** For times that only the database compares: 100 years. */
+export const MAX_STORED_MS = 36_500 * 86_400_000
+
+/** A whole number within bounds. */
+export function count(bounds: { min: number; max?: number }): Reader<number, number> {
+  const { min, max = MAX_COUNT } = bounds
+  const upper = max === MAX_COUNT ? '' : `, <= ${max}`
+  const read = (value: unknown) =>
+    typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max ? value : undefined
+  return {
+    read,
+    readText: (text) => (/^-?\d+$/.test(text) ? read(Number(text)) : undefined),
+    expected:
+      max === MAX_COUNT ? `a whole number of at least ${min}` : `a whole number from ${min} to ${max}`,
+    bound: `>= ${min}${upper}`,
+    format: String,
+  }
+}
+
+/** A length of time in whole milliseconds, within bounds. */
+export function duration(bounds: { min: number; max: number }): Reader<Duration, number> {
+  const { min, max } = bounds
+  const upper = formatDuration(max)
+  const read = (value: unknown) => {
+    if (typeof value !== 'number' && typeof value !== 'string') return undefined
+    const ms = durationOrUndefined(value)
+    return ms !== undefined && ms >= min && ms <= max ? ms : undefined
+  }
+  return {
+    read,
+    // Text needs its unit, so that SLUICE_HEARTBEAT=5 is refused and not taken for 5 ms.
+    readText: read,
+    expected: `a duration ${min === 1 ? 'above 0 and' : `from ${formatDuration(min)}`} up to ${upper}, such as 500ms, 15s, 10m, 4h or 7d`,
+    bound: `${min === 1 ? '> 0' : `>= ${formatDuration(min)}`}, <= ${upper}`,
+    format: formatDuration,
+  }
+}
+
+function durationOrUndefined(value: Duration): number | undefined {
+  try {
+    return Math.round(parseDuration(value, 'duration'))
+  } catch {
+    return undefined
+  }
+}
+
+/** Lets a value also be a word with a meaning of its own, such as `cores`. */
+export function orWord<In, Out, const W extends string>(
+  reader: Reader<In, Out>,
+  word: W,
+  meaning: Out,
+): Reader<In | W, Out> {
+  return {
+    read: (value) => (value === word ? meaning : reader.read(value)),
+    readText: (text) => (text === word ? meaning : reader.readText(text)),
+    expected: `${reader.expected}, or ${word}`,
+    bound: `${reader.bound}, or ${word}`,
+    format: (value) => (value === meaning ? word : reader.format(value)),
+  }
+}
+
+/** Lets a value be absent on purpose: `none`, or null. */
+export function orNone<In, Out>(reader: Reader<In, Out>): Reader<In | 'none' | null, Out | null> {
+  return {
+    read: (value) => (value === 'none' || value === null ? null : reader.read(value)),
+    readText: (text) => (text === 'none' ? null : reader.readText(text)),
+    expected: `${reader.expected}, or none`,
+    bound: `${reader.bound}, or none`,
+    format: (value) => (value === null ? 'none' : reader.format(value)),
+  }
+}
+
+/** True or false. */
+export const flag: Reader<boolean, boolean> = {
+  read: (value) => (typeof value === 'boolean' ? value : undefined),
+  readText: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
+  expected: 'true or false',
+  bound: 'true or false',
+  format: String,
+}
+
+/** One of a few words. */
+export function choice<const W extends string>(...words: readonly W[]): Reader<W, W> {
+  const list = words.join(' or ')
+  const read = (value: unknown) => words.find((word) => word === value)
+  return {
+    read,
+    readText: read,
+    expected: list,
+    bound: list,
+    format: (value) => value,
+  }
+}
+
+/** The names of lanes, tasks and budgets, as the database checks them too. */
+export const NAME_PATTERN = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
+export const NAME_RULE =
+  'a name of 1 to 100 letters, digits, "_", "-" or ".", starting with a letter or "_", and not __proto__'
+
+export function isName(text: string): boolean {
+  return text !== '__proto__' && NAME_PATTERN.test(text)
+}
+
+/** What was found, in a few words and never long: it ends up in an error message. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing'
+  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value)
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'a map' : `a ${typeof value}`
+}
+
+/** Keys and list positions, from the top of a config: `['lanes', 'interactive', 'tasks', 0]`. */
+export type Path = readonly (string | number)[]
+
+/** Where in a file something is written. Line and column count from 1; modules have neither. */
+export interface Place {
+  readonly file: string
+  readonly line?: number
+  readonly column?: number
+}
+
+/** Where a key or its value is written; the nearest known place above it when it is not written itself. */
+export type Locate = (path: Path, part: 'key' | 'value') => Place | undefined
+
+export interface Problem {
+  /** `lanes.interactive.slots`, or the environment variable or option that holds the value. */
+  readonly path: string
+  readonly place?: Place | undefined
+  /** What was found and what would be right. */
+  readonly message: string
+}
+
+export function formatPath(path: Path): string {
+  let text = ''
+  for (const part of path) {
+    if (typeof part === 'number') text += `[${part}]`
+    else if (isName(part) && !part.includes('.')) text += text === '' ? part : `.${part}`
+    else text += `[${describe(part)}]`
+  }
+  return text
+}
+
+export function formatPlace(place: Place): string {
+  return place.line === undefined ? place.file : `${place.file}:${place.line}:${place.column ?? 1}`
+}
+
+// A generated file can be wrong in every line; nobody reads more than this at once.
+const MAX_LISTED = 100
+
+/** One `INVALID_CONFIG` that tells all problems, one a line. `details.problems` has the same as data. */
+export function invalidConfig(problems: readonly Problem[], cause?: unknown): SluiceError {
+  const lines = problems.slice(0, MAX_LISTED).map((problem) => {
+    const place = problem.place === undefined ? '' : `${formatPlace(problem.place)}: `
+    return `${place}${problem.path === '' ? '' : `${problem.path}: `}${problem.message}`
+  })
+  if (problems.length > MAX_LISTED) lines.push(`and ${problems.length - MAX_LISTED} more`)
+  const text = problems.length === 1 ? lines[0]! : `${problems.length} problems:\n  ${lines.join('\n  ')}`
+  return new SluiceError('INVALID_CONFIG', text, {
+    cause,
+    details: {
+      problems: problems
+        .slice(0, MAX_LISTED)
+        .map(({ path, place, message }) => ({ path, ...place, message })),
+    },
+  })
+}

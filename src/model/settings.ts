@@ -1,0 +1,261 @@
+import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
+import {
+  count,
+  duration,
+  flag,
+  formatPath,
+  type InputOf,
+  invalidConfig,
+  isName,
+  MAX_STORED_MS,
+  MAX_TIMER_MS,
+  NAME_RULE,
+  orNone,
+  orWord,
+  type Problem,
+  type Reader,
+} from './setting-value.ts'
+
+/** One setting of the whole system: its key in the config file, its variable, its default and its bound. */
+export interface Setting<In, Out> {
+  readonly path: readonly [string, ...string[]]
+  readonly environment: string
+  readonly default: Out
+  readonly reader: Reader<In, Out>
+}
+
+function setting<In, Out, D extends Out>(path: string, reader: Reader<In, Out>, value: D): Setting<In, Out> {
+  const keys = path.split('.') as [string, ...string[]]
+  const words = keys.at(-1)!.replace(/[A-Z]/g, (letter) => `_${letter}`)
+  return { path: keys, environment: `SLUICE_${words.toUpperCase()}`, default: value, reader }
+}
+
+const timer = duration({ min: 1, max: MAX_TIMER_MS })
+const grace = duration({ min: 0, max: MAX_TIMER_MS })
+const stored = duration({ min: 1, max: MAX_STORED_MS })
+
+/** Every setting that is not about one lane or one task. `docs/reference/configuration.md` shows this table. */
+export const SETTINGS = {
+  /** Leaf jobs one worker runs at once. 0: no limit of its own. */
+  capacity: setting('capacity', count({ min: 0 }), 1),
+  /** How often a worker says that it lives. The same for all workers. */
+  heartbeat: setting('heartbeat', timer, 5000),
+  /** How long a lease lives without a heartbeat, in lanes that do not say otherwise. */
+  stale: setting('stale', timer, 15_000),
+  /** Jobs claimed in one round trip, at most. */
+  cycleMax: setting('cycleMax', count({ min: 1 }), 200),
+  /** Between asking a running program or process to stop and killing it. */
+  grace: setting('grace', grace, 10_000),
+  /** How long a closing worker lets its jobs run on before it stops them. */
+  shutdownGrace: setting('shutdownGrace', grace, 30_000),
+  /** How long finished jobs are kept. */
+  retention: setting('retention', stored, 7 * 86_400_000),
+  /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
+  deadline: setting('deadline', orNone(stored), null),
+  /** The ceiling: active jobs past which new ones are refused. */
+  maxActive: setting('admission.maxActive', orNone(count({ min: 1 })), null),
+} as const
+
+/** The fields of a lane. The bounds are those of the lanes table in the database. */
+export const LANE_FIELDS = {
+  /** Jobs that run at once in the whole system. 0: none start. */
+  slots: orNone(count({ min: 0 })),
+  /** Jobs that run at once in each worker. Stored as 0 for `cores`. */
+  perWorker: orNone(orWord(count({ min: 0 }), 'cores', 0)),
+  /** How often an idle worker looks for work that no hint announced. */
+  poll: duration({ min: 10, max: 3_600_000 }),
+  /** How long a lease lives without a heartbeat. Must be greater than twice the heartbeat. */
+  stale: timer,
+  /** False: running jobs end, no new one starts. */
+  enabled: flag,
+  /** A waiting job gains 1 priority each time this much has passed. */
+  ageing: orNone(duration({ min: 10_000, max: MAX_TIMER_MS })),
+} as const
+
+/** The lanes that always exist, as the database starts with them. */
+export const LANE_DEFAULTS = {
+  interactive: { slots: 2, perWorker: null, pollMs: 2000 },
+  maintenance: { slots: 1, perWorker: null, pollMs: 15_000 },
+  system: { slots: 1, perWorker: null, pollMs: 30_000 },
+  default: { slots: null, perWorker: 0, pollMs: 2000 },
+} as const satisfies Readonly<Record<string, Pick<LaneSettings, 'slots' | 'perWorker' | 'pollMs'>>>
+
+type LaneSource = { readonly [F in keyof typeof LANE_FIELDS]?: InputOf<(typeof LANE_FIELDS)[F]> | undefined }
+type TopLevel = Exclude<keyof typeof SETTINGS, 'maxActive'>
+
+/** Settings as a config file or a caller writes them. A checked `Config` is one. */
+export type SettingsSource = {
+  readonly [K in TopLevel]?: InputOf<(typeof SETTINGS)[K]['reader']> | undefined
+} & {
+  readonly admission?: { readonly maxActive?: number | 'none' | null | undefined } | undefined
+  readonly lanes?: { readonly [name: string]: LaneSource } | undefined
+}
+
+/** The settings a process works with. */
+export interface Settings {
+  /** 0: no limit. */
+  readonly capacity: number
+  readonly heartbeatMs: number
+  readonly staleMs: number
+  readonly cycleMax: number
+  readonly graceMs: number
+  readonly shutdownGraceMs: number
+  readonly retentionMs: number
+  readonly deadlineMs: number | null
+  readonly maxActive: number | null
+  readonly lanes: ReadonlyMap<string, LaneSettings>
+  /** Which were set by option, environment or file. The rest are defaults and overwrite nothing in the database. */
+  readonly given: ReadonlySet<keyof typeof SETTINGS>
+}
+
+export interface LaneSettings {
+  /** null: no limit. */
+  readonly slots: number | null
+  /** null: no limit; 0: the worker's number of cores. */
+  readonly perWorker: number | null
+  readonly pollMs: number
+  readonly staleMs: number
+  readonly enabled: boolean
+  /** null: off. */
+  readonly ageingMs: number | null
+  readonly given: ReadonlySet<keyof typeof LANE_FIELDS>
+}
+
+/**
+ * The settings in force: option before environment before file before default.
+ *
+ * Every value that was given is checked, also one that another overrides.
+ *
+ * @throws {SluiceError} `INVALID_CONFIG`, one error that names all problems and what to change for each.
+ */
+export function resolveSettings(sources: Sources<SettingsSource>): Settings {
+  const problems: Problem[] = []
+  const given = new Set<keyof typeof SETTINGS>()
+  const find = <K extends keyof typeof SETTINGS>(key: K) => {
+    const { path, environment, reader, default: fallback } = SETTINGS[key] as Setting<unknown, Value<K>>
+    const found = chooseSetting(sources, problems, path, environment, reader, fallback)
+    if (found.given) given.add(key)
+    return found
+  }
+  const heartbeat = find('heartbeat')
+  const stale = find('stale')
+  const settings = {
+    capacity: find('capacity').value,
+    heartbeatMs: heartbeat.value,
+    staleMs: stale.value,
+    cycleMax: find('cycleMax').value,
+    graceMs: find('grace').value,
+    shutdownGraceMs: find('shutdownGrace').value,
+    retentionMs: find('retention').value,
+    deadlineMs: find('deadline').value,
+    maxActive: find('maxActive').value,
+    lanes: resolveLanes(sources, problems, heartbeat, stale),
+    given,
+  }
+  if (problems.length > 0) throw invalidConfig(problems)
+  return settings
+}
+
+type Value<K extends keyof typeof SETTINGS> =
+  (typeof SETTINGS)[K] extends Setting<unknown, infer Out> ? Out : never
+
+function resolveLanes(
+  sources: Sources<SettingsSource>,
+  problems: Problem[],
+  heartbeat: Found<number>,
+  stale: Found<number>,
+): Map<string, LaneSettings> {
+  const names = new Set(Object.keys(LANE_DEFAULTS))
+  for (const source of [sources.file, sources.options]) {
+    for (const name of Object.keys(source?.lanes ?? {})) names.add(name)
+  }
+  const variables = laneVariables(sources.environment ?? {}, names, problems)
+  // Lanes without a threshold of their own share the general one, and its problem is told once.
+  const thresholds = new Set([stale])
+  const lanes = new Map<string, LaneSettings>()
+  for (const name of names) {
+    if (!isName(name)) {
+      problems.push({ path: formatPath(['lanes', name]), message: `the name of a lane must be ${NAME_RULE}` })
+      continue
+    }
+    const { settings, threshold } = resolveLane(sources, problems, name, variables.get(name), stale)
+    thresholds.add(threshold)
+    lanes.set(name, settings)
+  }
+  for (const threshold of thresholds) {
+    const problem = staleProblem(threshold, heartbeat)
+    if (problem !== undefined) problems.push(problem)
+  }
+  return lanes
+}
+
+function resolveLane(
+  sources: Sources<SettingsSource>,
+  problems: Problem[],
+  name: string,
+  slotsVariable: string | undefined,
+  stale: Found<number>,
+): { settings: LaneSettings; threshold: Found<number> } {
+  const given = new Set<keyof typeof LANE_FIELDS>()
+  const find = <Out>(field: keyof typeof LANE_FIELDS, reader: Reader<unknown, Out>, fallback: Out) => {
+    const variable = field === 'slots' ? slotsVariable : undefined
+    const found = chooseSetting(sources, problems, ['lanes', name, field], variable, reader, fallback)
+    if (found.given) given.add(field)
+    return found
+  }
+  const known = Object.hasOwn(LANE_DEFAULTS, name)
+    ? LANE_DEFAULTS[name as keyof typeof LANE_DEFAULTS]
+    : undefined
+  const slots = find('slots', LANE_FIELDS.slots, known === undefined ? null : known.slots).value
+  // Something must bound a lane of the user's own: its slots, else the cores of each worker.
+  const perWorker = known === undefined ? (slots === null ? 0 : null) : known.perWorker
+  const own = find('stale', LANE_FIELDS.stale, stale.value)
+  const threshold = own.given ? own : stale
+  if (threshold.given) given.add('stale')
+  const settings: LaneSettings = {
+    slots,
+    perWorker: find('perWorker', LANE_FIELDS.perWorker, perWorker).value,
+    pollMs: find('poll', LANE_FIELDS.poll, known?.pollMs ?? LANE_DEFAULTS.default.pollMs).value,
+    staleMs: threshold.value,
+    enabled: find('enabled', LANE_FIELDS.enabled, true).value,
+    ageingMs: find('ageing', LANE_FIELDS.ageing, null).value,
+    given,
+  }
+  return { settings, threshold }
+}
+
+/** The variable that sets a lane's slots: `my-lane` is `SLUICE_LANE_MY_LANE_SLOTS`. */
+export function laneVariable(name: string): string {
+  return `SLUICE_LANE_${name.toUpperCase().replace(/[^A-Z0-9]/g, '_')}_SLOTS`
+}
+
+/** Which variable speaks about which lane. Adds to `names` the lanes only the environment knows. */
+function laneVariables(
+  environment: Readonly<Record<string, string | undefined>>,
+  names: Set<string>,
+  problems: Problem[],
+): Map<string, string> {
+  const variables = new Map<string, string>()
+  for (const [variable, text] of Object.entries(environment)) {
+    if (!variable.startsWith('SLUICE_LANE_') || text === undefined || text.trim() === '') continue
+    const match = /^SLUICE_LANE_(.+)_SLOTS$/.exec(variable)
+    const lanes = [...names].filter((name) => laneVariable(name) === variable)
+    if (match === null) {
+      problems.push({
+        path: variable,
+        message:
+          'not a known variable; of a lane, only SLUICE_LANE_<NAME>_SLOTS is read: set the rest in the config file',
+      })
+    } else if (lanes.length > 1) {
+      problems.push({
+        path: variable,
+        message: `means each of the lanes ${lanes.join(', ')}; set their slots in the config file and remove the variable`,
+      })
+    } else {
+      const name = lanes[0] ?? match[1]!.toLowerCase()
+      names.add(name)
+      variables.set(name, variable)
+    }
+  }
+  return variables
+}
