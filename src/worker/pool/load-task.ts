@@ -1,0 +1,82 @@
+import { fileURLToPath } from 'node:url'
+import type { Jiti } from 'jiti'
+import { SluiceError } from '../../errors.ts'
+import type { TaskContext } from '../context.ts'
+import type { Initialiser, TaskRef } from './messages.ts'
+
+/** What an exported task must offer to be run in a process. */
+export interface RunnableTask {
+  readonly name: string
+  run(input: unknown, context: TaskContext): unknown
+}
+
+type Exports = Readonly<Record<string, unknown>>
+
+let jiti: Jiti | undefined
+
+/**
+ * Finds the task in its module.
+ *
+ * @throws {SluiceError} `UNKNOWN_TASK` when no export is that task; the text
+ *   lists what there is. Whatever the module itself throws is passed on.
+ */
+export async function loadTask(ref: TaskRef): Promise<RunnableTask> {
+  const found = candidates(await load(ref.module))
+  for (const [, value] of found) {
+    if (isRunnable(value) && value.name === ref.task) return value
+  }
+  const list = found.map(([name, value]) => `${name} (${describe(value)})`).join(', ')
+  throw new SluiceError(
+    'UNKNOWN_TASK',
+    `${ref.module} exports no task named ${JSON.stringify(ref.task)} with a run function; ` +
+      `a process can only run tasks that are exported. It exports ${list === '' ? 'nothing' : list}`,
+    { details: { module: ref.module, task: ref.task } },
+  )
+}
+
+/** Loads the module and calls the named function, if one is named, to its end. */
+export async function runInitialiser(initialiser: Initialiser): Promise<void> {
+  const exports = await load(initialiser.module)
+  if (initialiser.export === undefined) return
+  const initialise = exports[initialiser.export]
+  if (typeof initialise !== 'function') {
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `${initialiser.module} exports no function named ${JSON.stringify(initialiser.export)}; ` +
+        `it exports ${Object.keys(exports).join(', ') || 'nothing'}`,
+    )
+  }
+  await initialise()
+}
+
+async function load(module: string): Promise<Exports> {
+  if (!/\.[cm]?ts$/.test(module)) return (await import(module)) as Exports
+  // One loader per process, so that initialiser and tasks share the module's
+  // state; only when needed, as it costs each process 30 ms.
+  const { createJiti } = await import('jiti')
+  jiti ??= createJiti(import.meta.url)
+  return await jiti.import<Exports>(fileURLToPath(module))
+}
+
+/** The exports; for CommonJS, whose names Node may not see, also those of `default`. */
+function candidates(exports: Exports): [string, unknown][] {
+  const found = Object.entries(exports)
+  const inner = exports.default
+  if (typeof inner === 'object' && inner !== null && !isRunnable(inner)) {
+    for (const [name, value] of Object.entries(inner)) {
+      if (!Object.hasOwn(exports, name)) found.push([`default.${name}`, value])
+    }
+  }
+  return found
+}
+
+function isRunnable(value: unknown): value is RunnableTask {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, run } = value as { name?: unknown; run?: unknown }
+  return typeof name === 'string' && typeof run === 'function'
+}
+
+function describe(value: unknown): string {
+  if (isRunnable(value)) return `task ${JSON.stringify(value.name)}`
+  return value === null ? 'null' : typeof value
+}

@@ -1,0 +1,272 @@
+import { availableParallelism } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { SluiceError } from '../../errors.ts'
+import { type Attempt, BrokenWorker } from '../attempt.ts'
+import { type ChildOptions, PoolChild } from './child.ts'
+import type { Initialiser, TaskRef } from './messages.ts'
+
+export interface PoolOptions {
+  /** Most processes at any time, those that are ending included. Default: the cores this process may use. */
+  readonly size?: number
+  /** Run in each process before it takes work. */
+  readonly initialiser?: Initialiser
+  /** A process is replaced after this many. Default 1000; 0 is never. */
+  readonly maxJobsPerChild?: number
+  /** A process that is larger after a job is replaced. Default: no limit. */
+  readonly maxMemoryBytes?: number
+  /** A larger result fails its job. Default 16 MiB. */
+  readonly maxResultBytes?: number
+  /** How long a start with its initialiser may take. Default 2 minutes. */
+  readonly startTimeoutMs?: number
+  readonly log: PoolLog
+  /** Called once, when one place of the pool has failed to start three times in a row. */
+  readonly onBroken?: (cause: unknown) => void
+}
+
+/** The part of a pino logger the pool needs. */
+export interface PoolLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
+
+const FAILED_STARTS = 3
+const FIRST_BACKOFF_MS = 100
+const LONGEST_BACKOFF_MS = 30_000
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/**
+ * Warm processes for tasks that would block the event loop.
+ *
+ *     new -> starting -> running -> stopping -> stopped
+ *
+ * There are `size` places, and each holds at most one process: a process that
+ * crashed, was killed or has worn out is replaced only once it is gone, so the
+ * cap holds at every instant. Nothing queues here: look at `free` before `run`.
+ * A process has no pool of its own, so tasks cannot wait for each other in it.
+ */
+export class ProcessPool {
+  readonly size: number
+  readonly #options: PoolOptions
+  readonly #maxJobs: number
+  readonly #maxMemory: number
+  readonly #children = new Set<PoolChild>()
+  readonly #idle: PoolChild[] = []
+  readonly #places: Promise<void>[] = []
+  readonly #listeners = new Set<() => void>()
+  readonly #stopping = new AbortController()
+  #state: 'new' | 'starting' | 'running' | 'stopping' | 'stopped' = 'new'
+  #reportedBroken = false
+
+  /** @throws {SluiceError} `INVALID_ARGUMENT` for sizes and limits that cannot work. */
+  constructor(options: PoolOptions) {
+    this.#options = options
+    this.size = wholeNumber('size', options.size ?? availableParallelism(), 1)
+    this.#maxJobs =
+      wholeNumber('maxJobsPerChild', options.maxJobsPerChild ?? 1000, 0) || Number.POSITIVE_INFINITY
+    this.#maxMemory = options.maxMemoryBytes ?? Number.POSITIVE_INFINITY
+  }
+
+  /**
+   * Starts all processes and waits until each can take work.
+   *
+   * @throws {BrokenWorker} when one of them, or its initialiser, fails; its
+   *   `cause` is what the initialiser threw. The others are ended first.
+   */
+  async start(): Promise<void> {
+    if (isPoolProcess()) {
+      throw new SluiceError(
+        'WOULD_DEADLOCK',
+        'a pool process cannot have a pool: its tasks would wait for themselves',
+      )
+    }
+    if (this.#state !== 'new') {
+      throw new SluiceError(
+        'ILLEGAL_TRANSITION',
+        `the pool is ${this.#state}; start it once, and not after stop`,
+      )
+    }
+    this.#state = 'starting'
+    try {
+      const first = await Promise.all(Array.from({ length: this.size }, () => this.#startChild()))
+      if (this.#stopping.signal.aborted) throw closed()
+      this.#state = 'running'
+      for (const child of first) this.#places.push(this.#keepPlace(child))
+    } catch (error) {
+      const cause = this.#stopping.signal.aborted ? closed() : error
+      await this.stop(0)
+      throw cause
+    }
+  }
+
+  /** How many runs can start now. */
+  get free(): number {
+    let count = 0
+    for (const child of this.#idle) if (child.isIdle) count += 1
+    return count
+  }
+
+  /** Calls back whenever `free` has grown. Returns how to unsubscribe. */
+  onFree(callback: () => void): () => void {
+    this.#listeners.add(callback)
+    return () => this.#listeners.delete(callback)
+  }
+
+  /**
+   * Runs one attempt in a process of its own for that time.
+   *
+   * Rejects with what the task threw. When the attempt is stopped, the task's
+   * signal fires; after the grace the process is killed and this rejects with
+   * the signal's reason. When the process dies this rejects with `ATTEMPT_FAILED`.
+   *
+   * @throws {SluiceError} `POOL_FULL` when `free` is 0, `CLOSED` when not running.
+   */
+  async run(ref: TaskRef, attempt: Attempt): Promise<unknown> {
+    if (this.#state !== 'running') throw new SluiceError('CLOSED', `the process pool is ${this.#state}`)
+    attempt.signal.throwIfAborted()
+    // The one used last: its caches are warm. One that died a moment ago is passed over.
+    let child = this.#idle.pop()
+    while (child !== undefined && !child.isIdle) child = this.#idle.pop()
+    if (child === undefined) {
+      throw new SluiceError('POOL_FULL', `all ${this.size} processes of the pool are in use`)
+    }
+    try {
+      return await child.run(ref, attempt)
+    } finally {
+      this.#takeBack(child)
+    }
+  }
+
+  /**
+   * Takes no more work, waits for what runs, kills what still runs after
+   * `graceMs`, and resolves when no process is left. A killed run rejects with
+   * `CLOSED`. A second call with a shorter grace shortens it.
+   */
+  async stop(graceMs: number): Promise<void> {
+    if (this.#state === 'stopped') return
+    this.#state = 'stopping'
+    this.#stopping.abort()
+    this.#idle.length = 0
+    for (const child of this.#children) {
+      if (child.isIdle) child.retire()
+      else if (child.isStarting) child.kill(closed())
+    }
+    const killAll = () => {
+      for (const child of this.#children) child.kill(closed())
+    }
+    const timer = setTimeout(killAll, Math.min(graceMs, LONGEST_TIMER_MS))
+    await Promise.all([...this.#children].map((child) => child.gone))
+    await Promise.all(this.#places)
+    clearTimeout(timer)
+    this.#state = 'stopped'
+  }
+
+  /** Keeps one place filled until the pool stops. */
+  async #keepPlace(first: PoolChild): Promise<void> {
+    const place: Place = { failures: 0 }
+    let child: PoolChild | undefined = first
+    while (child !== undefined) {
+      this.#offer(child)
+      await child.gone
+      this.#withdraw(child)
+      if (child.jobs > 0) place.failures = 0
+      // One that dies before its first job is as good as one that did not start.
+      else this.#countFailure(place, new Error(`a pool process ${child.ending} before its first job`))
+      child = await this.#replace(place)
+    }
+  }
+
+  async #replace(place: Place): Promise<PoolChild | undefined> {
+    while (!this.#stopping.signal.aborted) {
+      try {
+        if (place.failures > 0) await this.#backOff(place.failures)
+        return await this.#startChild()
+      } catch (error) {
+        this.#countFailure(place, error)
+      }
+    }
+    return undefined
+  }
+
+  async #backOff(failures: number): Promise<void> {
+    const ms = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1))
+    await delay(ms, undefined, { signal: this.#stopping.signal })
+  }
+
+  #countFailure(place: Place, cause: unknown): void {
+    if (this.#stopping.signal.aborted) return
+    place.failures += 1
+    this.#options.log.warn({ err: cause, failures: place.failures }, 'pool process did not start')
+    if (place.failures < FAILED_STARTS || this.#reportedBroken) return
+    this.#reportedBroken = true
+    this.#options.onBroken?.(cause)
+  }
+
+  async #startChild(): Promise<PoolChild> {
+    const { initialiser, maxResultBytes = 16 * 1_048_576, startTimeoutMs = 120_000 } = this.#options
+    const child = newChild({ initialiser, maxResultBytes, startTimeoutMs })
+    this.#children.add(child)
+    void child.gone.then(() => this.#children.delete(child))
+    await child.ready
+    return child
+  }
+
+  #offer(child: PoolChild): void {
+    if (this.#state !== 'running') {
+      child.retire()
+      return
+    }
+    this.#idle.push(child)
+    for (const callback of this.#listeners) callback()
+  }
+
+  #withdraw(child: PoolChild): void {
+    const at = this.#idle.indexOf(child)
+    if (at >= 0) this.#idle.splice(at, 1)
+    if (child.isRetired || this.#state !== 'running') return
+    this.#options.log.warn(
+      { pid: child.pid, jobs: child.jobs },
+      `pool process ${child.ending}; it is replaced`,
+    )
+  }
+
+  #takeBack(child: PoolChild): void {
+    if (!child.isIdle) return
+    if (child.jobs < this.#maxJobs && child.rss <= this.#maxMemory) {
+      this.#offer(child)
+      return
+    }
+    this.#options.log.info({ pid: child.pid, jobs: child.jobs, rss: child.rss }, 'pool process is recycled')
+    child.retire()
+  }
+}
+
+interface Place {
+  /** Starts in a row that came to nothing. */
+  failures: number
+}
+
+function newChild(options: ChildOptions): PoolChild {
+  try {
+    return new PoolChild(options)
+  } catch (error) {
+    // Node throws some reasons not to start (no memory) and emits others.
+    throw new BrokenWorker(`a pool process did not start: ${String(error)}`, error)
+  }
+}
+
+function wholeNumber(name: string, value: number, min: number): number {
+  if (Number.isSafeInteger(value) && value >= min) return value
+  throw new SluiceError(
+    'INVALID_ARGUMENT',
+    `pool ${name}: must be a whole number of at least ${min}, not ${value}`,
+  )
+}
+
+function closed(): SluiceError {
+  return new SluiceError('CLOSED', 'the process pool was stopped before this could end')
+}
+
+/** Set by the pool process's entry. */
+function isPoolProcess(): boolean {
+  return Symbol.for('sluice.pool-process') in globalThis
+}

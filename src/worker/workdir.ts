@@ -1,0 +1,226 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { chmod, readdir, rename, rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { BrokenWorker } from './attempt.ts'
+
+/**
+ * The private folders of this worker's attempts.
+ *
+ * All of them lie below one folder per worker, whose name says which process it
+ * belongs to. A worker that starts removes those whose process is gone, so what
+ * a `kill -9` left is cleaned up by the next worker with the same root.
+ *
+ *     <root>/<host>-<boot>-<pid namespace>-<pid>-<start>-<nonce>/<job>-<attempt>-<nonce>
+ */
+export class Workdirs {
+  /** The folder all attempts of this worker share. */
+  readonly path: string
+
+  private constructor(path: string) {
+    this.path = path
+  }
+
+  /**
+   * Makes this worker's folder below `root` and removes those of dead workers.
+   *
+   * @throws {BrokenWorker} when `root` cannot be made or written, or belongs to
+   *   another user (who could then swap folders under our hands).
+   */
+  static async open(root: string): Promise<Workdirs> {
+    const workdirs = new Workdirs(join(root, `${ownerName(process.pid)}-${nonce()}`))
+    try {
+      mkdirSync(root, { recursive: true, mode: 0o700 })
+      refuseForeignRoot(root)
+      mkdirSync(workdirs.path, { mode: 0o700 })
+    } catch (error) {
+      throw new BrokenWorker(`cannot make a folder for workdirs under ${root}: ${messageOf(error)}`, error)
+    }
+    await removeDead(root)
+    return workdirs
+  }
+
+  /**
+   * Makes the folder of one attempt, mode 0700, and returns its path.
+   *
+   * @throws {BrokenWorker} when it cannot be made: disk full, no permission.
+   */
+  create(jobId: string, attempt: number): string {
+    const path = join(this.path, `${safeName(jobId)}-${attempt}-${nonce()}`)
+    try {
+      // Recursive, because cleaners of /tmp may have taken the folder above.
+      mkdirSync(path, { recursive: true, mode: 0o700 })
+      return path
+    } catch (error) {
+      throw new BrokenWorker(`cannot make the workdir ${path}: ${messageOf(error)}`, error)
+    }
+  }
+
+  /**
+   * Removes one attempt's folder. A folder that is gone already is fine.
+   *
+   * @throws when it could not be removed; `close()` and the next worker that
+   *   starts with this root try again.
+   */
+  async remove(path: string): Promise<void> {
+    // First out of the way, in one step: whoever still writes there by its full
+    // path fails from now on, so the removal below does not race with it.
+    const doomed = join(this.path, `removing-${nonce()}`)
+    try {
+      await rename(path, doomed)
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return
+      await removeTree(path)
+      return
+    }
+    await removeTree(doomed)
+  }
+
+  /** Removes whatever is left. Call it after the last attempt has ended. */
+  async close(): Promise<void> {
+    await removeTree(this.path)
+  }
+}
+
+/**
+ * Removes a folder with all it holds: folders made read-only, and folders into
+ * which somebody still writes (tried again for about 3 seconds).
+ */
+async function removeTree(path: string): Promise<void> {
+  // Node adds `retryDelay` per retry: 10, 20, ... 240 ms.
+  const options = { recursive: true, force: true, maxRetries: 24, retryDelay: 10 }
+  try {
+    await rm(path, options)
+  } catch (error) {
+    if (codeOf(error) !== 'EACCES' && codeOf(error) !== 'EPERM') throw error
+    await makeWritable(path)
+    await rm(path, options)
+  }
+}
+
+async function makeWritable(folder: string): Promise<void> {
+  await chmod(folder, 0o700)
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    // `isDirectory` is false for a link to a folder, so nothing outside is touched.
+    if (entry.isDirectory()) await makeWritable(join(folder, entry.name))
+  }
+}
+
+async function removeDead(root: string): Promise<void> {
+  const here = machine()
+  for (const name of await readdir(root)) {
+    if (!isLeftBehind(name, here)) continue
+    try {
+      await removeTree(join(root, name))
+    } catch {
+      // Another worker cleans up at the same moment, or it is not ours to
+      // remove. It only costs disk space, and the next start tries again.
+    }
+  }
+}
+
+interface Machine {
+  readonly host: string
+  readonly boot: string
+  readonly pidNamespace: string
+}
+
+const OWNER = /^([0-9a-f]{8})-([0-9a-f]{8})-(\d+)-(\d+)-(\d+)-[0-9a-f]{12}$/
+
+/**
+ * True only when the owner is certainly gone: same host, and either the machine
+ * has booted since, or the process can be looked up and is not the same one.
+ * In doubt (another host on a shared disk, another container) the folder stays.
+ */
+function isLeftBehind(name: string, here: Machine): boolean {
+  const match = OWNER.exec(name)
+  if (match === null) return false
+  const [, host, boot, pidNamespace, pid, started] = match
+  if (host !== here.host) return false
+  if (boot !== here.boot) return true
+  if (pidNamespace !== here.pidNamespace) return false
+  return startOf(Number(pid)) !== started
+}
+
+function ownerName(pid: number): string {
+  const { host, boot, pidNamespace } = machine()
+  return `${host}-${boot}-${pidNamespace}-${pid}-${startOf(pid) ?? '0'}`
+}
+
+function machine(): Machine {
+  return {
+    host: shortHash(hostname() + readOr('/etc/machine-id', '')),
+    boot: shortHash(readOr('/proc/sys/kernel/random/boot_id', '')),
+    pidNamespace: /\d+/.exec(readLinkOr('/proc/self/ns/pid', '0'))?.[0] ?? '0',
+  }
+}
+
+/**
+ * When the process started, in clock ticks since boot; tells it from a later one
+ * with the same number. `undefined` when it is gone. Without /proc only the
+ * number is compared ('0' while it lives): a reused one keeps a folder, never
+ * removes one.
+ */
+function startOf(pid: number): string | undefined {
+  const stat = readOr(`/proc/${pid}/stat`, '')
+  if (stat !== '') {
+    // The second field is the program's name in brackets, which may hold anything.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
+  }
+  if (process.platform === 'linux') return undefined
+  try {
+    process.kill(pid, 0)
+    return '0'
+  } catch (error) {
+    return codeOf(error) === 'EPERM' ? '0' : undefined
+  }
+}
+
+function refuseForeignRoot(root: string): void {
+  const owner = statSync(root).uid
+  const self = process.geteuid?.() ?? owner
+  if (owner !== self && owner !== 0) {
+    throw new Error(
+      `it belongs to user ${owner}; it must belong to user ${self}, who runs this worker, or to root`,
+    )
+  }
+}
+
+function readOr(path: string, otherwise: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return otherwise
+  }
+}
+
+function readLinkOr(path: string, otherwise: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return otherwise
+  }
+}
+
+/** Job ids are made by us, but a path is no place to rely on that. */
+function safeName(text: string): string {
+  return text.replaceAll(/[^\w-]/g, '_').slice(0, 80)
+}
+
+function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 8)
+}
+
+function nonce(): string {
+  return randomBytes(6).toString('hex')
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
