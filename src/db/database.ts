@@ -1,13 +1,255 @@
-import type { QueryResult, QueryResultRow } from 'pg'
+import pg from 'pg'
+import { SluiceError } from '../errors.ts'
+import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 
-/** Anything that runs one statement: a pool, a client, a transaction, a test's wrapper. */
-export interface Queryable {
-  query<R extends QueryResultRow>(statement: Statement): Promise<QueryResult<R>>
-}
-
-/** A prepared statement: `name` is sent once per connection, then only the values travel. */
+/** A prepared statement: its text travels once per connection, then only the values do. */
 export interface Statement {
   readonly name: string
   readonly text: string
-  readonly values?: readonly unknown[]
+}
+
+export type Row = pg.QueryResultRow
+
+/** Anything that runs one statement: a database, a single connection, a caller's transaction, a test's wrapper. */
+export interface Queryable {
+  run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
+}
+
+const registry = new Map<string, Statement>()
+
+/** Declares a statement. Names are unique, so that tests can see that each one has been exercised. */
+export function statement(name: string, text: string): Statement {
+  if (registry.has(name)) throw new Error(`statement ${name} is declared twice`)
+  const declared = { name, text }
+  registry.set(name, declared)
+  return declared
+}
+
+/** Every statement declared so far. */
+export function declaredStatements(): ReadonlyMap<string, Statement> {
+  return registry
+}
+
+export interface DatabaseOptions {
+  readonly url: string
+  /** Connections at most. A caller beyond that waits. */
+  readonly maxConnections: number
+  /** Shown in `pg_stat_activity`. */
+  readonly applicationName: string
+  /** A statement that takes longer fails, and its connection is thrown away. */
+  readonly statementTimeoutMs?: number
+}
+
+const DEFAULT_STATEMENT_TIMEOUT_MS = 30_000
+
+/**
+ * A small pool of connections.
+ *
+ * A statement that finds its connection broken fails; it is not sent again,
+ * because nobody knows whether it was carried out. Callers that can repeat
+ * themselves do.
+ */
+export class Database implements Queryable {
+  readonly url: string
+  readonly #pool: pg.Pool
+  readonly #timeoutMs: number
+  #prepare = true
+
+  constructor(options: DatabaseOptions) {
+    this.url = options.url
+    this.#timeoutMs = options.statementTimeoutMs ?? DEFAULT_STATEMENT_TIMEOUT_MS
+    this.#pool = new pg.Pool({
+      connectionString: options.url,
+      max: options.maxConnections,
+      application_name: options.applicationName,
+      connectionTimeoutMillis: 10_000,
+      idleTimeoutMillis: 60_000,
+      keepAlive: true,
+      allowExitOnIdle: false,
+    })
+    // An idle connection that breaks is replaced at the next use; that use reports what is wrong.
+    this.#pool.on('error', () => {})
+  }
+
+  /** Connections open just now. */
+  get connections(): number {
+    return this.#pool.totalCount
+  }
+
+  async run<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
+    const client = await this.#connect()
+    try {
+      const rows = await this.#runOn<R>(client, statement, values)
+      client.release()
+      return rows
+    } catch (error) {
+      client.release(isConnectionLoss(error))
+      throw error
+    }
+  }
+
+  /** Runs `work` on one connection between BEGIN and COMMIT; any error rolls back and is passed on. */
+  async transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
+    const client = await this.#connect()
+    const tx: Queryable = { run: (statement, values = []) => this.#runOn(client, statement, values) }
+    let broken = false
+    try {
+      await client.query('begin')
+      const result = await work(tx)
+      await client.query('commit')
+      return result
+    } catch (error) {
+      broken = isConnectionLoss(error)
+      if (!broken) {
+        await client.query('rollback').catch(() => {
+          broken = true
+        })
+      }
+      throw error
+    } finally {
+      client.release(broken)
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end()
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      return await this.#pool.connect()
+    } catch (cause) {
+      throw unreachable(cause)
+    }
+  }
+
+  async #runOn<R extends Row>(
+    client: pg.ClientBase,
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<R[]> {
+    try {
+      return await queryWithin<R>(
+        client,
+        this.#prepare ? statement : { text: statement.text },
+        values,
+        this.#timeoutMs,
+      )
+    } catch (error) {
+      // A pooler in transaction mode hands out connections that lack, or already have, our statement.
+      // Both are refused before anything runs, so sending it again without a name is safe.
+      if (!this.#prepare || !isPreparedStatementClash(error)) throw error
+      this.#prepare = false
+      return await queryWithin<R>(client, { text: statement.text }, values, this.#timeoutMs)
+    }
+  }
+}
+
+/**
+ * One connection of its own, for whoever must not wait for the pool: the cycle and the heartbeat.
+ * Reconnects at the next use after a loss.
+ */
+export class Connection implements Queryable {
+  readonly #options: { url: string; applicationName: string; timeoutMs: number }
+  #client: pg.Client | undefined
+  #prepare = true
+  #closed = false
+
+  constructor(options: { url: string; applicationName: string; timeoutMs: number }) {
+    this.#options = options
+  }
+
+  async run<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
+    return this.#run<R>(statement, values, undefined)
+  }
+
+  /** Rows as arrays: spares an object per row where thousands come back a second. */
+  async runRaw<R extends unknown[]>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
+    return this.#run<R>(statement, values, 'array')
+  }
+
+  async #run<R>(
+    statement: Statement,
+    values: readonly unknown[],
+    rowMode: 'array' | undefined,
+  ): Promise<R[]> {
+    const client = this.#client ?? (await this.#connect())
+    try {
+      const named = this.#prepare ? statement : { text: statement.text }
+      return await queryWithin<R>(
+        client,
+        rowMode ? { ...named, rowMode } : named,
+        values,
+        this.#options.timeoutMs,
+      )
+    } catch (error) {
+      if (this.#prepare && isPreparedStatementClash(error)) {
+        this.#prepare = false
+        return this.#run(statement, values, rowMode)
+      }
+      if (isConnectionLoss(error)) this.drop()
+      throw error
+    }
+  }
+
+  /** Throws the connection away without a goodbye; the next use opens a new one. */
+  drop(): void {
+    const client = this.#client
+    this.#client = undefined
+    client?.removeAllListeners('end')
+    client?.end().catch(() => {})
+    ;(
+      client as unknown as { connection?: { stream?: { destroy(): void } } } | undefined
+    )?.connection?.stream?.destroy()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const client = this.#client
+    this.#client = undefined
+    await client?.end().catch(() => {})
+  }
+
+  async #connect(): Promise<pg.Client> {
+    if (this.#closed) throw new SluiceError('CLOSED', 'the connection has been closed')
+    const client = new pg.Client({
+      connectionString: this.#options.url,
+      application_name: this.#options.applicationName,
+      connectionTimeoutMillis: this.#options.timeoutMs,
+      keepAlive: true,
+    })
+    client.on('error', () => {
+      if (this.#client === client) this.#client = undefined
+    })
+    try {
+      await client.connect()
+    } catch (cause) {
+      throw unreachable(cause)
+    }
+    this.#client = client
+    return client
+  }
+}
+
+/** Fails after `timeoutMs` even when the other side has gone silent. The caller must then discard the connection. */
+async function queryWithin<R>(
+  client: pg.ClientBase,
+  query: { name?: string; text: string; rowMode?: 'array' },
+  values: readonly unknown[],
+  timeoutMs: number,
+): Promise<R[]> {
+  const result = await client.query({
+    ...query,
+    values: values as unknown[],
+    query_timeout: timeoutMs,
+  } as pg.QueryConfig)
+  return result.rows as R[]
+}
+
+function unreachable(cause: unknown): SluiceError {
+  const why =
+    cause instanceof Error
+      ? cause.message || ('code' in cause ? String(cause.code) : cause.name)
+      : String(cause)
+  return new SluiceError('DATABASE_UNAVAILABLE', `cannot connect to PostgreSQL: ${why}`, { cause })
 }

@@ -1,0 +1,199 @@
+-- The tables of Sluice. Everything lives in the schema "sluice", so every statement is a static text.
+
+create schema if not exists sluice;
+
+-- In the order of a life: everything from 'completed' on is final.
+create type sluice.job_state as enum
+  ('awaiting_approval', 'scheduled', 'ready', 'running', 'completed', 'failed', 'cancelled');
+
+-- Settings shared by all processes: heartbeat and retention, in milliseconds.
+create table sluice.settings (
+  name         text primary key,
+  value        bigint not null check (value > 0),
+  operator_set boolean not null default false,
+  updated_at   timestamptz not null default clock_timestamp(),
+  updated_by   text not null default 'sluice'
+);
+insert into sluice.settings (name, value) values ('heartbeat_ms', 5000), ('retention_ms', 604800000);
+
+create table sluice.lanes (
+  name         text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
+  slots        integer check (slots >= 0),           -- whole system; null: no limit
+  per_worker   integer check (per_worker >= 0),      -- each worker; null: no limit, 0: its number of cores
+  poll_ms      integer not null default 2000 check (poll_ms between 10 and 3600000),
+  stale_ms     integer not null default 15000 check (stale_ms > 0),
+  ageing_ms    integer check (ageing_ms >= 10000),   -- +1 priority per period waited; null: off
+  enabled      boolean not null default true,
+  operator_set text[] not null default '{}',         -- fields an operator changed: files and code leave them alone
+  updated_at   timestamptz not null default clock_timestamp(),
+  updated_by   text not null default 'sluice'
+);
+insert into sluice.lanes (name, slots, per_worker, poll_ms) values
+  ('default', null, 0, 2000), ('interactive', 2, null, 2000), ('maintenance', 1, null, 15000), ('system', 1, null, 30000);
+
+-- What is known about a task without its code: enough to submit it from any language and to judge a loss.
+create table sluice.tasks (
+  name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
+  lane        text not null references sluice.lanes (name),
+  class_id    integer not null,
+  priority    integer not null default 0 check (priority between -1000000 and 1000000),
+  approval    boolean not null default false,
+  deadline_ms bigint check (deadline_ms > 0),
+  max_losses  integer not null default 3 check (max_losses >= 0),
+  on_lost     text not null default 'retry' check (on_lost in ('retry', 'fail')),
+  updated_at  timestamptz not null default clock_timestamp()
+);
+
+-- The unit of claiming: jobs of one class are interchangeable for a worker except for their order.
+create table sluice.classes (
+  id       integer generated always as identity primary key,
+  lane     text not null references sluice.lanes (name),
+  task     text not null,
+  model    text,
+  requires jsonb not null default '{}',
+  unique nulls not distinct (task, lane, model, requires)
+);
+alter table sluice.tasks add foreign key (class_id) references sluice.classes (id);
+
+-- One row per incarnation: a restarted worker is a new row, so it never keeps its predecessor's jobs alive.
+create table sluice.workers (
+  id         bigint generated always as identity primary key,
+  name       text not null,
+  host       text not null,
+  pid        integer not null,
+  version    text not null,
+  capacity   integer not null check (capacity >= 0),   -- 0: no limit
+  cores      integer not null check (cores > 0),
+  tasks      text[] not null,
+  draining   boolean not null default false,
+  started_at timestamptz not null default clock_timestamp(),
+  seen_at    timestamptz not null default clock_timestamp(),
+  ended_at   timestamptz,
+  ended_why  text
+) with (fillfactor = 50);
+create index workers_alive on sluice.workers (seen_at) where ended_at is null;
+
+-- The slots a worker holds in a lane. There is no counter per lane: the limit is the sum of these rows.
+create table sluice.holdings (
+  worker_id bigint not null references sluice.workers (id) on delete cascade,
+  lane      text not null references sluice.lanes (name),
+  slots     integer not null default 0,
+  running   integer not null default 0,
+  epoch     integer not null default 1,
+  wants     boolean not null default false,            -- refused for lack of slots at its last try
+  primary key (worker_id, lane),
+  constraint running_within_slots check (0 <= running and running <= slots)
+) with (fillfactor = 20);
+create index holdings_lane on sluice.holdings (lane);
+
+create table sluice.jobs (
+  id           bigint generated always as identity primary key,
+  submitted_at timestamptz not null default clock_timestamp(),
+  ready_at     timestamptz not null default clock_timestamp(),   -- since when it may start; in the future while scheduled
+  started_at   timestamptz,
+  finished_at  timestamptz,
+  deadline_at  timestamptz,          -- must have started by then; null: no deadline, or none running yet
+  cancel_at    timestamptz,          -- when a cancel of the running attempt was asked for
+  deadline_ms  bigint,
+  worker_id    bigint,
+  class_id     integer not null,
+  state        sluice.job_state not null default 'ready',
+  rank         integer not null default 0,   -- smaller first: -priority, plus the age in periods where the lane ages
+  priority     integer not null default 0,
+  attempt      integer not null default 0,   -- starts so far; with worker_id the proof of a lease
+  failures     smallint not null default 0,
+  losses       smallint not null default 0,
+  task         text not null,
+  key          text,
+  tags         text[],
+  input        jsonb,
+  result       jsonb,
+  error        text,
+  submitted_by text,
+  approved_by  text,
+  constraint running_has_a_lease check (state <> 'running' or (worker_id is not null and started_at is not null)),
+  constraint finished_has_a_time check ((state >= 'completed') = (finished_at is not null)),
+  constraint failed_has_an_error check (state not in ('failed', 'cancelled') or error is not null)
+) with (
+  fillfactor = 85,
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.2,
+  vacuum_index_cleanup = on
+);
+create index jobs_ready     on sluice.jobs (class_id, rank, id) where state = 'ready';
+create index jobs_scheduled on sluice.jobs (ready_at) where state = 'scheduled';
+create index jobs_running   on sluice.jobs (worker_id) where state = 'running';
+create index jobs_deadline  on sluice.jobs (deadline_at) where state = 'ready' and deadline_at is not null;
+create index jobs_approval  on sluice.jobs (id) where state = 'awaiting_approval';
+create unique index jobs_active_key on sluice.jobs (task, key) where key is not null and state < 'completed';
+create index jobs_key_history on sluice.jobs (task, key, id) where key is not null;
+-- Pruning asks by time only. Finished versions are appended in time order, so a block range index is enough.
+create index jobs_finished on sluice.jobs using brin (finished_at) with (pages_per_range = 32);
+
+-- Attempts that ended without ending the job. The last attempt is in the job's own row.
+create table sluice.attempts (
+  job_id     bigint not null references sluice.jobs (id) on delete cascade,
+  attempt    integer not null,
+  worker_id  bigint,
+  started_at timestamptz,
+  ended_at   timestamptz not null default clock_timestamp(),
+  ending     text not null check (ending in ('failed', 'lost', 'snoozed', 'returned', 'rerun')),
+  error      text,
+  primary key (job_id, attempt)
+);
+
+create table sluice.steps (
+  job_id     bigint not null references sluice.jobs (id) on delete cascade,
+  name       text not null,
+  attempt    integer not null,
+  result     jsonb,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (job_id, name)
+);
+
+-- What a running job last told about itself; survives the attempt, so partial state is kept.
+create table sluice.notes (
+  job_id     bigint primary key references sluice.jobs (id) on delete cascade,
+  attempt    integer not null,
+  progress   real check (progress between 0 and 1),
+  message    text,
+  checkpoint jsonb,
+  updated_at timestamptz not null default clock_timestamp()
+) with (fillfactor = 50);
+
+create table sluice.logs (
+  job_id  bigint not null references sluice.jobs (id) on delete cascade,
+  id      bigint generated always as identity,
+  attempt integer not null,
+  at      timestamptz not null,
+  level   text not null,
+  line    text not null,
+  primary key (job_id, id)
+);
+
+-- When each duty is due. Whoever moves the time forward does the duty; nobody else does it in that tick.
+create table sluice.duties (
+  name    text primary key,
+  due_at  timestamptz not null default clock_timestamp(),
+  ran_at  timestamptz,
+  ran_by  text,
+  summary jsonb
+) with (fillfactor = 20);
+
+-- Depth and oldest wait per class, sampled by a duty; also the record of why waiting jobs were passed over.
+create table sluice.samples (
+  class_id  integer not null,
+  at        timestamptz not null default clock_timestamp(),
+  depth     integer not null,
+  oldest_at timestamptz,
+  running   integer not null,
+  reason    text,                       -- null: nothing stood in the way
+  primary key (class_id, at)
+);
+create index samples_at on sluice.samples using brin (at);
+
+-- Processes that wait for results just now, so that finishing workers know whether a hint is worth sending.
+create unlogged table sluice.waiters (
+  process text primary key,
+  until   timestamptz not null
+) with (fillfactor = 50);

@@ -1,0 +1,147 @@
+-- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict.
+
+-- A hint that there is something to do. Never carries anything that matters: polling finds it too.
+--
+-- Commits that notify wait for each other, fsync included. So 'soon' lets one transaction at a time carry the
+-- notification; the others skip it, and a worker that wakes looks again a few times shortly after. 'commit' is for a
+-- transaction of the caller's, which may stay open: it must not keep others from notifying.
+create function sluice.hint_v1(p_what text, p_when text) returns void
+language plpgsql as $$
+begin
+  if p_when = 'commit' or (p_when = 'soon' and pg_try_advisory_xact_lock(1936485737, hashtext(p_what))) then
+    perform pg_notify('sluice', p_what);
+  end if;
+end $$;
+
+-- Smaller ranks start first. Waiting one period is worth one priority; since all jobs of a lane age alike, that is a
+-- fixed rank at submission and needs no later update.
+create function sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since timestamptz) returns integer
+language sql immutable
+return case when p_ageing_ms is null then 0 else floor(extract(epoch from p_since) * 1000 / p_ageing_ms)::integer end - p_priority;
+
+-- The id of a class, made on first use.
+create function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb) returns integer
+language plpgsql as $$
+declare
+  v_id integer;
+begin
+  loop
+    select c.id into v_id from sluice.classes c
+     where c.task = p_task and c.lane = p_lane and c.model is not distinct from p_model and c.requires = p_requires;
+    exit when found;
+    if not exists (select 1 from sluice.lanes l where l.name = p_lane) then
+      raise exception 'no lane named %', quote_literal(p_lane) using errcode = 'SL003', detail = p_lane;
+    end if;
+    insert into sluice.classes (task, lane, model, requires) values (p_task, p_lane, p_model, p_requires) on conflict do nothing;
+    perform pg_notify('sluice', 'classes');
+  end loop;
+  return v_id;
+end $$;
+
+-- Stores jobs in the order of the array and returns their ids in that order.
+create function sluice.insert_jobs_v1(p_jobs jsonb) returns setof bigint
+language plpgsql as $$
+declare
+  v_now  timestamptz := clock_timestamp();
+  v_name text;
+  v_count bigint;
+begin
+  return query
+  insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
+                           deadline_ms, deadline_at, tags, submitted_by)
+  select g.task,
+         case when g.lane is null or g.lane = t.lane then t.class_id
+              else sluice.intern_class_v1(g.task, g.lane, k.model, k.requires) end,
+         g.key, g.input, p.priority, sluice.rank_v1(p.priority, l.ageing_ms, v_now),
+         case when t.approval then 'awaiting_approval' when p.due > v_now then 'scheduled' else 'ready' end::sluice.job_state,
+         v_now, p.due, p.deadline_ms,
+         case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
+         g.tags, g."by"
+    from jsonb_to_recordset(p_jobs) as g(task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
+                                         "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text)
+    join sluice.tasks t on t.name = g.task
+    join sluice.classes k on k.id = t.class_id
+    left join sluice.lanes l on l.name = coalesce(g.lane, t.lane)
+   cross join lateral (select coalesce(g.priority, t.priority) as priority,
+                              coalesce(g."deadlineMs", t.deadline_ms) as deadline_ms,
+                              greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due) p
+  returning jobs.id;
+  get diagnostics v_count = row_count;
+  if v_count <> jsonb_array_length(p_jobs) then
+    select g.task into v_name from jsonb_to_recordset(p_jobs) as g(task text)
+     where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
+    raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
+  end if;
+end $$;
+
+-- Stores one job with a key, or finds the active job that has it.
+create function sluice.submit_keyed_v1(p_job jsonb, out id bigint, out attached boolean)
+language plpgsql as $$
+declare
+  v_input jsonb;
+begin
+  for i in 1..100 loop
+    -- Looking first spares the common attach a dead row.
+    select j.id, j.input into id, v_input from sluice.jobs j
+     where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and j.state < 'completed';
+    if found then
+      if v_input is distinct from p_job -> 'input' then
+        raise exception 'key % of task % is held by job %, which has another input',
+          quote_literal(p_job ->> 'key'), p_job ->> 'task', id using errcode = 'SL004', detail = id::text;
+      end if;
+      attached := true;
+      return;
+    end if;
+    begin
+      select sluice.insert_jobs_v1(jsonb_build_array(p_job)) into id;
+      attached := false;
+      return;
+    exception when unique_violation then
+      null;  -- somebody was faster: attach to theirs, or try again if it has ended since
+    end;
+  end loop;
+  raise exception 'key % of task % changed hands 100 times', p_job ->> 'key', p_job ->> 'task' using errcode = '40001';
+end $$;
+
+-- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
+-- delayMs, deadlineMs, tags, by. The answer has one row per job, in the order given.
+create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
+language plpgsql as $$
+begin
+  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
+    -- Keys in one order for everybody, so that two such calls cannot wait for each other.
+    return query
+    select g.ord::integer, s.id, s.attached
+      from (select e.job, e.ord from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
+             order by e.job ->> 'task', e.job ->> 'key', e.ord) g
+     cross join lateral sluice.submit_keyed_any_v1(g.job) s
+     order by g.ord;
+  else
+    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs) i(id);
+  end if;
+  perform sluice.hint_v1('ready', p_hint);
+end $$;
+
+create function sluice.submit_keyed_any_v1(p_job jsonb, out id bigint, out attached boolean)
+language plpgsql as $$
+begin
+  if p_job ->> 'key' is null then
+    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job)) i;
+  else
+    select s.id, s.attached into id, attached from sluice.submit_keyed_v1(p_job) s;
+  end if;
+end $$;
+
+-- For programs in other languages, inside their own transaction if they like:
+--   select sluice.submit('resize', '{"url": "..."}', key => 'a', priority => 10);
+create function sluice.submit(
+  task text, input jsonb default null, key text default null, priority integer default null, lane text default null,
+  run_at timestamptz default null, deadline interval default null, tags text[] default null
+) returns bigint
+language sql
+begin atomic
+  select s.id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+    'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
+    'deadlineMs', (extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', current_user)) ||
+    jsonb_build_object('input', input)), 'commit') s;
+end;

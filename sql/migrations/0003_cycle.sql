@@ -1,0 +1,346 @@
+-- Finish and claim in one round trip.
+--
+-- Lock order of everything in Sluice: own holdings (by lane) -> worker -> jobs (by id) -> lanes (by name) -> claims (SKIP LOCKED).
+-- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job.
+
+-- Registers an incarnation and gives it an empty holding in every lane.
+create function sluice.register_worker_v1(
+  p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[]
+) returns bigint
+language plpgsql as $$
+declare
+  v_id bigint;
+begin
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks) returning id into v_id;
+  return v_id;
+end $$;
+
+-- After an unknown outcome, a fence or a change of lanes: raises the epoch, so that whatever is still under way with
+-- the old one does nothing, and tells what the worker runs. One row per lane it may serve, with the jobs running in it.
+-- No rows: the worker has been declared dead and must start over as a new one.
+create function sluice.resync_v1(p_worker bigint)
+returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer)
+language plpgsql as $$
+declare
+  v_epoch integer;
+begin
+  perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
+  perform 1 from sluice.workers w where w.id = p_worker and w.ended_at is null for no key update;
+  if not found then return; end if;
+  select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
+  update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
+  insert into sluice.holdings (worker_id, lane, epoch)
+    select p_worker, l.name, v_epoch from sluice.lanes l order by l.name on conflict do nothing;
+  return query
+  select h.lane, h.epoch, r.id, r.attempt, r.class_id
+    from sluice.holdings h
+    left join (select j.id, j.attempt, j.class_id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
+   where h.worker_id = p_worker
+   order by h.lane, r.id;
+end $$;
+
+-- The other endings of an attempt: everything but success. Returns how many jobs ended per class.
+--   failed     for good                       retry      after "delayMs", a failure counted
+--   snoozed    after "delayMs", not counted   returned   at once, not counted: the worker is leaving
+--   cancelled  as asked
+create function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb) returns table (class_id integer, ended bigint)
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_now timestamptz := clock_timestamp();
+begin
+  return query
+  with given as materialized (
+    select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
+  ), locked as materialized (
+    select j.id from sluice.jobs j join given g on j.id = g.id
+     where j.attempt = g.attempt and j.worker_id = p_worker and j.state is not distinct from 'running'
+     order by j.id for no key update of j
+  ), history as (
+    insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
+    select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
+      from locked k join sluice.jobs j on j.id = k.id join given g on g.id = j.id
+     where g.ending in ('retry', 'snoozed', 'returned') and j.cancel_at is null
+  ), ended as (
+    update sluice.jobs j
+       set state = case
+             -- A cancel that was asked for wins over going back to the queue.
+             when g.ending = 'cancelled' or (j.cancel_at is not null and g.ending <> 'failed') then 'cancelled'
+             when g.ending = 'failed' then 'failed'
+             when coalesce(g."delayMs", 0) > 0 then 'scheduled'
+             else 'ready' end::sluice.job_state,
+           finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
+           ready_at = case when g.ending = 'returned' then j.ready_at
+                           else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
+           failures = j.failures + case when g.ending in ('failed', 'retry') then 1 else 0 end,
+           error = case when g.ending = 'cancelled' or (j.cancel_at is not null and g.ending <> 'failed')
+                          then coalesce(g.error, 'cancelled: on request')
+                        when g.ending in ('failed', 'retry') then g.error else j.error end,
+           worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
+                            when j.cancel_at is not null then j.worker_id end,
+           -- It has started in time; from here on only retries decide.
+           deadline_at = case when g.ending = 'returned' then j.deadline_at end
+      from given g
+     where j.id = any(array(select k.id from locked k)) and g.id = j.id
+    returning j.class_id
+  )
+  select e.class_id, count(*) from ended e group by e.class_id;
+end $$;
+
+-- One round trip of a worker: records the endings of attempts, then takes new jobs.
+--
+-- The worker's own holdings are locked first. That serialises its cycles, and a cycle sent with an old epoch, or after
+-- the worker lost a lane, is refused as a whole (SL001). If fewer jobs ended than were sent, nothing is claimed and the
+-- answer is one row with a null id: the worker's picture is wrong and it must resync.
+--
+-- A worker that ends as many jobs of a lane as it takes keeps its slots, so no row is touched that others need. Only to
+-- grow does it lock the lane's row; the limit is then checked against the sum of the holdings, in a statement of its own
+-- that sees every earlier grower. Shrinking needs no lock: a sum that is too high is only cautious.
+--
+-- The plans are pinned by the settings below: a plan cached while the table was empty would otherwise scan and sort it
+-- once it is full (measured: 110-170 ms a cycle instead of 3).
+create function sluice.cycle_v1(
+  p_worker bigint, p_epoch integer,
+  p_done jsonb,            -- [{id, attempt, result}] completed attempts, or null
+  p_endings jsonb,         -- [{id, attempt, ending, error, delayMs}] the others, or null
+  p_lanes text[],          -- the lanes of its holdings, in the order resync gave them; the next three run beside it
+  p_want integer[],        -- how many it would take at most in the lane
+  p_keep integer[],        -- slots it would rather keep than give back, busy or idle
+  p_free integer,          -- how many it takes at most in all
+  p_first integer,         -- position of the lane that is served first this time
+  p_classes integer[],     -- what it can run; the next three run beside it
+  p_class_lane integer[],  -- position of the class's lane in p_lanes
+  p_after_rank integer[], p_after_id bigint[],   -- where to start looking
+  p_merge boolean,         -- some lane has several classes
+  p_hint boolean           -- tell waiting processes that something ended
+) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer,
+                 submitted_at timestamptz, key text, tags text[], input jsonb)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_lanes   text[];
+  v_slots   integer[];   v_slots0   integer[];
+  v_running integer[];   v_running0 integer[];
+  v_wants   boolean[];   v_wants0   boolean[];
+  v_take    integer[]   := array_fill(0, array[cardinality(p_lanes)]);
+  v_top     integer[]   := p_keep;   -- slots to hold at most once the claim is done
+  v_asked   boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
+  v_counts  integer[];
+  v_ids     bigint[];
+  v_id_lane integer[];
+  v_sent    integer     := coalesce(jsonb_array_length(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
+  v_ended   integer     := 0;
+  v_free    integer     := p_free;
+  v_left    integer     := 0;
+  v_sum     integer;
+  v_limits  integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
+  v_limit   integer;
+  v_hint    boolean     := false;
+  v_row     record;
+  i         integer;
+begin
+  if v_sent = 0 then
+    -- An idle poll locks and writes nothing.
+    if not exists (select 1 from unnest(p_classes, p_after_rank, p_after_id) c(id, rank, after)
+                    where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                     and (j.rank, j.id) > (c.rank, c.after)))
+       and not exists (select 1 from unnest(p_lanes, p_keep) k(lane, keep)
+                         join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
+                        where h.slots > greatest(h.running, k.keep)) then
+      return;
+    end if;
+    -- A claim that a crash forgets is claimed again; only endings have to be on disk.
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+
+  select array_agg(h.lane), array_agg(h.slots), array_agg(h.running), array_agg(h.wants)
+    into v_lanes, v_slots, v_running, v_wants
+    from (select lane, slots, running, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
+           order by lane for no key update) h;
+  if v_lanes is distinct from p_lanes then
+    raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
+  end if;
+  v_slots0 := v_slots; v_running0 := v_running; v_wants0 := v_wants;
+
+  if v_sent > 0 then
+    for v_row in
+      with done as (
+        update sluice.jobs j set state = 'completed', result = d.result, finished_at = v_now
+          from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
+         where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
+           and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs per row
+        returning j.class_id
+      ), ended as (
+        select d.class_id, count(*) as n from done d group by d.class_id
+        union all
+        select e.class_id, e.ended from sluice.end_attempts_v1(p_worker, p_endings) e where p_endings is not null
+      )
+      select c.lane, sum(e.n)::integer as n from ended e join sluice.classes c on c.id = e.class_id group by c.lane
+    loop
+      i := array_position(p_lanes, v_row.lane);
+      v_running[i] := v_running[i] - v_row.n;
+      v_ended := v_ended + v_row.n;
+    end loop;
+    if v_ended <> v_sent then
+      v_free := 0;
+    elsif p_hint and exists (select 1 from sluice.waiters w where w.until > v_now) then
+      perform pg_notify('sluice', 'done');
+    end if;
+  end if;
+
+  -- How many to take per lane, as far as the lane's settings and the slots in hand go.
+  for v_row in
+    select l.ord, s.slots as lim, s.enabled,
+           case s.per_worker when 0 then (select w.cores from sluice.workers w where w.id = p_worker) else s.per_worker end as per_worker,
+           t.held, t.asked
+      from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
+      join sluice.lanes s on s.name = l.name
+      left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked
+                           from sluice.holdings h where h.lane = l.name) t on s.slots is not null
+     where l.want > 0 or v_slots[l.ord] > 0
+  loop
+    i := v_row.ord;
+    v_limits[i] := v_row.lim;
+    if coalesce(v_row.asked, false) then
+      v_asked[i] := true;
+      v_top[i] := 0;
+    end if;
+    if v_row.lim is not null and v_row.held > v_row.lim then
+      v_top[i] := least(v_top[i], greatest(0, v_slots[i] - (v_row.held - v_row.lim)));
+    end if;
+    if v_row.enabled and v_free > 0 then
+      v_take[i] := greatest(0, least(p_want[i], v_free,
+        coalesce(v_row.per_worker, p_want[i] + v_running[i]) - v_running[i],
+        -- Over the limit after it was lowered: what ends is given back until the sum fits again.
+        case when v_row.held > v_row.lim then v_slots[i] - (v_row.held - v_row.lim) - v_running[i] else p_want[i] end));
+      v_left := v_left + case when v_take[i] > 0 then 1 else 0 end;
+    end if;
+  end loop;
+
+  if v_left > 0 then
+    -- Only what is ready counts against a share, and only then is a lane asked for more slots.
+    for i in 1 .. cardinality(p_lanes) loop
+      if v_take[i] > 0 and (v_left > 1 or v_running[i] + v_take[i] > v_slots[i]) then
+        select count(*)::integer into v_sum from (
+          select 1 from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) c(id, lane, rank, after)
+           cross join lateral (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                  and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit v_take[i]) x
+           where c.lane = i limit v_take[i]) y;
+        if v_sum = 0 then v_left := v_left - 1; end if;
+        v_take[i] := v_sum;
+      end if;
+    end loop;
+    if v_left > 1 then
+      v_take := sluice.share_v1(v_take, v_free, p_first);
+    end if;
+
+    for i in 1 .. cardinality(p_lanes) loop
+      if v_running[i] + v_take[i] <= v_slots[i] then
+        v_wants[i] := false;
+      elsif v_limits[i] is null then
+        v_slots[i] := v_running[i] + v_take[i];
+      else
+        begin
+          perform set_config('lock_timeout', '1s', true);
+          select s.slots into v_limit from sluice.lanes s where s.name = p_lanes[i] and s.enabled
+             for no key update;
+          if not found then
+            v_take[i] := greatest(0, v_slots[i] - v_running[i]);
+          else
+            v_limit := coalesce(v_limit, 2147483647);
+            select sum(h.slots)::integer into v_sum from sluice.holdings h where h.lane = p_lanes[i];
+            v_slots[i] := v_slots[i] + greatest(0, least(v_running[i] + v_take[i] - v_slots[i], v_limit - v_sum));
+            v_wants[i] := v_running[i] + v_take[i] > v_slots[i];
+            v_take[i] := v_slots[i] - v_running[i];
+          end if;
+        exception when lock_not_available then
+          v_take[i] := greatest(0, v_slots[i] - v_running[i]);  -- an operator has the lane open: what ended is kept, growth waits
+        end;
+      end if;
+    end loop;
+
+    if not p_merge then
+      select array_agg(v_take[c.lane] order by c.ord) into v_counts from unnest(p_class_lane) with ordinality c(lane, ord);
+    else
+      -- Several classes share a lane: the order among all of them says how many come from each.
+      select array_agg(coalesce(n.taken, 0) order by c.ord) into v_counts
+        from unnest(p_classes) with ordinality c(id, ord)
+        left join (
+          select h.ord, count(*)::integer as taken
+            from (select c.ord, c.lane, row_number() over (partition by c.lane order by x.rank, x.id) as place
+                    from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) with ordinality c(id, lane, rank, after, ord)
+                   cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                          and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit v_take[c.lane]) x) h
+           where h.place <= v_take[h.lane] group by h.ord) n on n.ord = c.ord;
+    end if;
+
+    -- Lock exactly what is taken; rows that others are taking are stepped over.
+    select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
+      from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
+     cross join lateral (select j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
+                            for no key update skip locked) x
+     where c.n > 0;
+    if v_ids is not null then
+      return query
+      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
+       where j.id = any (v_ids)
+      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input;
+      for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
+        v_running[v_row.lane] := v_running[v_row.lane] + v_row.n;
+      end loop;
+    end if;
+  end if;
+
+  for i in 1 .. cardinality(p_lanes) loop
+    v_slots[i] := greatest(v_running[i], least(v_slots[i], v_top[i]));
+    if v_slots[i] < v_slots0[i] and v_asked[i] or v_wants[i] and not v_wants0[i] then
+      v_hint := true;
+    end if;
+  end loop;
+  if (v_slots, v_running, v_wants) is distinct from (v_slots0, v_running0, v_wants0) then
+    update sluice.holdings h set slots = n.slots, running = n.running, wants = n.wants
+      from unnest(p_lanes, v_slots, v_running, v_wants) n(lane, slots, running, wants)
+     where h.worker_id = p_worker and h.lane = n.lane
+       and (h.slots, h.running, h.wants) is distinct from (n.slots, n.running, n.wants);
+  end if;
+  if v_hint then
+    -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
+    perform pg_notify('sluice', 'lane');
+  end if;
+  if v_ended <> v_sent then
+    return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
+                        null::timestamptz, null::text, null::text[], null::jsonb;
+  end if;
+end $$;
+
+-- Splits what is free over the lanes that can use it: equal shares first, beginning with p_first, then the rest.
+create function sluice.share_v1(p_ready integer[], p_free integer, p_first integer) returns integer[]
+language plpgsql immutable as $$
+declare
+  v_take integer[] := array_fill(0, array[cardinality(p_ready)]);
+  v_free integer := p_free;
+  v_lanes integer := (select count(*) from unnest(p_ready) r where r > 0);
+  v_share integer;
+  i integer;
+begin
+  for v_pass in 1 .. 2 loop
+    for k in 0 .. cardinality(p_ready) - 1 loop
+      i := (p_first - 1 + k) % cardinality(p_ready) + 1;
+      if p_ready[i] > v_take[i] then
+        v_share := case v_pass when 1 then ceil(v_free::numeric / v_lanes)::integer else v_free end;
+        v_share := least(v_share, p_ready[i] - v_take[i]);
+        v_take[i] := v_take[i] + v_share;
+        v_free := v_free - v_share;
+        v_lanes := v_lanes - 1;
+      end if;
+    end loop;
+  end loop;
+  return v_take;
+end $$;

@@ -1,0 +1,203 @@
+-- What keeps leases alive and takes them over.
+
+-- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
+-- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
+create function sluice.heartbeat_v1(p_worker bigint)
+returns table (lanes text[], cancels bigint[], draining boolean)
+language plpgsql as $$
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  return query
+  update sluice.workers w set seen_at = clock_timestamp() where w.id = p_worker and w.ended_at is null
+  returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
+            array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
+            w.draining;
+end $$;
+
+-- Takes over the jobs of workers that have not been heard of for their lane's stale time.
+--
+-- p_good_for_ms is how long the caller has been able to reach the database without a break. After an outage every worker
+-- looks dead; nobody is taken over before all had a whole stale time to report, counted from the start of the server and
+-- from the caller's first good look.
+--
+-- The fence is the holding: it is locked, the heartbeat is read again under that lock, the jobs go back, the holding goes.
+-- Whatever the old holder still sends finds no holding.
+create function sluice.recover_v1(p_good_for_ms bigint)
+returns table (worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_dead record;
+  v_found boolean := false;
+begin
+  for v_dead in
+    select h.worker_id, h.lane, w.name, l.stale_ms
+      from sluice.holdings h
+      join sluice.workers w on w.id = h.worker_id
+      join sluice.lanes l on l.name = h.lane
+     where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+       and l.stale_ms <= p_good_for_ms
+       and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+     order by h.worker_id, h.lane
+  loop
+    perform 1 from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane for no key update skip locked;
+    continue when not found;
+    perform 1 from sluice.workers w where w.id = v_dead.worker_id
+       and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
+    continue when not found;
+
+    return query
+    with mine as materialized (
+      select j.id from sluice.jobs j
+       where j.worker_id = v_dead.worker_id and j.state = 'running'
+         and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+       order by j.id for no key update
+    ), judged as materialized (
+      select j.id, j.attempt, j.worker_id, j.started_at,
+             case when j.cancel_at is not null then 'cancelled'
+                  when t.on_lost = 'fail' or j.losses + 1 > t.max_losses then 'failed' else 'ready' end as next,
+             'lost: worker ' || v_dead.name || ' stopped answering during attempt ' || j.attempt as what
+        from mine m join sluice.jobs j on j.id = m.id left join sluice.tasks t on t.name = j.task
+    ), history as (
+      insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
+      select g.id, g.attempt, g.worker_id, g.started_at, 'lost', g.what from judged g where g.next = 'ready'
+    ), moved as (
+      update sluice.jobs j
+         set state = g.next::sluice.job_state, losses = j.losses + 1,
+             worker_id = case when g.next = 'ready' then null else j.worker_id end,
+             finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
+             ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
+             error = case g.next when 'cancelled' then 'cancelled: on request, after its worker was lost' else g.what end
+        from judged g where j.id = g.id
+      returning g.next
+    )
+    select v_dead.worker_id, v_dead.name, v_dead.lane,
+           (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
+           (count(*) filter (where m.next = 'cancelled'))::integer
+      from moved m;
+    delete from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane;
+    update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
+     where w.id = v_dead.worker_id and w.ended_at is null
+       and not exists (select 1 from sluice.holdings h where h.worker_id = w.id);
+    v_found := true;
+  end loop;
+  if v_found then
+    perform pg_notify('sluice', 'ready');
+  end if;
+end $$;
+
+-- A worker that leaves of its own accord, everything handed back.
+create function sluice.end_worker_v1(p_worker bigint, p_why text) returns boolean
+language plpgsql as $$
+begin
+  perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
+  if exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.running > 0) then
+    return false;
+  end if;
+  if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants
+              where h.worker_id = p_worker and h.slots > 0) then
+    perform pg_notify('sluice', 'lane');
+  end if;
+  delete from sluice.holdings h where h.worker_id = p_worker;
+  update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;
+  return true;
+end $$;
+
+-- Compares every holding with the jobs that really run under it, and repairs what differs. There should never be a row.
+create function sluice.reconcile_v1() returns table (worker_id bigint, lane text, believed integer, actual integer)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_row record;
+  v_actual integer;
+begin
+  for v_row in
+    select h.worker_id, h.lane, h.running from sluice.holdings h
+     where h.running <> (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                          where j.worker_id = h.worker_id and j.state = 'running' and c.lane = h.lane)
+     order by h.worker_id, h.lane
+  loop
+    -- Seen without a lock it may be a cycle under way. Looked at again under the lock it is a fact.
+    perform 1 from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane for no key update skip locked;
+    continue when not found;
+    select count(*)::integer into v_actual from sluice.jobs j join sluice.classes c on c.id = j.class_id
+     where j.worker_id = v_row.worker_id and j.state = 'running' and c.lane = v_row.lane;
+    return query
+    update sluice.holdings h set running = v_actual, slots = greatest(h.slots, v_actual), epoch = h.epoch + 1
+      from (select o.running from sluice.holdings o where o.worker_id = v_row.worker_id and o.lane = v_row.lane) before
+     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.running <> v_actual
+    returning h.worker_id, h.lane, before.running, v_actual;
+  end loop;
+  -- Running under a worker that holds nothing: nobody would ever end it.
+  return query
+  with stray as materialized (
+    select j.id from sluice.jobs j
+     where j.state = 'running' and not exists (
+       select 1 from sluice.holdings h join sluice.classes c on c.lane = h.lane
+        where h.worker_id = j.worker_id and c.id = j.class_id)
+     order by j.id limit 1000 for no key update skip locked
+  ), moved as (
+    update sluice.jobs j set state = 'ready', worker_id = null, ready_at = clock_timestamp(), losses = j.losses + 1,
+           error = 'lost: no worker held this job'
+      from stray s where j.id = s.id
+    returning j.class_id, s.id
+  )
+  select 0::bigint, c.lane, 0, count(*)::integer from moved m join sluice.classes c on c.id = m.class_id group by c.lane;
+end $$;
+
+-- Moves what is due into the queue. Answers how many, and when the next one is due.
+create function sluice.promote_v1(p_limit integer) returns table (promoted integer, next_at timestamptz)
+language plpgsql as $$
+declare
+  v_count integer;
+begin
+  if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= clock_timestamp()) then
+    update sluice.jobs j set state = 'ready'
+     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= clock_timestamp()
+                              order by k.ready_at limit p_limit for no key update skip locked));
+    get diagnostics v_count = row_count;
+    if v_count > 0 then
+      perform sluice.hint_v1('ready', 'soon');
+    end if;
+  end if;
+  return query select coalesce(v_count, 0), (select min(j.ready_at) from sluice.jobs j where j.state = 'scheduled');
+end $$;
+
+-- How many wait per class, since when, and what stands in the way. Depth is exact up to p_exact, then "at least that many".
+create function sluice.sample_v1(p_exact integer)
+returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text)
+language sql stable as $$
+  with waiting as (
+    select c.id, c.lane, c.task,
+           (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
+           -- The oldest of each rank is its first id; ranks are few.
+           (with recursive heads as (
+              (select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1)
+              union all
+              select n.rank, n.ready_at from heads h cross join lateral (
+                select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' and j.rank > h.rank
+                 order by j.rank, j.id limit 1) n
+            ) select min(h.ready_at) from (select ready_at from heads limit 1000) h) as oldest_at
+      from sluice.classes c
+  ), lane_use as (
+    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held, coalesce(sum(h.running), 0)::integer as running
+      from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
+  ), live as (
+    select w.id, w.tasks, w.capacity, w.draining, coalesce(sum(h.running), 0)::integer as running
+      from sluice.workers w left join sluice.holdings h on h.worker_id = w.id where w.ended_at is null group by w.id
+  )
+  select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
+         case
+           when q.depth = 0 then null
+           when not u.enabled then 'lane ' || q.lane || ' is disabled'
+           when not exists (select 1 from live w where q.task = any (w.tasks)) then 'no worker runs task ' || q.task
+           when u.slots is not null and u.held >= u.slots and u.running >= u.slots
+             then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
+           when u.slots is not null and u.held >= u.slots
+             then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, ' || u.held - u.running || ' of them idle for a moment'
+           when not exists (select 1 from live w where q.task = any (w.tasks) and not w.draining
+                               and (w.capacity = 0 or w.running < w.capacity))
+             then 'every worker that runs task ' || q.task || ' is at capacity'
+         end
+    from waiting q join lane_use u on u.name = q.lane
+$$;

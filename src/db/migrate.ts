@@ -1,0 +1,155 @@
+import { readdir, readFile } from 'node:fs/promises'
+import pg from 'pg'
+import { SluiceError } from '../errors.ts'
+
+const FOLDER = new URL('../../sql/migrations/', import.meta.url)
+
+interface Migration {
+  readonly version: number
+  readonly name: string
+  readonly sql: string
+}
+
+export interface MigrationState {
+  readonly applied: number
+  readonly available: number
+}
+
+/** The migrations of this program, in order. */
+export async function loadMigrations(): Promise<readonly Migration[]> {
+  const names = (await readdir(FOLDER)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).sort()
+  return Promise.all(
+    names.map(async (name) => ({
+      version: Number(name.slice(0, 4)),
+      name,
+      sql: await readFile(new URL(name, FOLDER), 'utf8'),
+    })),
+  )
+}
+
+/**
+ * Brings the schema up to this program's version.
+ *
+ * Safe when many processes call it at once: they take turns by a lock that
+ * ends with the transaction, so it also works behind a transaction pooler.
+ * All of it happens or none.
+ *
+ * @throws {SluiceError} `DATABASE_UNSUITABLE` when the schema is newer than this program.
+ */
+export async function migrate(url: string): Promise<MigrationState & { readonly ran: readonly string[] }> {
+  const migrations = await loadMigrations()
+  const available = migrations.at(-1)?.version ?? 0
+  return withClient(url, async (client) => {
+    const before = await appliedVersion(client)
+    if (before > available) throw newer(before, available)
+    if (before === available) return { applied: before, available, ran: [] }
+
+    const ran: string[] = []
+    await client.query('begin')
+    try {
+      await client.query(`select pg_advisory_xact_lock(1936485737, 0)`)
+      await client.query(`create schema if not exists sluice`)
+      await client.query(`create table if not exists sluice.migrations (
+        version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())`)
+      const applied = await appliedVersion(client)
+      for (const migration of migrations.filter((each) => each.version > applied)) {
+        await client.query(migration.sql)
+        await client.query('insert into sluice.migrations (version, name) values ($1, $2)', [
+          migration.version,
+          migration.name,
+        ])
+        ran.push(migration.name)
+      }
+      await client.query('commit')
+    } catch (error) {
+      await client.query('rollback').catch(() => {})
+      throw error
+    }
+    return { applied: available, available, ran }
+  })
+}
+
+/**
+ * Refuses a database that this program cannot keep its promises on.
+ *
+ * @throws {SluiceError} `DATABASE_UNSUITABLE` naming the setting and what it must be.
+ */
+export async function checkSuitable(url: string): Promise<MigrationState> {
+  const available = (await loadMigrations()).at(-1)?.version ?? 0
+  return withClient(url, async (client) => {
+    const { rows } = await client.query<{
+      version: number
+      fsync: string
+      readonly: boolean
+      isolation: string
+    }>(
+      `select current_setting('server_version_num')::int as version, current_setting('fsync') as fsync,
+              pg_is_in_recovery() or current_setting('transaction_read_only')::boolean as readonly,
+              current_setting('default_transaction_isolation') as isolation`,
+    )
+    const found = rows[0]!
+    if (found.version < 150_000) {
+      throw unsuitable(`PostgreSQL ${Math.floor(found.version / 10_000)} is too old: use 15 or newer`)
+    }
+    if (found.fsync !== 'on') {
+      throw unsuitable(
+        'fsync is off, so accepted jobs could be lost: set fsync = on in postgresql.conf and reload',
+      )
+    }
+    if (found.readonly) {
+      throw unsuitable(
+        'the database is read-only: connect to the primary, and set default_transaction_read_only = off',
+      )
+    }
+    if (found.isolation !== 'read committed') {
+      throw unsuitable(
+        `default_transaction_isolation is ${found.isolation}: set it to 'read committed' for this database or role`,
+      )
+    }
+    const applied = await appliedVersion(client)
+    if (applied > available) throw newer(applied, available)
+    return { applied, available }
+  })
+}
+
+async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    application_name: 'sluice-migrate',
+  })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+  } catch (cause) {
+    const why =
+      cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : String(cause)
+    throw new SluiceError('DATABASE_UNAVAILABLE', `cannot connect to PostgreSQL: ${why}`, { cause })
+  }
+  try {
+    return await work(client)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function appliedVersion(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ exists: boolean }>(
+    `select to_regclass('sluice.migrations') is not null as exists`,
+  )
+  if (!rows[0]!.exists) return 0
+  const { rows: versions } = await client.query<{ version: number | null }>(
+    'select max(version) as version from sluice.migrations',
+  )
+  return versions[0]!.version ?? 0
+}
+
+function newer(applied: number, available: number): SluiceError {
+  return unsuitable(
+    `the schema is at version ${applied}, this program knows ${available}: upgrade this program, or restore an older database`,
+  )
+}
+
+function unsuitable(message: string): SluiceError {
+  return new SluiceError('DATABASE_UNSUITABLE', message)
+}

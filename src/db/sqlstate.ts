@@ -1,0 +1,95 @@
+import { type ErrorCode, SluiceError } from '../errors.ts'
+
+/** SQLSTATEs raised by Sluice's own SQL functions, and what they mean to a caller. */
+const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
+  SL001: 'LEASE_LOST',
+  SL002: 'UNKNOWN_TASK',
+  SL003: 'UNKNOWN_LANE',
+  SL004: 'KEY_CONFLICT',
+}
+
+/** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */
+const NOT_STORABLE = new Set([
+  '22P02',
+  '22P05',
+  '22021',
+  '22003',
+  '22032',
+  '54000',
+  '54001',
+  '22026',
+  '22001',
+])
+
+/** The server is going away, full, or was never there. The statement may or may not have been carried out. */
+const CONNECTION_STATES = new Set([
+  '57P01',
+  '57P02',
+  '57P03',
+  '53300',
+  '08000',
+  '08001',
+  '08003',
+  '08004',
+  '08006',
+  '08P01',
+])
+
+/** Safe to send again: the database guarantees that nothing was carried out. */
+const RETRYABLE_STATES = new Set(['40001', '40P01', '55P03', '53300', '57P03'])
+
+/** Refused before anything ran: the name is unknown on this connection, or taken. */
+const PREPARED_STATES = new Set(['26000', '42P05'])
+
+export function sqlState(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  const code = error.code
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
+}
+
+export function isFenced(error: unknown): boolean {
+  return sqlState(error) === 'SL001'
+}
+
+export function isNotStorable(error: unknown): boolean {
+  return NOT_STORABLE.has(sqlState(error) ?? '')
+}
+
+export function isRetryable(error: unknown): boolean {
+  return RETRYABLE_STATES.has(sqlState(error) ?? '')
+}
+
+export function isPreparedStatementClash(error: unknown): boolean {
+  return PREPARED_STATES.has(sqlState(error) ?? '')
+}
+
+/** True when the connection is of no use any more: an error that did not come from the server, or one that ends the session. */
+export function isConnectionLoss(error: unknown): boolean {
+  if (error instanceof SluiceError) return error.code === 'DATABASE_UNAVAILABLE'
+  const state = sqlState(error)
+  return state === undefined || CONNECTION_STATES.has(state)
+}
+
+/** Turns what the driver throws into an error of Sluice's where the meaning is known. Others pass through. */
+export function translateError(error: unknown): unknown {
+  if (error instanceof SluiceError || !(error instanceof Error)) return error
+  const state = sqlState(error)
+  const own = OWN_STATES[state ?? '']
+  if (own !== undefined) {
+    const detail = 'detail' in error && typeof error.detail === 'string' ? error.detail : undefined
+    const name = own === 'KEY_CONFLICT' ? 'jobId' : 'name'
+    return new SluiceError(own, error.message, {
+      cause: error,
+      details: detail === undefined ? {} : { [name]: detail },
+    })
+  }
+  if (NOT_STORABLE.has(state ?? '')) {
+    return new SluiceError('NOT_STORABLE', `the value cannot be stored: ${error.message}`, { cause: error })
+  }
+  if (isConnectionLoss(error)) {
+    return new SluiceError('DATABASE_UNAVAILABLE', `the database connection failed: ${error.message}`, {
+      cause: error,
+    })
+  }
+  return error
+}

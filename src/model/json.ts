@@ -1,0 +1,103 @@
+import { SluiceError } from '../errors.ts'
+
+/** Deeper values are refused: parsers on the way, PostgreSQL's included, run out of stack somewhere beyond. */
+export const MAX_JSON_DEPTH = 1000
+
+/** Larger texts are refused. */
+export const MAX_JSON_BYTES = 16 * 1024 * 1024
+
+/**
+ * The JSON text of a value that PostgreSQL can store and give back unchanged.
+ *
+ * `undefined` becomes `null`. Everything JSON would change silently or
+ * PostgreSQL cannot hold is refused: NaN and infinities, NUL and lone
+ * surrogates in texts, cycles, BigInt, functions, values too deep or too large.
+ *
+ * @param what Names the value in the error, for example `input of task resize`.
+ * @throws {SluiceError} `NOT_STORABLE`
+ */
+export function toStorableJson(value: unknown, what: string): string {
+  if (value === undefined || value === null) return 'null'
+  let text: string | undefined
+  try {
+    text = JSON.stringify(value)
+  } catch (cause) {
+    const why =
+      cause instanceof RangeError
+        ? 'it is nested too deep'
+        : cause instanceof Error
+          ? cause.message
+          : String(cause)
+    throw refuse(what, why, cause)
+  }
+  if (text === undefined) throw refuse(what, `a ${typeof value} has no JSON form`)
+  if (text.length > MAX_JSON_BYTES / 4 && byteLength(text) > MAX_JSON_BYTES) {
+    throw refuse(what, `it is ${byteLength(text)} bytes long, more than ${MAX_JSON_BYTES}`)
+  }
+  // Each test below is a search in native code that nearly always finds nothing.
+  if (text.includes('null')) checkNumbers(value, what, 0)
+  if (text.includes('\\u0000') || text.includes('\\ud')) checkEscapes(text, what)
+  if (text.length > 2 * MAX_JSON_DEPTH) checkDepth(text, what)
+  return text
+}
+
+/** JSON writes NaN and the infinities as null: look for them where a null was written. */
+function checkNumbers(value: unknown, what: string, depth: number): void {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw refuse(what, `it contains ${value}`)
+  if (typeof value !== 'object' || value === null || depth > MAX_JSON_DEPTH) return
+  if ('toJSON' in value && typeof value.toJSON === 'function') return
+  for (const item of Array.isArray(value) ? value : Object.values(value)) checkNumbers(item, what, depth + 1)
+}
+
+function checkEscapes(text: string, what: string): void {
+  // An even number of backslashes before the u is a text that talks about an escape, not one.
+  const found = /(?<!\\)(?:\\\\)*\\u(0000|d[89a-f][0-9a-f]{2})/.exec(text)
+  if (found === null) return
+  throw refuse(
+    what,
+    found[1] === '0000' ? 'it contains a NUL character' : 'it contains half a surrogate pair',
+  )
+}
+
+function checkDepth(text: string, what: string): void {
+  let depth = 0
+  let inText = false
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i)
+    if (inText) {
+      if (char === 92) i++
+      else if (char === 34) inText = false
+    } else if (char === 34) inText = true
+    else if (char === 91 || char === 123) {
+      if (++depth > MAX_JSON_DEPTH) throw refuse(what, `it is nested deeper than ${MAX_JSON_DEPTH} levels`)
+    } else if (char === 93 || char === 125) depth--
+  }
+}
+
+function byteLength(text: string): number {
+  let bytes = text.length
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i)
+    if (char > 0x7ff) bytes += char >= 0xd800 && char <= 0xdfff ? 1 : 2
+    else if (char > 0x7f) bytes += 1
+  }
+  return bytes
+}
+
+function refuse(what: string, why: string, cause?: unknown): SluiceError {
+  return new SluiceError('NOT_STORABLE', `${what} cannot be stored: ${why}`, { cause })
+}
+
+/** A text without the characters PostgreSQL refuses, cut to `max` characters. For errors and log lines. */
+export function toStorableText(text: string, max: number): string {
+  const cut = text.length > max ? `${text.slice(0, max)}… (${text.length} characters)` : text
+  return cut.includes('\0') || !isWellFormed(cut)
+    ? cut.replaceAll('\0', '\u2400').replace(LONE_SURROGATE, '\ufffd')
+    : cut
+}
+
+const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+
+function isWellFormed(text: string): boolean {
+  return (text as string & { isWellFormed(): boolean }).isWellFormed()
+}

@@ -1,0 +1,17 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+export interface Beat {
+  /** Lanes whose leases it still holds. */
+  readonly lanes: readonly string[]
+  /** Jobs it runs that somebody wants cancelled. */
+  readonly cancels: readonly string[]
+  readonly draining: boolean
+}
+
+const BEAT = statement('beat', 'select lanes, cancels, draining from sluice.heartbeat_v1($1)')
+
+/** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
+export async function beat(db: Queryable, workerId: string): Promise<Beat | undefined> {
+  const rows = await db.run<Beat & Record<string, unknown>>(BEAT, [workerId])
+  return rows[0]
+}

@@ -1,0 +1,36 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+export interface Lane {
+  readonly name: string
+  /** Whole system; `null`: no limit. */
+  readonly slots: number | null
+  /** Each worker; `null`: no limit, 0: its number of cores. */
+  readonly perWorker: number | null
+  readonly pollMs: number
+  readonly staleMs: number
+  readonly ageingMs: number | null
+  readonly enabled: boolean
+  readonly tasks: readonly string[]
+  /** Slots held by workers, busy or idle for a moment. */
+  readonly held: number
+  readonly running: number
+  /** Fields an operator changed. */
+  readonly operatorSet: readonly string[]
+  readonly updatedAt: Date
+  readonly updatedBy: string
+}
+
+const LIST = statement(
+  'list_lanes',
+  `select l.name, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.ageing_ms as "ageingMs",
+          l.enabled, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
+          array(select t.name from sluice.tasks t where t.lane = l.name order by t.name) as tasks,
+          coalesce(sum(h.slots), 0)::integer as held, coalesce(sum(h.running), 0)::integer as running
+     from sluice.lanes l left join sluice.holdings h on h.lane = l.name
+    group by l.name order by l.name`,
+)
+
+/** Every lane with its settings, its tasks and what is in use. */
+export async function listLanes(db: Queryable): Promise<Lane[]> {
+  return db.run<Lane & Record<string, unknown>>(LIST)
+}

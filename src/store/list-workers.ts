@@ -1,0 +1,29 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+export interface WorkerView {
+  readonly id: string
+  readonly name: string
+  readonly host: string
+  readonly pid: number
+  readonly version: string
+  readonly capacity: number
+  readonly tasks: readonly string[]
+  readonly draining: boolean
+  readonly running: number
+  readonly startedAt: Date
+  readonly seenAt: Date
+  readonly silentMs: number
+}
+
+const LIST = statement(
+  'list_workers',
+  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.draining, w.started_at as "startedAt", w.seen_at as "seenAt",
+          (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
+          coalesce((select sum(h.running) from sluice.holdings h where h.worker_id = w.id), 0)::integer as running
+     from sluice.workers w where w.ended_at is null order by w.id`,
+)
+
+/** The workers that have not ended, oldest first. */
+export async function listWorkers(db: Queryable): Promise<WorkerView[]> {
+  return db.run<WorkerView & Record<string, unknown>>(LIST)
+}

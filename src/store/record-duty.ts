@@ -1,0 +1,12 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+const RECORD = statement('record_duty', 'update sluice.duties set summary = $2 where name = $1')
+
+/** Keeps what a duty did in its last tick, for operators to see. */
+export async function recordDuty(
+  db: Queryable,
+  name: string,
+  summary: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await db.run(RECORD, [name, JSON.stringify(summary)])
+}

@@ -1,0 +1,24 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+const RERUN = statement(
+  'rerun_job',
+  `with ended as materialized (
+     select * from sluice.jobs where id = $1 and state >= 'completed' for no key update
+   ), history as (
+     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
+     select id, attempt, worker_id, started_at, finished_at, 'rerun', state::text || coalesce(': ' || error, '') from ended
+      where attempt > 0
+     on conflict do nothing
+   )
+   update sluice.jobs j
+      set state = 'ready', ready_at = clock_timestamp(), finished_at = null, cancel_at = null, worker_id = null,
+          failures = 0, losses = 0, result = null, error = null,
+          deadline_at = clock_timestamp() + make_interval(secs => j.deadline_ms / 1000.0)
+     from ended e where j.id = e.id
+   returning j.id, pg_notify('sluice', 'ready')`,
+)
+
+/** Puts a finished job back in line; what happened so far stays in its history. False when it has not finished. */
+export async function rerunJob(db: Queryable, id: string): Promise<boolean> {
+  return (await db.run(RERUN, [id])).length === 1
+}

@@ -1,0 +1,61 @@
+import { type Connection, statement } from '../db/database.ts'
+
+/** The arguments of `sluice.cycle_v1`, which describes them. */
+export interface CycleArguments {
+  readonly workerId: string
+  readonly epoch: number
+  readonly done: string | null
+  readonly endings: string | null
+  readonly lanes: readonly string[]
+  readonly want: readonly number[]
+  readonly keep: readonly number[]
+  readonly free: number
+  readonly first: number
+  readonly classes: readonly number[]
+  readonly classLane: readonly number[]
+  readonly afterRank: readonly number[]
+  readonly afterId: readonly string[]
+  readonly merge: boolean
+  readonly hint: boolean
+}
+
+/** id, class, attempt, failures, rank, priority, submitted at, key, tags, input. A null id: out of step, resync. */
+export type ClaimedRow = [
+  id: string | null,
+  classId: number,
+  attempt: number,
+  failures: number,
+  rank: number,
+  priority: number,
+  submittedAt: Date,
+  key: string | null,
+  tags: string[] | null,
+  input: unknown,
+]
+
+const CYCLE = statement(
+  'run_cycle',
+  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input
+     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+)
+
+/** Records endings and takes new jobs, in one round trip. */
+export async function runCycle(connection: Connection, cycle: CycleArguments): Promise<ClaimedRow[]> {
+  return connection.runRaw<ClaimedRow>(CYCLE, [
+    cycle.workerId,
+    cycle.epoch,
+    cycle.done,
+    cycle.endings,
+    cycle.lanes,
+    cycle.want,
+    cycle.keep,
+    cycle.free,
+    cycle.first,
+    cycle.classes,
+    cycle.classLane,
+    cycle.afterRank,
+    cycle.afterId,
+    cycle.merge,
+    cycle.hint,
+  ])
+}

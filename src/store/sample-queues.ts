@@ -1,0 +1,31 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+export interface QueueSample {
+  readonly classId: number
+  readonly lane: string
+  readonly task: string
+  /** Jobs that could start now; exact up to a bound, then that bound. */
+  readonly depth: number
+  readonly oldestAt: Date | null
+  /** Running in the lane, all its classes together. */
+  readonly running: number
+  /** What stands in the way, or `null`. */
+  readonly reason: string | null
+}
+
+const SAMPLE = statement(
+  'sample_queues',
+  `with now as materialized (select * from sluice.sample_v1($1)), kept as (
+     insert into sluice.samples (class_id, depth, oldest_at, running, reason)
+     select class_id, depth, oldest_at, running, reason from now where depth > 0 and $2
+   )
+   select class_id as "classId", lane, task, depth, oldest_at as "oldestAt", running, reason from now`,
+)
+
+/** Depth, oldest wait and obstacle per class. `keep` also stores it, as the record of why jobs waited. */
+export async function sampleQueues(
+  db: Queryable,
+  options: { exact: number; keep: boolean },
+): Promise<QueueSample[]> {
+  return db.run<QueueSample & Record<string, unknown>>(SAMPLE, [options.exact, options.keep])
+}

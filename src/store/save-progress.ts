@@ -1,0 +1,29 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+// Only the holder of the lease may write: the join finds nothing for anybody else.
+const SAVE = statement(
+  'save_progress',
+  `insert into sluice.notes as n (job_id, attempt, progress, message)
+   select j.id, j.attempt, g.progress, g.message
+     from jsonb_to_recordset($2) as g(id bigint, attempt integer, progress real, message text)
+     join sluice.jobs j on j.id = g.id and j.attempt = g.attempt and j.worker_id = $1 and j.state is not distinct from 'running'
+    order by j.id
+   on conflict (job_id) do update set attempt = excluded.attempt, progress = excluded.progress, message = excluded.message,
+      updated_at = clock_timestamp()`,
+)
+
+export interface ProgressNote {
+  readonly id: string
+  readonly attempt: number
+  readonly progress: number
+  readonly message: string | null
+}
+
+/** Stores the latest progress of several running jobs. Those no longer held are left alone. */
+export async function saveProgress(
+  db: Queryable,
+  workerId: string,
+  notes: readonly ProgressNote[],
+): Promise<void> {
+  await db.run(SAVE, [workerId, JSON.stringify(notes)])
+}

@@ -1,0 +1,37 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** What the database has to know of a task: enough to submit it from any language and to judge a loss. */
+export interface TaskRecord {
+  readonly name: string
+  readonly lane: string
+  readonly model: string | null
+  readonly requires: Readonly<Record<string, unknown>>
+  readonly priority: number
+  readonly approval: boolean
+  readonly deadlineMs: number | null
+  readonly maxLosses: number
+  readonly onLost: 'retry' | 'fail'
+}
+
+// Sorted by name, so that processes that start together do not wait for each other in a circle.
+const SAVE = statement(
+  'save_tasks',
+  `insert into sluice.tasks as t (name, lane, class_id, priority, approval, deadline_ms, max_losses, on_lost)
+   select g.name, g.lane, sluice.intern_class_v1(g.name, g.lane, g.model, g.requires),
+          g.priority, g.approval, g."deadlineMs", g."maxLosses", g."onLost"
+     from jsonb_to_recordset($1) as g(name text, lane text, model text, requires jsonb, priority integer, approval boolean,
+                                      "deadlineMs" bigint, "maxLosses" integer, "onLost" text)
+    order by g.name
+   on conflict (name) do update
+      set lane = excluded.lane, class_id = excluded.class_id, priority = excluded.priority, approval = excluded.approval,
+          deadline_ms = excluded.deadline_ms, max_losses = excluded.max_losses, on_lost = excluded.on_lost,
+          updated_at = clock_timestamp()
+    where (t.lane, t.class_id, t.priority, t.approval, t.deadline_ms, t.max_losses, t.on_lost)
+          is distinct from (excluded.lane, excluded.class_id, excluded.priority, excluded.approval, excluded.deadline_ms,
+                            excluded.max_losses, excluded.on_lost)`,
+)
+
+/** Makes tasks known, or brings what is known of them up to date. */
+export async function saveTasks(db: Queryable, tasks: readonly TaskRecord[]): Promise<void> {
+  await db.run(SAVE, [JSON.stringify(tasks)])
+}
