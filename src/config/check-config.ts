@@ -1,7 +1,9 @@
 import { type Found, staleProblem } from '../model/choose-setting.ts'
+import { formatDuration } from '../model/duration.ts'
+import { DEFAULT_RETRY } from '../model/retry.ts'
 import { formatPath, invalidConfig, type Locate, type Path, type Problem } from '../model/setting-value.ts'
 import { type Placement, placements } from './lanes-of-tasks.ts'
-import { CONFIG, type Config } from './schema.ts'
+import { CONFIG, type Config, type TaskConfig } from './schema.ts'
 import { Spot } from './shape.ts'
 
 /**
@@ -62,11 +64,22 @@ function checkTasks(config: Config, top: Spot): void {
       at.below('env').report('only a program gets variables of its own; add exec, or remove env', 'key')
     }
     if (task.exec?.[0] === '') at.below('exec').below(0).report('found empty text; write the program to run')
-    const { delay, maxDelay } = task.retry ?? {}
-    if (delay !== undefined && maxDelay !== undefined && delay > maxDelay) {
-      const retry = at.below('retry')
-      retry.below('maxDelay').report(`is less than ${retry.below('delay')}; write at least that much`)
-    }
+    checkDelays(task, at.below('retry'))
+  }
+}
+
+function checkDelays({ retry, exec }: TaskConfig, at: Spot): void {
+  const { delay, maxDelay } = retry ?? {}
+  if (delay === undefined) return
+  if (maxDelay !== undefined && delay > maxDelay) {
+    at.below('maxDelay').report(`is less than ${at.below('delay')}; write at least that much`)
+  }
+  // A task in TypeScript may have a longest delay of its own in its code; a program has the default.
+  const longest = DEFAULT_RETRY.maxDelayMs
+  if (maxDelay === undefined && exec !== undefined && delay > longest) {
+    at.below('delay').report(
+      `is more than the longest delay, ${formatDuration(longest)} by default; set maxDelay to at least as much`,
+    )
   }
 }
 

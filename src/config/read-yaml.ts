@@ -19,7 +19,10 @@ import {
   type Problem,
 } from '../model/setting-value.ts'
 
-/** A config needs 6 levels. The library recurses, and some 700 levels end the process: regular expressions run out of stack. */
+/**
+ * A config needs 6 levels. The library recurses: at about 800 its stack is full, and doing that a few times in one
+ * process ended it, because V8 compiled a regular expression there and found no room (Node 20).
+ */
 const MAX_DEPTH = 64
 /** Values after aliases are followed. A thousand tasks with all their keys are a fifth of it. */
 const MAX_VALUES = 100_000

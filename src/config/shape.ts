@@ -18,10 +18,18 @@ import { suggest } from './suggest.ts'
 export interface Shape<In, Out> {
   /** The value in its checked form; `undefined` once a problem was reported. */
   check(value: unknown, at: Spot): Out | undefined
-  /** The keys below, as the reference writes them: `['slots']` or `['NAME.slots']`. Empty for plain values. */
-  readonly keys: readonly string[]
+  /** The keys below it. Empty for plain values. */
+  readonly keys: readonly Key[]
+  /** What a plain value may be, in short. */
+  readonly bound?: string
   /** Never set. Carries the type a writer may use. */
   readonly input?: In
+}
+
+/** A key as the reference lists it: `lanes.NAME.slots`, where NAME is the writer's choice. */
+export interface Key {
+  readonly path: string
+  readonly bound?: string | undefined
 }
 
 export type Written<S> = S extends Shape<infer In, unknown> ? In : never
@@ -62,6 +70,7 @@ export class Spot {
 export function value<In, Out>(reader: Reader<In, Out>): Shape<In, Out> {
   return {
     keys: [],
+    bound: reader.bound,
     check(found, at) {
       const read = reader.read(found)
       return read === undefined ? at.report(`found ${describe(found)}; write ${reader.expected}`) : read
@@ -121,7 +130,7 @@ export function record<In, Out>(
   keyRule: { fits: (key: string) => boolean; expected: string } = { fits: isName, expected: NAME_RULE },
 ): Shape<{ readonly [key: string]: In } | null, { readonly [key: string]: Out }> {
   return {
-    keys: entry.keys.length === 0 ? ['NAME'] : ['NAME', ...entry.keys.map((key) => `NAME.${key}`)],
+    keys: keysUnder('NAME', entry),
     check(found, at) {
       const entries = readMap(found, at)
       // Without a prototype, looking up a task called "constructor" finds nothing instead of a function.
@@ -148,7 +157,7 @@ type CheckedFields<F extends Fields> = { readonly [K in keyof F]?: Checked<F[K]>
 export function object<F extends Fields>(fields: F): Shape<WrittenFields<F> | null, CheckedFields<F>> {
   const known = Object.keys(fields)
   return {
-    keys: known.flatMap((key) => [key, ...fields[key]!.keys.map((below) => `${key}.${below}`)]),
+    keys: known.flatMap((key) => keysUnder(key, fields[key]!)),
     check(found, at) {
       const entries = readMap(found, at)
       if (entries === undefined) return undefined
@@ -174,6 +183,10 @@ export function object<F extends Fields>(fields: F): Shape<WrittenFields<F> | nu
 export const unsupported: Shape<undefined, undefined> = {
   keys: [],
   check: (_found, at) => at.report('not supported by this version; remove it', 'key'),
+}
+
+function keysUnder(key: string, { keys, bound }: Shape<unknown, unknown>): Key[] {
+  return [{ path: key, bound }, ...keys.map((below) => ({ ...below, path: `${key}.${below.path}` }))]
 }
 
 /** The entries of a map; those set to `undefined` in code count as not there. */

@@ -67,7 +67,7 @@ export function chooseSetting<Out>(
   }
   if (chosen !== undefined) return chosen
   const key = formatPath(path)
-  const change = variable === undefined ? key : `${key} or ${variable}`
+  const change = variable === undefined ? key : `${key} (${variable})`
   return { value: fallback, given: false, valid: true, origin: 'the default', change }
 }
 

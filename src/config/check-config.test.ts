@@ -1,0 +1,290 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { hasCode, type SluiceError } from '../errors.ts'
+import { resolveSettings } from '../model/settings.ts'
+import { checkConfig } from './check-config.ts'
+import { lanesOfTasks } from './lanes-of-tasks.ts'
+import { type ConfigInput, defineConfig } from './schema.ts'
+
+function problemsOf(value: unknown): string[] {
+  try {
+    checkConfig(value)
+  } catch (error) {
+    expect(hasCode(error, 'INVALID_CONFIG')).toBe(true)
+    const { problems } = (error as SluiceError).details as { problems: { path: string; message: string }[] }
+    return problems.map(({ path, message }) => `${path}: ${message}`)
+  }
+  return []
+}
+
+const FULL = defineConfig({
+  admission: { maxActive: 1024, maxQueued: { cover_letter: 500 } },
+  lanes: {
+    interactive: { tasks: ['resize', 'align'], slots: 2, perWorker: 2, poll: '2s', stale: '15s' },
+    night: { slots: 'none', perWorker: 'cores', enabled: false, ageing: '10m' },
+    system: null,
+  },
+  tasks: {
+    align: {
+      exec: ['./align.sh', '--fast', ''],
+      uses: { vram: '5GB', licences: 1 },
+      model: 'llama3.1-8b',
+      requires: { os: 'linux', gpus: 2, fast: true },
+      timeout: '10m',
+      deadline: 'none',
+      retry: { attempts: 3, backoff: 'exponential', delay: '1s', maxDelay: '1m' },
+      onLost: 'fail',
+      losses: 0,
+      approval: false,
+      priority: -5,
+      env: { THREADS: '4', EMPTY: '' },
+    },
+    resize: { lane: 'interactive', timeout: 5000 },
+  },
+  capacity: 8,
+  heartbeat: '5s',
+  stale: '15s',
+  cycleMax: 100,
+  grace: 0,
+  shutdownGrace: '1m',
+  retention: '30d',
+  deadline: '4h',
+})
+
+describe('a config with every key', () => {
+  const config = checkConfig(FULL)
+
+  test('comes back with durations in milliseconds and sizes in bytes', () => {
+    expect(config.lanes?.interactive).toEqual({
+      tasks: ['resize', 'align'],
+      slots: 2,
+      perWorker: 2,
+      poll: 2000,
+      stale: 15_000,
+    })
+    expect(config.lanes?.night).toEqual({ slots: null, perWorker: 0, enabled: false, ageing: 600_000 })
+    expect(config.lanes?.system).toEqual({})
+    expect(config.tasks?.align).toMatchObject({
+      exec: ['./align.sh', '--fast', ''],
+      uses: { vram: 5_000_000_000, licences: 1 },
+      timeout: 600_000,
+      deadline: null,
+      retry: { attempts: 3, backoff: 'exponential', delay: 1000, maxDelay: 60_000 },
+      env: { THREADS: '4', EMPTY: '' },
+    })
+    expect(config.tasks?.resize).toEqual({ lane: 'interactive', timeout: 5000 })
+    expect(config).toMatchObject({ capacity: 8, heartbeat: 5000, grace: 0, retention: 2_592_000_000 })
+  })
+
+  test('means the same when it is checked again', () => {
+    expect(checkConfig(config)).toEqual(config)
+  })
+
+  test('is what resolveSettings takes as the file', () => {
+    const settings = resolveSettings({ file: config })
+    expect(settings).toMatchObject({
+      capacity: 8,
+      shutdownGraceMs: 60_000,
+      maxActive: 1024,
+      deadlineMs: 14_400_000,
+    })
+    expect(settings.lanes.get('night')).toMatchObject({ slots: null, perWorker: 0, enabled: false })
+  })
+
+  test('says which task is in which lane', () => {
+    expect([...lanesOfTasks(config)]).toEqual([
+      ['resize', 'interactive'],
+      ['align', 'interactive'],
+    ])
+  })
+})
+
+test('an empty config is a config, and nothing is filled in', () => {
+  expect(checkConfig({})).toEqual({})
+  expect(checkConfig(null)).toEqual({})
+  expect(checkConfig({ lanes: undefined, capacity: undefined })).toEqual({})
+})
+
+describe('every problem is told, with its path, what was found and what would be right', () => {
+  test('all at once', () => {
+    const problems = problemsOf({
+      lanes: {
+        interactive: { slot: 2, slots: -1, perWorker: 1.5, poll: 'soon', enabled: 'yes', tasks: 'resize' },
+      },
+      tasks: {
+        align: {
+          exec: './align.sh --fast',
+          retry: { attempts: 0, backoff: 'linear' },
+          onLost: 'ignore',
+          priority: 2_000_000,
+          uses: { vram: '5 Gigs' },
+          requires: { os: null },
+        },
+      },
+      capacity: -1,
+      cycle_max: 5,
+    })
+    expect(problems).toEqual([
+      'lanes.interactive.slot: unknown key; did you mean slots?',
+      'lanes.interactive.slots: found -1; write a whole number of at least 0, or none',
+      'lanes.interactive.perWorker: found 1.5; write a whole number of at least 0, or cores, or none',
+      'lanes.interactive.poll: found "soon"; write a duration from 10ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
+      'lanes.interactive.enabled: found "yes"; write true or false',
+      'lanes.interactive.tasks: found "resize"; write a list of task names, such as [resize, align]',
+      'tasks.align.exec: found "./align.sh --fast"; write the program and its arguments as a list, such as [./align.sh, --fast]; no shell is involved',
+      'tasks.align.retry.attempts: found 0; write a whole number from 1 to 32767',
+      'tasks.align.retry.backoff: found "linear"; write exponential or fixed',
+      'tasks.align.onLost: found "ignore"; write retry or fail',
+      'tasks.align.priority: found 2000000; write a whole number from -1000000 to 1000000',
+      'tasks.align.uses.vram: found "5 Gigs"; write a number above 0, or a size such as 512MiB or 24GB',
+      'tasks.align.requires.os: found nothing; write text, a number, true or false',
+      'capacity: found -1; write a whole number of at least 0',
+      'cycle_max: unknown key; did you mean cycleMax?',
+    ])
+  })
+
+  test('a key like no other gets the list of those that exist', () => {
+    expect(problemsOf({ admission: { ceiling: 5 } })).toEqual([
+      'admission.ceiling: unknown key; the keys here are maxActive, maxQueued',
+    ])
+  })
+
+  test.each(['budgets', 'workflows', 'schedules', 'fleet'])(
+    '%s is known, and refused as long as no engine is behind it',
+    (key) => {
+      expect(problemsOf({ [key]: {} })).toEqual([`${key}: not supported by this version; remove it`])
+    },
+  )
+
+  test.each([
+    ['text', '"a"'],
+    ['list', 'a list'],
+    [5, '5'],
+    [true, 'true'],
+  ] as const)('a %s is no config', (given, found) => {
+    const value = given === 'text' ? 'a' : given === 'list' ? [] : given
+    expect(problemsOf(value)).toEqual([`: found ${found}; write a map`])
+  })
+})
+
+describe('between keys', () => {
+  test('a task in two lanes is refused, and both places are named', () => {
+    expect(
+      problemsOf({
+        lanes: { a: { tasks: ['x', 'y'] }, b: { tasks: ['z', 'x'] } },
+        tasks: { z: { lane: 'b' }, y: { lane: 'b' } },
+      }),
+    ).toEqual([
+      'lanes.b.tasks[1]: task x is put in lane b here and in lane a at lanes.a.tasks[0]; a task is in one lane: keep one',
+      'tasks.y.lane: task y is put in lane b here and in lane a at lanes.a.tasks[1]; a task is in one lane: keep one',
+    ])
+  })
+
+  test('a task listed twice in a lane is refused, and positions count also after a bad item', () => {
+    expect(problemsOf({ lanes: { a: { tasks: ['x', 9, 'x'] } } }).at(-1)).toBe(
+      'lanes.a.tasks[2]: task x is listed here and at lanes.a.tasks[0]; keep one',
+    )
+  })
+
+  test('variables without a program are refused, since nothing would get them', () => {
+    expect(problemsOf({ tasks: { x: { env: { A: '1' } } } })[0]).toContain('add exec, or remove env')
+  })
+
+  test('a program is not empty text', () => {
+    expect(problemsOf({ tasks: { x: { exec: [''] } } })).toEqual([
+      'tasks.x.exec[0]: found empty text; write the program to run',
+    ])
+    expect(problemsOf({ tasks: { x: { exec: [] } } })[0]).toContain('found an empty list')
+  })
+
+  test('the longest delay is not shorter than the first', () => {
+    expect(problemsOf({ tasks: { x: { retry: { delay: '1m', maxDelay: '1s' } } } })).toEqual([
+      'tasks.x.retry.maxDelay: is less than tasks.x.retry.delay; write at least that much',
+    ])
+    expect(
+      problemsOf({ tasks: { x: { exec: ['a'], retry: { delay: '2h' } }, y: { retry: { delay: '2h' } } } }),
+    ).toEqual([
+      'tasks.x.retry.delay: is more than the longest delay, 1h by default; set maxDelay to at least as much',
+    ])
+  })
+
+  test('stale must be greater than twice a heartbeat written in the same file', () => {
+    const problems = problemsOf({
+      heartbeat: '5s',
+      stale: '11s',
+      lanes: { a: { stale: '10s' }, b: { stale: '11s' } },
+    })
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toMatch(
+      /^lanes\.a\.stale: .*set lanes\.a\.stale to more than 10s, or heartbeat to less than 5s$/,
+    )
+  })
+})
+
+describe('hostile values', () => {
+  test('__proto__ is refused as a key and as a name, and pollutes nothing', () => {
+    const value = JSON.parse(
+      '{"__proto__":{"capacity":9},"lanes":{"__proto__":{"slots":1}},"tasks":{"x":{"exec":["a"],"env":{"__proto__":"1"}}}}',
+    ) as unknown
+    expect(problemsOf(value)).toHaveLength(3)
+    expect(({} as { capacity?: number }).capacity).toBeUndefined()
+  })
+
+  test('an object with a prototype of its own is no map', () => {
+    expect(problemsOf({ lanes: { __proto__: { slots: 1 } } })[0]).toContain('a prototype of its own')
+    expect(problemsOf({ lanes: new Map([['a', {}]]) })[0]).toContain('a prototype of its own')
+  })
+
+  test('names of the language are only names', () => {
+    const config = checkConfig({ tasks: { constructor: { timeout: '1s' } } })
+    expect(config.tasks?.constructor).toEqual({ timeout: 1000 })
+    expect(config.tasks?.toString).toBeUndefined()
+  })
+
+  test('NUL and half surrogates are refused in every text', () => {
+    expect(problemsOf({ tasks: { x: { exec: ['a\0b'], model: '\ud800' } } })).toEqual([
+      'tasks.x.exec[0]: contains a NUL character; remove it',
+      'tasks.x.model: contains half of a surrogate pair; remove it',
+    ])
+  })
+
+  test('NaN and infinities are no numbers', () => {
+    expect(
+      problemsOf({
+        capacity: Number.NaN,
+        lanes: { a: { slots: Number.POSITIVE_INFINITY } },
+        tasks: { x: { uses: { v: Number.NaN } } },
+      }),
+    ).toHaveLength(3)
+  })
+
+  test('the value of a variable is never repeated in a message', () => {
+    const [problem] = problemsOf({ tasks: { x: { exec: ['a'], env: { PASSWORD: 12345 } } } })
+    expect(problem).toBe('tasks.x.env.PASSWORD: found a number; write text; put quotes around it')
+  })
+
+  test('no value makes the check fail in any other way than with its own error', () => {
+    const key = fc.oneof(
+      fc.constantFrom('lanes', 'tasks', 'admission', 'retry', 'exec', 'slots', 'uses', 'env', '__proto__'),
+      fc.string(),
+    )
+    const { tree } = fc.letrec((tie) => ({
+      tree: fc.oneof({ maxDepth: 5 }, fc.anything(), fc.array(tie('tree')), fc.dictionary(key, tie('tree'))),
+    }))
+    fc.assert(
+      fc.property(tree, (value) => {
+        problemsOf(value)
+      }),
+      { numRuns: 500 },
+    )
+  })
+})
+
+test('wrong keys and values do not type-check', () => {
+  // @ts-expect-error a misspelt key
+  const misspelt: ConfigInput = { lanes: { a: { slot: 1 } } }
+  // @ts-expect-error a word that is no choice
+  const wrong: ConfigInput = { tasks: { a: { onLost: 'ignore' } } }
+  expect(problemsOf(misspelt)).toHaveLength(1)
+  expect(problemsOf(wrong)).toHaveLength(1)
+})

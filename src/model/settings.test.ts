@@ -1,0 +1,222 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { hasCode, type SluiceError } from '../errors.ts'
+import { formatDuration } from './duration.ts'
+import { laneVariable, resolveSettings, SETTINGS } from './settings.ts'
+
+function problemsOf(sources: Parameters<typeof resolveSettings>[0]): string[] {
+  try {
+    resolveSettings(sources)
+  } catch (error) {
+    expect(hasCode(error, 'INVALID_CONFIG')).toBe(true)
+    const { problems } = (error as SluiceError).details as { problems: { path: string; message: string }[] }
+    return problems.map(({ path, message }) => `${path}: ${message}`)
+  }
+  return []
+}
+
+describe('without any source', () => {
+  const settings = resolveSettings({})
+
+  test('the defaults of the reference hold', () => {
+    expect(settings).toMatchObject({
+      capacity: 1,
+      heartbeatMs: 5000,
+      staleMs: 15_000,
+      cycleMax: 200,
+      graceMs: 10_000,
+      shutdownGraceMs: 30_000,
+      retentionMs: 604_800_000,
+      deadlineMs: null,
+      maxActive: null,
+    })
+    expect(settings.given.size).toBe(0)
+  })
+
+  test('four lanes exist', () => {
+    const lane = { staleMs: 15_000, enabled: true, ageingMs: null, given: new Set() }
+    expect(Object.fromEntries(settings.lanes)).toEqual({
+      interactive: { ...lane, slots: 2, perWorker: null, pollMs: 2000 },
+      maintenance: { ...lane, slots: 1, perWorker: null, pollMs: 15_000 },
+      system: { ...lane, slots: 1, perWorker: null, pollMs: 30_000 },
+      default: { ...lane, slots: null, perWorker: 0, pollMs: 2000 },
+    })
+  })
+})
+
+describe('precedence', () => {
+  const file = { capacity: 2, heartbeat: '2s', deadline: '1h', admission: { maxActive: 10 } }
+
+  test('an option beats the environment, the environment the file, the file the default', () => {
+    const environment = { SLUICE_CAPACITY: '3', SLUICE_HEARTBEAT: '3s' }
+    const options = { capacity: 4 }
+    const { capacity, heartbeatMs, deadlineMs, maxActive, retentionMs, given } = resolveSettings({
+      file,
+      environment,
+      options,
+    })
+    expect({ capacity, heartbeatMs, deadlineMs, maxActive, retentionMs }).toEqual({
+      capacity: 4,
+      heartbeatMs: 3000,
+      deadlineMs: 3_600_000,
+      maxActive: 10,
+      retentionMs: 604_800_000,
+    })
+    expect([...given].sort()).toEqual(['capacity', 'deadline', 'heartbeat', 'maxActive'])
+  })
+
+  test('none in a stronger place switches off what a weaker one set', () => {
+    const environment = { SLUICE_DEADLINE: 'none', SLUICE_MAX_ACTIVE: 'none' }
+    expect(resolveSettings({ file, environment })).toMatchObject({ deadlineMs: null, maxActive: null })
+  })
+
+  test('an empty variable counts as not set', () => {
+    expect(
+      resolveSettings({ file, environment: { SLUICE_CAPACITY: '', SLUICE_HEARTBEAT: '  ' } }),
+    ).toMatchObject({
+      capacity: 2,
+      heartbeatMs: 2000,
+    })
+  })
+
+  test('whatever is given, the strongest place wins', () => {
+    const maybe = fc.option(fc.integer({ min: 0, max: 1000 }), { nil: undefined })
+    fc.assert(
+      fc.property(maybe, maybe, maybe, (option, variable, inFile) => {
+        const { capacity } = resolveSettings({
+          file: { capacity: inFile },
+          environment: { SLUICE_CAPACITY: variable?.toString() },
+          options: { capacity: option },
+        })
+        expect(capacity).toBe(option ?? variable ?? inFile ?? 1)
+      }),
+    )
+  })
+})
+
+describe('lanes', () => {
+  test('variables of the environment bootstrap slots, below options and above the file', () => {
+    const { lanes } = resolveSettings({
+      file: { lanes: { interactive: { slots: 5 }, 'night-shift': { slots: 5 }, system: { slots: 5 } } },
+      environment: {
+        SLUICE_LANE_INTERACTIVE_SLOTS: '7',
+        SLUICE_LANE_NIGHT_SHIFT_SLOTS: 'none',
+        SLUICE_LANE_SYSTEM_SLOTS: '7',
+        SLUICE_LANE_GPU_SLOTS: '1',
+      },
+      options: { lanes: { system: { slots: 9 } } },
+    })
+    expect(lanes.get('interactive')).toMatchObject({ slots: 7 })
+    expect(lanes.get('night-shift')).toMatchObject({ slots: null, perWorker: 0 })
+    expect(lanes.get('system')).toMatchObject({ slots: 9 })
+    expect(lanes.get('gpu')).toMatchObject({ slots: 1, perWorker: null, pollMs: 2000 })
+  })
+
+  test('a lane of your own without slots is bounded by the cores of each worker', () => {
+    const { lanes } = resolveSettings({
+      options: { lanes: { a: {}, b: { slots: 100 }, c: { perWorker: 'none' } } },
+    })
+    expect(['a', 'b', 'c'].map((name) => lanes.get(name)?.perWorker)).toEqual([0, null, null])
+  })
+
+  test('only fields that were given count as given', () => {
+    const { lanes } = resolveSettings({
+      file: { lanes: { interactive: { poll: '1s', enabled: false } } },
+      environment: { SLUICE_LANE_INTERACTIVE_SLOTS: '3' },
+    })
+    expect([...lanes.get('interactive')!.given].sort()).toEqual(['enabled', 'poll', 'slots'])
+    expect(lanes.get('interactive')).toMatchObject({ pollMs: 1000, enabled: false, slots: 3 })
+  })
+
+  test('a stale of its own beats the general one, wherever that is given', () => {
+    const { lanes } = resolveSettings({
+      file: { lanes: { interactive: { stale: '20s' } } },
+      environment: { SLUICE_STALE: '1m' },
+    })
+    expect(lanes.get('interactive')?.staleMs).toBe(20_000)
+    expect(lanes.get('system')?.staleMs).toBe(60_000)
+    expect(lanes.get('system')?.given.has('stale')).toBe(true)
+  })
+
+  test('a variable that could mean two lanes is refused', () => {
+    const environment = { [laneVariable('a-b')]: '1' }
+    expect(problemsOf({ file: { lanes: { 'a-b': {}, a_b: {} } }, environment })).toEqual([
+      'SLUICE_LANE_A_B_SLOTS: means each of the lanes a-b, a_b; set their slots in the config file and remove the variable',
+    ])
+  })
+
+  test('a variable of a lane other than its slots is refused, not ignored', () => {
+    expect(problemsOf({ environment: { SLUICE_LANE_SYSTEM_POLL: '2s' } })[0]).toContain(
+      'set the rest in the config file',
+    )
+  })
+
+  test('a name no lane can have is refused', () => {
+    const lanes = JSON.parse('{ "__proto__": { "slots": 1 } }') as Record<string, object>
+    expect(problemsOf({ options: { lanes } })[0]).toContain('lanes["__proto__"]: the name of a lane must be')
+    expect(problemsOf({ environment: { SLUICE_LANE_9_SLOTS: '1' } })[0]).toContain(
+      'the name of a lane must be',
+    )
+  })
+})
+
+describe('what cannot work', () => {
+  test('every problem of every source is told in one error', () => {
+    const problems = problemsOf({
+      file: { capacity: -1, lanes: { interactive: { poll: '1ms' } } },
+      environment: { SLUICE_GRACE: 'soon', SLUICE_CYCLE_MAX: '0', SLUICE_LANE_SYSTEM_SLOTS: '-1' },
+      options: { capacity: 3, retention: 0 },
+    })
+    expect(problems).toEqual([
+      'capacity: found -1; write a whole number of at least 0',
+      'SLUICE_CYCLE_MAX: found "0"; write a whole number of at least 1',
+      'SLUICE_GRACE: found "soon"; write a duration from 0ms up to 24d, such as 500ms, 15s, 10m, 4h or 7d',
+      'option retention: found 0; write a duration above 0 and up to 36500d, such as 500ms, 15s, 10m, 4h or 7d',
+      'lanes.interactive.poll: found "1ms"; write a duration from 10ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
+      'SLUICE_LANE_SYSTEM_SLOTS: found "-1"; write a whole number of at least 0, or none',
+    ])
+  })
+
+  test('a wait no timer can hold is refused before it fires at once', () => {
+    expect(problemsOf({ options: { heartbeat: '25d', stale: '60d' } })).toHaveLength(2)
+  })
+
+  test('stale must be greater than twice the heartbeat, and the text says what to change', () => {
+    expect(problemsOf({ environment: { SLUICE_STALE: '10s' } })).toEqual([
+      'SLUICE_STALE: stale must be greater than twice the heartbeat, but stale is 10s (SLUICE_STALE) and heartbeat is 5s ' +
+        '(the default); set SLUICE_STALE to more than 10s, or heartbeat (SLUICE_HEARTBEAT) to less than 5s',
+    ])
+    expect(problemsOf({ options: { heartbeat: '8s' } })).toEqual([
+      'option heartbeat: stale must be greater than twice the heartbeat, but stale is 15s (the default) and heartbeat is 8s ' +
+        '(option heartbeat); set stale (SLUICE_STALE) to more than 16s, or option heartbeat to less than 7s500ms',
+    ])
+    const file = { lanes: { interactive: { stale: '9s' }, system: { stale: '11s' } } }
+    expect(problemsOf({ file })).toEqual([
+      'lanes.interactive.stale: stale must be greater than twice the heartbeat, but stale is 9s (lanes.interactive.stale) ' +
+        'and heartbeat is 5s (the default); set lanes.interactive.stale to more than 10s, or heartbeat (SLUICE_HEARTBEAT) ' +
+        'to less than 4s500ms',
+    ])
+  })
+
+  test('the rule is exact for every pair', () => {
+    const ms = fc.integer({ min: 1, max: 100_000 })
+    fc.assert(
+      fc.property(ms, ms, (heartbeat, stale) => {
+        expect(problemsOf({ options: { heartbeat, stale } })).toHaveLength(stale > 2 * heartbeat ? 0 : 1)
+      }),
+    )
+  })
+
+  test('a message about the file says where the value is written', () => {
+    const locate = () => ({ file: 'sluice.yaml', line: 3, column: 9 })
+    expect(() => resolveSettings({ file: { stale: '1s' }, locate })).toThrow(/^sluice\.yaml:3:9: stale: /)
+  })
+})
+
+test('each setting can be given in the environment as the reference writes its default', () => {
+  for (const { environment, reader, default: value } of Object.values(SETTINGS)) {
+    const text = typeof value === 'number' ? (reader.format as (v: number) => string)(value) : 'none'
+    expect(() => resolveSettings({ environment: { [environment]: text } })).not.toThrow()
+  }
+  expect(formatDuration(SETTINGS.retention.default)).toBe('7d')
+})
