@@ -11,7 +11,7 @@ import {
 import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
 import { parseSize, type Size } from '../model/size.ts'
 import {
-  type Checked,
+  type CheckedFields,
   list,
   name,
   object,
@@ -20,12 +20,13 @@ import {
   text,
   unsupported,
   value,
-  type Written,
+  type WrittenFields,
 } from './shape.ts'
 
-// The doc comments of the keys travel with the types: an editor shows them in sluice.config.ts.
+// Fields have their own constants, and types are interfaces over them, because only then do the doc comments of
+// the keys reach the published types: an editor shows them in sluice.config.ts.
 
-const lane = object({
+const LANE = {
   /** The tasks that run in this lane. A task is in one lane. */
   tasks: list(name, { expected: 'a list of task names, such as [resize, align]' }),
   /** Jobs that run at once in the whole system; `none` for no limit, 0 to start none. */
@@ -40,9 +41,13 @@ const lane = object({
   enabled: value(LANE_FIELDS.enabled),
   /** A waiting job gains 1 priority each time this much has passed. */
   ageing: value(LANE_FIELDS.ageing),
-})
+} as const
 
-const retry = object({
+export interface LaneInput extends WrittenFields<typeof LANE> {}
+export interface LaneConfig extends CheckedFields<typeof LANE> {}
+const lane: Shape<LaneInput | null, LaneConfig> = object(LANE)
+
+const RETRY = {
   /** How often the task may fail before its job has failed; 1: no second try. */
   attempts: value(count({ min: 1, max: 32_767 })),
   /** How the delay grows from one try to the next. */
@@ -51,7 +56,11 @@ const retry = object({
   delay: value(duration({ min: 0, max: MAX_STORED_MS })),
   /** The longest delay exponential backoff grows to. */
   maxDelay: value(duration({ min: 0, max: MAX_STORED_MS })),
-})
+} as const
+
+export interface RetryInput extends WrittenFields<typeof RETRY> {}
+export interface RetryConfig extends CheckedFields<typeof RETRY> {}
+const retry: Shape<RetryInput | null, RetryConfig> = object(RETRY)
 
 /** How much of a budget a job draws: a plain number, or a size in bytes. */
 const amount: Shape<Size, number> = {
@@ -88,7 +97,7 @@ const variableName = {
   expected: 'the name of an environment variable: letters, digits and "_", not starting with a digit',
 }
 
-const task = object({
+const TASK = {
   /** The program and its arguments. No shell reads it; relative paths start at the config file's folder. */
   exec: list(text({ expected: 'text; quote a number', empty: true }), {
     expected: 'the program and its arguments as a list, such as [./align.sh, --fast]; no shell is involved',
@@ -118,17 +127,26 @@ const task = object({
   requires: record(label),
   /** Variables a program gets besides those of the worker. Taken as they are: nothing is replaced in them. */
   env: record(text({ expected: 'text; put quotes around it', secret: true, empty: true }), variableName),
-})
+} as const
 
-/** The whole config file, in either format. */
-export const CONFIG = object({
+export interface TaskInput extends WrittenFields<typeof TASK> {}
+export interface TaskConfig extends CheckedFields<typeof TASK> {}
+const task: Shape<TaskInput | null, TaskConfig> = object(TASK)
+
+const ADMISSION = {
+  /** The ceiling: active jobs past which new ones are refused. */
+  maxActive: value(SETTINGS.maxActive.reader),
+  /** Waiting jobs past which a budgeted task's new ones are refused. */
+  maxQueued: record(value(count({ min: 1 }))),
+} as const
+
+export interface AdmissionInput extends WrittenFields<typeof ADMISSION> {}
+export interface AdmissionConfig extends CheckedFields<typeof ADMISSION> {}
+const admission: Shape<AdmissionInput | null, AdmissionConfig> = object(ADMISSION)
+
+const TOP = {
   /** What may enter. */
-  admission: object({
-    /** The ceiling: active jobs past which new ones are refused. */
-    maxActive: value(SETTINGS.maxActive.reader),
-    /** Waiting jobs past which a budgeted task's new ones are refused. */
-    maxQueued: record(value(count({ min: 1 }))),
-  }),
+  admission,
   /** What may run at once. */
   lanes: record(lane),
   /** Programs to run, and options for tasks written in TypeScript: they override those in the code. */
@@ -153,16 +171,15 @@ export const CONFIG = object({
   workflows: unsupported,
   schedules: unsupported,
   fleet: unsupported,
-})
+} as const
 
 /** A config as it is written: durations as `15s` or milliseconds, every key optional. */
-export type ConfigInput = NonNullable<Written<typeof CONFIG>>
-
+export interface ConfigInput extends WrittenFields<typeof TOP> {}
 /** A checked config: durations in milliseconds, `none` as null, `cores` as 0. Itself a valid `ConfigInput`. */
-export type Config = Checked<typeof CONFIG>
+export interface Config extends CheckedFields<typeof TOP> {}
 
-export type LaneConfig = Checked<typeof lane>
-export type TaskConfig = Checked<typeof task>
+/** The whole config file, in either format. */
+export const CONFIG: Shape<ConfigInput | null, Config> = object(TOP)
 
 /**
  * Gives a `sluice.config.ts` its types. Returns the config as it is; it is checked when it is loaded.

@@ -149,9 +149,9 @@ export function record<In, Out>(
   }
 }
 
-type Fields = Readonly<Record<string, Shape<unknown, unknown>>>
-type WrittenFields<F extends Fields> = { readonly [K in keyof F]?: Written<F[K]> | undefined }
-type CheckedFields<F extends Fields> = { readonly [K in keyof F]?: Checked<F[K]> }
+export type Fields = Readonly<Record<string, Shape<unknown, unknown>>>
+export type WrittenFields<F extends Fields> = { readonly [K in keyof F]?: Written<F[K]> | undefined }
+export type CheckedFields<F extends Fields> = { readonly [K in keyof F]?: Checked<F[K]> }
 
 /** A map with known keys, all of them optional. An empty entry in YAML is an empty map. */
 export function object<F extends Fields>(fields: F): Shape<WrittenFields<F> | null, CheckedFields<F>> {
