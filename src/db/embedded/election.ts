@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { readdir, rename, rm } from 'node:fs/promises'
+import { lchown, readdir, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { basename, join } from 'node:path'
+import type { Place } from './place.ts'
 
 /**
  * Who keeps the server of a folder, decided without locks that could go stale.
@@ -33,7 +34,7 @@ const PREFIX = 'keeper-'
 const PATIENCE_MS = 5_000
 
 /** @returns undefined when another keeper was, or is being, elected. */
-export async function standForElection(run: string): Promise<Elected | undefined> {
+export async function standForElection(place: Place): Promise<Elected | undefined> {
   const waiting: Socket[] = []
   let accept = (socket: Socket): void => {
     waiting.push(socket)
@@ -43,14 +44,14 @@ export async function standForElection(run: string): Promise<Elected | undefined
     socket.on('error', () => {})
     accept(socket)
   })
-  const path = await publish(server, run)
+  const path = await publish(server, place)
   const withdraw = async (): Promise<void> => {
     await rm(path, { force: true })
     server.close()
     for (const socket of waiting) socket.destroy()
   }
 
-  if (!(await beatsAllOthers(run, basename(path)))) {
+  if (!(await beatsAllOthers(place.run, basename(path)))) {
     await withdraw()
     return undefined
   }
@@ -89,13 +90,15 @@ export function reach(path: string): Promise<Socket | undefined> {
 }
 
 /** The name appears only once somebody listens behind it: there is no moment to be taken for dead. */
-async function publish(server: Server, run: string): Promise<string> {
+async function publish(server: Server, { run, account }: Place): Promise<string> {
   const name = `${PREFIX}${randomBytes(6).toString('hex')}`
   const hidden = join(run, `.${name}`)
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(hidden, resolve)
   })
+  // Root may serve a folder of somebody who later wants to join.
+  if (account !== undefined) await lchown(hidden, account.uid, account.gid)
   const path = join(run, name)
   await rename(hidden, path)
   return path

@@ -1,4 +1,5 @@
-import { SluiceError } from '../../errors.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import { requirePackage } from './binaries.ts'
 import { joinKeeper, type Membership } from './join.ts'
 import { findPlace, type Place } from './place.ts'
 import { DATABASE, PORT, USER } from './server.ts'
@@ -38,12 +39,7 @@ const REJOIN_PAUSE_MS = 1_000
  *   message then ends with the server's log.
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
-  if (process.platform === 'win32') {
-    throw new SluiceError(
-      'EMBEDDED_UNAVAILABLE',
-      'there is no embedded PostgreSQL on Windows. Set DATABASE_URL to a PostgreSQL 15 or newer',
-    )
-  }
+  requirePackage()
   const place = await findPlace(options.dataFolder)
   const share = new Share(place, options)
   await share.join(AbortSignal.timeout(OPEN_LIMIT_MS))
@@ -56,6 +52,7 @@ class Share {
   readonly #log: (line: string) => void
   readonly #released = new AbortController()
   #membership: Membership | undefined
+  #rejoining: Promise<void> | undefined
   #releasing: Promise<void> | undefined
 
   constructor(place: Place, options: EmbeddedOptions) {
@@ -70,7 +67,9 @@ class Share {
       { signal, log: this.#log },
     )
     this.#membership = membership
-    void membership.ended.then(() => this.#rejoin())
+    void membership.ended.then(() => {
+      if (!this.#released.signal.aborted) this.#rejoining = this.#rejoin()
+    })
   }
 
   release(): Promise<void> {
@@ -80,19 +79,32 @@ class Share {
 
   async #leave(): Promise<void> {
     this.#released.abort()
-    await this.#membership?.leave(RELEASE_LIMIT_MS)
+    await this.#rejoining
+    const clean = await this.#membership?.leave(RELEASE_LIMIT_MS)
+    if (clean) return
+    // The keeper was killed. The server may still run, and we may be the last who could end it.
+    try {
+      await this.join(AbortSignal.timeout(RELEASE_LIMIT_MS))
+      await this.#membership?.leave(RELEASE_LIMIT_MS)
+    } catch (error) {
+      this.#log(error instanceof Error ? error.message : String(error))
+    }
   }
 
   /** The keeper is gone. Whoever comes first starts a new one, which takes over the server if that still runs. */
   async #rejoin(): Promise<void> {
+    const { signal } = this.#released
     this.#membership = undefined
-    while (!this.#released.signal.aborted) {
+    let reported: string | undefined
+    while (!signal.aborted) {
       try {
-        return await this.join(this.#released.signal)
+        return await this.join(signal)
       } catch (error) {
-        if (this.#released.signal.aborted) return
-        this.#log(`embedded PostgreSQL: ${error instanceof Error ? error.message : String(error)}`)
-        await new Promise((resolve) => setTimeout(resolve, REJOIN_PAUSE_MS).unref())
+        if (signal.aborted) return
+        const message = error instanceof Error ? error.message : String(error)
+        if (message !== reported) this.#log(message)
+        reported = message
+        await delay(REJOIN_PAUSE_MS, undefined, { signal, ref: false }).catch(() => {})
       }
     }
   }

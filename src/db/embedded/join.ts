@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -13,7 +13,14 @@ import { logTail, openLog } from './server-log.ts'
 export interface Membership {
   /** Resolves when the keeper is gone, or after `leave`. */
   readonly ended: Promise<void>
-  leave(limitMs: number): Promise<void>
+  /** @returns false when the keeper was killed before it could see to the server. */
+  leave(limitMs: number): Promise<boolean>
+}
+
+/** A keeper ends at once, and well, when another was elected. One that was killed may be replaced. */
+interface StartedKeeper {
+  ended: boolean
+  failure: string | undefined
 }
 
 const RETRY_MS = 10
@@ -30,15 +37,17 @@ export async function joinKeeper(
   options: KeeperOptions,
   { signal, log }: { signal: AbortSignal; log: (line: string) => void },
 ): Promise<Membership> {
-  let own: ChildProcess | undefined
+  let own: StartedKeeper | undefined
   while (!signal.aborted) {
     for (const path of await keeperSockets(options.place.run)) {
       const socket = await reach(path)
       if (socket === undefined) continue
       if (await becomesReady(socket, signal, log)) return memberBy(socket)
     }
-    if (own?.exitCode) throw unavailable(`its keeper failed; ${await logTail(options.place)}`)
-    if (own === undefined || own.exitCode !== null) own = await spawnKeeper(options)
+    if (own?.failure !== undefined) {
+      throw unavailable(`its keeper failed: ${own.failure}; ${await logTail(options.place)}`)
+    }
+    if (own === undefined || own.ended) own = await startKeeper(options)
     await delay(RETRY_MS)
   }
   throw unavailable(`it did not come up in time; ${await logTail(options.place)}`)
@@ -76,6 +85,10 @@ function memberBy(socket: Socket): Membership {
     if (socket.closed) resolve()
     socket.once('close', () => resolve())
   })
+  let bye = false
+  onLines(socket, (word) => {
+    bye ||= word === 'bye'
+  })
   socket.unref()
   return {
     ended,
@@ -85,6 +98,7 @@ function memberBy(socket: Socket): Membership {
       socket.end()
       await ended
       clearTimeout(limit)
+      return bye
     },
   }
 }
@@ -103,7 +117,7 @@ function onLines(socket: Socket, listener: (word: string, text: string) => void)
 }
 
 /** In a session of its own: Ctrl-C in the terminal of its starter does not reach it. */
-async function spawnKeeper(options: KeeperOptions): Promise<ChildProcess> {
+async function startKeeper(options: KeeperOptions): Promise<StartedKeeper> {
   const here = fileURLToPath(import.meta.url)
   const fromSource = here.endsWith('.ts')
   const main = join(dirname(here), fromSource ? 'keeper-main.ts' : 'keeper-main.js')
@@ -119,10 +133,17 @@ async function spawnKeeper(options: KeeperOptions): Promise<ChildProcess> {
       env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
     },
   )
-  child.once('error', () => {})
+  const started: StartedKeeper = { ended: false, failure: undefined }
+  child.once('error', (error) => {
+    started.failure = error.message
+  })
+  child.once('exit', (code) => {
+    started.ended = true
+    if (code !== null && code !== 0) started.failure = `exit code ${code}`
+  })
   child.unref()
   await log.close()
-  return child
+  return started
 }
 
 /** Node 20 cannot run TypeScript; only tests and development start from the sources. */

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { findBinaries } from './binaries.ts'
 import type { Elected } from './election.ts'
 import type { Place } from './place.ts'
-import { createCluster, runServer, type Server } from './server.ts'
+import { createCluster, findRunning, runServer, type Server } from './server.ts'
 import { openLog, trimLog } from './server-log.ts'
 
 /**
@@ -20,20 +20,25 @@ export interface KeeperOptions {
   readonly settings: Readonly<Record<string, string>>
 }
 
-/** What a user says. The keeper says, a line each: `ready`, `failed <text>`, `log <text>`; texts as JSON. */
+/**
+ * What a user says. The keeper answers with lines: `log <text>`, `ready`, and in
+ * the end `bye`, or `failed <text>`. Texts are JSON. A user that leaves and hears
+ * no `bye` knows that the keeper was killed and the server may still run.
+ */
 export const JOIN = 'join'
 
-/** The user that started this process connects within milliseconds, or it is dead. */
-const FIRST_USER_MS = 5_000
+/** The user that started this process connects within milliseconds. One that comes later starts a new keeper. */
+const FIRST_USER_MS = 2_000
 const TRIM_LOG_MS = 10_000
 
 export class Keeper {
   readonly #options: KeeperOptions
   readonly #elected: Elected
   readonly #users = new Set<Socket>()
-  /** Users that left and wait for the server's end. */
+  /** Users that left and wait for the end of the server. */
   readonly #leaving = new Set<Socket>()
   #ready = false
+  #hadUsers = false
   #wake: () => void = () => {}
   #terminated = false
 
@@ -58,6 +63,8 @@ export class Keeper {
       const binaries = await findBinaries(place)
       await createCluster(place, binaries, (line) => this.#tell(`log ${JSON.stringify(line)}`))
       await this.#firstUser()
+      // Whoever started this process may be dead by now; a server without users still has to go.
+      if (this.#users.size === 0) await (await findRunning(place))?.stop()
       while (this.#users.size > 0 && !this.#terminated) {
         await this.#serve(await runServer(place, binaries, settings, log.fd))
       }
@@ -67,6 +74,7 @@ export class Keeper {
     } finally {
       clearInterval(trimming)
       await this.#elected.resign()
+      this.#dismiss()
       await log.close()
     }
   }
@@ -77,7 +85,7 @@ export class Keeper {
       late = true
       this.#wake()
     }, FIRST_USER_MS)
-    await this.#until(() => late || this.#users.size > 0)
+    await this.#until(() => late || this.#hadUsers || this.#terminated)
     clearTimeout(timer)
   }
 
@@ -94,7 +102,6 @@ export class Keeper {
     this.#ready = false
     if (!ended) await server.stop()
     else console.error(`the server (pid ${server.pid}) ended by itself`)
-    this.#dismiss()
   }
 
   #accept(socket: Socket): void {
@@ -104,6 +111,7 @@ export class Keeper {
       received += chunk
       if (!received.includes(`${JOIN}\n`) || this.#users.has(socket)) return
       this.#users.add(socket)
+      this.#hadUsers = true
       if (this.#ready) socket.write('ready\n')
       this.#dismiss()
       this.#wake()
@@ -117,14 +125,14 @@ export class Keeper {
       if (!this.#leaving.has(socket)) socket.end()
       return
     }
-    if (this.#users.size > 0) socket.end()
+    if (this.#users.size > 0) socket.end('bye\n')
     else this.#leaving.add(socket)
     this.#wake()
   }
 
   /** Nothing left to wait for: the server has stopped, or goes on for somebody else. */
   #dismiss(): void {
-    for (const socket of this.#leaving) socket.end()
+    for (const socket of this.#leaving) socket.end('bye\n')
     this.#leaving.clear()
   }
 

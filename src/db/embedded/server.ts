@@ -82,20 +82,30 @@ export async function runServer(
 ): Promise<Server> {
   const limit = Date.now() + LEFTOVERS_LIMIT_MS
   for (;;) {
-    const found = await readPidFile(place)
-    if (found !== undefined && (await isServerOf(place, found.pid))) {
-      const adopted = await adopt(place, found.pid)
-      if (adopted !== undefined) return adopted
-      continue
-    }
-    const started = await start(place, binaries, settings, logFd, found?.pid)
+    const running = await findRunning(place)
+    if (running !== undefined) return running
+    const stale = await readPidFile(place)
+    const started = await start(place, binaries, settings, logFd, stale?.pid)
     if (started !== undefined) return started
     // Without a note from before, nothing can be in the way that goes away by itself.
-    if (found === undefined || Date.now() > limit) throw await startFailed(place)
+    if (stale === undefined || Date.now() > limit) throw await startFailed(place)
     await delay(100)
   }
 }
 
+/** The server that runs without a keeper, once it accepts connections, if there is one. */
+export async function findRunning(place: Place): Promise<Server | undefined> {
+  const limit = Date.now() + START_LIMIT_MS
+  for (;;) {
+    const note = await readPidFile(place)
+    if (note === undefined || !(await isServerOf(place, note.pid))) return undefined
+    if (note.status === 'ready') return control(note.pid, endOf(place, note.pid))
+    if (Date.now() > limit) throw await startFailed(place)
+    await delay(POLL_MS)
+  }
+}
+
+/** @returns undefined when it ended before it was ready; the log says why. */
 async function start(
   place: Place,
   binaries: Binaries,
@@ -135,18 +145,6 @@ async function start(
       await exited
       throw await startFailed(place)
     }
-    await delay(POLL_MS)
-  }
-  return undefined
-}
-
-/** @returns undefined when that server ended meanwhile. */
-async function adopt(place: Place, pid: number): Promise<Server | undefined> {
-  const limit = Date.now() + START_LIMIT_MS
-  while (await isServerOf(place, pid)) {
-    const note = await readPidFile(place)
-    if (note?.pid === pid && note.status === 'ready') return control(pid, endOf(place, pid))
-    if (Date.now() > limit) throw await startFailed(place)
     await delay(POLL_MS)
   }
   return undefined
