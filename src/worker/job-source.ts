@@ -1,0 +1,72 @@
+import type { Ending } from '../model/job.ts'
+import type { AttemptServices } from './attempt.ts'
+
+/** A job given to this worker, with the lease that proves it. */
+export interface Assignment {
+  readonly id: string
+  /** With the worker's identity the proof of ownership. 1 on the first try. */
+  readonly attempt: number
+  readonly task: string
+  readonly lane: string
+  /** Failures of earlier attempts. */
+  readonly failures: number
+  readonly priority: number
+  readonly key: string | null
+  readonly tags: readonly string[]
+  readonly submittedAt: Date
+  readonly input: unknown
+}
+
+export interface EndedAttempt {
+  readonly id: string
+  readonly attempt: number
+  readonly ending: Ending
+}
+
+export interface CycleRequest {
+  readonly ended: readonly EndedAttempt[]
+  /** Jobs it can take now, at most. */
+  readonly free: number
+  /** How many of those may be tasks that need a pool process. */
+  readonly freeProcesses: number
+}
+
+export interface CycleAnswer {
+  readonly assignments: readonly Assignment[]
+  /** Jobs this worker believed to run and no longer holds: they must be stopped and their results dropped. */
+  readonly lost: readonly string[]
+  /** Endings that have not been recorded and must be sent again. */
+  readonly unsent: readonly EndedAttempt[]
+  /** False when the other side could not be reached: wait a moment before the next cycle. */
+  readonly reached: boolean
+}
+
+/** What a source tells its worker between cycles. */
+export interface SourceEvents {
+  /** There may be work: run a cycle soon. `again`: others may follow within milliseconds. */
+  wake(again: boolean): void
+  /** Somebody wants these jobs cancelled. */
+  cancel(ids: readonly string[]): void
+  /** Leases in these lanes can no longer be trusted: stop the jobs that run under them. */
+  abandon(lanes: readonly string[], silentMs: number): void
+  /** Take nothing new, or go on. */
+  draining(draining: boolean): void
+}
+
+/**
+ * Where a worker gets its jobs and reports their endings: the database
+ * directly, or a server. One cycle at a time.
+ */
+export interface JobSource {
+  open(events: SourceEvents): Promise<void>
+  cycle(request: CycleRequest): Promise<CycleAnswer>
+  /** How long an idle worker waits before it looks without a hint. */
+  readonly pollMs: number
+  /** True while slots are held that nothing runs in: run a cycle now and then to give them back. */
+  readonly holdsIdle: boolean
+  servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices
+  /** Resolves when the traces of this attempt are stored; `undefined` when there are none. */
+  flush(assignment: Assignment): Promise<void> | undefined
+  /** Takes the worker off the books. Everything must have been reported. */
+  close(why: string): Promise<void>
+}
