@@ -45,10 +45,10 @@ describe('run by root', () => {
 
   asRoot('works in a project that only root can enter (root only: needs a folder of root)', async () => {
     const folder = await temporaryFolder(0o700)
-    const module = await cloneProject(folder)
+    await cloneProject(folder)
     const dataFolder = join(folder, '.sluice')
 
-    const first = new User(dataFolder, { module })
+    const first = new User(dataFolder, { project: folder })
     await query(await first.opened(), 'create table kept (n int); insert into kept values (7)')
     const home = (await readFile(join(dataFolder, 'database-location'), 'utf8')).trim()
     removeAfterwards(home)
@@ -57,7 +57,7 @@ describe('run by root', () => {
     await nothingRuns(home)
     expect((await readdir(dataFolder)).sort()).toEqual(['.gitignore', 'database-location'])
 
-    const second = new User(dataFolder, { module })
+    const second = new User(dataFolder, { project: folder })
     expect(await query(await second.opened(), 'select n from kept')).toEqual([{ n: 7 }])
     await second.kill()
     await nothingRuns(home)
@@ -84,23 +84,23 @@ describe('run by root', () => {
     'serves the folder of an ordinary user as that user, who can join (root only: changes user)',
     async () => {
       const folder = await temporaryFolder()
-      const module = await cloneProject(folder)
+      await cloneProject(folder)
       const dataFolder = await folderOf(NOBODY, folder)
-      const owner = new User(dataFolder, { module, ...NOBODY })
+      const owner = new User(dataFolder, { project: folder, ...NOBODY })
       await owner.opened()
       await owner.leave()
 
-      const root = new User(dataFolder, { module })
+      const root = new User(dataFolder, { project: folder })
       const url = await root.opened()
       const [server] = await serversOf(dataFolder)
-      const joining = new User(dataFolder, { module, ...NOBODY })
+      const joining = new User(dataFolder, { project: folder, ...NOBODY })
       await joining.opened()
       await root.leave()
 
       expect((await stat(`/proc/${server}`)).uid).toBe(NOBODY.uid)
       expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
       await joining.leave()
-      const again = new User(dataFolder, { module, ...NOBODY })
+      const again = new User(dataFolder, { project: folder, ...NOBODY })
       await again.opened()
       await again.leave()
       await nothingRuns(folder)
@@ -111,12 +111,12 @@ describe('run by root', () => {
     'tells an ordinary user whose database it is when it is not theirs (root only: changes user)',
     async () => {
       const folder = await temporaryFolder()
-      const module = await cloneProject(folder)
+      await cloneProject(folder)
       const dataFolder = await folderOf(NOBODY, folder)
       await mkdir(join(dataFolder, 'postgresql'))
       await chown(join(dataFolder, 'postgresql'), 12345, 12345)
 
-      const failure = await new User(dataFolder, { module, ...NOBODY }).failed()
+      const failure = await new User(dataFolder, { project: folder, ...NOBODY }).failed()
 
       expect(failure.code).toBe('EMBEDDED_UNAVAILABLE')
       expect(failure.message).toContain('belongs to user 12345, and this process runs as user 65534')
@@ -128,11 +128,11 @@ describe('run by an ordinary user', () => {
   test('works in a private folder of that user', async () => {
     const folder = await temporaryFolder()
     const account = isRoot ? NOBODY : {}
-    const module = await cloneProject(folder)
+    await cloneProject(folder)
     const dataFolder = await folderOf(NOBODY, folder)
     await chmod(join(dataFolder, '..'), 0o700)
 
-    const user = new User(dataFolder, { module, ...account })
+    const user = new User(dataFolder, { project: folder, ...account })
 
     expect(await query(await user.opened(), 'select 1 as one')).toEqual([{ one: 1 }])
     await user.leave()
@@ -142,12 +142,12 @@ describe('run by an ordinary user', () => {
   test('works without the links that npm did not restore, in packages that cannot be written', async () => {
     const folder = await temporaryFolder()
     const account = isRoot ? NOBODY : {}
-    const module = await cloneProject(folder)
+    await cloneProject(folder)
     const dataFolder = await folderOf(NOBODY, folder)
     const libraries = await removeLinks(folder)
     await chmod(libraries, 0o555)
 
-    const user = new User(dataFolder, { module, ...account })
+    const user = new User(dataFolder, { project: folder, ...account })
 
     expect(await query(await user.opened(), 'select 1 as one')).toEqual([{ one: 1 }])
     expect((await readdir(dataFolder)).some((name) => name.startsWith('server-18'))).toBe(true)
@@ -158,10 +158,10 @@ describe('run by an ordinary user', () => {
 
 test('links that npm did not restore are restored in the package where that is possible', async () => {
   const folder = await temporaryFolder()
-  const module = await cloneProject(folder)
+  await cloneProject(folder)
   const libraries = await removeLinks(folder)
 
-  const user = new User(join(folder, '.sluice'), { module })
+  const user = new User(join(folder, '.sluice'), { project: folder })
 
   expect(await query(await user.opened(), 'select 1 as one')).toEqual([{ one: 1 }])
   expect(await readdir(libraries)).toContain('libpq.so.5')
@@ -170,9 +170,9 @@ test('links that npm did not restore are restored in the package where that is p
 
 test('a platform without binaries gets an error that tells what to do, and nothing is created', async () => {
   const folder = await temporaryFolder()
-  const module = await cloneProject(folder, false)
+  await cloneProject(folder, false)
 
-  const failure = await new User(join(folder, '.sluice'), { module }).failed()
+  const failure = await new User(join(folder, '.sluice'), { project: folder }).failed()
 
   expect(failure.code).toBe('EMBEDDED_UNAVAILABLE')
   expect(failure.message).toContain(`${PLATFORM} is not installed. Set DATABASE_URL`)

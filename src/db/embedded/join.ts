@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process'
-import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
-import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { builtEntry } from '../../built-entry.ts'
 import { SluiceError } from '../../errors.ts'
 import { keeperSockets, reach } from './election.ts'
 import { JOIN, type KeeperOptions } from './keeper.ts'
@@ -36,6 +34,19 @@ const RETRY_MS = 10
 export async function joinKeeper(
   options: KeeperOptions,
   { signal, log }: { signal: AbortSignal; log: (line: string) => void },
+): Promise<Membership> {
+  try {
+    return await tryToJoin(options, signal, log)
+  } catch (error) {
+    if (error instanceof SluiceError) throw error
+    throw unavailable(error instanceof Error ? error.message : String(error), error)
+  }
+}
+
+async function tryToJoin(
+  options: KeeperOptions,
+  signal: AbortSignal,
+  log: (line: string) => void,
 ): Promise<Membership> {
   let own: StartedKeeper | undefined
   while (!signal.aborted) {
@@ -118,21 +129,15 @@ function onLines(socket: Socket, listener: (word: string, text: string) => void)
 
 /** In a session of its own: Ctrl-C in the terminal of its starter does not reach it. */
 async function startKeeper(options: KeeperOptions): Promise<StartedKeeper> {
-  const here = fileURLToPath(import.meta.url)
-  const fromSource = here.endsWith('.ts')
-  const main = join(dirname(here), fromSource ? 'keeper-main.ts' : 'keeper-main.js')
+  const main = builtEntry('./keeper-main', import.meta.url)
   const log = await openLog(options.place)
-  const child = spawn(
-    process.execPath,
-    [...(fromSource ? sourceLoader() : []), main, JSON.stringify(options)],
-    {
-      detached: true,
-      cwd: '/',
-      stdio: ['ignore', log.fd, log.fd],
-      // Not the caller's NODE_OPTIONS: a debugger or a loader of theirs has no business in the keeper.
-      env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
-    },
-  )
+  const child = spawn(process.execPath, [main, JSON.stringify(options)], {
+    detached: true,
+    cwd: '/',
+    stdio: ['ignore', log.fd, log.fd],
+    // Not the caller's NODE_OPTIONS: a debugger or a loader of theirs has no business in the keeper.
+    env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
+  })
   const started: StartedKeeper = { ended: false, failure: undefined }
   child.once('error', (error) => {
     started.failure = error.message
@@ -146,12 +151,8 @@ async function startKeeper(options: KeeperOptions): Promise<StartedKeeper> {
   return started
 }
 
-/** Node 20 cannot run TypeScript; only tests and development start from the sources. */
-function sourceLoader(): string[] {
-  const entry = createRequire(import.meta.url).resolve('jiti')
-  return ['--import', pathToFileURL(join(dirname(entry), 'jiti-register.mjs')).href]
-}
-
-function unavailable(message: string): SluiceError {
-  return new SluiceError('EMBEDDED_UNAVAILABLE', `the embedded PostgreSQL is not available: ${message}`)
+function unavailable(message: string, cause?: unknown): SluiceError {
+  return new SluiceError('EMBEDDED_UNAVAILABLE', `the embedded PostgreSQL is not available: ${message}`, {
+    cause,
+  })
 }

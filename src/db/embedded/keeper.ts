@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { findBinaries } from './binaries.ts'
 import type { Elected } from './election.ts'
 import type { Place } from './place.ts'
@@ -29,6 +30,8 @@ export const JOIN = 'join'
 
 /** The user that started this process connects within milliseconds. One that comes later starts a new keeper. */
 const FIRST_USER_MS = 2_000
+/** So that a server that dies at every start does not occupy the machine. */
+const RESTART_PAUSE_MS = 100
 const TRIM_LOG_MS = 10_000
 
 export class Keeper {
@@ -67,6 +70,7 @@ export class Keeper {
       if (this.#users.size === 0) await (await findRunning(place))?.stop()
       while (this.#users.size > 0 && !this.#terminated) {
         await this.#serve(await runServer(place, binaries, settings, log.fd))
+        if (this.#users.size > 0) await delay(RESTART_PAUSE_MS)
       }
     } catch (error) {
       console.error(error)
