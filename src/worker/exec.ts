@@ -6,6 +6,7 @@ import { isAbsolute, join, resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SluiceError } from '../errors.ts'
+import { MAX_JSON_BYTES } from '../model/json.ts'
 import { type Attempt, BrokenWorker, type Executor } from './attempt.ts'
 import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
 import { ProgramOutput } from './program-output.ts'
@@ -23,14 +24,14 @@ export interface ExecOptions {
   readonly env?: Readonly<Record<string, string>>
   /** How much of stdout and stderr together is kept as the log. Default 1 MiB. */
   readonly maxOutputBytes?: number
-  /** A larger result fails the attempt. Default 1 MiB. */
+  /** A larger result fails the attempt. Default: what can be stored, 16 MiB. */
   readonly maxResultBytes?: number
 }
 
 type Program = Required<ExecOptions>
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
-const MEBIBYTE = 1_048_576
+const MAX_OUTPUT_BYTES = 1_048_576
 const RESULT_FILE = '.sluice-result.json'
 /** What opens our own doors; a program that needs a database gets its own in `env`. */
 const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
@@ -61,8 +62,8 @@ export function createExecExecutor(options: ExecOptions): Executor {
     argv: resolveArgv(options.argv, cwd),
     cwd,
     env: options.env ?? {},
-    maxOutputBytes: options.maxOutputBytes ?? MEBIBYTE,
-    maxResultBytes: options.maxResultBytes ?? MEBIBYTE,
+    maxOutputBytes: options.maxOutputBytes ?? MAX_OUTPUT_BYTES,
+    maxResultBytes: options.maxResultBytes ?? MAX_JSON_BYTES,
   }
   return (attempt) => runProgram(program, attempt)
 }

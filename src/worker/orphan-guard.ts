@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { builtEntry } from './built-entry.ts'
+import { builtEntry } from '../built-entry.ts'
 
 /**
  * Process groups that must not outlive this process, however it ends.

@@ -163,10 +163,23 @@ describe('a process is replaced', () => {
 
     process.kill(first, 'SIGKILL')
 
-    await expectGone(first)
+    await expect.poll(() => warned.length, { timeout: 10_000, interval: 5 }).toBe(1)
     await expectFree(pool, 1)
     expect(await run(pool, 'pid')).not.toBe(first)
     expect(warned).toEqual([expect.stringMatching(/^pool process was killed by SIGKILL.*; it is replaced$/)])
+  })
+
+  test('when it dies just before it gets a job, which then counts as not begun', async () => {
+    const pool = await startedPool()
+    const first = (await run(pool, 'pid')) as number
+    process.kill(first, 'SIGKILL')
+
+    // In the same turn, so the pool cannot have heard of it.
+    expect(pool.free).toBe(1)
+    await expect(run(pool, 'pid')).rejects.toBeInstanceOf(BrokenWorker)
+
+    await expectFree(pool, 1)
+    expect(await run(pool, 'pid')).not.toBe(first)
   })
 
   test('with pauses while it does not start, which is reported after three times, and works once it does', async () => {

@@ -18,7 +18,6 @@ beforeAll(async () => {
   pool = new ProcessPool({
     size: 2,
     initialiser: { module, export: 'initialise' },
-    maxResultBytes: 1_000_000,
     log: quiet,
   })
   await pool.start()
@@ -86,6 +85,11 @@ describe('a task in a process', () => {
     expect(await run('refused', undefined, attempt)).toBe('SluiceError LEASE_LOST: taken over')
   })
 
+  test('has its input checked by its schema, as inline', async () => {
+    expect(await run('doubled', 4)).toBe(8)
+    await expect(run('doubled', 3)).rejects.toMatchObject({ code: 'INVALID_INPUT', message: /must be even/ })
+  })
+
   test('is told when there is no workdir', async () => {
     await expect(run('report')).rejects.toMatchObject({ code: 'WORKER_BROKEN', message: /given no workdir/ })
   })
@@ -142,16 +146,16 @@ describe('a task in a process', () => {
 
 describe('a result', () => {
   test('is what JSON makes of it', async () => {
-    expect(await run('result', 'undefined')).toBeUndefined()
+    expect(await run('result', 'undefined')).toBeNull()
     expect(await run('result', 'money')).toEqual({ cost: { euros: 5 }, at: '1970-01-01T00:00:00.000Z' })
   })
 
   test.each([
-    ['bigint', /the result is no JSON: Do not know how to serialize a BigInt/],
-    ['cycle', /the result is no JSON: Converting circular structure/],
-    ['nan', /the result is no JSON: "y" is NaN/],
-    ['deep', /the result is no JSON: it is nested too deeply/],
-    ['huge', /the result has 3000002 bytes as JSON; at most 1000000 are allowed/],
+    ['bigint', /the result of task result cannot be stored: Do not know how to serialize a BigInt/],
+    ['cycle', /the result of task result cannot be stored: Converting circular structure/],
+    ['nan', /the result of task result cannot be stored: it contains NaN/],
+    ['deep', /the result of task result cannot be stored: it is nested/],
+    ['huge', /the result of task result cannot be stored: it is 17000002 bytes long/],
   ])('that cannot be stored fails its own job only: %s', async (which, message) => {
     await expect(run('result', which)).rejects.toMatchObject({ code: 'NOT_STORABLE', message })
     expect(pool.free).toBe(2)

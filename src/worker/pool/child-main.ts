@@ -1,5 +1,5 @@
-import { createContext } from '../context.ts'
-import { toJsonText } from './json-text.ts'
+import { toStorableJson } from '../../model/json.ts'
+import { createInlineExecutor } from '../inline.ts'
 import { loadTask, runInitialiser } from './load-task.ts'
 import { type FromChild, parseToChild, type RunOrder, type ToChild } from './messages.ts'
 import { RemoteAttempt } from './remote-attempt.ts'
@@ -13,7 +13,6 @@ import { fromWireError, toWireError } from './wire-error.ts'
  * channel close is killed by the worker's guard (`orphan-guard.ts`).
  */
 let current: RemoteAttempt | undefined
-let maxResultBytes = 0
 
 process.title = `sluice pool of ${process.ppid}`
 // Tells `ProcessPool` that this process may not have one: see there.
@@ -57,7 +56,6 @@ function obey(order: ToChild): void {
 }
 
 async function initialise(order: ToChild & { type: 'init' }): Promise<void> {
-  maxResultBytes = order.maxResultBytes
   try {
     if (order.initialiser !== undefined) await runInitialiser(order.initialiser)
     send({ type: 'ready' })
@@ -67,15 +65,14 @@ async function initialise(order: ToChild & { type: 'init' }): Promise<void> {
 }
 
 async function run(order: RunOrder): Promise<void> {
-  const attempt = new RemoteAttempt(order, maxResultBytes, send)
+  const attempt = new RemoteAttempt(order, send)
   current = attempt
-  let ending:
-    | { type: 'done'; result: string | undefined }
-    | { type: 'threw'; error: ReturnType<typeof toWireError> }
+  send({ type: 'started', run: order.run })
+  let ending: { type: 'done'; result: string } | { type: 'threw'; error: ReturnType<typeof toWireError> }
   try {
     const task = await loadTask(order)
-    const result = await task.run(order.input, createContext(attempt))
-    ending = { type: 'done', result: toJsonText(result, 'the result', maxResultBytes) }
+    const result = await createInlineExecutor(task)(attempt)
+    ending = { type: 'done', result: toStorableJson(result, `the result of task ${order.task}`) }
   } catch (error) {
     ending = { type: 'threw', error: toWireError(error) }
   }

@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Writable } from 'node:stream'
+import { builtEntry } from '../../built-entry.ts'
 import { SluiceError } from '../../errors.ts'
 import { type Attempt, BrokenWorker } from '../attempt.ts'
-import { builtEntry } from '../built-entry.ts'
 import { guardGroup, releaseGroup, signalGroup } from '../orphan-guard.ts'
 import {
   type Initialiser,
@@ -18,7 +18,6 @@ import { fromWireError } from './wire-error.ts'
 
 export interface ChildOptions {
   readonly initialiser: Initialiser | undefined
-  readonly maxResultBytes: number
   readonly startTimeoutMs: number
 }
 
@@ -84,12 +83,12 @@ export class PoolChild {
     this.#process.on('disconnect', () => this.#endWithin(END_MS, 'closed its channel to the worker'))
     this.#process.on('exit', (code, signal) => this.#onExit(code, signal))
     this.#workdirPipe()?.on('error', () => {})
-    const { initialiser, maxResultBytes, startTimeoutMs } = options
+    const { initialiser, startTimeoutMs } = options
     this.#startTimeout = setTimeout(
       () => this.kill(new Error(`it was not ready within ${startTimeoutMs} ms`)),
       Math.min(startTimeoutMs, LONGEST_TIMER_MS),
     )
-    this.#send({ type: 'init', initialiser, maxResultBytes })
+    this.#send({ type: 'init', initialiser })
   }
 
   get pid(): number | undefined {
@@ -110,7 +109,8 @@ export class PoolChild {
    * Runs one attempt. Call it only while `isIdle`.
    *
    * Rejects with what the task threw; with the signal's reason when the process
-   * had to be killed for it; with `ATTEMPT_FAILED` when the process died.
+   * had to be killed for it; with `ATTEMPT_FAILED` when the process died; with
+   * `BrokenWorker` when it died before it began, which burns no attempt.
    */
   run(ref: TaskRef, attempt: Attempt): Promise<unknown> {
     if (!this.isIdle) throw new SluiceError('POOL_FULL', `pool process ${this.pid} is not idle`)

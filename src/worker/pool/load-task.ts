@@ -1,14 +1,8 @@
 import { fileURLToPath } from 'node:url'
 import type { Jiti } from 'jiti'
 import { SluiceError } from '../../errors.ts'
-import type { TaskContext } from '../context.ts'
+import type { AnyTask } from '../task.ts'
 import type { Initialiser, TaskRef } from './messages.ts'
-
-/** What an exported task must offer to be run in a process. */
-export interface RunnableTask {
-  readonly name: string
-  run(input: unknown, context: TaskContext): unknown
-}
 
 type Exports = Readonly<Record<string, unknown>>
 
@@ -20,7 +14,7 @@ let jiti: Jiti | undefined
  * @throws {SluiceError} `UNKNOWN_TASK` when no export is that task; the text
  *   lists what there is. Whatever the module itself throws is passed on.
  */
-export async function loadTask(ref: TaskRef): Promise<RunnableTask> {
+export async function loadTask(ref: TaskRef): Promise<AnyTask> {
   const found = candidates(await load(ref.module))
   for (const [, value] of found) {
     if (isRunnable(value) && value.name === ref.task) return value
@@ -70,7 +64,7 @@ function candidates(exports: Exports): [string, unknown][] {
   return found
 }
 
-function isRunnable(value: unknown): value is RunnableTask {
+function isRunnable(value: unknown): value is AnyTask {
   if (typeof value !== 'object' || value === null) return false
   const { name, run } = value as { name?: unknown; run?: unknown }
   return typeof name === 'string' && typeof run === 'function'

@@ -10,7 +10,7 @@ import { isWireError, type WireError } from './wire-error.ts'
  * runs of one process; what arrives for an earlier one is dropped.
  */
 export type ToChild =
-  | { readonly type: 'init'; readonly initialiser?: Initialiser | undefined; readonly maxResultBytes: number }
+  | { readonly type: 'init'; readonly initialiser?: Initialiser | undefined }
   | ({ readonly type: 'run' } & RunOrder)
   | { readonly type: 'stop'; readonly run: number; readonly reason: StopReason; readonly message: string }
   | { readonly type: 'reply'; readonly call: number; readonly value: unknown }
@@ -27,6 +27,8 @@ export type FromChild =
 
 /** What a process says while it runs a task, or as the end of it. */
 export type OfRun =
+  /** The order has arrived. A process that dies without this has not touched the job. */
+  | { readonly type: 'started'; readonly run: number }
   | {
       readonly type: 'progress'
       readonly run: number
@@ -40,7 +42,7 @@ export type OfRun =
   | {
       readonly type: 'done'
       readonly run: number
-      readonly result?: string | undefined
+      readonly result: string
       readonly rss: number
     }
   | { readonly type: 'threw'; readonly run: number; readonly error: WireError; readonly rss: number }
@@ -99,6 +101,7 @@ const FROM_CHILD: Shapes<FromChild> = {
   ready: {},
   failed: { error: isWireError },
   crashed: { error: isWireError },
+  started: { run: number },
   progress: { run: number, fraction: number, message: optional(text) },
   log: { run: number, level: oneOf('debug', 'info', 'warn', 'error'), message: text },
   call: {
@@ -109,12 +112,12 @@ const FROM_CHILD: Shapes<FromChild> = {
     value: optional(text),
   },
   workdir: { run: number },
-  done: { run: number, result: optional(text), rss: number },
+  done: { run: number, result: text, rss: number },
   threw: { run: number, error: isWireError, rss: number },
 }
 
 const TO_CHILD: Shapes<ToChild> = {
-  init: { initialiser: optional(object), maxResultBytes: number },
+  init: { initialiser: optional(object) },
   run: {
     run: number,
     module: text,

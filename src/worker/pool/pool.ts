@@ -14,8 +14,6 @@ export interface PoolOptions {
   readonly maxJobsPerChild?: number
   /** A process that is larger after a job is replaced. Default: no limit. */
   readonly maxMemoryBytes?: number
-  /** A larger result fails its job. Default 16 MiB. */
-  readonly maxResultBytes?: number
   /** How long a start with its initialiser may take. Default 2 minutes. */
   readonly startTimeoutMs?: number
   readonly log: PoolLog
@@ -116,7 +114,8 @@ export class ProcessPool {
    *
    * Rejects with what the task threw. When the attempt is stopped, the task's
    * signal fires; after the grace the process is killed and this rejects with
-   * the signal's reason. When the process dies this rejects with `ATTEMPT_FAILED`.
+   * the signal's reason. When the process dies this rejects with `ATTEMPT_FAILED`,
+   * or with `BrokenWorker` when it died before it began.
    *
    * @throws {SluiceError} `POOL_FULL` when `free` is 0, `CLOSED` when not running.
    */
@@ -202,8 +201,8 @@ export class ProcessPool {
   }
 
   async #startChild(): Promise<PoolChild> {
-    const { initialiser, maxResultBytes = 16 * 1_048_576, startTimeoutMs = 120_000 } = this.#options
-    const child = newChild({ initialiser, maxResultBytes, startTimeoutMs })
+    const { initialiser, startTimeoutMs = 120_000 } = this.#options
+    const child = newChild({ initialiser, startTimeoutMs })
     this.#children.add(child)
     void child.gone.then(() => this.#children.delete(child))
     await child.ready

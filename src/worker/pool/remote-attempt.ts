@@ -1,5 +1,6 @@
 import { readSync } from 'node:fs'
 import { SluiceError } from '../../errors.ts'
+import { toStorableJson } from '../../model/json.ts'
 import {
   type Attempt,
   type AttemptServices,
@@ -9,7 +10,6 @@ import {
   Stop,
   type StopReason,
 } from '../attempt.ts'
-import { toJsonText } from './json-text.ts'
 import {
   type FromChild,
   type RunOrder,
@@ -38,7 +38,6 @@ export class RemoteAttempt implements Attempt, AttemptServices {
   readonly input: unknown
   readonly graceMs: number
   readonly #send: (message: FromChild) => void
-  readonly #maxBytes: number
   readonly #controller = new AbortController()
   readonly #calls = new Map<number, Waiting>()
   #ended = false
@@ -47,13 +46,12 @@ export class RemoteAttempt implements Attempt, AttemptServices {
   #heldProgress: FromChild | undefined
   #progressTimer: NodeJS.Timeout | undefined
 
-  constructor(order: RunOrder, maxBytes: number, send: (message: FromChild) => void) {
+  constructor(order: RunOrder, send: (message: FromChild) => void) {
     this.run = order.run
     this.job = order.job
     this.number = order.attempt
     this.input = order.input
     this.graceMs = order.graceMs
-    this.#maxBytes = maxBytes
     this.#send = send
   }
 
@@ -119,7 +117,7 @@ export class RemoteAttempt implements Attempt, AttemptServices {
   }
 
   async saveStep(name: string, result: unknown): Promise<unknown> {
-    const value = toJsonText(result, `the result of step ${JSON.stringify(name)}`, this.#maxBytes)
+    const value = toStorableJson(result, `the result of step ${JSON.stringify(name)}`)
     return this.#call({ method: 'saveStep', name, value })
   }
 
@@ -128,7 +126,7 @@ export class RemoteAttempt implements Attempt, AttemptServices {
   }
 
   async saveCheckpoint(checkpoint: unknown): Promise<void> {
-    const value = toJsonText(checkpoint, 'the checkpoint', this.#maxBytes)
+    const value = toStorableJson(checkpoint, 'the checkpoint')
     await this.#call({ method: 'saveCheckpoint', value })
   }
 

@@ -1,4 +1,4 @@
-import { type Attempt, Stop } from '../attempt.ts'
+import { type Attempt, BrokenWorker, Stop } from '../attempt.ts'
 import type { OfRun, ServiceCall, ToChild, WorkdirAnswer } from './messages.ts'
 import { fromWireError, toWireError } from './wire-error.ts'
 
@@ -26,6 +26,7 @@ export class ServedRun {
   #resolve: (result: unknown) => void = () => {}
   #reject: (error: unknown) => void = () => {}
   #killTimer: NodeJS.Timeout | undefined
+  #started = false
   #over = false
 
   constructor(id: number, attempt: Attempt, link: ProcessLink) {
@@ -43,6 +44,9 @@ export class ServedRun {
   hear(message: OfRun): number | undefined {
     const { services } = this.attempt
     switch (message.type) {
+      case 'started':
+        this.#started = true
+        return undefined
       case 'progress':
         try {
           services.progress(message.fraction, message.message)
@@ -61,7 +65,7 @@ export class ServedRun {
         return undefined
       case 'done':
         this.#end()
-        this.#resolve(parseJson(message.result))
+        this.#resolve(JSON.parse(message.result))
         return message.rss
       case 'threw':
         this.#end()
@@ -76,7 +80,9 @@ export class ServedRun {
   fail(error: unknown): void {
     this.#end()
     const { aborted, reason } = this.attempt.signal
-    this.#reject(aborted ? reason : error)
+    if (aborted) this.#reject(reason)
+    else if (this.#started) this.#reject(error)
+    else this.#reject(new BrokenWorker('the pool process died before it began the task', error))
   }
 
   async #serve(call: number, request: ServiceCall): Promise<void> {
