@@ -48,7 +48,9 @@ async function load(module: string): Promise<Exports> {
   // One loader per process, so that initialiser and tasks share the module's
   // state; only when needed, as it costs each process 30 ms.
   const { createJiti } = await import('jiti')
-  jiti ??= createJiti(import.meta.url)
+  // No file cache: it may lie in a shared temporary folder, where another user
+  // could leave code.
+  jiti ??= createJiti(import.meta.url, { fsCache: false })
   return await jiti.import<Exports>(fileURLToPath(module))
 }
 
