@@ -1,6 +1,6 @@
 import { appendFile, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import {
   keepersOf,
@@ -220,6 +220,7 @@ describe('a server that cannot start', () => {
   test('refuses data of another major version and names both', async () => {
     const dataFolder = await preparedFolder()
     await writeFile(join(dataFolder, 'postgresql', 'PG_VERSION'), '12\n')
+    onTestFinished(() => writeFile(join(dataFolder, 'postgresql', 'PG_VERSION'), '18\n'))
 
     const opening = openEmbedded({ dataFolder })
 

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { lchown, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { lchown, mkdtemp, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SluiceError } from '../../errors.ts'
@@ -21,6 +21,7 @@ export const USER = 'sluice'
 /** Only part of the socket's name: the server listens on no network address. */
 export const PORT = 5432
 
+const UNFINISHED = 'postgresql.new-'
 const POLL_MS = 5
 /** Recovery after a crash can take a while with much to replay; nothing but giving up hangs on this. */
 const START_LIMIT_MS = 60_000
@@ -46,15 +47,12 @@ export async function createCluster(
   binaries: Binaries,
   log: (line: string) => void,
 ): Promise<void> {
+  await removeUnfinished(place)
   const version = await readFile(join(place.cluster, 'PG_VERSION'), 'utf8').catch(() => undefined)
   if (version !== undefined) return checkVersion(place, binaries, Number(version))
 
-  for (const name of await readdir(place.home)) {
-    if (name.startsWith('postgresql.new-')) await rm(join(place.home, name), { recursive: true, force: true })
-  }
   log('creating the embedded PostgreSQL, once')
-  const fresh = join(place.home, `postgresql.new-${process.pid}`)
-  await mkdir(fresh, { mode: 0o700 })
+  const fresh = await mkdtemp(join(place.home, UNFINISHED))
   if (place.account !== undefined) await lchown(fresh, place.account.uid, place.account.gid)
 
   // C.UTF-8 of PostgreSQL itself: sorts the same on every machine and needs no locale installed.
@@ -66,6 +64,14 @@ export async function createCluster(
   await run(place, binaries.postgres, ['--single', '-D', fresh, 'template1'], `create database ${DATABASE}\n`)
   await rename(fresh, place.cluster)
   await syncFolder(place.home)
+}
+
+/** What does not go now goes next time: the initdb of a killed keeper may still be writing there. */
+async function removeUnfinished(place: Place): Promise<void> {
+  for (const name of await readdir(place.home)) {
+    if (!name.startsWith(UNFINISHED)) continue
+    await rm(join(place.home, name), { recursive: true, force: true }).catch(() => {})
+  }
 }
 
 /**
