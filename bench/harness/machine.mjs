@@ -1,0 +1,56 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync, statfsSync } from 'node:fs'
+import { arch, cpus, loadavg, release, totalmem, type } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const BENCH = join(dirname(fileURLToPath(import.meta.url)), '..')
+const ROOT = join(BENCH, '..')
+const TMPFS = 0x01021994
+
+/** What the figures depend on besides the code. */
+export function machineFacts(dataFolder) {
+  return {
+    cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: cpus().length,
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    system: `${type()} ${release()} ${arch()}`,
+    // fsync on a file system in memory costs nothing: such figures mean little.
+    dataInMemory: statfsSync(dataFolder).type === TMPFS,
+  }
+}
+
+/** Versions of everything measured, as installed. */
+export function versions(redisVersion) {
+  const installed = ['graphile-worker', 'pg-boss', 'bullmq', 'ioredis', 'pg'].map((name) => [
+    name,
+    JSON.parse(readFileSync(join(BENCH, 'node_modules', name, 'package.json'), 'utf8')).version,
+  ])
+  const sluice = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version
+  return { sluice, node: process.version, ...Object.fromEntries(installed), redis: redisVersion }
+}
+
+/** The commit measured, `dirty` when files of the product differ from it. */
+export function commitFacts() {
+  try {
+    const git = (...args) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim()
+    const changed = git(
+      'status',
+      '--porcelain',
+      '--untracked-files=no',
+      '--',
+      'src',
+      'sql',
+      'bench',
+      'package.json',
+    )
+    return { commit: git('rev-parse', '--short', 'HEAD'), dirty: changed !== '' }
+  } catch {
+    return { commit: 'unknown', dirty: true }
+  }
+}
+
+/** Average number of runnable processes over the last minute: another load beside the benchmark shows here. */
+export function loadAverage() {
+  return Math.round(loadavg()[0] * 100) / 100
+}

@@ -1,0 +1,70 @@
+import { createRequire } from 'node:module'
+import { pathToFileURL } from 'node:url'
+import pg from 'pg'
+
+// The package's own public entry, found through its `exports` as a user's import would be. A plain
+// `import 'sluice'` does not reach it: bench/ has a package.json of its own.
+const entry = createRequire(new URL('../../package.json', import.meta.url)).resolve('sluice')
+
+const LANES = ['bench', 'other']
+const BULK = 50_000
+
+// One index probe per state a waiting or running job can be in: the table also holds the history.
+const UNFINISHED = `select exists (select from sluice.jobs where state = 'ready')
+                        or exists (select from sluice.jobs where state = 'running')
+                        or exists (select from sluice.jobs where state = 'scheduled') as some`
+// Retention is far longer than a run, so no finished row has gone when these are read.
+const FINISH_DELAYS = `
+  select extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000 - (input->>'w')::float8 as ms
+    from sluice.jobs where state = 'completed' and input ? 'w'`
+
+/** `options.limit` is the hard limit of each lane over the whole system; `null` means lanes without one. */
+export async function open({ url, options }) {
+  const { sluice, task } = await import(pathToFileURL(entry).href)
+  let handler = null
+  const tasks = LANES.map((name) =>
+    task({ name: `noop-${name}`, lane: name, run: (input) => handler(input) }),
+  )
+  const lane = { slots: options.limit ?? 'none', perWorker: 'none' }
+  const app = await sluice({
+    database: url,
+    tasks,
+    lanes: Object.fromEntries(LANES.map((name) => [name, lane])),
+  })
+  // Statistics from the time of the backlog would let the planner read the whole table for UNFINISHED.
+  const pool = new pg.Pool({ connectionString: url, max: 1, options: '-c enable_seqscan=off' })
+  return {
+    setup: async () => {},
+    async bulkEnqueue(count, { lanes = 1 } = {}) {
+      for (let done = 0; done < count; done += BULK) {
+        const size = Math.min(BULK, count - done)
+        for (let lane = 0; lane < lanes; lane++) {
+          const share = Math.ceil((size - lane) / lanes)
+          await app.submitMany(
+            tasks[lane],
+            Array.from({ length: share }, (_, i) => ({ i: done + i })),
+          )
+        }
+      }
+    },
+    enqueueMany: (payloads) => app.submitMany(tasks[0], payloads),
+    enqueueOne: (payload) => app.submit(tasks[0], payload),
+    async startWorker({ slots, onJob }) {
+      handler = onJob
+      const worker = await app.work({ capacity: slots })
+      return { stop: () => worker?.stop?.() }
+    },
+    async unfinished() {
+      const { rows } = await pool.query(UNFINISHED)
+      return rows[0].some ? 1 : 0
+    },
+    async finishDelays() {
+      const { rows } = await pool.query(FINISH_DELAYS)
+      return rows.map((row) => Number(row.ms))
+    },
+    async close() {
+      await pool.end()
+      await app.close()
+    },
+  }
+}
