@@ -111,8 +111,9 @@ create function sluice.cycle_v1(
   p_keep integer[],        -- slots it would rather keep than give back, busy or idle
   p_free integer,          -- how many it takes at most in all
   p_first integer,         -- position of the lane that is served first this time
-  p_classes integer[],     -- what it can run; the next three run beside it
+  p_classes integer[],     -- what it can run; the next four run beside it
   p_class_lane integer[],  -- position of the class's lane in p_lanes
+  p_class_max integer[],   -- how many it takes at most of the class
   p_after_rank integer[], p_after_id bigint[],   -- where to start looking
   p_merge boolean,         -- some lane has several classes
   p_hint boolean           -- tell waiting processes that something ended
@@ -228,9 +229,9 @@ begin
     for i in 1 .. cardinality(p_lanes) loop
       if v_take[i] > 0 and (v_left > 1 or v_running[i] + v_take[i] > v_slots[i]) then
         select count(*)::integer into v_sum from (
-          select 1 from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) c(id, lane, rank, after)
+          select 1 from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
            cross join lateral (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                                  and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit v_take[i]) x
+                                  and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
            where c.lane = i limit v_take[i]) y;
         if v_sum = 0 then v_left := v_left - 1; end if;
         v_take[i] := v_sum;
@@ -266,7 +267,8 @@ begin
     end loop;
 
     if not p_merge then
-      select array_agg(v_take[c.lane] order by c.ord) into v_counts from unnest(p_class_lane) with ordinality c(lane, ord);
+      select array_agg(least(v_take[c.lane], c.most) order by c.ord) into v_counts
+        from unnest(p_class_lane, p_class_max) with ordinality c(lane, most, ord);
     else
       -- Several classes share a lane: the order among all of them says how many come from each.
       select array_agg(coalesce(n.taken, 0) order by c.ord) into v_counts
@@ -274,9 +276,11 @@ begin
         left join (
           select h.ord, count(*)::integer as taken
             from (select c.ord, c.lane, row_number() over (partition by c.lane order by x.rank, x.id) as place
-                    from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) with ordinality c(id, lane, rank, after, ord)
+                    from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id)
+                         with ordinality c(id, lane, most, rank, after, ord)
                    cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                                          and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit v_take[c.lane]) x) h
+                                          and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id
+                                          limit least(v_take[c.lane], c.most)) x) h
            where h.place <= v_take[h.lane] group by h.ord) n on n.ord = c.ord;
     end if;
 

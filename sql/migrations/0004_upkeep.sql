@@ -145,8 +145,8 @@ begin
   select 0::bigint, c.lane, 0, count(*)::integer from moved m join sluice.classes c on c.id = m.class_id group by c.lane;
 end $$;
 
--- Moves what is due into the queue. Answers how many, and when the next one is due.
-create function sluice.promote_v1(p_limit integer) returns table (promoted integer, next_at timestamptz)
+-- Moves what is due into the queue. Answers how many, and how long until the next one is due.
+create function sluice.promote_v1(p_limit integer) returns table (promoted integer, next_in_ms double precision)
 language plpgsql as $$
 declare
   v_count integer;
@@ -160,7 +160,8 @@ begin
       perform sluice.hint_v1('ready', 'soon');
     end if;
   end if;
-  return query select coalesce(v_count, 0), (select min(j.ready_at) from sluice.jobs j where j.state = 'scheduled');
+  return query select coalesce(v_count, 0),
+    (select extract(epoch from min(j.ready_at) - clock_timestamp())::double precision * 1000 from sluice.jobs j where j.state = 'scheduled');
 end $$;
 
 -- How many wait per class, since when, and what stands in the way. Depth is exact up to p_exact, then "at least that many".

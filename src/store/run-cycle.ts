@@ -13,6 +13,7 @@ export interface CycleArguments {
   readonly first: number
   readonly classes: readonly number[]
   readonly classLane: readonly number[]
+  readonly classMax: readonly number[]
   readonly afterRank: readonly number[]
   readonly afterId: readonly string[]
   readonly merge: boolean
@@ -36,7 +37,7 @@ export type ClaimedRow = [
 const CYCLE = statement(
   'run_cycle',
   `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input
-     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
 )
 
 /** Records endings and takes new jobs, in one round trip. */
@@ -53,6 +54,7 @@ export async function runCycle(connection: Connection, cycle: CycleArguments): P
     cycle.first,
     cycle.classes,
     cycle.classLane,
+    cycle.classMax,
     cycle.afterRank,
     cycle.afterId,
     cycle.merge,

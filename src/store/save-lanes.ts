@@ -12,11 +12,15 @@ export interface LaneRecord {
   readonly enabled?: boolean
 }
 
-// A lane that is new gets the given values and the table's defaults. One that exists takes over what was given, except
+// A lane that is new gets all values, defaults included. One that exists takes over only what was really given, except
 // the fields an operator has changed since.
 const CREATE = statement(
   'create_lanes',
-  `insert into sluice.lanes (name) select g.name from jsonb_to_recordset($1) as g(name text) order by g.name
+  `insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, updated_by)
+   select g.name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, $2
+     from jsonb_to_recordset($1) as g(name text, slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer,
+                                      "ageingMs" integer, enabled boolean)
+    order by g.name
    on conflict do nothing`,
 )
 const SAVE = statement(
@@ -35,9 +39,18 @@ const SAVE = statement(
                                order by k.name for no key update))`,
 )
 
-/** Creates lanes that are missing and applies a file's or program's values where no operator has spoken. */
-export async function saveLanes(db: Queryable, lanes: readonly LaneRecord[], by: string): Promise<void> {
-  const given = JSON.stringify(lanes)
-  await db.run(CREATE, [given])
-  await db.run(SAVE, [given, by])
+/**
+ * Creates lanes that are missing, and applies a file's or program's values where no operator has spoken.
+ *
+ * @param complete Every lane with all its values, for those that do not exist yet.
+ * @param given The values that were really written somewhere.
+ */
+export async function saveLanes(
+  db: Queryable,
+  complete: readonly Required<LaneRecord>[],
+  given: readonly LaneRecord[],
+  by: string,
+): Promise<void> {
+  await db.run(CREATE, [JSON.stringify(complete), by])
+  if (given.length > 0) await db.run(SAVE, [JSON.stringify(given), by])
 }

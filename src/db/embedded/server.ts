@@ -91,10 +91,11 @@ export async function runServer(
     const running = await findRunning(place)
     if (running !== undefined) return running
     const stale = await readPidFile(place)
-    const started = await start(place, binaries, settings, logFd, stale?.pid)
-    if (started !== undefined) return started
-    // Without a note from before, nothing can be in the way that goes away by itself.
-    if (stale === undefined || Date.now() > limit) throw await startFailed(place)
+    const outcome = await start(place, binaries, settings, logFd, stale?.pid)
+    if (outcome !== 'killed' && outcome !== 'failed') return outcome
+    // It fails for good, unless something was left from before that may go away by itself.
+    const hopeless = outcome === 'failed' && stale === undefined
+    if (hopeless || Date.now() > limit) throw await startFailed(place)
     await delay(100)
   }
 }
@@ -111,14 +112,14 @@ export async function findRunning(place: Place): Promise<Server | undefined> {
   }
 }
 
-/** @returns undefined when it ended before it was ready; the log says why. */
+/** `failed`: it ended before it was ready, and the log says why. `killed`: by somebody else. */
 async function start(
   place: Place,
   binaries: Binaries,
   settings: Readonly<Record<string, string>>,
   logFd: number,
   stalePid: number | undefined,
-): Promise<Server | undefined> {
+): Promise<Server | 'failed' | 'killed'> {
   const socketFolder = `"${place.run.replaceAll('"', '""')}"`
   const fixed = { listen_addresses: '', unix_socket_directories: socketFolder, port: String(PORT) }
   const options = Object.entries({ ...settings, ...fixed }).flatMap(([name, value]) => [
@@ -153,7 +154,7 @@ async function start(
     }
     await delay(POLL_MS)
   }
-  return undefined
+  return child.signalCode === null ? 'failed' : 'killed'
 }
 
 function control(pid: number, exited: Promise<void>): Server {

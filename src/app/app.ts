@@ -1,0 +1,271 @@
+import { randomUUID } from 'node:crypto'
+import type { LoadedConfig } from '../config/load-config.ts'
+import type { Database } from '../db/database.ts'
+import { Listener } from '../db/listener.ts'
+import { DutyRunner } from '../duties/runner.ts'
+import { type Explanation, explain } from '../engine/explain.ts'
+import * as jobControl from '../engine/job-control.ts'
+import * as laneControl from '../engine/lane-control.ts'
+import type { Log } from '../engine/log.ts'
+import { ResultWaiter } from '../engine/result-waiter.ts'
+import { MAX_BATCH, type Submission, Submitter } from '../engine/submitter.ts'
+import { SluiceError } from '../errors.ts'
+import type { JobState } from '../model/job.ts'
+import type { Settings } from '../model/settings.ts'
+import type { LaneChange } from '../store/change-lane.ts'
+import { findJobs, type JobFilter, type JobView } from '../store/find-jobs.ts'
+import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
+import { type Lane, listLanes } from '../store/list-lanes.ts'
+import { listWorkers, type WorkerView } from '../store/list-workers.ts'
+import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
+import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
+import { parseInput } from '../worker/inline.ts'
+import type { Task } from '../worker/task.ts'
+import type { Worker } from '../worker/worker.ts'
+import { JobHandle } from './job-handle.ts'
+import { startWorker, type WorkOptions } from './start-worker.ts'
+import { type SubmitOptions, toSubmission } from './submission.ts'
+import type { TaskSet } from './task-set.ts'
+import { type TransactionLike, toQueryable } from './transaction.ts'
+
+export interface AppParts {
+  readonly db: Database
+  readonly tasks: TaskSet
+  readonly settings: Settings
+  readonly heartbeatMs: number
+  readonly config: LoadedConfig | undefined
+  readonly log: Log
+  /** Who is recorded as the author of changes. */
+  readonly actor: string
+  readonly onClose: () => Promise<void>
+}
+
+/**
+ * A program's door to Sluice: submits jobs, waits for them, works on them, and
+ * looks after the system. Made by `sluice()`.
+ */
+export class Sluice {
+  readonly #parts: AppParts
+  readonly #listener: Listener
+  readonly #submitter: Submitter
+  readonly #waiter: ResultWaiter
+  #worker: Worker | undefined
+  #duties: DutyRunner | undefined
+  #closing: Promise<void> | undefined
+
+  /** @internal */
+  constructor(parts: AppParts) {
+    this.#parts = parts
+    this.#listener = new Listener(parts.db.url)
+    this.#submitter = new Submitter(parts.db, () => this.#worker?.nudge())
+    this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
+  }
+
+  /** The address of the database, the embedded one included. */
+  get databaseUrl(): string {
+    return this.#parts.db.url
+  }
+
+  /**
+   * Stores a job. When this resolves the job is on disk and will not be lost.
+   *
+   * @throws {SluiceError} `KEY_CONFLICT` when an active job has the key with another input; `INVALID_INPUT`;
+   *   `NOT_STORABLE`; `UNKNOWN_TASK`; `DATABASE_UNAVAILABLE`, after which it is not known whether it was stored:
+   *   submit with a key where that matters.
+   */
+  async submit<Input, Result>(
+    task: Task<Input, Result>,
+    input: NoInfer<Input>,
+    options?: SubmitOptions & { readonly transaction?: TransactionLike },
+  ): Promise<JobHandle<Result>>
+  async submit(
+    task: string,
+    input: unknown,
+    options?: SubmitOptions & { readonly transaction?: TransactionLike },
+  ): Promise<JobHandle>
+  async submit(
+    task: string | Task<never, unknown>,
+    input: unknown,
+    options: SubmitOptions & { readonly transaction?: TransactionLike } = {},
+  ): Promise<JobHandle> {
+    this.#checkOpen()
+    const submission = await this.#toSubmission(task, input, options)
+    const stored =
+      options.transaction === undefined
+        ? await this.#submitter.submit(submission)
+        : (await this.#submitter.submitIn(toQueryable(options.transaction), [submission]))[0]!
+    return new JobHandle(stored.id, stored.attached, this.#waiter)
+  }
+
+  /**
+   * Stores many jobs, about a thousand per round trip. Each round trip is all or none; an error tells how many were
+   * stored before it.
+   */
+  async submitMany<Input, Result>(
+    task: Task<Input, Result> | string,
+    inputs: readonly NoInfer<Input>[],
+    options: SubmitOptions & { readonly transaction?: TransactionLike } = {},
+  ): Promise<JobHandle<Result>[]> {
+    this.#checkOpen()
+    const tx = options.transaction === undefined ? undefined : toQueryable(options.transaction)
+    const handles: JobHandle<Result>[] = []
+    for (let from = 0; from < inputs.length; from += MAX_BATCH) {
+      const part: Submission[] = []
+      for (const input of inputs.slice(from, from + MAX_BATCH))
+        part.push(await this.#toSubmission(task, input, options))
+      const stored =
+        tx === undefined ? await this.#submitter.submitMany(part) : await this.#submitter.submitIn(tx, part)
+      for (const each of stored) handles.push(new JobHandle(each.id, each.attached, this.#waiter))
+    }
+    return handles
+  }
+
+  /** A handle on a job submitted earlier, by whomever. */
+  job<Result = unknown>(id: string): JobHandle<Result> {
+    return new JobHandle<Result>(jobControl.checkJobId(id), false, this.#waiter)
+  }
+
+  /** Makes this process a worker, with the upkeep that comes with it. Resolves when it is ready to take jobs. */
+  async work(options: WorkOptions = {}): Promise<void> {
+    this.#checkOpen()
+    if (this.#worker !== undefined)
+      throw new SluiceError('INVALID_ARGUMENT', 'this process is a worker already')
+    const { db, tasks, settings, heartbeatMs, log } = this.#parts
+    const capacity = options.capacity ?? settings.capacity
+    if (!Number.isInteger(capacity) || capacity < 0) {
+      throw new SluiceError(
+        'INVALID_ARGUMENT',
+        `capacity: ${capacity} must be a whole number, 0 (no limit) or more`,
+      )
+    }
+    this.#worker = await startWorker({
+      db,
+      listener: this.#listener,
+      tasks: tasks.byName,
+      options,
+      capacity,
+      heartbeatMs,
+      cycleMax: settings.cycleMax,
+      graceMs: settings.graceMs,
+      shutdownGraceMs: settings.shutdownGraceMs,
+      log,
+      onEnded: () => this.#waiter.nudge(),
+    })
+    this.startDuties()
+  }
+
+  /** Does the system's upkeep in this process: promote, recover, expire, sample, reconcile, prune. A worker does it too. */
+  startDuties(): void {
+    this.#duties ??= new DutyRunner(this.#parts.db, this.#parts.log, `${process.pid}`)
+    this.#duties.start()
+  }
+
+  /** Stops taking jobs and hands back what does not finish in time; the program stays able to submit. */
+  async stopWorking(): Promise<void> {
+    const worker = this.#worker
+    this.#worker = undefined
+    await worker?.stop()
+  }
+
+  async getJob(id: string): Promise<JobView> {
+    return jobControl.getJob(this.#parts.db, id)
+  }
+
+  async listJobs(filter: JobFilter = {}): Promise<JobView[]> {
+    return findJobs(this.#parts.db, filter)
+  }
+
+  async listAttempts(id: string): Promise<AttemptView[]> {
+    return listAttempts(this.#parts.db, jobControl.checkJobId(id))
+  }
+
+  /** Log lines after the line with id `after`, oldest first. */
+  async readLogs(id: string, after = '0', limit = 1000): Promise<StoredLogLine[]> {
+    return readLogs(this.#parts.db, jobControl.checkJobId(id), after, limit)
+  }
+
+  /** What a job waits for, in words. */
+  async why(id: string): Promise<Explanation> {
+    return explain(this.#parts.db, id)
+  }
+
+  /** Ends a waiting job at once, asks a running one to stop. Returns the state it is in now. */
+  async cancel(id: string, reason = 'on request'): Promise<JobState> {
+    return jobControl.cancel(this.#parts.db, id, reason)
+  }
+
+  async approve(id: string): Promise<void> {
+    return jobControl.approve(this.#parts.db, id, this.#parts.actor)
+  }
+
+  async reject(id: string, comment: string): Promise<void> {
+    return jobControl.reject(this.#parts.db, id, comment, this.#parts.actor)
+  }
+
+  async reprioritise(id: string, priority: number): Promise<void> {
+    return jobControl.reprioritise(this.#parts.db, id, priority)
+  }
+
+  /** Puts a finished job back in line; its history is kept. */
+  async rerun(id: string): Promise<void> {
+    return jobControl.rerun(this.#parts.db, id)
+  }
+
+  /** Removes a finished job with all its traces. */
+  async remove(id: string): Promise<void> {
+    return jobControl.remove(this.#parts.db, id)
+  }
+
+  async listLanes(): Promise<Lane[]> {
+    return listLanes(this.#parts.db)
+  }
+
+  /** An operator's change: it stays, whatever files say, until `resetLane`. */
+  async setLane(name: string, change: LaneChange): Promise<Lane> {
+    return laneControl.setLane(this.#parts.db, name, change, this.#parts.actor)
+  }
+
+  async resetLane(name: string): Promise<Lane> {
+    return laneControl.forgetLaneChanges(this.#parts.db, name, this.#parts.actor)
+  }
+
+  async listWorkers(): Promise<WorkerView[]> {
+    return listWorkers(this.#parts.db)
+  }
+
+  /** Depth, oldest wait and obstacle per task and lane, as of now. */
+  async sampleQueues(): Promise<QueueSample[]> {
+    return sampleQueues(this.#parts.db, { exact: 10_000, keep: false })
+  }
+
+  /** Stops working, lets go of the database, and of the embedded one if this program started it. May be called twice. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    await this.stopWorking()
+    await this.#duties?.stop()
+    this.#waiter.close()
+    await this.#listener.stop()
+    await this.#parts.db.close()
+    await this.#parts.onClose()
+  }
+
+  async #toSubmission(
+    task: string | { readonly name: string },
+    input: unknown,
+    options: SubmitOptions,
+  ): Promise<Submission> {
+    const name = typeof task === 'string' ? task : task.name
+    const known = this.#parts.tasks.byName.get(name)
+    if (known?.schema !== undefined) await parseInput(known, input)
+    return toSubmission(name, input, options, this.#parts.actor)
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined)
+      throw new SluiceError('CLOSED', 'this program has closed its connection to Sluice')
+  }
+}

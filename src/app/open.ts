@@ -1,0 +1,191 @@
+import { userInfo } from 'node:os'
+import { resolve } from 'node:path'
+import pino from 'pino'
+import type { LoadedConfig } from '../config/load-config.ts'
+import { Database } from '../db/database.ts'
+import { openEmbedded } from '../db/embedded/embedded.ts'
+import { checkSuitable, migrate } from '../db/migrate.ts'
+import type { Log } from '../engine/log.ts'
+import { SluiceError } from '../errors.ts'
+import type { Duration } from '../model/duration.ts'
+import { resolveSettings, type Settings, type SettingsSource } from '../model/settings.ts'
+import { listLanes } from '../store/list-lanes.ts'
+import { readSettings } from '../store/read-settings.ts'
+import { type LaneRecord, saveLanes } from '../store/save-lanes.ts'
+import { saveSettings } from '../store/save-settings.ts'
+import { saveTasks } from '../store/save-tasks.ts'
+import type { AnyTask } from '../worker/task.ts'
+import { Sluice } from './app.ts'
+import { TaskSet } from './task-set.ts'
+
+export interface LaneOptions {
+  /** Tasks that run in this lane, beside those that name it themselves. */
+  readonly tasks?: readonly string[]
+  /** Jobs that run at once in the whole system; `null` for no limit. */
+  readonly slots?: number | null
+  /** Jobs that run at once in each worker; 0: its number of cores; `null` for no limit. */
+  readonly perWorker?: number | null
+  /** How often an idle worker looks for work that no hint announced. */
+  readonly poll?: Duration
+  /** How long a lease lives without a heartbeat. More than twice the heartbeat. */
+  readonly stale?: Duration
+  /** False: running jobs end, no new one starts. */
+  readonly enabled?: boolean
+  /** A waiting job gains 1 priority each time this much has passed. */
+  readonly ageing?: Duration | null
+}
+
+export interface SluiceOptions extends Omit<SettingsSource, 'lanes' | 'admission'> {
+  /** Address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else the embedded one. */
+  readonly database?: string
+  /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the working folder. */
+  readonly dataFolder?: string
+  readonly tasks?: readonly AnyTask[]
+  readonly lanes?: Readonly<Record<string, LaneOptions>>
+  /** A config file that was loaded with `loadConfig`. */
+  readonly config?: LoadedConfig
+  /** A pino logger, or anything with its debug, info, warn and error. Default: warnings and errors to stderr. */
+  readonly log?: Log
+  /** False: the schema is left alone, and must be up to date. Default true. */
+  readonly migrate?: boolean
+  /** Who is recorded as the author of submissions and changes. Default: the user of this process. */
+  readonly actor?: string
+}
+
+/** Connections of the pool that everything but cycles, heartbeats and hints shares. */
+const POOL_SIZE = 4
+
+/**
+ * Opens Sluice: connects, brings the schema up to date, makes lanes and tasks known.
+ *
+ * A process uses at most 4 connections, 1 more once it waits for results or works (hints), and 2 more as a worker
+ * (cycles, heartbeat): 7 in all, whatever its capacity.
+ *
+ * @throws {SluiceError} `INVALID_CONFIG` with every setting that cannot work; `DATABASE_UNSUITABLE`;
+ *   `DATABASE_UNAVAILABLE`; `EMBEDDED_UNAVAILABLE`.
+ *
+ * @example
+ * const app = await sluice({ tasks: [resize], lanes: { interactive: { slots: 2 } } })
+ */
+export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
+  const log =
+    options.log ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
+  const settings = settingsOf(options)
+  const lanes = Object.entries(options.lanes ?? {}).map(([name, lane]) => [name, lane.tasks ?? []] as const)
+  const tasks = new TaskSet(options.tasks ?? [], options.config, Object.fromEntries(lanes))
+  const place = await findDatabase(options)
+  try {
+    const db = await prepare(place.url, options)
+    try {
+      const actor = options.actor ?? userName()
+      const heartbeatMs = await publish(db, settings, tasks, actor)
+      return new Sluice({
+        db,
+        tasks,
+        settings,
+        heartbeatMs,
+        config: options.config,
+        log,
+        actor,
+        onClose: place.release,
+      })
+    } catch (error) {
+      await db.close()
+      throw error
+    }
+  } catch (error) {
+    await place.release()
+    throw error
+  }
+}
+
+function settingsOf(options: SluiceOptions): Settings {
+  if (options.config?.config.admission !== undefined) {
+    throw new SluiceError('INVALID_CONFIG', 'admission: not supported by this version')
+  }
+  const lanes = Object.fromEntries(
+    Object.entries(options.lanes ?? {}).map(([name, { tasks: _, ...lane }]) => [name, lane]),
+  )
+  return resolveSettings({
+    ...(options.config !== undefined && { file: options.config.config, locate: options.config.locate }),
+    environment: process.env,
+    options: { ...options, lanes } as SettingsSource,
+  })
+}
+
+async function findDatabase(options: SluiceOptions): Promise<{ url: string; release: () => Promise<void> }> {
+  const url = options.database ?? process.env.DATABASE_URL
+  if (url !== undefined && url !== '') return { url, release: async () => {} }
+  const folder =
+    options.dataFolder ?? process.env.SLUICE_DATA ?? resolve(options.config?.folder ?? '.', '.sluice')
+  const embedded = await openEmbedded({ dataFolder: resolve(folder) })
+  return { url: embedded.url, release: () => embedded.release() }
+}
+
+async function prepare(url: string, options: SluiceOptions): Promise<Database> {
+  const { applied, available } = await checkSuitable(url)
+  if (applied < available) {
+    if (options.migrate === false) {
+      throw new SluiceError(
+        'DATABASE_UNSUITABLE',
+        `the schema is at version ${applied}, this program needs ${available}: run \`sluice migrate\``,
+      )
+    }
+    await migrate(url)
+  }
+  return new Database({ url, maxConnections: POOL_SIZE, applicationName: 'sluice' })
+}
+
+/** Makes lanes, tasks and shared settings known, and checks them against what other programs and operators have set. */
+async function publish(db: Database, settings: Settings, tasks: TaskSet, actor: string): Promise<number> {
+  await saveSettings(
+    db,
+    {
+      ...(settings.given.has('heartbeat') && { heartbeatMs: settings.heartbeatMs }),
+      ...(settings.given.has('retention') && { retentionMs: settings.retentionMs }),
+    },
+    actor,
+    false,
+  )
+  const complete: Required<LaneRecord>[] = []
+  const given: LaneRecord[] = []
+  for (const [name, lane] of settings.lanes) {
+    const { slots, perWorker, pollMs, staleMs, ageingMs, enabled } = lane
+    complete.push({ name, slots, perWorker, pollMs, staleMs, ageingMs, enabled })
+    if (lane.given.size > 0) {
+      given.push({
+        name,
+        ...(lane.given.has('slots') && { slots }),
+        ...(lane.given.has('perWorker') && { perWorker }),
+        ...(lane.given.has('poll') && { pollMs }),
+        ...(lane.given.has('stale') && { staleMs }),
+        ...(lane.given.has('ageing') && { ageingMs }),
+        ...(lane.given.has('enabled') && { enabled }),
+      })
+    }
+  }
+  await saveLanes(db, complete, given, actor)
+  const { heartbeatMs } = await readSettings(db)
+  await checkStale(db, heartbeatMs)
+  const records = tasks.records(settings.deadlineMs)
+  if (records.length > 0) await saveTasks(db, records)
+  return heartbeatMs
+}
+
+async function checkStale(db: Database, heartbeatMs: number): Promise<void> {
+  const bad = (await listLanes(db)).filter((lane) => lane.staleMs <= 2 * heartbeatMs)
+  if (bad.length === 0) return
+  const names = bad.map((lane) => `${lane.name} (${lane.staleMs} ms)`).join(', ')
+  throw new SluiceError(
+    'INVALID_CONFIG',
+    `stale must be greater than twice the heartbeat, which is ${heartbeatMs} ms: raise stale of ${names} above ${2 * heartbeatMs} ms, or lower the heartbeat`,
+  )
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`
+  }
+}

@@ -1,0 +1,134 @@
+import { availableParallelism, hostname, tmpdir, userInfo } from 'node:os'
+import { join } from 'node:path'
+import type { Database } from '../db/database.ts'
+import type { Listener } from '../db/listener.ts'
+import type { Log } from '../engine/log.ts'
+import { VERSION } from '../version.ts'
+import type { Executor } from '../worker/attempt.ts'
+import { createExecExecutor } from '../worker/exec.ts'
+import { createInlineExecutor } from '../worker/inline.ts'
+import type { Initialiser } from '../worker/pool/messages.ts'
+import { ProcessPool } from '../worker/pool/pool.ts'
+import { DatabaseSource } from '../worker/sources/database.ts'
+import type { AnyTask } from '../worker/task.ts'
+import { Workdirs } from '../worker/workdir.ts'
+import { Worker } from '../worker/worker.ts'
+
+export interface WorkOptions {
+  /** Jobs at once. Default 1, or SLUICE_CAPACITY. 0: no limit of its own. */
+  readonly capacity?: number
+  /** Default: host name and process id. */
+  readonly name?: string
+  /** What this worker offers to tasks with `requires`. */
+  readonly labels?: Readonly<Record<string, string | number | boolean>>
+  /** Only these tasks. Default: all that the program has. */
+  readonly tasks?: readonly string[]
+  /** The warm processes for tasks with `execution: 'process'`. */
+  readonly pool?: {
+    /** Default: the number of cores. */
+    readonly size?: number
+    readonly initialiser?: Initialiser
+    readonly maxJobs?: number
+    readonly maxMemoryBytes?: number
+  }
+  /** Where workdirs are made. Default: a folder of this user's in the system's temporary folder. */
+  readonly workdirRoot?: string
+}
+
+export interface StartWorker {
+  readonly db: Database
+  readonly listener: Listener
+  readonly tasks: ReadonlyMap<string, AnyTask>
+  readonly options: WorkOptions
+  readonly capacity: number
+  readonly heartbeatMs: number
+  readonly cycleMax: number
+  readonly graceMs: number
+  readonly shutdownGraceMs: number
+  readonly log: Log
+  readonly onEnded: () => void
+}
+
+/** Puts a worker together and starts it. */
+export async function startWorker(setup: StartWorker): Promise<Worker> {
+  const { options, log } = setup
+  const tasks = selectTasks(setup.tasks, options.tasks)
+  const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
+  const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
+  const pool = pooled.length === 0 ? undefined : await startPool(options.pool ?? {}, log)
+  const source = new DatabaseSource({
+    db: setup.db,
+    listener: setup.listener,
+    identity: {
+      name: options.name ?? `${hostname()}-${process.pid}`,
+      host: hostname(),
+      pid: process.pid,
+      version: VERSION,
+      capacity: setup.capacity,
+      cores: availableParallelism(),
+      tasks: [...tasks.keys()],
+    },
+    labels: options.labels ?? {},
+    inlineTasks: [...tasks.values()].filter((task) => task.execution === 'inline').map((task) => task.name),
+    processTasks: new Set(pooled.map((task) => task.name)),
+    heartbeatMs: setup.heartbeatMs,
+    log,
+    onEnded: setup.onEnded,
+  })
+  const worker = new Worker({
+    source,
+    tasks,
+    executors: new Map([...tasks].map(([name, task]) => [name, executorOf(task, pool)])),
+    pool,
+    workdirs,
+    capacity: setup.capacity,
+    cycleMax: setup.cycleMax,
+    graceMs: setup.graceMs,
+    shutdownGraceMs: setup.shutdownGraceMs,
+    log,
+    watch: source,
+  })
+  try {
+    await worker.start()
+  } catch (error) {
+    await worker.stop('could not start').catch(() => {})
+    throw error
+  }
+  return worker
+}
+
+function selectTasks(
+  all: ReadonlyMap<string, AnyTask>,
+  names: readonly string[] | undefined,
+): ReadonlyMap<string, AnyTask> {
+  return names === undefined ? all : new Map([...all].filter(([name]) => names.includes(name)))
+}
+
+async function startPool(options: NonNullable<WorkOptions['pool']>, log: Log): Promise<ProcessPool> {
+  const pool = new ProcessPool({
+    log,
+    ...(options.size !== undefined && { size: options.size }),
+    ...(options.initialiser !== undefined && { initialiser: options.initialiser }),
+    ...(options.maxJobs !== undefined && { maxJobsPerChild: options.maxJobs }),
+    ...(options.maxMemoryBytes !== undefined && { maxMemoryBytes: options.maxMemoryBytes }),
+  })
+  await pool.start()
+  return pool
+}
+
+function executorOf(task: AnyTask, pool: ProcessPool | undefined): Executor {
+  switch (task.execution) {
+    case 'inline':
+      return createInlineExecutor(task)
+    case 'process':
+      return (attempt) => pool!.run({ module: task.module!, task: task.name }, attempt)
+    case 'exec':
+      return createExecExecutor({
+        argv: task.program!.argv,
+        cwd: task.program!.folder,
+        env: task.program!.env,
+      })
+    default:
+      return task.execution satisfies never
+  }
+}

@@ -1,0 +1,79 @@
+import { checkPriority } from '../engine/job-control.ts'
+import type { Submission } from '../engine/submitter.ts'
+import { SluiceError } from '../errors.ts'
+import { type Duration, parseDuration } from '../model/duration.ts'
+import { toStorableJson } from '../model/json.ts'
+
+export interface SubmitOptions {
+  /** At most one active job per task and key: a later submission with the same input attaches to it. */
+  readonly key?: string
+  /** Higher first. Default: the task's. */
+  readonly priority?: number
+  /** Runs in this lane instead of the task's. */
+  readonly lane?: string
+  /** Not before this time (a Date), or after this long. */
+  readonly runAt?: Date | Duration
+  /** Must have started this long after it could; else it fails. */
+  readonly deadline?: Duration
+  /** Up to 50 words to find it by. */
+  readonly tags?: readonly string[]
+}
+
+const MAX_KEY = 500
+const MAX_TAGS = 50
+const MAX_TAG = 100
+
+/**
+ * The JSON of one job for `sluice.submit_v1`.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the option; `NOT_STORABLE` for the input.
+ */
+export function toSubmission(
+  task: string,
+  input: unknown,
+  options: SubmitOptions = {},
+  by?: string,
+): Submission {
+  let json = `{"task":${JSON.stringify(task)},"input":${toStorableJson(input, `the input of task ${task}`)}`
+  const { key, priority, lane, runAt, deadline, tags } = options
+  if (key !== undefined) json += `,"key":${text(key, 'key', MAX_KEY)}`
+  if (priority !== undefined) json += `,"priority":${checkPriority(priority)}`
+  if (lane !== undefined) json += `,"lane":${text(lane, 'lane', 100)}`
+  if (runAt !== undefined)
+    json +=
+      runAt instanceof Date
+        ? `,"runAt":"${instant(runAt)}"`
+        : `,"delayMs":${Math.round(parseDuration(runAt, 'runAt'))}`
+  if (deadline !== undefined) json += `,"deadlineMs":${deadlineMs(deadline)}`
+  if (tags !== undefined) json += `,"tags":${tagList(tags)}`
+  if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
+  return { json: `${json}}`, keyed: key !== undefined }
+}
+
+function text(value: unknown, field: string, max: number): string {
+  if (typeof value !== 'string' || value === '' || value.length > max) {
+    throw new SluiceError('INVALID_ARGUMENT', `${field}: must be a text of 1 to ${max} characters`)
+  }
+  return toStorableJson(value, field)
+}
+
+function instant(value: Date): string {
+  const ms = value.getTime()
+  if (Number.isNaN(ms) || ms < 0 || ms > 253_402_300_799_000) {
+    throw new SluiceError('INVALID_ARGUMENT', `runAt: must be a time between the years 1970 and 9999`)
+  }
+  return value.toISOString()
+}
+
+function deadlineMs(value: Duration): number {
+  const ms = Math.round(parseDuration(value, 'deadline'))
+  if (ms < 1) throw new SluiceError('INVALID_ARGUMENT', 'deadline: must be longer than 0')
+  return ms
+}
+
+function tagList(tags: readonly string[]): string {
+  if (!Array.isArray(tags) || tags.length > MAX_TAGS) {
+    throw new SluiceError('INVALID_ARGUMENT', `tags: must be a list of at most ${MAX_TAGS} texts`)
+  }
+  return `[${tags.map((tag, index) => text(tag, `tags[${index}]`, MAX_TAG)).join(',')}]`
+}

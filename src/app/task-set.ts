@@ -1,0 +1,114 @@
+import { lanesOfTasks } from '../config/lanes-of-tasks.ts'
+import type { LoadedConfig } from '../config/load-config.ts'
+import type { TaskConfig } from '../config/schema.ts'
+import { SluiceError } from '../errors.ts'
+import type { TaskRecord } from '../store/save-tasks.ts'
+import { type AnyTask, commonOptions } from '../worker/task.ts'
+
+/** The tasks of a program: those in its code with the file's options over them, and the file's own programs. */
+export class TaskSet {
+  readonly byName: ReadonlyMap<string, AnyTask>
+
+  constructor(
+    code: readonly AnyTask[],
+    file: LoadedConfig | undefined,
+    lanes: Readonly<Record<string, readonly string[]>>,
+  ) {
+    const byName = new Map<string, AnyTask>()
+    for (const task of code) {
+      if (byName.has(task.name))
+        throw new SluiceError('INVALID_ARGUMENT', `two tasks are named ${task.name}: rename one`)
+      byName.set(task.name, task)
+    }
+    for (const [name, options] of Object.entries(file?.config.tasks ?? {})) {
+      byName.set(name, withOptions(name, byName.get(name), options, file!.folder))
+    }
+    const placed = placements(file, lanes)
+    for (const [name, task] of byName) {
+      byName.set(name, { ...task, lane: placed.get(name) ?? task.lane ?? 'default' })
+    }
+    this.byName = byName
+  }
+
+  /** What the database keeps of them. */
+  records(defaultDeadlineMs: number | null): TaskRecord[] {
+    return [...this.byName.values()].map((task) => ({
+      name: task.name,
+      lane: task.lane ?? 'default',
+      model: null,
+      requires: task.requires,
+      priority: task.priority,
+      approval: task.approval,
+      deadlineMs: task.deadlineMs ?? defaultDeadlineMs,
+      maxLosses: task.losses,
+      onLost: task.onLost,
+    }))
+  }
+}
+
+function placements(
+  file: LoadedConfig | undefined,
+  lanes: Readonly<Record<string, readonly string[]>>,
+): ReadonlyMap<string, string> {
+  const placed = new Map(file === undefined ? [] : lanesOfTasks(file.config))
+  const here = new Map<string, string>()
+  for (const [lane, tasks] of Object.entries(lanes)) {
+    for (const task of tasks) {
+      const other = here.get(task)
+      if (other !== undefined && other !== lane) {
+        throw new SluiceError(
+          'INVALID_ARGUMENT',
+          `task ${task} is in two lanes, ${other} and ${lane}: leave it in one`,
+        )
+      }
+      here.set(task, lane)
+      if (!placed.has(task)) placed.set(task, lane)
+    }
+  }
+  return placed
+}
+
+function withOptions(name: string, code: AnyTask | undefined, options: TaskConfig, folder: string): AnyTask {
+  if (options.uses !== undefined || options.model !== undefined) {
+    throw new SluiceError('INVALID_CONFIG', `tasks.${name}: uses and model are not supported by this version`)
+  }
+  if (code === undefined && options.exec === undefined) {
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `tasks.${name}: has no exec, and no task of that name is in the code: add exec: [program, argument, ...] or define it with task()`,
+    )
+  }
+  if (code !== undefined && options.exec !== undefined) {
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `tasks.${name}: is defined in the code and has exec here: remove one`,
+    )
+  }
+  const base = code ?? {
+    ...commonOptions({ name }, `tasks.${name}`),
+    execution: 'exec' as const,
+    module: undefined,
+    schema: undefined,
+    program: { argv: options.exec!, folder, env: options.env ?? {} },
+    run: () => {
+      throw new Error(`task ${name} is a program`)
+    },
+  }
+  const { retry } = options
+  return {
+    ...base,
+    priority: options.priority ?? base.priority,
+    timeoutMs: options.timeout === undefined ? base.timeoutMs : (options.timeout ?? undefined),
+    deadlineMs: options.deadline === undefined ? base.deadlineMs : (options.deadline ?? undefined),
+    onLost: options.onLost ?? base.onLost,
+    losses: options.losses ?? base.losses,
+    approval: options.approval ?? base.approval,
+    requires: options.requires ?? base.requires,
+    retry: {
+      attempts: retry?.attempts ?? base.retry.attempts,
+      backoff: retry?.backoff ?? base.retry.backoff,
+      delayMs: retry?.delay ?? base.retry.delayMs,
+      maxDelayMs: retry?.maxDelay ?? base.retry.maxDelayMs,
+    },
+  }
+}

@@ -1,0 +1,92 @@
+import pg from 'pg'
+
+/** What a hint is about. It never carries anything that matters: polling finds the same, later. */
+export type HintTopic = 'ready' | 'lane' | 'done' | 'cancel' | 'classes' | 'workers'
+
+const RECONNECT_MS = 1000
+const PING_MS = 5000
+
+/**
+ * Hears the hints of other processes on one connection of its own.
+ *
+ * Modes: `closed` (start) -> `open` by `start()` -> `closed` by `stop()`, for
+ * good. While open it reconnects for as long as it takes, and asks the server
+ * for a sign of life now and then, because a connection that died without a
+ * word looks just like a quiet one. Losing hints costs time, nothing else.
+ */
+export class Listener {
+  readonly #url: string
+  readonly #subscribers = new Set<(topic: HintTopic) => void>()
+  #client: pg.Client | undefined
+  #timer: NodeJS.Timeout | undefined
+  #open = false
+
+  constructor(url: string) {
+    this.#url = url
+  }
+
+  /** Connects in the background; may be called again without effect. */
+  start(): void {
+    if (this.#open) return
+    this.#open = true
+    void this.#connect()
+  }
+
+  async stop(): Promise<void> {
+    this.#open = false
+    clearTimeout(this.#timer)
+    const client = this.#client
+    this.#client = undefined
+    await client?.end().catch(() => {})
+  }
+
+  subscribe(listener: (topic: HintTopic) => void): () => void {
+    this.#subscribers.add(listener)
+    return () => this.#subscribers.delete(listener)
+  }
+
+  async #connect(): Promise<void> {
+    const client = new pg.Client({
+      connectionString: this.#url,
+      application_name: 'sluice-listen',
+      connectionTimeoutMillis: PING_MS,
+      keepAlive: true,
+    })
+    client.on('error', () => this.#lose(client))
+    client.on('end', () => this.#lose(client))
+    client.on('notification', (message) => {
+      for (const subscriber of this.#subscribers) subscriber(message.payload as HintTopic)
+    })
+    this.#client = client
+    try {
+      await client.connect()
+      await client.query('listen sluice')
+      if (this.#client === client) this.#later(client)
+      // What was said while nobody listened is unknown: everything may have changed.
+      for (const subscriber of this.#subscribers) subscriber('ready')
+    } catch {
+      this.#lose(client)
+    }
+  }
+
+  #later(client: pg.Client): void {
+    this.#timer = setTimeout(() => {
+      const query = { text: 'select 1', query_timeout: PING_MS } as pg.QueryConfig
+      client.query(query).then(
+        () => this.#client === client && this.#later(client),
+        () => this.#lose(client),
+      )
+    }, PING_MS)
+    this.#timer.unref()
+  }
+
+  #lose(client: pg.Client): void {
+    if (this.#client !== client) return
+    this.#client = undefined
+    clearTimeout(this.#timer)
+    client.end().catch(() => {})
+    if (!this.#open) return
+    this.#timer = setTimeout(() => void this.#connect(), RECONNECT_MS)
+    this.#timer.unref()
+  }
+}

@@ -1,0 +1,19 @@
+import { recoverLost } from '../store/recover-lost.ts'
+import type { Duty } from './duty.ts'
+
+/** Takes over the jobs of workers that have gone silent. */
+export const recover: Duty = {
+  name: 'recover',
+  everyMs: 1000,
+  async run({ db, log, goodForMs }) {
+    const recovered = await recoverLost(db, goodForMs)
+    for (const each of recovered) {
+      if (each.requeued + each.failed + each.cancelled > 0)
+        log.warn({ ...each }, 'took over the jobs of a silent worker')
+    }
+    if (recovered.length === 0) return {}
+    const sum = (field: 'requeued' | 'failed' | 'cancelled') =>
+      recovered.reduce((total, each) => total + each[field], 0)
+    return { summary: { requeued: sum('requeued'), failed: sum('failed'), cancelled: sum('cancelled') } }
+  },
+}

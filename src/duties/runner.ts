@@ -1,0 +1,111 @@
+import type { Queryable } from '../db/database.ts'
+import type { Log } from '../engine/log.ts'
+import { claimDuties } from '../store/claim-duties.ts'
+import { recordDuty } from '../store/record-duty.ts'
+import type { Duty } from './duty.ts'
+import { expire } from './expire.ts'
+import { promote } from './promote.ts'
+import { prune } from './prune.ts'
+import { reconcile } from './reconcile.ts'
+import { recover } from './recover.ts'
+import { sample } from './sample.ts'
+
+export const DUTIES: readonly Duty[] = [promote, recover, expire, sample, reconcile, prune]
+
+/** An idle worker asks for due duties this often; jitter spreads many of them. */
+const TICK_MS = 1500
+
+/**
+ * Does the duties of the system in this process.
+ *
+ * Modes: `new` -> `running` by `start()` -> `stopped` by `stop()`, for good.
+ * Stopping before the start, and twice, is harmless. Every process may run one:
+ * each tick of a duty goes to one of them, and two doing it at once is safe. A
+ * tick that throws is logged; the next one runs.
+ */
+export class DutyRunner {
+  readonly #db: Queryable
+  readonly #log: Log
+  readonly #name: string
+  readonly #duties: readonly Duty[]
+  #timer: NodeJS.Timeout | undefined
+  #soon: NodeJS.Timeout | undefined
+  #ticking: Promise<void> | undefined
+  #goodSince: number | undefined
+  #mode: 'new' | 'running' | 'stopped' = 'new'
+
+  constructor(db: Queryable, log: Log, name: string, duties: readonly Duty[] = DUTIES) {
+    this.#db = db
+    this.#log = log
+    this.#name = name
+    this.#duties = duties
+  }
+
+  start(): void {
+    if (this.#mode !== 'new') return
+    this.#mode = 'running'
+    this.#next(0)
+  }
+
+  async stop(): Promise<void> {
+    this.#mode = 'stopped'
+    clearTimeout(this.#timer)
+    clearTimeout(this.#soon)
+    await this.#ticking
+  }
+
+  #next(ms: number): void {
+    if (this.#mode !== 'running') return
+    this.#timer = setTimeout(() => {
+      this.#ticking = this.#tick().finally(() => this.#next(TICK_MS * (0.8 + 0.4 * Math.random())))
+    }, ms)
+  }
+
+  async #tick(): Promise<void> {
+    let due: string[]
+    try {
+      due = await claimDuties(this.#db, this.#duties, this.#name)
+      this.#goodSince ??= performance.now()
+    } catch (error) {
+      this.#goodSince = undefined
+      this.#log.warn({ error: text(error) }, 'duties: the database cannot be reached')
+      return
+    }
+    for (const duty of this.#duties) {
+      if (due.includes(duty.name) && this.#mode === 'running') await this.#run(duty)
+    }
+  }
+
+  async #run(duty: Duty): Promise<void> {
+    try {
+      const goodForMs = this.#goodSince === undefined ? 0 : performance.now() - this.#goodSince
+      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs })
+      if (report.summary !== undefined) {
+        this.#log.info({ duty: duty.name, ...report.summary }, 'duty done')
+        await recordDuty(this.#db, duty.name, report.summary)
+      }
+      if (report.nextInMs != null) this.#runSoon(duty, report.nextInMs)
+    } catch (error) {
+      this.#log.error(
+        { duty: duty.name, error: text(error) },
+        'duty failed; it is tried again at its next tick',
+      )
+    }
+  }
+
+  /** Between two ticks: something is due at a known time. */
+  #runSoon(duty: Duty, inMs: number): void {
+    if (inMs > TICK_MS || this.#mode !== 'running') return
+    clearTimeout(this.#soon)
+    this.#soon = setTimeout(
+      () => {
+        if (this.#mode === 'running') void this.#run(duty)
+      },
+      Math.max(1, Math.ceil(inMs)),
+    )
+  }
+}
+
+function text(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,22 @@
+import { sampleQueues } from '../store/sample-queues.ts'
+import type { Duty } from './duty.ts'
+
+/** Depths beyond this are told as "at least". */
+const EXACT = 10_000
+
+/** Keeps depth and oldest wait per class, and why what waits is passed over: the sign of overflow before any deadline passes. */
+export const sample: Duty = {
+  name: 'sample',
+  everyMs: 2000,
+  async run({ db, log }) {
+    const waiting = (await sampleQueues(db, { exact: EXACT, keep: true })).filter((each) => each.depth > 0)
+    const blocked = waiting.filter((each) => each.reason !== null)
+    for (const each of blocked) {
+      const { lane, task, depth, reason } = each
+      log.info({ lane, task, depth, reason, oldestAt: each.oldestAt }, 'overflow: jobs wait for capacity')
+    }
+    if (waiting.length === 0) return {}
+    const depth = waiting.reduce((sum, each) => sum + each.depth, 0)
+    return { summary: { waiting: depth, classes: waiting.length, blocked: blocked.length } }
+  },
+}

@@ -1,0 +1,48 @@
+import type { Queryable } from '../db/database.ts'
+import { countPasses, type Passes } from '../store/count-passes.ts'
+import type { JobView } from '../store/find-jobs.ts'
+import { sampleQueues } from '../store/sample-queues.ts'
+import { getJob } from './job-control.ts'
+
+export interface Explanation {
+  readonly job: JobView
+  /** What the job waits for, in words; or that it does not wait. */
+  readonly reason: string
+  /** How often it was passed over since it became ready, and why. */
+  readonly passedOver: readonly Passes[]
+}
+
+/** Says what a job waits for. */
+export async function explain(db: Queryable, id: string): Promise<Explanation> {
+  const job = await getJob(db, id)
+  return { job, reason: await reasonOf(db, job), passedOver: await countPasses(db, id) }
+}
+
+async function reasonOf(db: Queryable, job: JobView): Promise<string> {
+  switch (job.state) {
+    case 'awaiting_approval':
+      return 'it waits for somebody to approve it'
+    case 'scheduled':
+      return job.failures > 0
+        ? `it failed (${job.error}) and is tried again at ${job.readyAt.toISOString()}`
+        : `it is not due before ${job.readyAt.toISOString()}`
+    case 'ready': {
+      const samples = await sampleQueues(db, { exact: 10_000, keep: false })
+      const mine = samples.find((each) => each.task === job.task && each.lane === job.lane)
+      if (mine?.reason != null) return mine.reason
+      return (mine?.depth ?? 1) > 1
+        ? `its turn: ${(mine?.depth ?? 1) - 1} others of task ${job.task} wait in lane ${job.lane}`
+        : 'nothing stands in its way: a worker takes it with its next look'
+    }
+    case 'running':
+      return job.cancelling
+        ? `it does not wait: it runs on ${job.worker} and has been asked to stop`
+        : `it does not wait: it runs on ${job.worker}`
+    case 'completed':
+    case 'failed':
+    case 'cancelled':
+      return `it does not wait: it has ${job.state === 'cancelled' ? 'been cancelled' : job.state}`
+    default:
+      return job.state satisfies never
+  }
+}

@@ -1,0 +1,93 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { Connection } from '../db/database.ts'
+import { beat } from '../store/beat.ts'
+import type { FromThread, ThreadData, ToThread } from './heartbeat.ts'
+
+// The thread that says "this worker lives". It has a connection and an event loop of its own, so neither a busy pool nor
+// a task that blocks the main loop stops it. It also watches the main loop and tells which tasks ran while it stood still.
+
+const { url, heartbeatMs, taskNames, shared } = workerData as ThreadData
+const counters = new Int32Array(shared)
+const connection = new Connection({ url, applicationName: 'sluice-heartbeat', timeoutMs: heartbeatMs })
+/** The main loop counts as blocked after this long without a tick; it ticks every 250 ms. */
+const BLOCKED_MS = 2000
+
+let { workerId } = workerData as ThreadData
+let lastGood = performance.now()
+let timer: NodeJS.Timeout | undefined
+let beating = false
+let lastTick = counters[0]!
+let tickedAt = performance.now()
+let toldBlockedAt = 0
+
+function send(message: FromThread): void {
+  parentPort!.postMessage(message)
+}
+
+async function beatOnce(): Promise<void> {
+  if (beating) return
+  beating = true
+  // The lease runs from before the beat was sent: by then the database cannot have renewed it yet.
+  const sentAt = performance.now()
+  const id = workerId
+  try {
+    const answer = await beat(connection, id)
+    lastGood = sentAt
+    if (id === workerId) send({ kind: 'beat', workerId: id, beat: answer ?? null })
+  } catch (error) {
+    send({
+      kind: 'missed',
+      silentMs: performance.now() - lastGood,
+      error: error instanceof Error ? error.message : String(error),
+    })
+  } finally {
+    beating = false
+  }
+}
+
+function schedule(): void {
+  clearTimeout(timer)
+  // A little early at random: workers that started together do not stay together.
+  timer = setTimeout(
+    () => {
+      void beatOnce()
+      schedule()
+    },
+    heartbeatMs * (0.8 + 0.2 * Math.random()),
+  )
+}
+
+function watchMainLoop(): void {
+  const now = performance.now()
+  if (counters[0] !== lastTick) {
+    lastTick = counters[0]!
+    tickedAt = now
+    toldBlockedAt = 0
+  } else if (now - tickedAt > BLOCKED_MS && now - toldBlockedAt > 10_000) {
+    toldBlockedAt = now
+    const tasks = taskNames.filter((_, index) => counters[index + 1]! > 0)
+    send({ kind: 'blocked', forMs: now - tickedAt, tasks })
+    process.stderr.write(
+      `sluice: the event loop has been blocked for ${Math.round(now - tickedAt)} ms; running inline: ${tasks.join(', ') || 'no task'}\n`,
+    )
+  }
+  const silentMs = now - lastGood
+  if (silentMs > heartbeatMs) send({ kind: 'missed', silentMs, error: null })
+}
+
+parentPort!.on('message', (message: ToThread) => {
+  if (message.kind === 'now') void beatOnce()
+  else if (message.kind === 'worker') {
+    workerId = message.workerId
+    void beatOnce()
+  } else {
+    clearTimeout(timer)
+    clearInterval(watch)
+    // A connection that is only just being made would keep the thread alive: end it, whatever is under way.
+    void connection.close().finally(() => process.exit(0))
+  }
+})
+
+const watch = setInterval(watchMainLoop, 250)
+schedule()
+void beatOnce()

@@ -1,0 +1,115 @@
+import { Worker } from 'node:worker_threads'
+import { builtEntry } from '../built-entry.ts'
+import type { Beat } from '../store/beat.ts'
+import type { Log } from './log.ts'
+
+export interface ThreadData {
+  readonly url: string
+  readonly workerId: string
+  readonly heartbeatMs: number
+  /** Names of tasks that run inline; their running counts are in `shared`, from the second number on. */
+  readonly taskNames: readonly string[]
+  /** The first number is the main loop's tick. */
+  readonly shared: SharedArrayBuffer
+}
+
+export type FromThread =
+  | { readonly kind: 'beat'; readonly workerId: string; readonly beat: Beat | null }
+  | { readonly kind: 'missed'; readonly silentMs: number; readonly error: string | null }
+  | { readonly kind: 'blocked'; readonly forMs: number; readonly tasks: readonly string[] }
+
+export type ToThread =
+  | { readonly kind: 'now' }
+  | { readonly kind: 'worker'; readonly workerId: string }
+  | { readonly kind: 'stop' }
+
+export interface HeartbeatEvents {
+  /** `null`: the worker has been declared dead. */
+  beat(workerId: string, beat: Beat | null): void
+  /** No beat has got through for this long. */
+  silent(silentMs: number): void
+}
+
+const TICK_MS = 250
+
+/** Keeps a worker's leases alive from a thread of its own. */
+export class Heartbeat {
+  readonly #thread: Worker
+  readonly #counters: Int32Array
+  readonly #index = new Map<string, number>()
+  readonly #tick: NodeJS.Timeout
+  #lastError = ''
+
+  constructor(options: {
+    url: string
+    workerId: string
+    heartbeatMs: number
+    inlineTasks: readonly string[]
+    events: HeartbeatEvents
+    log: Log
+  }) {
+    const { url, workerId, heartbeatMs, inlineTasks, events, log } = options
+    const shared = new SharedArrayBuffer(4 * (inlineTasks.length + 1))
+    this.#counters = new Int32Array(shared)
+    inlineTasks.forEach((name, index) => {
+      this.#index.set(name, index + 1)
+    })
+    this.#thread = new Worker(builtEntry('./heartbeat-thread', import.meta.url), {
+      workerData: { url, workerId, heartbeatMs, taskNames: inlineTasks, shared } satisfies ThreadData,
+      name: 'sluice-heartbeat',
+    })
+    this.#thread.on('message', (message: FromThread) => {
+      if (message.kind === 'beat') events.beat(message.workerId, message.beat)
+      else if (message.kind === 'missed') {
+        if (message.error !== null && message.error !== this.#lastError) {
+          this.#lastError = message.error
+          log.warn({ silentMs: Math.round(message.silentMs), error: message.error }, 'heartbeat failed')
+        }
+        events.silent(message.silentMs)
+      } else {
+        log.error(
+          { forMs: Math.round(message.forMs), tasks: message.tasks },
+          'an inline task blocked the event loop; run such tasks in a process',
+        )
+      }
+    })
+    this.#thread.on('error', (error) => log.error({ error: error.message }, 'the heartbeat thread died'))
+    this.#tick = setInterval(() => {
+      this.#counters[0] = this.#counters[0]! + 1
+    }, TICK_MS)
+    this.#tick.unref()
+  }
+
+  started(task: string): void {
+    const index = this.#index.get(task)
+    if (index !== undefined) this.#counters[index] = this.#counters[index]! + 1
+  }
+
+  ended(task: string): void {
+    const index = this.#index.get(task)
+    if (index !== undefined) this.#counters[index] = this.#counters[index]! - 1
+  }
+
+  /** Beats at once, for example because a cancel may be waiting. */
+  now(): void {
+    this.#post({ kind: 'now' })
+  }
+
+  /** Goes on for another incarnation. */
+  follow(workerId: string): void {
+    this.#post({ kind: 'worker', workerId })
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#tick)
+    const exited = new Promise<void>((resolve) => this.#thread.once('exit', () => resolve()))
+    this.#post({ kind: 'stop' })
+    const timer = setTimeout(() => void this.#thread.terminate(), 2000)
+    await exited
+    clearTimeout(timer)
+  }
+
+  #post(message: ToThread): void {
+    this.#thread.postMessage(message)
+  }
+}

@@ -1,0 +1,118 @@
+import type { Queryable } from '../db/database.ts'
+import { toStorableText } from '../model/json.ts'
+import { appendLogs, type LogLine } from '../store/append-logs.ts'
+import { type ProgressNote, saveProgress } from '../store/save-progress.ts'
+import type { Log } from './log.ts'
+
+const FLUSH_MS = 200
+const MAX_LINE = 8192
+/** One attempt keeps this many lines and characters; then a last line says so. */
+const MAX_LINES = 10_000
+const MAX_CHARACTERS = 4 * 1024 * 1024
+/** Lines waiting to be stored. Beyond, the oldest go: a database outage must not fill the memory. */
+const MAX_WAITING = 50_000
+const BATCH = 1000
+
+interface Trace {
+  lines: number
+  characters: number
+  /** Lines and progress not stored yet. */
+  waiting: number
+}
+
+/**
+ * Collects log lines and progress of running jobs and stores them in batches.
+ *
+ * Nothing here fails a job: what cannot be stored is dropped and said so in the
+ * process log.
+ */
+export class Recorder {
+  readonly #db: Queryable
+  readonly #log: Log
+  readonly #traces = new Map<string, Trace>()
+  readonly #progress = new Map<string, ProgressNote>()
+  #workerId = ''
+  #lines: LogLine[] = []
+  #timer: NodeJS.Timeout | undefined
+  #flushing: Promise<void> | undefined
+
+  constructor(db: Queryable, log: Log) {
+    this.#db = db
+    this.#log = log
+  }
+
+  setWorker(workerId: string): void {
+    this.#workerId = workerId
+  }
+
+  log(id: string, attempt: number, level: string, text: string): void {
+    const trace = this.#traceOf(id)
+    if (trace.lines > MAX_LINES || trace.characters > MAX_CHARACTERS) return
+    trace.lines++
+    trace.characters += text.length
+    const full = trace.lines > MAX_LINES || trace.characters > MAX_CHARACTERS
+    const line = full
+      ? 'the log of this attempt is full; further lines are dropped'
+      : toStorableText(text, MAX_LINE)
+    this.#lines.push({ id, attempt, at: new Date().toISOString(), level: full ? 'warn' : level, line })
+    if (this.#lines.length > MAX_WAITING) this.#lines.splice(0, this.#lines.length - MAX_WAITING)
+    trace.waiting++
+    this.#schedule()
+  }
+
+  progress(id: string, attempt: number, fraction: number, text: string | undefined): void {
+    const message = text === undefined ? null : toStorableText(text, 1000)
+    this.#progress.set(id, { id, attempt, progress: fraction, message })
+    this.#traceOf(id).waiting++
+    this.#schedule()
+  }
+
+  /** Resolves once everything this job left is stored or given up; `undefined` when it left nothing. */
+  finish(id: string): Promise<void> | undefined {
+    const trace = this.#traces.get(id)
+    if (trace === undefined) return undefined
+    this.#traces.delete(id)
+    return trace.waiting > 0 ? this.flush() : undefined
+  }
+
+  async flush(): Promise<void> {
+    while (this.#lines.length > 0 || this.#progress.size > 0 || this.#flushing !== undefined) {
+      this.#flushing ??= this.#flushOnce().finally(() => {
+        this.#flushing = undefined
+      })
+      await this.#flushing
+    }
+  }
+
+  #traceOf(id: string): Trace {
+    let trace = this.#traces.get(id)
+    if (trace === undefined) {
+      trace = { lines: 0, characters: 0, waiting: 0 }
+      this.#traces.set(id, trace)
+    }
+    return trace
+  }
+
+  #schedule(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      void this.flush()
+    }, FLUSH_MS)
+  }
+
+  async #flushOnce(): Promise<void> {
+    const lines = this.#lines.splice(0, BATCH)
+    const notes = [...this.#progress.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
+    this.#progress.clear()
+    try {
+      if (lines.length > 0) await appendLogs(this.#db, lines)
+      if (notes.length > 0) await saveProgress(this.#db, this.#workerId, notes)
+    } catch (error) {
+      this.#log.warn(
+        { lines: lines.length, error: error instanceof Error ? error.message : String(error) },
+        'log lines or progress could not be stored and were dropped',
+      )
+    }
+  }
+}

@@ -1,0 +1,106 @@
+import type { Queryable } from '../db/database.ts'
+import { isConnectionLoss, isRetryable, translateError } from '../db/sqlstate.ts'
+import { type Hint, type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
+
+/** One job as `sluice.submit_v1` takes it: JSON text of an object. */
+export interface Submission {
+  readonly json: string
+  readonly keyed: boolean
+}
+
+/** Jobs in one insert, at most; a larger one is sent in parts by `submitMany`. */
+export const MAX_BATCH = 1000
+
+interface Waiting {
+  readonly json: string
+  readonly resolve: (job: SubmittedJob) => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * Stores jobs.
+ *
+ * Single submissions without a key that come while an insert is on its way are
+ * merged into the next one: 1 producer gets about 1,800 a second, 16 producers
+ * 20,900, 256 producers 46,600. If a merged insert is refused, its members are
+ * sent one by one, so that each gets its own answer. Submissions with a key go
+ * alone: they may have to wait for a stranger's open transaction.
+ */
+export class Submitter {
+  readonly #db: Queryable
+  readonly #nudge: () => void
+  #waiting: Waiting[] = []
+  #sending = 0
+
+  /** @param nudge Called after something was stored: a worker in this process need not wait for the hint. */
+  constructor(db: Queryable, nudge: () => void) {
+    this.#db = db
+    this.#nudge = nudge
+  }
+
+  submit(submission: Submission): Promise<SubmittedJob> {
+    if (submission.keyed) return this.#send(`[${submission.json}]`).then((jobs) => jobs[0]!)
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ json: submission.json, resolve, reject })
+      this.#pump()
+    })
+  }
+
+  /** All or none, in the order given. */
+  async submitMany(submissions: readonly Submission[]): Promise<SubmittedJob[]> {
+    if (submissions.length === 0) return []
+    return this.#send(`[${submissions.map((each) => each.json).join(',')}]`)
+  }
+
+  /** In the caller's transaction: stored when that commits. */
+  async submitIn(tx: Queryable, submissions: readonly Submission[]): Promise<SubmittedJob[]> {
+    try {
+      return await submitJobs(tx, `[${submissions.map((each) => each.json).join(',')}]`, 'commit')
+    } catch (error) {
+      throw translateError(error)
+    }
+  }
+
+  #pump(): void {
+    // Two under way: while one waits for the disk, the other is being parsed.
+    while (this.#waiting.length > 0 && this.#sending < 2) {
+      const batch = this.#waiting.splice(0, MAX_BATCH)
+      this.#sending++
+      void this.#sendMerged(batch).finally(() => {
+        this.#sending--
+        this.#pump()
+      })
+    }
+  }
+
+  async #sendMerged(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const jobs = await this.#send(`[${batch.map((each) => each.json).join(',')}]`)
+      batch.forEach((each, index) => {
+        each.resolve(jobs[index]!)
+      })
+    } catch (error) {
+      // An answer that was lost may stand for jobs that were stored: sending them again could double them.
+      if (batch.length === 1 || isConnectionLoss(error)) {
+        for (const each of batch) each.reject(error)
+        return
+      }
+      for (const each of batch) {
+        await this.#send(`[${each.json}]`).then((jobs) => each.resolve(jobs[0]!), each.reject)
+      }
+    }
+  }
+
+  async #send(jobs: string, hint: Hint = 'soon'): Promise<SubmittedJob[]> {
+    for (let tries = 0; ; tries++) {
+      try {
+        const stored = await submitJobs(this.#db, jobs, hint)
+        this.#nudge()
+        return stored
+      } catch (error) {
+        if (tries < 3 && isRetryable(error)) continue
+        throw translateError(error)
+      }
+    }
+  }
+}

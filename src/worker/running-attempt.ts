@@ -1,0 +1,73 @@
+import type { Attempt, AttemptServices, JobFacts, Stop } from './attempt.ts'
+import type { Assignment, JobSource } from './job-source.ts'
+import type { Workdirs } from './workdir.ts'
+
+/**
+ * One attempt while it runs. What a task does not touch is never made: the
+ * signal, the folder and the services each cost more than a no-op task.
+ */
+export class RunningAttempt implements Attempt {
+  readonly assignment: Assignment
+  readonly graceMs: number
+  readonly #source: JobSource
+  readonly #workdirs: Workdirs
+  #controller: AbortController | undefined
+  #services: AttemptServices | undefined
+  #workdir: string | undefined
+  /** Why it was told to stop; the first reason stays. */
+  stopped: Stop | undefined
+  timer: NodeJS.Timeout | undefined
+  /** The lease is known to be lost: nothing is reported. */
+  gone = false
+
+  constructor(assignment: Assignment, graceMs: number, source: JobSource, workdirs: Workdirs) {
+    this.assignment = assignment
+    this.graceMs = graceMs
+    this.#source = source
+    this.#workdirs = workdirs
+  }
+
+  get job(): JobFacts {
+    return this.assignment
+  }
+
+  get number(): number {
+    return this.assignment.attempt
+  }
+
+  get input(): unknown {
+    return this.assignment.input
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.stopped !== undefined) this.#controller.abort(this.stopped)
+    }
+    return this.#controller.signal
+  }
+
+  get services(): AttemptServices {
+    this.#services ??= this.#source.servicesFor(this.assignment, this.signal)
+    return this.#services
+  }
+
+  workdir(): string {
+    this.#workdir ??= this.#workdirs.create(this.assignment.id, this.assignment.attempt)
+    return this.#workdir
+  }
+
+  stop(reason: Stop): void {
+    if (this.stopped !== undefined) return
+    this.stopped = reason
+    this.#controller?.abort(reason)
+  }
+
+  /** What is left to do before the ending may be reported; `undefined` when nothing is. */
+  cleanUp(): Promise<unknown> | undefined {
+    clearTimeout(this.timer)
+    const folder = this.#workdir === undefined ? undefined : this.#workdirs.remove(this.#workdir)
+    const traces = this.#services === undefined ? undefined : this.#source.flush(this.assignment)
+    return folder === undefined && traces === undefined ? undefined : Promise.all([folder, traces])
+  }
+}

@@ -1,0 +1,189 @@
+import { Connection, type Database } from '../../db/database.ts'
+import type { HintTopic, Listener } from '../../db/listener.ts'
+import { AttemptStore } from '../../engine/attempt-store.ts'
+import { Dispatcher } from '../../engine/dispatcher.ts'
+import { Heartbeat } from '../../engine/heartbeat.ts'
+import type { Log } from '../../engine/log.ts'
+import { Recorder } from '../../engine/recorder.ts'
+import type { AttemptServices } from '../attempt.ts'
+import type { Assignment, CycleAnswer, CycleRequest, JobSource, SourceEvents } from '../job-source.ts'
+
+export interface DatabaseSourceOptions {
+  readonly db: Database
+  readonly listener: Listener
+  readonly identity: ConstructorParameters<typeof Dispatcher>[0]['identity']
+  readonly labels: Readonly<Record<string, unknown>>
+  readonly inlineTasks: readonly string[]
+  readonly processTasks: ReadonlySet<string>
+  readonly heartbeatMs: number
+  readonly log: Log
+  /** Called when endings have been recorded: somebody in this process may wait for them. */
+  readonly onEnded?: () => void
+}
+
+/** A cycle that takes longer is given up; its outcome is then unknown and the worker resyncs. */
+const CYCLE_TIMEOUT_MS = 15_000
+
+/** Jobs straight from the database: one connection for cycles, one for the heartbeat. */
+export class DatabaseSource implements JobSource {
+  readonly #options: DatabaseSourceOptions
+  readonly #connection: Connection
+  readonly #dispatcher: Dispatcher
+  readonly #recorder: Recorder
+  readonly #store: AttemptStore
+  #heartbeat: Heartbeat | undefined
+  #unsubscribe: (() => void) | undefined
+  #workerId = ''
+  #refreshedAt = 0
+
+  constructor(options: DatabaseSourceOptions) {
+    this.#options = options
+    this.#connection = new Connection({
+      url: options.db.url,
+      applicationName: 'sluice-cycle',
+      timeoutMs: CYCLE_TIMEOUT_MS,
+    })
+    this.#recorder = new Recorder(options.db, options.log)
+    this.#store = new AttemptStore(options.db)
+    this.#dispatcher = new Dispatcher({ ...options, connection: this.#connection })
+  }
+
+  get pollMs(): number {
+    return this.#dispatcher.pollMs
+  }
+
+  get holdsIdle(): boolean {
+    return this.#dispatcher.holdsIdle
+  }
+
+  async open(events: SourceEvents): Promise<void> {
+    const { db, listener, inlineTasks, heartbeatMs, log } = this.#options
+    await this.#dispatcher.open()
+    this.#workerId = this.#dispatcher.workerId
+    this.#recorder.setWorker(this.#workerId)
+    this.#heartbeat = new Heartbeat({
+      url: db.url,
+      workerId: this.#workerId,
+      heartbeatMs,
+      inlineTasks,
+      log,
+      events: {
+        beat: (workerId, beat) => {
+          if (workerId !== this.#workerId) return
+          const lanes = beat?.lanes ?? []
+          if ([...this.#dispatcher.staleByLane.keys()].some((lane) => !lanes.includes(lane))) {
+            this.#dispatcher.markOutOfStep()
+            events.wake(false)
+          }
+          if (beat === null) return
+          if (beat.cancels.length > 0) events.cancel(beat.cancels)
+          events.draining(beat.draining)
+        },
+        silent: (silentMs) => {
+          const lanes = [...this.#dispatcher.staleByLane]
+            .filter(([, staleMs]) => silentMs >= staleMs - heartbeatMs)
+            .map(([lane]) => lane)
+          if (lanes.length > 0) events.abandon(lanes, silentMs)
+        },
+      },
+    })
+    this.#unsubscribe = listener.subscribe((topic) => this.#hear(topic, events))
+    listener.start()
+  }
+
+  async cycle(request: CycleRequest): Promise<CycleAnswer> {
+    if (performance.now() - this.#refreshedAt > 2 * this.#dispatcher.pollMs) await this.#refresh()
+    const answer = await this.#dispatcher.cycle(request.ended, request.free, request.freeProcesses)
+    if (request.ended.length > 0) this.#options.onEnded?.()
+    if (this.#dispatcher.workerId !== this.#workerId) {
+      this.#workerId = this.#dispatcher.workerId
+      this.#recorder.setWorker(this.#workerId)
+      this.#heartbeat?.follow(this.#workerId)
+    }
+    return answer
+  }
+
+  servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices {
+    const { id, attempt } = assignment
+    const recorder = this.#recorder
+    const store = this.#store
+    const lease = { jobId: id, attempt, workerId: this.#workerId }
+    return {
+      progress(fraction, message) {
+        signal.throwIfAborted()
+        recorder.progress(id, attempt, fraction, message)
+      },
+      log: (level, message) => recorder.log(id, attempt, level, message),
+      loadStep: (name) => store.loadStep(id, name),
+      saveStep: (name, result) => store.saveStep(lease, name, result),
+      loadCheckpoint: () => store.loadCheckpoint(id),
+      saveCheckpoint: (value) => store.saveCheckpoint(lease, value),
+    }
+  }
+
+  flush(assignment: Assignment): Promise<void> | undefined {
+    return this.#recorder.finish(assignment.id)
+  }
+
+  /** For the watch on a blocked event loop. */
+  started(task: string): void {
+    this.#heartbeat?.started(task)
+  }
+
+  ended(task: string): void {
+    this.#heartbeat?.ended(task)
+  }
+
+  async close(why: string): Promise<void> {
+    this.#unsubscribe?.()
+    try {
+      await this.#recorder.flush()
+      if (this.#workerId !== '') await this.#dispatcher.close(why)
+    } catch (error) {
+      // It will be found silent and taken off the books like a dead one.
+      this.#options.log.warn(
+        { error: error instanceof Error ? error.message : String(error) },
+        'could not sign off',
+      )
+    }
+    await this.#heartbeat?.stop()
+    await this.#connection.close()
+  }
+
+  #hear(topic: HintTopic, events: SourceEvents): void {
+    switch (topic) {
+      case 'ready':
+        events.wake(true)
+        break
+      case 'lane':
+        this.#refreshedAt = 0
+        this.#dispatcher.dropIdleSlots()
+        events.wake(false)
+        break
+      case 'classes':
+        this.#refreshedAt = 0
+        events.wake(true)
+        break
+      case 'cancel':
+      case 'workers':
+        this.#heartbeat?.now()
+        break
+      case 'done':
+        break
+      default:
+        topic satisfies never
+    }
+  }
+
+  async #refresh(): Promise<void> {
+    this.#refreshedAt = performance.now()
+    try {
+      await this.#dispatcher.refresh()
+    } catch (error) {
+      this.#options.log.warn(
+        { error: error instanceof Error ? error.message : String(error) },
+        'could not read the lanes',
+      )
+    }
+  }
+}

@@ -1,0 +1,181 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { SluiceError } from '../errors.ts'
+import { type Duration, parseDuration } from '../model/duration.ts'
+import { DEFAULT_RETRY, type RetryPolicy } from '../model/retry.ts'
+import type { TaskContext } from './context.ts'
+
+export interface RetryOptions {
+  /** How often the task may fail before its job has failed; 1: no second try. Default 3. */
+  readonly attempts?: number
+  /** How the wait grows from one try to the next. Default exponential, with jitter. */
+  readonly backoff?: 'exponential' | 'fixed'
+  /** Before the second try. Default 1 s. */
+  readonly delay?: Duration
+  /** The longest wait. Default 1 h. */
+  readonly maxDelay?: Duration
+}
+
+interface TaskOptionsBase {
+  /** Letters, digits, `_`, `.` and `-`. */
+  readonly name: string
+  /** The lane its jobs run in. Default: the lane that lists the task in the config file, else `default`. */
+  readonly lane?: string
+  /** Larger first, within a lane. Default 0. */
+  readonly priority?: number
+  readonly retry?: RetryOptions
+  /** How long one attempt may run. */
+  readonly timeout?: Duration
+  /** How long a job may wait for capacity before it fails. */
+  readonly deadline?: Duration
+  /** What happens when its worker dies. Default `retry`. */
+  readonly onLost?: 'retry' | 'fail'
+  /** How many lost attempts are made good before the job fails. Default 3. */
+  readonly losses?: number
+  /** Whether somebody must approve a job before it may run. Default false. */
+  readonly approval?: boolean
+  /** Only workers with all of these labels take its jobs. */
+  readonly requires?: Readonly<Record<string, string | number | boolean>>
+  /** `process`: in the worker's pool of processes; needs `module`. Default `inline`: in the worker's own event loop. */
+  readonly execution?: 'inline' | 'process'
+  /** `import.meta.url` of the module that exports this task. Needed for `execution: 'process'`. */
+  readonly module?: string
+}
+
+export interface TaskOptions<Input, Result> extends TaskOptionsBase {
+  readonly run: (input: Input, ctx: TaskContext) => Result | Promise<Result>
+}
+
+export interface SchemaTaskOptions<Schema extends StandardSchemaV1, Result> extends TaskOptionsBase {
+  /** Checks inputs when a job is submitted and when it runs. Any Standard Schema: zod, valibot, arktype. */
+  readonly input: Schema
+  readonly run: (input: StandardSchemaV1.InferOutput<Schema>, ctx: TaskContext) => Result | Promise<Result>
+}
+
+/** A named kind of work. `Input` is what `submit` takes, `Result` what `result()` gives. */
+export interface Task<Input = unknown, Result = unknown> {
+  readonly name: string
+  readonly lane: string | undefined
+  readonly priority: number
+  readonly retry: RetryPolicy
+  readonly timeoutMs: number | undefined
+  readonly deadlineMs: number | undefined
+  readonly onLost: 'retry' | 'fail'
+  readonly losses: number
+  readonly approval: boolean
+  readonly requires: Readonly<Record<string, string | number | boolean>>
+  readonly execution: 'inline' | 'process' | 'exec'
+  readonly module: string | undefined
+  /** Of an `exec` task: the program. */
+  readonly program: Program | undefined
+  readonly schema: StandardSchemaV1 | undefined
+  readonly run: (input: Input, ctx: TaskContext) => Result | Promise<Result>
+}
+
+export interface Program {
+  readonly argv: readonly string[]
+  /** Where relative paths start. */
+  readonly folder: string
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** A task of any types, as lists hold them. */
+// biome-ignore lint/suspicious/noExplicitAny: a list of tasks cannot know their inputs
+export type AnyTask = Task<any, any>
+
+/**
+ * Defines a task.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the option that cannot work.
+ *
+ * @example
+ * const resize = task({ name: 'resize', lane: 'interactive', run: async (input: { url: string }, ctx) => { ... } })
+ */
+export function task<Schema extends StandardSchemaV1, Result>(
+  options: SchemaTaskOptions<Schema, Result>,
+): Task<StandardSchemaV1.InferInput<Schema>, Awaited<Result>>
+export function task<Input = void, Result = void>(
+  options: TaskOptions<Input, Result>,
+): Task<Input, Awaited<Result>>
+export function task(options: TaskOptionsBase & { input?: StandardSchemaV1; run: AnyTask['run'] }): AnyTask {
+  const where = `task ${JSON.stringify(options.name)}`
+  if (typeof options.run !== 'function') throw refuse(where, 'run must be a function')
+  const execution = options.execution ?? 'inline'
+  if (execution !== 'inline' && execution !== 'process') {
+    throw refuse(where, `execution must be "inline" or "process", found ${JSON.stringify(execution)}`)
+  }
+  if (execution === 'process' && options.module === undefined) {
+    throw refuse(
+      where,
+      'execution "process" needs module: import.meta.url, so that a process can load the task',
+    )
+  }
+  return Object.freeze({
+    ...commonOptions(options, where),
+    execution,
+    module: options.module,
+    program: undefined,
+    schema: options.input,
+    run: options.run,
+  })
+}
+
+/** Checks and completes what all kinds of tasks share. */
+export function commonOptions(
+  options: TaskOptionsBase,
+  where: string,
+): Omit<AnyTask, 'execution' | 'module' | 'program' | 'schema' | 'run'> {
+  if (typeof options.name !== 'string' || !/^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/.test(options.name)) {
+    throw refuse(
+      where,
+      'the name must start with a letter or _ and have only letters, digits, _, . and -, at most 100',
+    )
+  }
+  const { retry = {}, onLost = 'retry', losses = 3, priority = 0 } = options
+  const attempts = retry.attempts ?? DEFAULT_RETRY.attempts
+  if (!Number.isInteger(attempts) || attempts < 1 || attempts > 32_767) {
+    throw refuse(where, `retry.attempts must be a whole number from 1 to 32767, found ${attempts}`)
+  }
+  if (!Number.isInteger(losses) || losses < 0 || losses > 32_767) {
+    throw refuse(where, `losses must be a whole number from 0 to 32767, found ${losses}`)
+  }
+  if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000) {
+    throw refuse(where, `priority must be a whole number from -1000000 to 1000000, found ${priority}`)
+  }
+  if (onLost !== 'retry' && onLost !== 'fail')
+    throw refuse(where, `onLost must be "retry" or "fail", found ${JSON.stringify(onLost)}`)
+  return {
+    name: options.name,
+    lane: options.lane,
+    priority,
+    retry: {
+      attempts,
+      backoff: retry.backoff ?? DEFAULT_RETRY.backoff,
+      delayMs:
+        retry.delay === undefined
+          ? DEFAULT_RETRY.delayMs
+          : parseDuration(retry.delay, `${where} retry.delay`),
+      maxDelayMs:
+        retry.maxDelay === undefined
+          ? DEFAULT_RETRY.maxDelayMs
+          : parseDuration(retry.maxDelay, `${where} retry.maxDelay`),
+    },
+    timeoutMs: positive(options.timeout, `${where} timeout`, 2_147_483_647),
+    deadlineMs: positive(options.deadline, `${where} deadline`, Number.MAX_SAFE_INTEGER),
+    onLost,
+    losses,
+    approval: options.approval ?? false,
+    requires: options.requires ?? {},
+  }
+}
+
+function positive(value: Duration | undefined, where: string, max: number): number | undefined {
+  if (value === undefined) return undefined
+  const ms = parseDuration(value, where)
+  if (ms < 1 || ms > max)
+    throw new SluiceError('INVALID_ARGUMENT', `${where}: must be from 1ms to ${max}ms, found ${ms}ms`)
+  return ms
+}
+
+function refuse(where: string, why: string): SluiceError {
+  return new SluiceError('INVALID_ARGUMENT', `${where}: ${why}`)
+}

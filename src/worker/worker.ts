@@ -1,0 +1,308 @@
+import { BrokenWorker, type Executor, Stop } from './attempt.ts'
+import { decideEnding, type Settled } from './ending.ts'
+import type { Assignment, EndedAttempt, JobSource } from './job-source.ts'
+import type { ProcessPool } from './pool/pool.ts'
+import { RunningAttempt } from './running-attempt.ts'
+import type { AnyTask } from './task.ts'
+import type { Workdirs } from './workdir.ts'
+
+export interface WorkerLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export interface WorkerOptions {
+  readonly source: JobSource
+  readonly tasks: ReadonlyMap<string, AnyTask>
+  readonly executors: ReadonlyMap<string, Executor>
+  readonly pool: ProcessPool | undefined
+  readonly workdirs: Workdirs
+  /** Jobs at once; 0: no limit of its own. */
+  readonly capacity: number
+  /** Jobs taken in one cycle, at most. */
+  readonly cycleMax: number
+  readonly graceMs: number
+  readonly shutdownGraceMs: number
+  readonly log: WorkerLog
+  /** Told when task code begins and ends, so that a blocked event loop can be blamed on somebody. */
+  readonly watch?: { started(task: string): void; ended(task: string): void }
+}
+
+/** Looks again this long after a hint that came to nothing: the commit it announced may be a moment behind it. */
+const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
+const GIVE_BACK_MS = 250
+const RETRY_MS = 500
+const FAILED_STARTS = 3
+
+/**
+ * Runs jobs.
+ *
+ * Modes: `new` -> `working` by `start()` -> `stopping` by `stop()` -> `stopped`.
+ * One cycle at a time: it reports what has ended since the last one and takes
+ * what there is room for. The next cycle follows at once while there is
+ * something to report or more to take; otherwise a hint, the poll timer or an
+ * ending starts it.
+ */
+export class Worker {
+  readonly #options: WorkerOptions
+  readonly #source: JobSource
+  readonly #running = new Map<string, RunningAttempt>()
+  #ended: EndedAttempt[] = []
+  #mode: 'new' | 'working' | 'stopping' | 'stopped' = 'new'
+  #draining = false
+  #failedStarts = 0
+  #cycling: Promise<void> | undefined
+  #again = false
+  #lookAgain = LOOK_AGAIN_MS.length
+  #timer: NodeJS.Timeout | undefined
+  #stopped: Promise<void> | undefined
+  #onIdle: (() => void) | undefined
+
+  constructor(options: WorkerOptions) {
+    this.#options = options
+    this.#source = options.source
+  }
+
+  /** Jobs running just now. */
+  get running(): number {
+    return this.#running.size
+  }
+
+  async start(): Promise<void> {
+    await this.#source.open({
+      wake: (again) => this.#wake(again),
+      cancel: (ids) => this.#cancel(ids),
+      abandon: (lanes, silentMs) => this.#abandon(lanes, silentMs),
+      draining: (draining) => {
+        this.#draining = draining
+        if (!draining) this.#wake(false)
+      },
+    })
+    this.#options.pool?.onFree(() => this.#wake(false))
+    this.#mode = 'working'
+    this.#wake(false)
+  }
+
+  /**
+   * Takes nothing new, lets what runs finish within the shutdown grace, then
+   * stops it and hands it back. May be called twice.
+   */
+  stop(why = 'stopped'): Promise<void> {
+    this.#stopped ??= this.#stop(why)
+    return this.#stopped
+  }
+
+  async #stop(why: string): Promise<void> {
+    const started = this.#mode !== 'new'
+    this.#mode = 'stopping'
+    clearTimeout(this.#timer)
+    if (started) {
+      await this.#drainedWithin(this.#options.shutdownGraceMs)
+      for (const attempt of this.#running.values())
+        attempt.stop(new Stop('shutdown', 'the worker is stopping'))
+      await this.#drainedWithin(this.#options.graceMs + 1000)
+      for (const [id, attempt] of this.#running) {
+        this.#options.log.warn(
+          { job: id, task: attempt.assignment.task },
+          'task ignores its signal; the job is handed back',
+        )
+        attempt.gone = true
+        this.#running.delete(id)
+        this.#ended.push({ id, attempt: attempt.number, ending: { kind: 'returned' } })
+      }
+      for (let tries = 0; this.#ended.length > 0 && tries < 5; tries++) {
+        await this.#cycle()
+        if (this.#ended.length > 0) await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+      }
+    }
+    await this.#cycling
+    clearTimeout(this.#timer)
+    this.#mode = 'stopped'
+    await this.#source.close(why)
+    await this.#options.pool?.stop(this.#options.graceMs)
+    await this.#options.workdirs.close()
+  }
+
+  async #drainedWithin(ms: number): Promise<void> {
+    if (this.#running.size === 0) return
+    let timer: NodeJS.Timeout | undefined
+    await Promise.race([
+      new Promise<void>((resolve) => {
+        this.#onIdle = resolve
+      }),
+      new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, ms)
+      }),
+    ])
+    clearTimeout(timer)
+    this.#onIdle = undefined
+  }
+
+  /** There may be something to do: look soon, without a hint. */
+  nudge(): void {
+    this.#wake(true)
+  }
+
+  #wake(again: boolean): void {
+    if (again) this.#lookAgain = 0
+    if (this.#mode === 'working') void this.#cycle()
+  }
+
+  /** Runs cycles until there is nothing to do; a call during one makes it go round once more. */
+  #cycle(): Promise<void> {
+    this.#again = true
+    this.#cycling ??= this.#cycleUntilIdle().finally(() => {
+      this.#cycling = undefined
+      this.#rest()
+    })
+    return this.#cycling
+  }
+
+  async #cycleUntilIdle(): Promise<void> {
+    clearTimeout(this.#timer)
+    while (this.#again) {
+      this.#again = false
+      const ended = this.#ended
+      this.#ended = []
+      const free = this.#free()
+      const answer = await this.#source.cycle({ ended, free, freeProcesses: this.#options.pool?.free ?? 0 })
+      for (const id of answer.lost) this.#lose(id)
+      if (answer.unsent.length > 0) this.#ended = [...answer.unsent, ...this.#ended]
+      if (!answer.reached) {
+        this.#lookAgain = LOOK_AGAIN_MS.length
+        this.#timer = setTimeout(() => this.#wake(false), RETRY_MS * (0.5 + Math.random()))
+        return
+      }
+      for (const assignment of answer.assignments) this.#start(assignment)
+      if (answer.assignments.length > 0) {
+        this.#lookAgain = 0
+        // Let short tasks finish, so that the next cycle can report them.
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      if (this.#ended.length > 0 || answer.lost.length > 0) this.#again = true
+      if (free > 0 && answer.assignments.length >= free && this.#free() > 0) this.#again = true
+    }
+  }
+
+  /** Sets the timer that ends the rest, unless a failed cycle has set one. */
+  #rest(): void {
+    if (this.#mode !== 'working') return
+    if (this.#ended.length > 0) return
+    clearTimeout(this.#timer)
+    let wait = this.#source.pollMs * (0.9 + 0.2 * Math.random())
+    if (this.#source.holdsIdle) wait = Math.min(wait, GIVE_BACK_MS)
+    if (this.#lookAgain < LOOK_AGAIN_MS.length && this.#free() > 0)
+      wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)
+    this.#timer = setTimeout(() => this.#wake(false), wait)
+  }
+
+  #free(): number {
+    const { capacity, cycleMax } = this.#options
+    if (this.#mode !== 'working' || this.#draining || this.#failedStarts >= FAILED_STARTS) return 0
+    return capacity === 0 ? cycleMax : Math.min(cycleMax, capacity - this.#running.size)
+  }
+
+  #start(assignment: Assignment): void {
+    const task = this.#options.tasks.get(assignment.task)!
+    const attempt = new RunningAttempt(
+      assignment,
+      this.#options.graceMs,
+      this.#source,
+      this.#options.workdirs,
+    )
+    this.#running.set(assignment.id, attempt)
+    if (task.timeoutMs !== undefined) {
+      const { timeoutMs } = task
+      attempt.timer = setTimeout(
+        () => attempt.stop(new Stop('timeout', `ran longer than ${timeoutMs} ms`)),
+        timeoutMs,
+      )
+    }
+    this.#options.watch?.started(assignment.task)
+    this.#options.executors.get(assignment.task)!(attempt).then(
+      (value) => this.#settle(task, attempt, { ok: true, value }),
+      (error) => this.#settle(task, attempt, { ok: false, error }),
+    )
+  }
+
+  #settle(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
+    this.#options.watch?.ended(task.name)
+    if (!settled.ok && settled.error instanceof BrokenWorker) this.#noteBroken(settled.error)
+    else this.#failedStarts = 0
+    const leftovers = attempt.cleanUp()
+    if (leftovers === undefined) this.#report(task, attempt, settled)
+    else {
+      leftovers
+        .catch((error: unknown) =>
+          this.#options.log.warn(
+            { job: attempt.assignment.id, error: String(error) },
+            'the workdir could not be removed',
+          ),
+        )
+        .finally(() => this.#report(task, attempt, settled))
+    }
+  }
+
+  #report(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
+    const { id, failures } = attempt.assignment
+    if (attempt.gone) {
+      this.#options.log.warn(
+        { job: id, attempt: attempt.number },
+        'a late result was dropped: the lease is lost',
+      )
+      return
+    }
+    const ending = decideEnding(
+      settled,
+      attempt.stopped,
+      { task: task.name, retry: task.retry },
+      failures,
+      Date.now(),
+      Math.random(),
+    )
+    this.#running.delete(id)
+    this.#ended.push({ id, attempt: attempt.number, ending })
+    if (this.#running.size === 0) this.#onIdle?.()
+    if (this.#cycling === undefined && this.#mode !== 'stopped') void this.#cycle()
+  }
+
+  #noteBroken(error: BrokenWorker): void {
+    this.#failedStarts++
+    this.#options.log.error(
+      { error: error.message, failedStarts: this.#failedStarts },
+      'this worker could not start a job',
+    )
+    if (this.#failedStarts === FAILED_STARTS) {
+      this.#options.log.error(
+        { error: error.message },
+        'this worker is broken and takes no more jobs; mend it and restart it',
+      )
+    }
+  }
+
+  #lose(id: string): void {
+    const attempt = this.#running.get(id)
+    if (attempt === undefined) return
+    attempt.gone = true
+    this.#running.delete(id)
+    attempt.stop(new Stop('lease-lost', 'the lease on this job is lost'))
+    this.#options.log.warn({ job: id, task: attempt.assignment.task }, 'lost a job: its lease has ended')
+    if (this.#running.size === 0) this.#onIdle?.()
+  }
+
+  #cancel(ids: readonly string[]): void {
+    for (const id of ids) this.#running.get(id)?.stop(new Stop('cancelled', 'on request'))
+  }
+
+  #abandon(lanes: readonly string[], silentMs: number): void {
+    for (const attempt of this.#running.values()) {
+      if (!lanes.includes(attempt.assignment.lane) || attempt.stopped !== undefined) continue
+      this.#options.log.error(
+        { job: attempt.assignment.id, task: attempt.assignment.task, silentMs: Math.round(silentMs) },
+        'no heartbeat gets through: the job is stopped before another worker may take it',
+      )
+      attempt.stop(new Stop('lease-lost', `no heartbeat got through for ${Math.round(silentMs)} ms`))
+    }
+  }
+}
