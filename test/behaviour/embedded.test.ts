@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import {
   keepersOf,
+  kill,
   nothingRuns,
   preparedFolder,
   processesOf,
@@ -181,6 +182,19 @@ describe('a shared server', () => {
     await database.release()
 
     expect(await serversOf(dataFolder)).toEqual([])
+  })
+
+  test('stays for its users when a service manager signals all processes', async () => {
+    const folder = await preparedFolder()
+    const user = new User(folder)
+    const url = await user.opened()
+    const start = await serverStart(url)
+
+    for (const pid of await keepersOf(folder)) kill(pid, 'SIGTERM')
+
+    expect(await serverStart(url)).toBe(start)
+    await user.leave()
+    await nothingRuns(folder)
   })
 
   test('does not keep a process alive that has nothing else to do', async () => {

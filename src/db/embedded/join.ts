@@ -83,7 +83,7 @@ function becomesReady(socket: Socket, signal: AbortSignal, log: (line: string) =
       }
       if (word === 'log') log(JSON.parse(text) as string)
       if (word === 'failed') {
-        reject(unavailable(JSON.parse(text) as string))
+        reject(new SluiceError('EMBEDDED_UNAVAILABLE', JSON.parse(text) as string))
         socket.destroy()
       }
     })

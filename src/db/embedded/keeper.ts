@@ -43,18 +43,14 @@ export class Keeper {
   #ready = false
   #hadUsers = false
   #wake: () => void = () => {}
-  #terminated = false
 
   constructor(options: KeeperOptions, elected: Elected) {
     this.#options = options
     this.#elected = elected
     elected.onConnection((socket) => this.#accept(socket))
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.on(signal, () => {
-        this.#terminated = true
-        this.#wake()
-      })
-    }
+    // Whoever stops a service or a machine signals every process. The users need the server until they
+    // have finished; they decide when it ends.
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
   }
 
   async run(): Promise<void> {
@@ -64,11 +60,14 @@ export class Keeper {
     try {
       await trimLog(place)
       const binaries = await findBinaries(place)
-      await createCluster(place, binaries, (line) => this.#tell(`log ${JSON.stringify(line)}`))
       await this.#firstUser()
-      // Whoever started this process may be dead by now; a server without users still has to go.
-      if (this.#users.size === 0) await (await findRunning(place))?.stop()
-      while (this.#users.size > 0 && !this.#terminated) {
+      if (this.#users.size > 0) {
+        await createCluster(place, binaries, (line) => this.#tell(`log ${JSON.stringify(line)}`))
+      } else {
+        // Whoever started this process is dead by now; a server without users still has to go.
+        await (await findRunning(place))?.stop()
+      }
+      while (this.#users.size > 0) {
         await this.#serve(await runServer(place, binaries, settings, log.fd))
         if (this.#users.size > 0) await delay(RESTART_PAUSE_MS)
       }
@@ -89,7 +88,7 @@ export class Keeper {
       late = true
       this.#wake()
     }, FIRST_USER_MS)
-    await this.#until(() => late || this.#hadUsers || this.#terminated)
+    await this.#until(() => late || this.#hadUsers)
     clearTimeout(timer)
   }
 
@@ -102,7 +101,7 @@ export class Keeper {
     })
     this.#ready = true
     this.#tell('ready')
-    await this.#until(() => ended || this.#terminated || this.#users.size === 0)
+    await this.#until(() => ended || this.#users.size === 0)
     this.#ready = false
     if (!ended) await server.stop()
     else console.error(`the server (pid ${server.pid}) ended by itself`)

@@ -61,7 +61,8 @@ export async function createCluster(
     ...['--pgdata', fresh, '--username', USER, '--auth-local', 'trust', '--auth-host', 'reject'],
     ...['--encoding', 'UTF8', '--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
   ])
-  await run(place, binaries.postgres, ['--single', '-D', fresh, 'template1'], `create database ${DATABASE}\n`)
+  const single = ['--single', '-D', fresh, '-c', 'exit_on_error=on', 'template1']
+  await run(place, binaries.postgres, single, `create database ${DATABASE}\n`)
   await rename(fresh, place.cluster)
   await syncFolder(place.home)
 }
