@@ -13,6 +13,7 @@ export function evaluate(parts) {
         label: one.label,
         failed: lines.filter((line) => line.case === one.id && line.error !== undefined).length,
         deadlocks: good.reduce((sum, line) => sum + (line.deadlocks ?? 0), 0),
+        ranTwice: good.reduce((sum, line) => sum + Math.max(0, line.ranTwice ?? 0), 0),
         metrics: Object.fromEntries(
           scenario.metrics.map(({ name }) => [name, summarise(good.map((line) => line[name]))]),
         ),
@@ -73,6 +74,7 @@ export function render(results) {
         const notes = [
           one.failed > 0 && index === 0 ? `${one.failed} failed` : '',
           one.deadlocks > 0 && index === 0 ? `${one.deadlocks} deadlocks` : '',
+          one.ranTwice > 0 && index === 0 ? `${one.ranTwice} jobs ran twice` : '',
         ]
         rows.push([
           index === 0 ? `  ${one.label}` : '',

@@ -11,7 +11,7 @@ export async function sweepPeers(laboratory, names, scale, progress) {
       const { scenario } = await import(new URL(`../scenarios/${scenarioName}.mjs`, import.meta.url).href)
       const one = scenario.cases(scale).find((candidate) => candidate.system === name)
       if (one === undefined) continue
-      const short = { ...one, params: { ...one.params, n: Math.min(one.params.n, scale(30_000)) } }
+      const short = { ...one, params: { ...one.params, n: Math.min(one.params.n, scale(50_000)) } }
       const rated = []
       for (let round = 0; round < 2; round++) {
         for (const candidate of candidates) {

@@ -8,6 +8,7 @@ const SHAPES = [
 ]
 // Long enough for every peer to have connected its listener and fallen idle.
 const SETTLE_MS = 2000
+const SLOTS = 10
 
 export const scenario = {
   name: 'latency',
@@ -22,7 +23,14 @@ export const scenario = {
         id: `${system} ${id}`,
         label: `${system}, ${label}`,
         system,
-        params: { together, count: scale(400, 40), warmUp: 20, gapMs: 50, slots: 10 },
+        params: {
+          together,
+          count: scale(400, 40),
+          warmUp: 20,
+          gapMs: 50,
+          slots: SLOTS,
+          limit: system === 'sluice' ? SLOTS : null,
+        },
       })),
     )
   },
@@ -32,11 +40,11 @@ export const scenario = {
     { metric: 'p99', of: 'sluice apart', against: ['graphile apart', 'graphile-tuned apart'], atMost: 1 },
     { metric: 'p50', of: 'sluice together', against: ['graphile together', 'graphile-tuned together'] },
   ],
-  async run(measurement, { together, count, warmUp, gapMs, slots }) {
-    const system = await measurement.open()
+  async run(measurement, { together, count, warmUp, gapMs, slots, limit }) {
+    const system = await measurement.open({ limit })
     await system.setup()
-    const worker = await measurement.startAgents(1, 'worker')
-    const producer = together ? worker : await measurement.startAgents(1, 'producer')
+    const worker = await measurement.startAgents(1, 'worker', { limit })
+    const producer = together ? worker : await measurement.startAgents(1, 'producer', { limit })
     await worker.askAll('work', { slots, lanes: 1, jobMs: 0 })
     await pause(SETTLE_MS)
     await producer.askAll('probe', { count, warmUp, gapMs })

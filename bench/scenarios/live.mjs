@@ -26,8 +26,8 @@ export const scenario = {
     return [false, true].flatMap((held) => {
       const suffix = held ? ', transaction held' : ''
       return [
-        { id: `on${suffix}`, system: 'sluice', params: { ...shared, held, limit: PROCESSES * SLOTS } },
-        { id: `off${suffix}`, system: 'sluice', params: { ...shared, held, limit: null } },
+        { id: `limits on${suffix}`, system: 'sluice', params: { ...shared, held, limit: PROCESSES * SLOTS } },
+        { id: `limits off${suffix}`, system: 'sluice', params: { ...shared, held, limit: null } },
         { id: `graphile${suffix}`, system: 'graphile', params: { ...shared, held } },
         { id: `pgboss-notify${suffix}`, system: 'pgboss-notify', params: { ...shared, held } },
       ].map((one) => ({ ...one, server: 'commitTimes' }))
@@ -37,8 +37,8 @@ export const scenario = {
   goals: ['', ', transaction held'].flatMap((suffix) =>
     METRICS.map(({ name }) => ({
       metric: name,
-      of: `on${suffix}`,
-      against: [`off${suffix}`],
+      of: `limits on${suffix}`,
+      against: [`limits off${suffix}`],
       atMost: 1.11,
     })),
   ),

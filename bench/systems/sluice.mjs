@@ -25,7 +25,7 @@ export async function open({ url, options }) {
   const tasks = LANES.map((name) =>
     task({ name: `noop-${name}`, lane: name, run: (input) => handler(input) }),
   )
-  const lane = { slots: options.limit ?? 'none', perWorker: 'none' }
+  const lane = { slots: options.limit, perWorker: null }
   const app = await sluice({
     database: url,
     tasks,
@@ -51,8 +51,8 @@ export async function open({ url, options }) {
     enqueueOne: (payload) => app.submit(tasks[0], payload),
     async startWorker({ slots, onJob }) {
       handler = onJob
-      const worker = await app.work({ capacity: slots })
-      return { stop: () => worker?.stop?.() }
+      await app.work({ capacity: slots })
+      return { stop: () => app.close() }
     },
     async unfinished() {
       const { rows } = await pool.query(UNFINISHED)
