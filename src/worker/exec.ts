@@ -7,7 +7,7 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SluiceError } from '../errors.ts'
 import { MAX_JSON_BYTES } from '../model/json.ts'
-import { type Attempt, BrokenWorker, type Executor } from './attempt.ts'
+import { type Attempt, BrokenWorker } from './attempt.ts'
 import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
 import { ProgramOutput } from './program-output.ts'
 
@@ -56,7 +56,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1
  *
  * @throws {SluiceError} `INVALID_CONFIG` when `argv` cannot be a command.
  */
-export function createExecExecutor(options: ExecOptions): Executor {
+export function createExecExecutor(options: ExecOptions): (attempt: Attempt) => Promise<unknown> {
   const cwd = resolve(options.cwd ?? '.')
   const program: Program = {
     argv: resolveArgv(options.argv, cwd),
@@ -135,7 +135,7 @@ async function start(program: Program, workdir: string, env: NodeJS.ProcessEnv):
       code === 'ENOENT'
         ? 'it does not exist, or the interpreter named in its first line does not (ENOENT)'
         : code === 'EACCES'
-          ? 'it is not executable for this user (EACCES)'
+          ? 'it is not executable for this user, or a folder of PATH is closed to them (EACCES)'
           : String(error)
     throw new BrokenWorker(`cannot start ${command}: ${why}`, error)
   }

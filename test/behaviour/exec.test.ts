@@ -223,8 +223,11 @@ describe('a failure', () => {
       { argv: ['./missing.sh'], cwd: fixtures },
       `cannot start ${join(fixtures, 'missing.sh')}: it does not exist`,
     ],
-    [{ argv: ['no-such-program-anywhere'] }, 'cannot start no-such-program-anywhere: it does not exist'],
-    [{ argv: ['./program-owner.mjs'], cwd: fixtures }, 'it is not executable for this user (EACCES)'],
+    [
+      { argv: ['no-such-program-anywhere'], env: { PATH: '/usr/bin:/bin' } },
+      'cannot start no-such-program-anywhere: it does not exist',
+    ],
+    [{ argv: ['./program-owner.mjs'], cwd: fixtures }, 'it is not executable for this user'],
   ])('to start is the worker, not the job: %j', async (options, message) => {
     const failing = createExecExecutor(options)(newAttempt())
 
