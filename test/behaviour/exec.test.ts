@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BrokenWorker } from '../../src/worker/attempt.ts'
 import { createExecExecutor, type ExecOptions } from '../../src/worker/exec.ts'
-import { expectGone, Fixture, isAlive, markDescendants } from '../support/processes.ts'
+import { guardPid } from '../../src/worker/orphan-guard.ts'
+import { childrenOf, expectGone, Fixture, isAlive, markDescendants } from '../support/processes.ts'
 import { RecordedAttempt } from '../support/recorded-attempt.ts'
 
 const fixtures = fileURLToPath(new URL('../support/fixtures', import.meta.url))
@@ -319,9 +320,26 @@ describe('what a program leaves running', () => {
     const owner = new Fixture('program-owner.mjs', folder, script)
     const pids = [Number(await owner.line()), Number(await owner.line())]
     expect(pids.every(isAlive)).toBe(true)
+    const guards = childrenOf(owner.pid, 'orphan-guard')
+    expect(guards).toHaveLength(1)
 
     await owner.kill('SIGKILL')
 
-    await expectGone(...pids)
+    await expectGone(...pids, ...guards)
+  })
+
+  test('has a guard again when that was killed, also for programs already running', async () => {
+    const attempt = newAttempt({ graceMs: 0 })
+    const first = shell('echo running; exec sleep 1000')(attempt)
+    await attempt.logged('running')
+    const killed = guardPid()!
+    process.kill(killed, 'SIGKILL')
+    await expect.poll(guardPid, { timeout: 10_000 }).toBeUndefined()
+
+    await shell('true')(newAttempt())
+
+    expect(isAlive(guardPid()!)).toBe(true)
+    attempt.stop()
+    await expect(first).rejects.toBe(attempt.signal.reason)
   })
 })

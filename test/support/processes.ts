@@ -26,6 +26,20 @@ export async function expectGone(...pids: number[]): Promise<void> {
   }
 }
 
+/** The running children of a process whose command line contains `text`. */
+export function childrenOf(parent: number, text: string): number[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return pids.map(Number).filter((pid) => {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      const ppid = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+      return ppid === parent && isAlive(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text)
+    } catch {
+      return false
+    }
+  })
+}
+
 /**
  * Marks all that this process starts from now on, however deep. `left()` lists
  * what is still running, orphans included.
