@@ -9,6 +9,7 @@ import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { MAX_BATCH, type Submission, Submitter } from '../engine/submitter.ts'
+import { setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import type { JobState } from '../model/job.ts'
 import type { Settings } from '../model/settings.ts'
@@ -16,6 +17,7 @@ import type { LaneChange } from '../store/change-lane.ts'
 import { findJobs, type JobFilter, type JobView } from '../store/find-jobs.ts'
 import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
+import { type KnownTask, listTasks } from '../store/list-tasks.ts'
 import { listWorkers, type WorkerView } from '../store/list-workers.ts'
 import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
@@ -50,6 +52,7 @@ export class Sluice {
   readonly #submitter: Submitter
   readonly #waiter: ResultWaiter
   #worker: Worker | undefined
+  #leaving: Worker | undefined
   #duties: DutyRunner | undefined
   #closing: Promise<void> | undefined
 
@@ -111,8 +114,10 @@ export class Sluice {
     const handles: JobHandle<Result>[] = []
     for (let from = 0; from < inputs.length; from += MAX_BATCH) {
       const part: Submission[] = []
-      for (const input of inputs.slice(from, from + MAX_BATCH))
-        part.push(await this.#toSubmission(task, input, options))
+      for (const input of inputs.slice(from, from + MAX_BATCH)) {
+        const submission = this.#toSubmission(task, input, options)
+        part.push(submission instanceof Promise ? await submission : submission)
+      }
       const stored =
         tx === undefined ? await this.#submitter.submitMany(part) : await this.#submitter.submitIn(tx, part)
       for (const each of stored) handles.push(new JobHandle(each.id, each.attached, this.#waiter))
@@ -164,6 +169,7 @@ export class Sluice {
   async stopWorking(): Promise<void> {
     const worker = this.#worker
     this.#worker = undefined
+    this.#leaving = worker
     await worker?.stop()
   }
 
@@ -233,14 +239,30 @@ export class Sluice {
     return listWorkers(this.#parts.db)
   }
 
+  /** Tells the live workers of that name to take nothing new, or to take work again. Returns how many there are. */
+  async drainWorker(name: string, draining = true): Promise<number> {
+    return setDraining(this.#parts.db, name, draining)
+  }
+
+  /** Every task that some program has made known, with its lane. */
+  async listTasks(): Promise<KnownTask[]> {
+    return listTasks(this.#parts.db)
+  }
+
   /** Depth, oldest wait and obstacle per task and lane, as of now. */
   async sampleQueues(): Promise<QueueSample[]> {
     return sampleQueues(this.#parts.db, { exact: 10_000, keep: false })
   }
 
-  /** Stops working, lets go of the database, and of the embedded one if this program started it. May be called twice. */
-  close(): Promise<void> {
+  /**
+   * Stops working, lets go of the database, and of the embedded one if this program started it. May be called twice.
+   *
+   * @param options.now Running jobs get no time to finish: they are stopped and handed back. Also hurries a close that
+   *   is under way.
+   */
+  close(options: { readonly now?: boolean } = {}): Promise<void> {
     this.#closing ??= this.#close()
+    if (options.now === true) this.#leaving?.hurry()
     return this.#closing
   }
 
@@ -253,15 +275,17 @@ export class Sluice {
     await this.#parts.onClose()
   }
 
-  async #toSubmission(
+  /** Checks an input by the task's schema, where it has one. Not asynchronous where it has none: bulk submission is hot. */
+  #toSubmission(
     task: string | { readonly name: string },
     input: unknown,
     options: SubmitOptions,
-  ): Promise<Submission> {
+  ): Submission | Promise<Submission> {
     const name = typeof task === 'string' ? task : task.name
     const known = this.#parts.tasks.byName.get(name)
-    if (known?.schema !== undefined) await parseInput(known, input)
-    return toSubmission(name, input, options, this.#parts.actor)
+    const { actor } = this.#parts
+    if (known?.schema === undefined) return toSubmission(name, input, options, actor)
+    return parseInput(known, input).then(() => toSubmission(name, input, options, actor))
   }
 
   #checkOpen(): void {

@@ -48,6 +48,11 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes' | 'admission
   readonly log?: Log
   /** False: the schema is left alone, and must be up to date. Default true. */
   readonly migrate?: boolean
+  /**
+   * False: lanes, tasks and settings given here are not made known, and the database's are used as they are. For tools
+   * that look and operate. Default true.
+   */
+  readonly publish?: boolean
   /** Who is recorded as the author of submissions and changes. Default: the user of this process. */
   readonly actor?: string
 }
@@ -78,7 +83,10 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     const db = await prepare(place.url, options)
     try {
       const actor = options.actor ?? userName()
-      const heartbeatMs = await publish(db, settings, tasks, actor)
+      const heartbeatMs =
+        options.publish === false
+          ? (await readSettings(db)).heartbeatMs
+          : await publish(db, settings, tasks, actor)
       return new Sluice({
         db,
         tasks,
@@ -113,7 +121,14 @@ function settingsOf(options: SluiceOptions): Settings {
   })
 }
 
-async function findDatabase(options: SluiceOptions): Promise<{ url: string; release: () => Promise<void> }> {
+/**
+ * The address of the database: as given, else DATABASE_URL, else that of the embedded one, which is started.
+ *
+ * @throws {SluiceError} `EMBEDDED_UNAVAILABLE`.
+ */
+export async function findDatabase(
+  options: Pick<SluiceOptions, 'database' | 'dataFolder' | 'config'>,
+): Promise<{ url: string; release: () => Promise<void> }> {
   const url = options.database ?? process.env.DATABASE_URL
   if (url !== undefined && url !== '') return { url, release: async () => {} }
   const folder =

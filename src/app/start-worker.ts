@@ -53,9 +53,13 @@ export interface StartWorker {
 export async function startWorker(setup: StartWorker): Promise<Worker> {
   const { options, log } = setup
   const tasks = selectTasks(setup.tasks, options.tasks)
+  let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
   const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
-  const pool = pooled.length === 0 ? undefined : await startPool(options.pool ?? {}, log)
+  const pool =
+    pooled.length === 0
+      ? undefined
+      : await startPool(options.pool ?? {}, log, (cause) => worker?.breakDown(cause))
   const source = new DatabaseSource({
     db: setup.db,
     listener: setup.listener,
@@ -75,7 +79,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     log,
     onEnded: setup.onEnded,
   })
-  const worker = new Worker({
+  worker = new Worker({
     source,
     tasks,
     executors: new Map([...tasks].map(([name, task]) => [name, executorOf(task, pool)])),
@@ -104,9 +108,14 @@ function selectTasks(
   return names === undefined ? all : new Map([...all].filter(([name]) => names.includes(name)))
 }
 
-async function startPool(options: NonNullable<WorkOptions['pool']>, log: Log): Promise<ProcessPool> {
+async function startPool(
+  options: NonNullable<WorkOptions['pool']>,
+  log: Log,
+  onBroken: (cause: unknown) => void,
+): Promise<ProcessPool> {
   const pool = new ProcessPool({
     log,
+    onBroken,
     ...(options.size !== undefined && { size: options.size }),
     ...(options.initialiser !== undefined && { initialiser: options.initialiser }),
     ...(options.maxJobs !== undefined && { maxJobsPerChild: options.maxJobs }),

@@ -1,12 +1,13 @@
 import type { Connection, Queryable } from '../db/database.ts'
 import { isConnectionLoss, isFenced, isNotStorable, sqlState } from '../db/sqlstate.ts'
+import type { ClaimedRow } from '../model/claim.ts'
 import type { Ending } from '../model/job.ts'
 import { endWorker } from '../store/end-worker.ts'
 import { loadClaimed } from '../store/load-claimed.ts'
 import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
 import { registerWorker, type WorkerIdentity } from '../store/register-worker.ts'
 import { resyncWorker } from '../store/resync-worker.ts'
-import { type ClaimedRow, runCycle } from '../store/run-cycle.ts'
+import { runCycle } from '../store/run-cycle.ts'
 import type { Log } from './log.ts'
 import { ScanPlaces } from './scan-places.ts'
 import { SlotKeeper } from './slot-keeper.ts'
@@ -20,8 +21,9 @@ export interface DispatchedJob {
   readonly priority: number
   readonly key: string | null
   readonly tags: readonly string[]
-  readonly submittedAt: Date
-  readonly input: unknown
+  readonly submittedAt: string
+  /** JSON text. */
+  readonly input: string | null
 }
 
 export interface Ended {
@@ -35,13 +37,15 @@ export interface Dispatched {
   readonly lost: readonly string[]
   readonly unsent: readonly Ended[]
   readonly reached: boolean
+  /** True after a resync: nothing was claimed yet. */
+  readonly again: boolean
 }
 
 /** Processes that wait for results are told at most this often; they poll too. */
 const HINT_MS = 20
 
 const NO_TAGS: readonly string[] = Object.freeze([])
-const UNREACHED = { assignments: [], lost: [], reached: false } as const
+const UNREACHED = { assignments: [], lost: [], reached: false, again: false } as const
 
 /**
  * The database side of one worker: its registration, the slots it holds, the
@@ -143,7 +147,13 @@ export class Dispatcher {
         )
         return this.#resync([])
       }
-      return { assignments: rows.map((row) => this.#adopt(row)), lost: [], unsent: [], reached: true }
+      return {
+        assignments: rows.map((row) => this.#adopt(row)),
+        lost: [],
+        unsent: [],
+        reached: true,
+        again: false,
+      }
     } catch (error) {
       return this.#afterFailure(error, ended)
     }
@@ -253,7 +263,7 @@ export class Dispatcher {
         }
       }
     }
-    return { assignments: [], lost: [], unsent, reached: true }
+    return { assignments: [], lost: [], unsent, reached: true, again: true }
   }
 
   async #resync(ended: readonly Ended[]): Promise<Dispatched> {
@@ -270,7 +280,7 @@ export class Dispatcher {
       const unknown = [...running.keys()].filter((id) => !this.#held.has(id))
       const assignments = unknown.length === 0 ? [] : await this.#adoptUnknown(unknown)
       this.#outOfStep = false
-      return { assignments, lost, unsent, reached: true }
+      return { assignments, lost, unsent, reached: true, again: true }
     } catch (error) {
       this.#log.warn({ worker: this.#identity.name, error: message(error) }, 'resync failed')
       return { ...UNREACHED, unsent: ended }
@@ -280,20 +290,7 @@ export class Dispatcher {
   async #adoptUnknown(ids: readonly string[]): Promise<DispatchedJob[]> {
     await this.refresh()
     const rows = await loadClaimed(this.#connection, this.#workerId, ids)
-    return rows.map((row) =>
-      this.#adopt([
-        row.id,
-        row.class_id,
-        row.attempt,
-        row.failures,
-        row.rank,
-        row.priority,
-        row.submitted_at,
-        row.key,
-        row.tags,
-        row.input,
-      ]),
-    )
+    return rows.map((row) => this.#adopt(row))
   }
 
   /** Declared dead: others run its jobs now. Everything it has is lost; it goes on as a new worker. */
@@ -305,7 +302,7 @@ export class Dispatcher {
     )
     for (const id of lost) this.#forget(id)
     await this.#register()
-    return { assignments: [], lost, unsent: [], reached: true }
+    return { assignments: [], lost, unsent: [], reached: true, again: true }
   }
 
   async #register(): Promise<void> {

@@ -1,4 +1,5 @@
-import { type Queryable, statement } from '../db/database.ts'
+import { type Connection, statement } from '../db/database.ts'
+import type { ClaimedRow } from '../model/claim.ts'
 
 const LOAD = statement(
   'load_claimed',
@@ -6,24 +7,11 @@ const LOAD = statement(
     where worker_id = $1 and state = 'running' and id = any ($2)`,
 )
 
-export interface AdoptedRow {
-  id: string
-  class_id: number
-  attempt: number
-  failures: number
-  rank: number
-  priority: number
-  submitted_at: Date
-  key: string | null
-  tags: string[] | null
-  input: unknown
-}
-
 /** Jobs that a worker holds without knowing them, because the answer to its claim was lost. */
 export async function loadClaimed(
-  db: Queryable,
+  connection: Connection,
   workerId: string,
   ids: readonly string[],
-): Promise<AdoptedRow[]> {
-  return db.run<AdoptedRow & Record<string, unknown>>(LOAD, [workerId, ids])
+): Promise<ClaimedRow[]> {
+  return connection.runRaw<ClaimedRow>(LOAD, [workerId, ids])
 }

@@ -1,4 +1,5 @@
 import { type Connection, statement } from '../db/database.ts'
+import type { ClaimedRow } from '../model/claim.ts'
 
 /** The arguments of `sluice.cycle_v1`, which describes them. */
 export interface CycleArguments {
@@ -19,20 +20,6 @@ export interface CycleArguments {
   readonly merge: boolean
   readonly hint: boolean
 }
-
-/** id, class, attempt, failures, rank, priority, submitted at, key, tags, input. A null id: out of step, resync. */
-export type ClaimedRow = [
-  id: string | null,
-  classId: number,
-  attempt: number,
-  failures: number,
-  rank: number,
-  priority: number,
-  submittedAt: Date,
-  key: string | null,
-  tags: string[] | null,
-  input: unknown,
-]
 
 const CYCLE = statement(
   'run_cycle',

@@ -3,8 +3,8 @@ import { SluiceError } from '../errors.ts'
 /**
  * One try of one leaf job, as an executor (inline, process, exec) sees it.
  *
- * An executor is a function `(attempt) => Promise<unknown>`: it resolves with
- * the result, or rejects with whatever the task threw. It must settle after
+ * An executor is a function of it: it gives the result or a promise of it, or
+ * throws or rejects with whatever the task threw. It must settle after
  * `signal` fires: inline code is asked, processes and programs are killed once
  * `graceMs` has passed. Deciding what the ending means is not its business.
  */
@@ -66,8 +66,11 @@ export class Stop extends Error {
   }
 }
 
-/** Runs one attempt: inline, in a pool process, or as a program. */
-export type Executor = (attempt: Attempt) => Promise<unknown>
+/**
+ * Runs one attempt: inline, in a pool process, or as a program. Gives the
+ * result or a promise of it: a task that needs no promise costs none.
+ */
+export type Executor = (attempt: Attempt) => unknown
 
 /**
  * The attempt could not be started, and the cause is this worker, not the job:

@@ -6,12 +6,13 @@ import type { AnyTask } from './task.ts'
 
 /** Runs a task's function in the worker's own event loop. */
 export function createInlineExecutor(task: AnyTask): Executor {
-  return (attempt) => runningJob.run(attempt.job.id, runInline, task, attempt)
+  return task.schema === undefined
+    ? (attempt) => runningJob.run(attempt.job.id, task.run, attempt.input, createContext(attempt))
+    : (attempt) => runningJob.run(attempt.job.id, runChecked, task, attempt)
 }
 
-async function runInline(task: AnyTask, attempt: Attempt): Promise<unknown> {
-  const input = task.schema === undefined ? attempt.input : await parseInput(task, attempt.input)
-  return task.run(input, createContext(attempt))
+async function runChecked(task: AnyTask, attempt: Attempt): Promise<unknown> {
+  return task.run(await parseInput(task, attempt.input), createContext(attempt))
 }
 
 /**

@@ -13,8 +13,10 @@ export interface Assignment {
   readonly priority: number
   readonly key: string | null
   readonly tags: readonly string[]
-  readonly submittedAt: Date
-  readonly input: unknown
+  /** ISO text, or the database's. */
+  readonly submittedAt: string
+  /** JSON text; parsed when the attempt starts, so that one bad input spoils only its own job. */
+  readonly input: string | null
 }
 
 export interface EndedAttempt {
@@ -39,6 +41,8 @@ export interface CycleAnswer {
   readonly unsent: readonly EndedAttempt[]
   /** False when the other side could not be reached: wait a moment before the next cycle. */
   readonly reached: boolean
+  /** True when this round only set things right, and jobs may be waiting: run the next one at once. */
+  readonly again: boolean
 }
 
 /** What a source tells its worker between cycles. */

@@ -8,12 +8,13 @@ import type { Workdirs } from './workdir.ts'
  */
 export class RunningAttempt implements Attempt {
   readonly assignment: Assignment
-  readonly graceMs: number
+  graceMs: number
   readonly #source: JobSource
   readonly #workdirs: Workdirs
   #controller: AbortController | undefined
   #services: AttemptServices | undefined
   #workdir: string | undefined
+  #job: JobFacts | undefined
   /** Why it was told to stop; the first reason stays. */
   stopped: Stop | undefined
   timer: NodeJS.Timeout | undefined
@@ -28,7 +29,11 @@ export class RunningAttempt implements Attempt {
   }
 
   get job(): JobFacts {
-    return this.assignment
+    if (this.#job === undefined) {
+      const { id, task, key, priority, tags, submittedAt } = this.assignment
+      this.#job = { id, task, key, priority, tags, submittedAt: new Date(submittedAt) }
+    }
+    return this.#job
   }
 
   get number(): number {
@@ -36,7 +41,7 @@ export class RunningAttempt implements Attempt {
   }
 
   get input(): unknown {
-    return this.assignment.input
+    return this.assignment.input === null ? null : JSON.parse(this.assignment.input)
   }
 
   get signal(): AbortSignal {

@@ -1,6 +1,6 @@
 import { BrokenWorker, type Executor, Stop } from './attempt.ts'
-import { decideEnding, type Settled } from './ending.ts'
-import type { Assignment, EndedAttempt, JobSource } from './job-source.ts'
+import { decideEnding, errorText, type Settled } from './ending.ts'
+import type { Assignment, CycleAnswer, EndedAttempt, JobSource } from './job-source.ts'
 import type { ProcessPool } from './pool/pool.ts'
 import { RunningAttempt } from './running-attempt.ts'
 import type { AnyTask } from './task.ts'
@@ -33,6 +33,8 @@ export interface WorkerOptions {
 const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
 const GIVE_BACK_MS = 250
 const RETRY_MS = 500
+/** What a hurried stop grants task code to hear its signal and end. Programs and processes are killed at once. */
+const HURRY_MS = 1000
 const FAILED_STARTS = 3
 
 /**
@@ -58,6 +60,8 @@ export class Worker {
   #timer: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
   #onIdle: (() => void) | undefined
+  #hurried = false
+  #onHurry: (() => void) | undefined
 
   constructor(options: WorkerOptions) {
     this.#options = options
@@ -75,8 +79,9 @@ export class Worker {
       cancel: (ids) => this.#cancel(ids),
       abandon: (lanes, silentMs) => this.#abandon(lanes, silentMs),
       draining: (draining) => {
+        if (this.#draining === draining) return
         this.#draining = draining
-        if (!draining) this.#wake(false)
+        this.#wake(false)
       },
     })
     this.#options.pool?.onFree(() => this.#wake(false))
@@ -93,15 +98,28 @@ export class Worker {
     return this.#stopped
   }
 
+  /**
+   * Makes a stop wait no longer for running jobs to finish. Once they have been told to stop it changes nothing:
+   * programs keep their grace, since they must be dead before their jobs are handed back.
+   */
+  hurry(): void {
+    this.#hurried = true
+    this.#onHurry?.()
+  }
+
   async #stop(why: string): Promise<void> {
     const started = this.#mode !== 'new'
     this.#mode = 'stopping'
     clearTimeout(this.#timer)
     if (started) {
-      await this.#drainedWithin(this.#options.shutdownGraceMs)
-      for (const attempt of this.#running.values())
+      this.#onHurry = () => this.#onIdle?.()
+      await this.#drainedWithin(this.#hurried ? 0 : this.#options.shutdownGraceMs)
+      this.#onHurry = undefined
+      for (const attempt of this.#running.values()) {
+        if (this.#hurried) attempt.graceMs = 0
         attempt.stop(new Stop('shutdown', 'the worker is stopping'))
-      await this.#drainedWithin(this.#options.graceMs + 1000)
+      }
+      await this.#drainedWithin(this.#hurried ? HURRY_MS : this.#options.graceMs + 1000)
       for (const [id, attempt] of this.#running) {
         this.#options.log.warn(
           { job: id, task: attempt.assignment.task },
@@ -166,7 +184,7 @@ export class Worker {
       const ended = this.#ended
       this.#ended = []
       const free = this.#free()
-      const answer = await this.#source.cycle({ ended, free, freeProcesses: this.#options.pool?.free ?? 0 })
+      const answer = await this.#ask(ended, free)
       for (const id of answer.lost) this.#lose(id)
       if (answer.unsent.length > 0) this.#ended = [...answer.unsent, ...this.#ended]
       if (!answer.reached) {
@@ -180,8 +198,18 @@ export class Worker {
         // Let short tasks finish, so that the next cycle can report them.
         await new Promise((resolve) => setImmediate(resolve))
       }
-      if (this.#ended.length > 0 || answer.lost.length > 0) this.#again = true
+      if (this.#ended.length > 0 || answer.again) this.#again = true
       if (free > 0 && answer.assignments.length >= free && this.#free() > 0) this.#again = true
+    }
+  }
+
+  async #ask(ended: readonly EndedAttempt[], free: number): Promise<CycleAnswer> {
+    try {
+      return await this.#source.cycle({ ended, free, freeProcesses: this.#options.pool?.free ?? 0 })
+    } catch (error) {
+      // A source answers even when the other side is away; this is a fault in it. Nothing may be lost by it.
+      this.#options.log.error({ error: errorText(error) }, 'a cycle broke')
+      return { assignments: [], lost: [], unsent: ended, reached: false, again: false }
     }
   }
 
@@ -220,16 +248,25 @@ export class Worker {
       )
     }
     this.#options.watch?.started(assignment.task)
-    this.#options.executors.get(assignment.task)!(attempt).then(
-      (value) => this.#settle(task, attempt, { ok: true, value }),
-      (error) => this.#settle(task, attempt, { ok: false, error }),
-    )
+    let outcome: unknown
+    try {
+      outcome = this.#options.executors.get(assignment.task)!(attempt)
+    } catch (error) {
+      this.#settle(task, attempt, { ok: false, error })
+      return
+    }
+    if (isThenable(outcome)) {
+      outcome.then(
+        (value) => this.#settle(task, attempt, { ok: true, value }),
+        (error) => this.#settle(task, attempt, { ok: false, error }),
+      )
+    } else this.#settle(task, attempt, { ok: true, value: outcome })
   }
 
   #settle(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
     this.#options.watch?.ended(task.name)
     if (!settled.ok && settled.error instanceof BrokenWorker) this.#noteBroken(settled.error)
-    else this.#failedStarts = 0
+    else if (this.#failedStarts < FAILED_STARTS) this.#failedStarts = 0
     const leftovers = attempt.cleanUp()
     if (leftovers === undefined) this.#report(task, attempt, settled)
     else {
@@ -267,18 +304,23 @@ export class Worker {
     if (this.#cycling === undefined && this.#mode !== 'stopped') void this.#cycle()
   }
 
+  /** Takes no more jobs: something this worker needs is missing or broken. */
+  breakDown(cause: unknown): void {
+    this.#failedStarts = FAILED_STARTS
+    this.#options.log.error(
+      { error: errorText(cause) },
+      'this worker is broken and takes no more jobs; mend it and restart it',
+    )
+  }
+
   #noteBroken(error: BrokenWorker): void {
+    if (this.#failedStarts >= FAILED_STARTS) return
     this.#failedStarts++
     this.#options.log.error(
       { error: error.message, failedStarts: this.#failedStarts },
       'this worker could not start a job',
     )
-    if (this.#failedStarts === FAILED_STARTS) {
-      this.#options.log.error(
-        { error: error.message },
-        'this worker is broken and takes no more jobs; mend it and restart it',
-      )
-    }
+    if (this.#failedStarts === FAILED_STARTS) this.breakDown(error)
   }
 
   #lose(id: string): void {
@@ -305,4 +347,8 @@ export class Worker {
       attempt.stop(new Stop('lease-lost', `no heartbeat got through for ${Math.round(silentMs)} ms`))
     }
   }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }

@@ -35,6 +35,8 @@ export class DatabaseSource implements JobSource {
   #unsubscribe: (() => void) | undefined
   #workerId = ''
   #refreshedAt = 0
+  /** No heartbeat gets through: what it would claim now it would have to give up at once. */
+  #silent = false
 
   constructor(options: DatabaseSourceOptions) {
     this.#options = options
@@ -70,6 +72,7 @@ export class DatabaseSource implements JobSource {
       events: {
         beat: (workerId, beat) => {
           if (workerId !== this.#workerId) return
+          this.#silent = false
           const lanes = beat?.lanes ?? []
           if ([...this.#dispatcher.staleByLane.keys()].some((lane) => !lanes.includes(lane))) {
             this.#dispatcher.markOutOfStep()
@@ -83,7 +86,9 @@ export class DatabaseSource implements JobSource {
           const lanes = [...this.#dispatcher.staleByLane]
             .filter(([, staleMs]) => silentMs >= staleMs - heartbeatMs)
             .map(([lane]) => lane)
-          if (lanes.length > 0) events.abandon(lanes, silentMs)
+          if (lanes.length === 0) return
+          this.#silent = true
+          events.abandon(lanes, silentMs)
         },
       },
     })
@@ -93,7 +98,11 @@ export class DatabaseSource implements JobSource {
 
   async cycle(request: CycleRequest): Promise<CycleAnswer> {
     if (performance.now() - this.#refreshedAt > 2 * this.#dispatcher.pollMs) await this.#refresh()
-    const answer = await this.#dispatcher.cycle(request.ended, request.free, request.freeProcesses)
+    const answer = await this.#dispatcher.cycle(
+      request.ended,
+      this.#silent ? 0 : request.free,
+      request.freeProcesses,
+    )
     if (request.ended.length > 0) this.#options.onEnded?.()
     if (this.#dispatcher.workerId !== this.#workerId) {
       this.#workerId = this.#dispatcher.workerId

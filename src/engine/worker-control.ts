@@ -1,0 +1,21 @@
+import type { Queryable } from '../db/database.ts'
+import { SluiceError } from '../errors.ts'
+import { drainWorker } from '../store/drain-worker.ts'
+import { listWorkers } from '../store/list-workers.ts'
+
+/**
+ * Tells the live workers of a name to take nothing new, or to take work again. Reaches them with their next heartbeat, or
+ * at once by a hint. What runs is left alone.
+ *
+ * @returns how many have that name.
+ * @throws {SluiceError} `WORKER_NOT_FOUND` when none has.
+ */
+export async function setDraining(db: Queryable, name: string, draining: boolean): Promise<number> {
+  const count = await drainWorker(db, name, draining)
+  if (count > 0) return count
+  const names = [...new Set((await listWorkers(db)).map((worker) => worker.name))]
+  const there = names.length === 0 ? 'no worker is alive' : `there are ${names.join(', ')}`
+  throw new SluiceError('WORKER_NOT_FOUND', `no live worker is named ${JSON.stringify(name)}; ${there}`, {
+    details: { name },
+  })
+}

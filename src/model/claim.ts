@@ -1,0 +1,16 @@
+/**
+ * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input.
+ * Input and time are the database's text. A null id: the worker is out of step and must resync.
+ */
+export type ClaimedRow = [
+  id: string | null,
+  classId: number,
+  attempt: number,
+  failures: number,
+  rank: number,
+  priority: number,
+  submittedAt: string,
+  key: string | null,
+  tags: string[] | null,
+  input: string | null,
+]
