@@ -1,0 +1,164 @@
+// Fails when a folder of src/ imports one it may not see, when imports form a cycle, when SQL or the driver appears
+// outside its place, or when a pure folder reads the clock, the dice or the machine. Runs on plain Node, without a build.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+
+/**
+ * Folder of src/ -> folders it may import. Loose files of src/ are the folder ".", except index.ts: no row names
+ * "index", so nothing imports the public barrel. A path below a folder may have a row of its own: the longest fits.
+ */
+const MAY_IMPORT = {
+  '.': [],
+  model: ['.'],
+  config: ['.', 'model'],
+  db: ['.', 'model'],
+  store: ['.', 'model', 'db'],
+  engine: ['.', 'model', 'db', 'store'],
+  duties: ['.', 'model', 'db', 'store', 'engine'],
+  worker: ['.', 'model'],
+  // The only place where a worker meets the engine: behind the contract in worker/job-source.ts.
+  'worker/sources': ['.', 'model', 'worker', 'db', 'engine'],
+  app: ['.', 'model', 'config', 'db', 'store', 'engine', 'duties', 'worker'],
+  cli: ['.', 'model', 'config', 'db', 'engine', 'duties', 'worker', 'app'],
+  index: ['.', 'model', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'app'],
+}
+
+/** Folders of which only types may be imported: what the engine hands out is described where it is read. */
+const MAY_IMPORT_TYPES = { cli: ['store'] }
+
+/** Data in, data out: no clock, no randomness, no machine. */
+const PURE = ['model']
+const IMPURE = /\b(?:Date\.now|new Date\(\)|performance\.now|Math\.random|process\.|setTimeout|setInterval)/
+
+/** Statements outside src/store, each with its reason. */
+const SQL_ALLOWED = {
+  'db/listener.ts': 'listen, and the ping of that connection',
+  'db/migrate.ts': 'runs before there is a schema for a store file to speak about',
+  'db/embedded/server.ts': 'creates the database in single-user mode, before anything can connect',
+}
+const SQL = new RegExp(
+  String.raw`^\s*(?:(?:select|explain|listen|notify|truncate|vacuum|analyze|copy)\s|insert into\s|delete from\s|update\s+[\w.]+\s+(?:as\s+|\w+\s+)?set\s` +
+    String.raw`|with\s+(?:recursive\s+)?\w+\s+as\s|(?:create|alter|drop)\s+(?:or replace\s+|unique\s+|unlogged\s+)?(?:table|schema|function|index|type|database|role|extension|view)\s` +
+    String.raw`|set\s+(?:local|session|role)\s)`,
+  'i',
+)
+
+/** Another folder may be named, for the test of this script. */
+const root = resolve(process.argv[2] ?? join(import.meta.dirname, '..', 'src'))
+const problems = new Set()
+const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+  .map((name) => join(root, name))
+const sources = new Map(files.map((file) => [file, withoutComments(readFileSync(file, 'utf8'))]))
+const imports = new Map(files.map((file) => [file, importsOf(file)]))
+
+for (const file of files) {
+  checkFolders(file)
+  checkContent(file)
+}
+const finished = new Set()
+for (const file of files) findCycle(file, [])
+
+for (const problem of [...problems].sort()) console.error(problem)
+if (problems.size > 0)
+  console.error(`${problems.size} broken import rules; the table is in scripts/check-imports.mjs`)
+process.exitCode = problems.size === 0 ? 0 : 1
+
+function checkFolders(file) {
+  const from = rowOf(file)
+  if (MAY_IMPORT[from] === undefined) {
+    report(file, 'is in a folder without a row in the import table')
+    return
+  }
+  for (const { target, typeOnly } of imports.get(file)) {
+    const to = folderOf(target)
+    if (!existsSync(target)) report(file, `imports ${nameOf(target)}, which does not exist`)
+    else if (to === 'index') {
+      report(file, 'imports the public barrel index.ts: import the file that defines the thing')
+    } else if (to === 'store' && from === 'store') {
+      report(file, `imports another store file, ${nameOf(target)}: compose them in engine/`)
+    } else if (!maySee(from, target) && !(typeOnly && MAY_IMPORT_TYPES[from]?.includes(to))) {
+      report(file, `may not import ${nameOf(target)}`)
+    }
+  }
+}
+
+function maySee(from, target) {
+  const to = rowOf(target)
+  const seen = MAY_IMPORT[from]
+  // A row for a subfolder is a wall inside its folder only; from outside it is part of it.
+  return (
+    to === from ||
+    seen.includes(to) ||
+    (!from.startsWith(folderOf(target)) && seen.includes(folderOf(target)))
+  )
+}
+
+function checkContent(file) {
+  const source = sources.get(file)
+  const folder = folderOf(file)
+  if (PURE.includes(folder)) {
+    if (/from\s*'node:/.test(source)) report(file, 'is in a pure folder and imports a Node built-in')
+    const impure = IMPURE.exec(source)
+    if (impure) report(file, `is in a pure folder and uses ${impure[0]}: take it as a parameter`)
+  }
+  if (/from\s*'pg'/.test(source) && folder !== 'db')
+    report(file, 'imports pg: only src/db speaks to the driver')
+  if (folder === 'store') return
+  if (/(?<!function )\bstatement\(\s*['`]/.test(source))
+    report(file, 'declares a statement: that belongs in src/store')
+  if (SQL_ALLOWED[nameOf(file)] !== undefined) return
+  for (const [, literal] of source.matchAll(/(?<=[^\w'`])['`]((?:[^'`\\]|\\.)*)['`]/g)) {
+    if (SQL.test(literal))
+      report(file, `contains SQL (${literal.trim().slice(0, 40)}): that belongs in src/store`)
+  }
+}
+
+function findCycle(file, path) {
+  const start = path.indexOf(file)
+  if (start >= 0) {
+    problems.add(`cycle: ${[...path.slice(start), file].map(nameOf).join(' -> ')}`)
+    return
+  }
+  if (finished.has(file)) return
+  for (const { target } of imports.get(file) ?? []) findCycle(target, [...path, file])
+  finished.add(file)
+}
+
+function importsOf(file) {
+  const found = sources
+    .get(file)
+    .matchAll(/\b(import|export)\b(\s+type\b)?[^'`;]*?\bfrom\s*'(\.[^']+)'|\bimport\s*\(?\s*'(\.[^']+)'/g)
+  return [...found].map((match) => ({
+    target: resolve(dirname(file), match[3] ?? match[4]),
+    typeOnly: match[2] !== undefined,
+  }))
+}
+
+/** Leaves strings alone, so that a `//` inside an address stays. */
+function withoutComments(source) {
+  return source.replace(
+    /('(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
+    (_, literal) => literal ?? ' ',
+  )
+}
+
+function report(file, what) {
+  problems.add(`src/${nameOf(file)} ${what}`)
+}
+
+function nameOf(file) {
+  return relative(root, file).split(sep).join('/')
+}
+
+function folderOf(file) {
+  const parts = nameOf(file).split('/')
+  if (parts.length > 1) return parts[0]
+  return parts[0] === 'index.ts' ? 'index' : '.'
+}
+
+function rowOf(file) {
+  const parts = nameOf(file).split('/').slice(0, -1)
+  for (; parts.length > 0; parts.pop()) if (MAY_IMPORT[parts.join('/')] !== undefined) return parts.join('/')
+  return folderOf(file)
+}
