@@ -57,14 +57,16 @@ begin
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
          g.tags, g."by"
-    from jsonb_to_recordset(p_jobs) as g(task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
-                                         "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text)
+    from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
+                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text))
+         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", ord)
     join sluice.tasks t on t.name = g.task
     join sluice.classes k on k.id = t.class_id
     left join sluice.lanes l on l.name = coalesce(g.lane, t.lane)
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms) as deadline_ms,
                               greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due) p
+   order by g.ord   -- a join may turn the order round
   returning jobs.id;
   get diagnostics v_count = row_count;
   if v_count <> jsonb_array_length(p_jobs) then
@@ -85,7 +87,7 @@ begin
     select j.id, j.input into id, v_input from sluice.jobs j
      where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and j.state < 'completed';
     if found then
-      if v_input is distinct from p_job -> 'input' then
+      if v_input is distinct from nullif(p_job -> 'input', 'null') then   -- no input is stored as no value
         raise exception 'key % of task % is held by job %, which has another input',
           quote_literal(p_job ->> 'key'), p_job ->> 'task', id using errcode = 'SL004', detail = id::text;
       end if;

@@ -8,7 +8,7 @@ import * as jobControl from '../engine/job-control.ts'
 import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
-import { MAX_BATCH, type Submission, Submitter } from '../engine/submitter.ts'
+import { isFullBatch, type Submission, Submitter } from '../engine/submitter.ts'
 import { setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import type { JobState } from '../model/job.ts'
@@ -101,8 +101,8 @@ export class Sluice {
   }
 
   /**
-   * Stores many jobs, about a thousand per round trip. Each round trip is all or none; an error tells how many were
-   * stored before it.
+   * Stores many jobs, about a thousand per round trip. Each round trip is all or none; an error tells in
+   * `details.stored` how many of the first inputs had been stored before it.
    */
   async submitMany<Input, Result>(
     task: Task<Input, Result> | string,
@@ -112,17 +112,31 @@ export class Sluice {
     this.#checkOpen()
     const tx = options.transaction === undefined ? undefined : toQueryable(options.transaction)
     const handles: JobHandle<Result>[] = []
-    for (let from = 0; from < inputs.length; from += MAX_BATCH) {
-      const part: Submission[] = []
-      for (const input of inputs.slice(from, from + MAX_BATCH)) {
-        const submission = this.#toSubmission(task, input, options)
-        part.push(submission instanceof Promise ? await submission : submission)
-      }
+    let part: Submission[] = []
+    let characters = 0
+    const send = async () => {
       const stored =
         tx === undefined ? await this.#submitter.submitMany(part) : await this.#submitter.submitIn(tx, part)
       for (const each of stored) handles.push(new JobHandle(each.id, each.attached, this.#waiter))
+      part = []
+      characters = 0
     }
-    return handles
+    try {
+      for (const input of inputs) {
+        const made = this.#toSubmission(task, input, options)
+        const submission = made instanceof Promise ? await made : made
+        characters += submission.json.length
+        if (part.length > 0 && isFullBatch(part.length, characters)) {
+          await send()
+          characters = submission.json.length
+        }
+        part.push(submission)
+      }
+      if (part.length > 0) await send()
+      return handles
+    } catch (error) {
+      throw tellStored(error, handles.length)
+    }
   }
 
   /** A handle on a job submitted earlier, by whomever. */
@@ -292,4 +306,9 @@ export class Sluice {
     if (this.#closing !== undefined)
       throw new SluiceError('CLOSED', 'this program has closed its connection to Sluice')
   }
+}
+
+function tellStored(error: unknown, stored: number): unknown {
+  if (!(error instanceof SluiceError)) return error
+  return new SluiceError(error.code, error.message, { cause: error, details: { ...error.details, stored } })
 }

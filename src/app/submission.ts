@@ -3,6 +3,7 @@ import type { Submission } from '../engine/submitter.ts'
 import { SluiceError } from '../errors.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
 import { toStorableJson } from '../model/json.ts'
+import { MAX_STORED_MS } from '../model/setting-value.ts'
 
 export interface SubmitOptions {
   /** At most one active job per task and key: a later submission with the same input attaches to it. */
@@ -41,10 +42,8 @@ export function toSubmission(
   if (lane !== undefined) json += `,"lane":${text(lane, 'lane', 100)}`
   if (runAt !== undefined)
     json +=
-      runAt instanceof Date
-        ? `,"runAt":"${instant(runAt)}"`
-        : `,"delayMs":${Math.round(parseDuration(runAt, 'runAt'))}`
-  if (deadline !== undefined) json += `,"deadlineMs":${deadlineMs(deadline)}`
+      runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${milliseconds(runAt, 'runAt', 0)}`
+  if (deadline !== undefined) json += `,"deadlineMs":${milliseconds(deadline, 'deadline', 1)}`
   if (tags !== undefined) json += `,"tags":${tagList(tags)}`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
   return { json: `${json}}`, keyed: key !== undefined }
@@ -65,9 +64,14 @@ function instant(value: Date): string {
   return value.toISOString()
 }
 
-function deadlineMs(value: Duration): number {
-  const ms = Math.round(parseDuration(value, 'deadline'))
-  if (ms < 1) throw new SluiceError('INVALID_ARGUMENT', 'deadline: must be longer than 0')
+function milliseconds(value: Duration, field: string, min: number): number {
+  const ms = Math.round(parseDuration(value, field))
+  if (ms < min || ms > MAX_STORED_MS) {
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `${field}: must be from ${min}ms to ${MAX_STORED_MS / 86_400_000}d`,
+    )
+  }
   return ms
 }
 

@@ -8,8 +8,15 @@ export interface Submission {
   readonly keyed: boolean
 }
 
-/** Jobs in one insert, at most; a larger one is sent in parts by `submitMany`. */
-export const MAX_BATCH = 1000
+/** Jobs in one insert, at most. */
+const MAX_BATCH = 1000
+/** Characters in one insert; only a single job may have more. PostgreSQL refuses 256 MB of JSON in one value. */
+const MAX_BATCH_CHARACTERS = 16 * 1024 * 1024
+
+/** True when one more job would make an insert too large. */
+export function isFullBatch(jobs: number, characters: number): boolean {
+  return jobs >= MAX_BATCH || characters >= MAX_BATCH_CHARACTERS
+}
 
 interface Waiting {
   readonly json: string
@@ -64,13 +71,24 @@ export class Submitter {
   #pump(): void {
     // Two under way: while one waits for the disk, the other is being parsed.
     while (this.#waiting.length > 0 && this.#sending < 2) {
-      const batch = this.#waiting.splice(0, MAX_BATCH)
+      const batch = this.#takeBatch()
       this.#sending++
       void this.#sendMerged(batch).finally(() => {
         this.#sending--
         this.#pump()
       })
     }
+  }
+
+  #takeBatch(): Waiting[] {
+    let length = 0
+    let characters = 0
+    for (const { json } of this.#waiting) {
+      if (length > 0 && isFullBatch(length, characters + json.length)) break
+      length++
+      characters += json.length
+    }
+    return this.#waiting.splice(0, length)
   }
 
   async #sendMerged(batch: readonly Waiting[]): Promise<void> {
