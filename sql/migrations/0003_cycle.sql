@@ -17,8 +17,9 @@ begin
 end $$;
 
 -- After an unknown outcome, a fence or a change of lanes: raises the epoch, so that whatever is still under way with
--- the old one does nothing, and tells what the worker runs. One row per lane it may serve, with the jobs running in it.
--- No rows: the worker has been declared dead and must start over as a new one.
+-- the old one does nothing, and tells what the worker runs. One row per lane it can serve, with the jobs running in it;
+-- a worker that can serve nothing yet gets one row without a lane. No rows: it has been declared dead and must start over
+-- as a new one.
 create function sluice.resync_v1(p_worker bigint)
 returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer)
 language plpgsql as $$
@@ -31,13 +32,14 @@ begin
   select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
   update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
   insert into sluice.holdings (worker_id, lane, epoch)
-    select p_worker, l.name, v_epoch from sluice.lanes l order by l.name on conflict do nothing;
+    select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
+     where w.id = p_worker order by c.lane on conflict do nothing;
   return query
-  select h.lane, h.epoch, r.id, r.attempt, r.class_id
-    from sluice.holdings h
+  select h.lane, v_epoch, r.id, r.attempt, r.class_id
+    from (select 1) one
+    left join sluice.holdings h on h.worker_id = p_worker
     left join (select j.id, j.attempt, j.class_id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
                 where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
-   where h.worker_id = p_worker
    order by h.lane, r.id;
 end $$;
 
@@ -153,7 +155,7 @@ begin
                                      and (j.rank, j.id) > (c.rank, c.after)))
        and not exists (select 1 from unnest(p_lanes, p_keep) k(lane, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
-                        where h.slots > greatest(h.running, k.keep)) then
+                        where h.wants or h.slots > greatest(h.running, k.keep)) then
       return;
     end if;
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
@@ -164,10 +166,11 @@ begin
     into v_lanes, v_slots, v_running, v_wants
     from (select lane, slots, running, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
            order by lane for no key update) h;
-  if v_lanes is distinct from p_lanes then
+  if coalesce(v_lanes, '{}') is distinct from p_lanes then
     raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
   end if;
   v_slots0 := v_slots; v_running0 := v_running; v_wants0 := v_wants;
+  v_wants := array_fill(false, array[cardinality(p_lanes)]);
 
   if v_sent > 0 then
     for v_row in
@@ -242,11 +245,9 @@ begin
     end if;
 
     for i in 1 .. cardinality(p_lanes) loop
-      if v_running[i] + v_take[i] <= v_slots[i] then
-        v_wants[i] := false;
-      elsif v_limits[i] is null then
+      if v_running[i] + v_take[i] > v_slots[i] and v_limits[i] is null then
         v_slots[i] := v_running[i] + v_take[i];
-      else
+      elsif v_running[i] + v_take[i] > v_slots[i] then
         begin
           perform set_config('lock_timeout', '1s', true);
           select s.slots into v_limit from sluice.lanes s where s.name = p_lanes[i] and s.enabled

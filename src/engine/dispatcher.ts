@@ -180,7 +180,7 @@ export class Dispatcher {
       want: this.#lanes.map((lane) => (served.has(lane) ? free : 0)),
       keep: this.#slots.keep(this.#lanes, now),
       free: served.size > 0 ? free : 0,
-      first: (this.#turn++ % this.#lanes.length) + 1,
+      first: (this.#turn++ % Math.max(1, this.#lanes.length)) + 1,
       classes: classes.map((each) => each.id),
       classLane: classes.map((each) => this.#lanes.indexOf(each.lane) + 1),
       classMax: classes.map((each) => each.max),

@@ -15,13 +15,14 @@ const RESYNC = statement('resync_worker', 'select lane, epoch, job_id, attempt f
  * @returns `undefined` when the worker has been declared dead.
  */
 export async function resyncWorker(db: Queryable, workerId: string): Promise<Resynced | undefined> {
-  const rows = await db.run<{ lane: string; epoch: number; job_id: string | null; attempt: number }>(RESYNC, [
-    workerId,
-  ])
+  const rows = await db.run<{ lane: string | null; epoch: number; job_id: string | null; attempt: number }>(
+    RESYNC,
+    [workerId],
+  )
   if (rows.length === 0) return undefined
   return {
     epoch: rows[0]!.epoch,
-    lanes: [...new Set(rows.map((row) => row.lane))],
+    lanes: [...new Set(rows.map((row) => row.lane))].filter((lane) => lane !== null),
     running: rows
       .filter((row) => row.job_id !== null)
       .map((row) => ({ id: row.job_id!, attempt: row.attempt })),

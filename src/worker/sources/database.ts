@@ -97,7 +97,8 @@ export class DatabaseSource implements JobSource {
   }
 
   async cycle(request: CycleRequest): Promise<CycleAnswer> {
-    if (performance.now() - this.#refreshedAt > 2 * this.#dispatcher.pollMs) await this.#refresh()
+    if (this.#refreshedAt === 0) await this.#refresh()
+    else if (performance.now() - this.#refreshedAt > 2 * this.#dispatcher.pollMs) void this.#refresh()
     const answer = await this.#dispatcher.cycle(
       request.ended,
       this.#silent ? 0 : request.free,
