@@ -1,0 +1,28 @@
+// Writes sql/schema.sql from a database that all migrations have been applied to; with --check it only compares, and
+// fails when the file is stale. Uses the embedded PostgreSQL and the built files: run `npm run build` first.
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Database } from '../dist/db/database.js'
+import { openEmbedded } from '../dist/db/embedded/embedded.js'
+import { migrate } from '../dist/db/migrate.js'
+import { schemaText } from '../dist/engine/schema-drift.js'
+import { describeSchema } from '../dist/store/describe-schema.js'
+
+const file = new URL('../sql/schema.sql', import.meta.url)
+const folder = await mkdtemp(join(tmpdir(), 'sluice-schema-'))
+const embedded = await openEmbedded({ dataFolder: join(folder, 'data') })
+try {
+  await migrate(embedded.url)
+  const db = new Database({ url: embedded.url, maxConnections: 1, applicationName: 'sluice-schema' })
+  const text = schemaText(await describeSchema(db))
+  await db.close()
+  if (!process.argv.includes('--check')) await writeFile(file, text)
+  else if (text !== (await readFile(file, 'utf8').catch(() => ''))) {
+    console.error('sql/schema.sql is stale: run `npm run schema` and commit it')
+    process.exitCode = 1
+  }
+} finally {
+  await embedded.release()
+  await rm(folder, { recursive: true, force: true })
+}

@@ -1,0 +1,938 @@
+-- The schema after all migrations. Generated from a migrated database by `npm run schema`; do not edit.
+-- Nothing runs this file: it shows reviewers what a migration changes, and `sluice doctor` what a database should be.
+
+--- type sluice.job_state
+create type sluice.job_state as enum ('awaiting_approval', 'scheduled', 'ready', 'running', 'completed', 'failed', 'cancelled');
+
+--- table sluice.attempts
+create table sluice.attempts (
+  job_id bigint not null,
+  attempt integer not null,
+  worker_id bigint,
+  started_at timestamp with time zone,
+  ended_at timestamp with time zone not null default clock_timestamp(),
+  ending text not null,
+  error text,
+  constraint attempts_ending_check CHECK ((ending = ANY (ARRAY['failed'::text, 'lost'::text, 'snoozed'::text, 'returned'::text, 'rerun'::text]))),
+  constraint attempts_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint attempts_pkey PRIMARY KEY (job_id, attempt)
+);
+
+--- table sluice.classes
+create table sluice.classes (
+  id integer not null generated always as identity,
+  lane text not null,
+  task text not null,
+  model text,
+  requires jsonb not null default '{}'::jsonb,
+  constraint classes_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
+  constraint classes_pkey PRIMARY KEY (id),
+  constraint classes_task_lane_model_requires_key UNIQUE NULLS NOT DISTINCT (task, lane, model, requires)
+);
+
+--- table sluice.duties
+create table sluice.duties (
+  name text not null,
+  due_at timestamp with time zone not null default clock_timestamp(),
+  ran_at timestamp with time zone,
+  ran_by text,
+  summary jsonb,
+  constraint duties_pkey PRIMARY KEY (name)
+) with (fillfactor=20);
+
+--- table sluice.holdings
+create table sluice.holdings (
+  worker_id bigint not null,
+  lane text not null,
+  slots integer not null default 0,
+  running integer not null default 0,
+  epoch integer not null default 1,
+  wants boolean not null default false,
+  constraint holdings_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
+  constraint holdings_pkey PRIMARY KEY (worker_id, lane),
+  constraint holdings_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE,
+  constraint running_within_slots CHECK (((0 <= running) AND (running <= slots)))
+) with (fillfactor=20);
+
+--- table sluice.jobs
+create table sluice.jobs (
+  id bigint not null generated always as identity,
+  submitted_at timestamp with time zone not null default clock_timestamp(),
+  ready_at timestamp with time zone not null default clock_timestamp(),
+  started_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  deadline_at timestamp with time zone,
+  cancel_at timestamp with time zone,
+  deadline_ms bigint,
+  worker_id bigint,
+  class_id integer not null,
+  state sluice.job_state not null default 'ready'::sluice.job_state,
+  rank integer not null default 0,
+  priority integer not null default 0,
+  attempt integer not null default 0,
+  failures smallint not null default 0,
+  losses smallint not null default 0,
+  task text not null,
+  key text,
+  tags text[],
+  input jsonb,
+  result jsonb,
+  error text,
+  submitted_by text,
+  approved_by text,
+  constraint failed_has_an_error CHECK (((state <> ALL (ARRAY['failed'::sluice.job_state, 'cancelled'::sluice.job_state])) OR (error IS NOT NULL))),
+  constraint finished_has_a_time CHECK (((state >= 'completed'::sluice.job_state) = (finished_at IS NOT NULL))),
+  constraint jobs_pkey PRIMARY KEY (id),
+  constraint running_has_a_lease CHECK (((state <> 'running'::sluice.job_state) OR ((worker_id IS NOT NULL) AND (started_at IS NOT NULL))))
+) with (autovacuum_analyze_scale_factor=0.2, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, fillfactor=85, vacuum_index_cleanup=on);
+
+--- table sluice.lanes
+create table sluice.lanes (
+  name text not null,
+  slots integer,
+  per_worker integer,
+  poll_ms integer not null default 2000,
+  stale_ms integer not null default 15000,
+  ageing_ms integer,
+  enabled boolean not null default true,
+  operator_set text[] not null default '{}'::text[],
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  updated_by text not null default 'sluice'::text,
+  constraint lanes_ageing_ms_check CHECK ((ageing_ms >= 10000)),
+  constraint lanes_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
+  constraint lanes_per_worker_check CHECK ((per_worker >= 0)),
+  constraint lanes_pkey PRIMARY KEY (name),
+  constraint lanes_poll_ms_check CHECK (((poll_ms >= 10) AND (poll_ms <= 3600000))),
+  constraint lanes_slots_check CHECK ((slots >= 0)),
+  constraint lanes_stale_ms_check CHECK ((stale_ms > 0))
+);
+
+--- table sluice.logs
+create table sluice.logs (
+  job_id bigint not null,
+  id bigint not null generated always as identity,
+  attempt integer not null,
+  at timestamp with time zone not null,
+  level text not null,
+  line text not null,
+  constraint logs_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint logs_pkey PRIMARY KEY (job_id, id)
+);
+
+--- table sluice.migrations
+create table sluice.migrations (
+  version integer not null,
+  name text not null,
+  applied_at timestamp with time zone not null default clock_timestamp(),
+  constraint migrations_pkey PRIMARY KEY (version)
+);
+
+--- table sluice.notes
+create table sluice.notes (
+  job_id bigint not null,
+  attempt integer not null,
+  progress real,
+  message text,
+  checkpoint jsonb,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  constraint notes_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint notes_pkey PRIMARY KEY (job_id),
+  constraint notes_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (1)::double precision)))
+) with (fillfactor=50);
+
+--- table sluice.samples
+create table sluice.samples (
+  class_id integer not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  depth integer not null,
+  oldest_at timestamp with time zone,
+  running integer not null,
+  reason text,
+  constraint samples_pkey PRIMARY KEY (class_id, at)
+);
+
+--- table sluice.settings
+create table sluice.settings (
+  name text not null,
+  value bigint not null,
+  operator_set boolean not null default false,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  updated_by text not null default 'sluice'::text,
+  constraint settings_pkey PRIMARY KEY (name),
+  constraint settings_value_check CHECK ((value > 0))
+);
+
+--- table sluice.steps
+create table sluice.steps (
+  job_id bigint not null,
+  name text not null,
+  attempt integer not null,
+  result jsonb,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint steps_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint steps_pkey PRIMARY KEY (job_id, name)
+);
+
+--- table sluice.tasks
+create table sluice.tasks (
+  name text not null,
+  lane text not null,
+  class_id integer not null,
+  priority integer not null default 0,
+  approval boolean not null default false,
+  deadline_ms bigint,
+  max_losses integer not null default 3,
+  on_lost text not null default 'retry'::text,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  constraint tasks_class_id_fkey FOREIGN KEY (class_id) REFERENCES sluice.classes(id),
+  constraint tasks_deadline_ms_check CHECK ((deadline_ms > 0)),
+  constraint tasks_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
+  constraint tasks_max_losses_check CHECK ((max_losses >= 0)),
+  constraint tasks_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
+  constraint tasks_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
+  constraint tasks_pkey PRIMARY KEY (name),
+  constraint tasks_priority_check CHECK (((priority >= '-1000000'::integer) AND (priority <= 1000000)))
+);
+
+--- table sluice.waiters
+create unlogged table sluice.waiters (
+  process text not null,
+  until timestamp with time zone not null,
+  constraint waiters_pkey PRIMARY KEY (process)
+) with (fillfactor=50);
+
+--- table sluice.workers
+create table sluice.workers (
+  id bigint not null generated always as identity,
+  name text not null,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  capacity integer not null,
+  cores integer not null,
+  tasks text[] not null,
+  draining boolean not null default false,
+  started_at timestamp with time zone not null default clock_timestamp(),
+  seen_at timestamp with time zone not null default clock_timestamp(),
+  ended_at timestamp with time zone,
+  ended_why text,
+  constraint workers_capacity_check CHECK ((capacity >= 0)),
+  constraint workers_cores_check CHECK ((cores > 0)),
+  constraint workers_pkey PRIMARY KEY (id)
+) with (fillfactor=50);
+
+--- index sluice.holdings_lane
+CREATE INDEX holdings_lane ON sluice.holdings USING btree (lane);
+
+--- index sluice.jobs_active_key
+CREATE UNIQUE INDEX jobs_active_key ON sluice.jobs USING btree (task, key) WHERE ((key IS NOT NULL) AND (state < 'completed'::sluice.job_state));
+
+--- index sluice.jobs_approval
+CREATE INDEX jobs_approval ON sluice.jobs USING btree (id) WHERE (state = 'awaiting_approval'::sluice.job_state);
+
+--- index sluice.jobs_deadline
+CREATE INDEX jobs_deadline ON sluice.jobs USING btree (deadline_at) WHERE ((state = 'ready'::sluice.job_state) AND (deadline_at IS NOT NULL));
+
+--- index sluice.jobs_finished
+CREATE INDEX jobs_finished ON sluice.jobs USING brin (finished_at) WITH (pages_per_range='32');
+
+--- index sluice.jobs_key_history
+CREATE INDEX jobs_key_history ON sluice.jobs USING btree (task, key, id) WHERE (key IS NOT NULL);
+
+--- index sluice.jobs_ready
+CREATE INDEX jobs_ready ON sluice.jobs USING btree (class_id, rank, id) WHERE (state = 'ready'::sluice.job_state);
+
+--- index sluice.jobs_running
+CREATE INDEX jobs_running ON sluice.jobs USING btree (worker_id) WHERE (state = 'running'::sluice.job_state);
+
+--- index sluice.jobs_scheduled
+CREATE INDEX jobs_scheduled ON sluice.jobs USING btree (ready_at) WHERE (state = 'scheduled'::sluice.job_state);
+
+--- index sluice.samples_at
+CREATE INDEX samples_at ON sluice.samples USING brin (at);
+
+--- index sluice.workers_alive
+CREATE INDEX workers_alive ON sluice.workers USING btree (seen_at) WHERE (ended_at IS NULL);
+
+--- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
+CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_lanes   text[];
+  v_slots   integer[];   v_slots0   integer[];
+  v_running integer[];   v_running0 integer[];
+  v_wants   boolean[];   v_wants0   boolean[];
+  v_take    integer[]   := array_fill(0, array[cardinality(p_lanes)]);
+  v_top     integer[]   := p_keep;   -- slots to hold at most once the claim is done
+  v_asked   boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
+  v_counts  integer[];
+  v_ids     bigint[];
+  v_id_lane integer[];
+  v_sent    integer     := coalesce(jsonb_array_length(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
+  v_ended   integer     := 0;
+  v_free    integer     := p_free;
+  v_left    integer     := 0;
+  v_sum     integer;
+  v_limits  integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
+  v_limit   integer;
+  v_hint    boolean     := false;
+  v_row     record;
+  i         integer;
+begin
+  if v_sent = 0 then
+    -- An idle poll locks and writes nothing.
+    if not exists (select 1 from unnest(p_classes, p_after_rank, p_after_id) c(id, rank, after)
+                    where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                     and (j.rank, j.id) > (c.rank, c.after)))
+       and not exists (select 1 from unnest(p_lanes, p_keep) k(lane, keep)
+                         join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
+                        where h.slots > greatest(h.running, k.keep)) then
+      return;
+    end if;
+    -- A claim that a crash forgets is claimed again; only endings have to be on disk.
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+
+  select array_agg(h.lane), array_agg(h.slots), array_agg(h.running), array_agg(h.wants)
+    into v_lanes, v_slots, v_running, v_wants
+    from (select lane, slots, running, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
+           order by lane for no key update) h;
+  if v_lanes is distinct from p_lanes then
+    raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
+  end if;
+  v_slots0 := v_slots; v_running0 := v_running; v_wants0 := v_wants;
+
+  if v_sent > 0 then
+    for v_row in
+      with done as (
+        update sluice.jobs j set state = 'completed', result = d.result, finished_at = v_now
+          from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
+         where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
+           and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs per row
+        returning j.class_id
+      ), ended as (
+        select d.class_id, count(*) as n from done d group by d.class_id
+        union all
+        select e.class_id, e.ended from sluice.end_attempts_v1(p_worker, p_endings) e where p_endings is not null
+      )
+      select c.lane, sum(e.n)::integer as n from ended e join sluice.classes c on c.id = e.class_id group by c.lane
+    loop
+      i := array_position(p_lanes, v_row.lane);
+      v_running[i] := v_running[i] - v_row.n;
+      v_ended := v_ended + v_row.n;
+    end loop;
+    if v_ended <> v_sent then
+      v_free := 0;
+    elsif p_hint and exists (select 1 from sluice.waiters w where w.until > v_now) then
+      perform pg_notify('sluice', 'done');
+    end if;
+  end if;
+
+  -- How many to take per lane, as far as the lane's settings and the slots in hand go.
+  for v_row in
+    select l.ord, s.slots as lim, s.enabled,
+           case s.per_worker when 0 then (select w.cores from sluice.workers w where w.id = p_worker) else s.per_worker end as per_worker,
+           t.held, t.asked
+      from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
+      join sluice.lanes s on s.name = l.name
+      left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked
+                           from sluice.holdings h where h.lane = l.name) t on s.slots is not null
+     where l.want > 0 or v_slots[l.ord] > 0
+  loop
+    i := v_row.ord;
+    v_limits[i] := v_row.lim;
+    if coalesce(v_row.asked, false) then
+      v_asked[i] := true;
+      v_top[i] := 0;
+    end if;
+    if v_row.lim is not null and v_row.held > v_row.lim then
+      v_top[i] := least(v_top[i], greatest(0, v_slots[i] - (v_row.held - v_row.lim)));
+    end if;
+    if v_row.enabled and v_free > 0 then
+      v_take[i] := greatest(0, least(p_want[i], v_free,
+        coalesce(v_row.per_worker, p_want[i] + v_running[i]) - v_running[i],
+        -- Over the limit after it was lowered: what ends is given back until the sum fits again.
+        case when v_row.held > v_row.lim then v_slots[i] - (v_row.held - v_row.lim) - v_running[i] else p_want[i] end));
+      v_left := v_left + case when v_take[i] > 0 then 1 else 0 end;
+    end if;
+  end loop;
+
+  if v_left > 0 then
+    -- Only what is ready counts against a share, and only then is a lane asked for more slots.
+    for i in 1 .. cardinality(p_lanes) loop
+      if v_take[i] > 0 and (v_left > 1 or v_running[i] + v_take[i] > v_slots[i]) then
+        select count(*)::integer into v_sum from (
+          select 1 from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
+           cross join lateral (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                  and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
+           where c.lane = i limit v_take[i]) y;
+        if v_sum = 0 then v_left := v_left - 1; end if;
+        v_take[i] := v_sum;
+      end if;
+    end loop;
+    if v_left > 1 then
+      v_take := sluice.share_v1(v_take, v_free, p_first);
+    end if;
+
+    for i in 1 .. cardinality(p_lanes) loop
+      if v_running[i] + v_take[i] <= v_slots[i] then
+        v_wants[i] := false;
+      elsif v_limits[i] is null then
+        v_slots[i] := v_running[i] + v_take[i];
+      else
+        begin
+          perform set_config('lock_timeout', '1s', true);
+          select s.slots into v_limit from sluice.lanes s where s.name = p_lanes[i] and s.enabled
+             for no key update;
+          if not found then
+            v_take[i] := greatest(0, v_slots[i] - v_running[i]);
+          else
+            v_limit := coalesce(v_limit, 2147483647);
+            select sum(h.slots)::integer into v_sum from sluice.holdings h where h.lane = p_lanes[i];
+            v_slots[i] := v_slots[i] + greatest(0, least(v_running[i] + v_take[i] - v_slots[i], v_limit - v_sum));
+            v_wants[i] := v_running[i] + v_take[i] > v_slots[i];
+            v_take[i] := v_slots[i] - v_running[i];
+          end if;
+        exception when lock_not_available then
+          v_take[i] := greatest(0, v_slots[i] - v_running[i]);  -- an operator has the lane open: what ended is kept, growth waits
+        end;
+      end if;
+    end loop;
+
+    if not p_merge then
+      select array_agg(least(v_take[c.lane], c.most) order by c.ord) into v_counts
+        from unnest(p_class_lane, p_class_max) with ordinality c(lane, most, ord);
+    else
+      -- Several classes share a lane: the order among all of them says how many come from each.
+      select array_agg(coalesce(n.taken, 0) order by c.ord) into v_counts
+        from unnest(p_classes) with ordinality c(id, ord)
+        left join (
+          select h.ord, count(*)::integer as taken
+            from (select c.ord, c.lane, row_number() over (partition by c.lane order by x.rank, x.id) as place
+                    from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id)
+                         with ordinality c(id, lane, most, rank, after, ord)
+                   cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                          and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id
+                                          limit least(v_take[c.lane], c.most)) x) h
+           where h.place <= v_take[h.lane] group by h.ord) n on n.ord = c.ord;
+    end if;
+
+    -- Lock exactly what is taken; rows that others are taking are stepped over.
+    select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
+      from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
+     cross join lateral (select j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
+                            for no key update skip locked) x
+     where c.n > 0;
+    if v_ids is not null then
+      return query
+      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
+       where j.id = any (v_ids)
+      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input;
+      for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
+        v_running[v_row.lane] := v_running[v_row.lane] + v_row.n;
+      end loop;
+    end if;
+  end if;
+
+  for i in 1 .. cardinality(p_lanes) loop
+    v_slots[i] := greatest(v_running[i], least(v_slots[i], v_top[i]));
+    if v_slots[i] < v_slots0[i] and v_asked[i] or v_wants[i] and not v_wants0[i] then
+      v_hint := true;
+    end if;
+  end loop;
+  if (v_slots, v_running, v_wants) is distinct from (v_slots0, v_running0, v_wants0) then
+    update sluice.holdings h set slots = n.slots, running = n.running, wants = n.wants
+      from unnest(p_lanes, v_slots, v_running, v_wants) n(lane, slots, running, wants)
+     where h.worker_id = p_worker and h.lane = n.lane
+       and (h.slots, h.running, h.wants) is distinct from (n.slots, n.running, n.wants);
+  end if;
+  if v_hint then
+    -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
+    perform pg_notify('sluice', 'lane');
+  end if;
+  if v_ended <> v_sent then
+    return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
+                        null::timestamptz, null::text, null::text[], null::jsonb;
+  end if;
+end $function$;
+
+--- function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
+CREATE OR REPLACE FUNCTION sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
+ RETURNS TABLE(class_id integer, ended bigint)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_now timestamptz := clock_timestamp();
+begin
+  return query
+  with given as materialized (
+    select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
+  ), locked as materialized (
+    select j.id from sluice.jobs j join given g on j.id = g.id
+     where j.attempt = g.attempt and j.worker_id = p_worker and j.state is not distinct from 'running'
+     order by j.id for no key update of j
+  ), history as (
+    insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
+    select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
+      from locked k join sluice.jobs j on j.id = k.id join given g on g.id = j.id
+     where g.ending in ('retry', 'snoozed', 'returned') and j.cancel_at is null
+  ), ended as (
+    update sluice.jobs j
+       set state = case
+             -- A cancel that was asked for wins over going back to the queue.
+             when g.ending = 'cancelled' or (j.cancel_at is not null and g.ending <> 'failed') then 'cancelled'
+             when g.ending = 'failed' then 'failed'
+             when coalesce(g."delayMs", 0) > 0 then 'scheduled'
+             else 'ready' end::sluice.job_state,
+           finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
+           ready_at = case when g.ending = 'returned' then j.ready_at
+                           else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
+           failures = j.failures + case when g.ending in ('failed', 'retry') then 1 else 0 end,
+           error = case when g.ending = 'cancelled' or (j.cancel_at is not null and g.ending <> 'failed')
+                          then coalesce(g.error, 'cancelled: on request')
+                        when g.ending in ('failed', 'retry') then g.error else j.error end,
+           worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
+                            when j.cancel_at is not null then j.worker_id end,
+           -- It has started in time; from here on only retries decide.
+           deadline_at = case when g.ending = 'returned' then j.deadline_at end
+      from given g
+     where j.id = any(array(select k.id from locked k)) and g.id = j.id
+    returning j.class_id
+  )
+  select e.class_id, count(*) from ended e group by e.class_id;
+end $function$;
+
+--- function sluice.end_worker_v1(p_worker bigint, p_why text)
+CREATE OR REPLACE FUNCTION sluice.end_worker_v1(p_worker bigint, p_why text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
+  if exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.running > 0) then
+    return false;
+  end if;
+  if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants
+              where h.worker_id = p_worker and h.slots > 0) then
+    perform pg_notify('sluice', 'lane');
+  end if;
+  delete from sluice.holdings h where h.worker_id = p_worker;
+  update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;
+  return true;
+end $function$;
+
+--- function sluice.heartbeat_v1(p_worker bigint)
+CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean)
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  return query
+  update sluice.workers w set seen_at = clock_timestamp() where w.id = p_worker and w.ended_at is null
+  returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
+            array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
+            w.draining;
+end $function$;
+
+--- function sluice.hint_v1(p_what text, p_when text)
+CREATE OR REPLACE FUNCTION sluice.hint_v1(p_what text, p_when text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if p_when = 'commit' or (p_when = 'soon' and pg_try_advisory_xact_lock(1936485737, hashtext(p_what))) then
+    perform pg_notify('sluice', p_what);
+  end if;
+end $function$;
+
+--- function sluice.insert_jobs_v1(p_jobs jsonb)
+CREATE OR REPLACE FUNCTION sluice.insert_jobs_v1(p_jobs jsonb)
+ RETURNS SETOF bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now  timestamptz := clock_timestamp();
+  v_name text;
+  v_count bigint;
+begin
+  return query
+  insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
+                           deadline_ms, deadline_at, tags, submitted_by)
+  select g.task,
+         case when g.lane is null or g.lane = t.lane then t.class_id
+              else sluice.intern_class_v1(g.task, g.lane, k.model, k.requires) end,
+         g.key, g.input, p.priority, sluice.rank_v1(p.priority, l.ageing_ms, v_now),
+         case when t.approval then 'awaiting_approval' when p.due > v_now then 'scheduled' else 'ready' end::sluice.job_state,
+         v_now, p.due, p.deadline_ms,
+         case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
+         g.tags, g."by"
+    from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
+                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text))
+         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", ord)
+    join sluice.tasks t on t.name = g.task
+    join sluice.classes k on k.id = t.class_id
+    left join sluice.lanes l on l.name = coalesce(g.lane, t.lane)
+   cross join lateral (select coalesce(g.priority, t.priority) as priority,
+                              coalesce(g."deadlineMs", t.deadline_ms) as deadline_ms,
+                              greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due) p
+   order by g.ord   -- a join may turn the order round
+  returning jobs.id;
+  get diagnostics v_count = row_count;
+  if v_count <> jsonb_array_length(p_jobs) then
+    select g.task into v_name from jsonb_to_recordset(p_jobs) as g(task text)
+     where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
+    raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
+  end if;
+end $function$;
+
+--- function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb)
+CREATE OR REPLACE FUNCTION sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_id integer;
+begin
+  loop
+    select c.id into v_id from sluice.classes c
+     where c.task = p_task and c.lane = p_lane and c.model is not distinct from p_model and c.requires = p_requires;
+    exit when found;
+    if not exists (select 1 from sluice.lanes l where l.name = p_lane) then
+      raise exception 'no lane named %', quote_literal(p_lane) using errcode = 'SL003', detail = p_lane;
+    end if;
+    insert into sluice.classes (task, lane, model, requires) values (p_task, p_lane, p_model, p_requires) on conflict do nothing;
+    perform pg_notify('sluice', 'classes');
+  end loop;
+  return v_id;
+end $function$;
+
+--- function sluice.promote_v1(p_limit integer)
+CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
+ RETURNS TABLE(promoted integer, next_in_ms double precision)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_count integer;
+begin
+  if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= clock_timestamp()) then
+    update sluice.jobs j set state = 'ready'
+     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= clock_timestamp()
+                              order by k.ready_at limit p_limit for no key update skip locked));
+    get diagnostics v_count = row_count;
+    if v_count > 0 then
+      perform sluice.hint_v1('ready', 'soon');
+    end if;
+  end if;
+  return query select coalesce(v_count, 0),
+    (select extract(epoch from min(j.ready_at) - clock_timestamp())::double precision * 1000 from sluice.jobs j where j.state = 'scheduled');
+end $function$;
+
+--- function sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (CASE WHEN (p_ageing_ms IS NULL) THEN 0 ELSE (floor(((EXTRACT(epoch FROM p_since) * (1000)::numeric) / (p_ageing_ms)::numeric)))::integer END - p_priority);
+
+--- function sluice.reconcile_v1()
+CREATE OR REPLACE FUNCTION sluice.reconcile_v1()
+ RETURNS TABLE(worker_id bigint, lane text, believed integer, actual integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_row record;
+  v_actual integer;
+begin
+  for v_row in
+    select h.worker_id, h.lane, h.running from sluice.holdings h
+     where h.running <> (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                          where j.worker_id = h.worker_id and j.state = 'running' and c.lane = h.lane)
+     order by h.worker_id, h.lane
+  loop
+    -- Seen without a lock it may be a cycle under way. Looked at again under the lock it is a fact.
+    perform 1 from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane for no key update skip locked;
+    continue when not found;
+    select count(*)::integer into v_actual from sluice.jobs j join sluice.classes c on c.id = j.class_id
+     where j.worker_id = v_row.worker_id and j.state = 'running' and c.lane = v_row.lane;
+    return query
+    update sluice.holdings h set running = v_actual, slots = greatest(h.slots, v_actual), epoch = h.epoch + 1
+      from (select o.running from sluice.holdings o where o.worker_id = v_row.worker_id and o.lane = v_row.lane) before
+     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.running <> v_actual
+    returning h.worker_id, h.lane, before.running, v_actual;
+  end loop;
+  -- Running under a worker that holds nothing: nobody would ever end it.
+  return query
+  with stray as materialized (
+    select j.id from sluice.jobs j
+     where j.state = 'running' and not exists (
+       select 1 from sluice.holdings h join sluice.classes c on c.lane = h.lane
+        where h.worker_id = j.worker_id and c.id = j.class_id)
+     order by j.id limit 1000 for no key update skip locked
+  ), moved as (
+    update sluice.jobs j set state = 'ready', worker_id = null, ready_at = clock_timestamp(), losses = j.losses + 1,
+           error = 'lost: no worker held this job'
+      from stray s where j.id = s.id
+    returning j.class_id, s.id
+  )
+  select 0::bigint, c.lane, 0, count(*)::integer from moved m join sluice.classes c on c.id = m.class_id group by c.lane;
+end $function$;
+
+--- function sluice.recover_v1(p_good_for_ms bigint)
+CREATE OR REPLACE FUNCTION sluice.recover_v1(p_good_for_ms bigint)
+ RETURNS TABLE(worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_dead record;
+  v_found boolean := false;
+begin
+  for v_dead in
+    select h.worker_id, h.lane, w.name, l.stale_ms
+      from sluice.holdings h
+      join sluice.workers w on w.id = h.worker_id
+      join sluice.lanes l on l.name = h.lane
+     where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+       and l.stale_ms <= p_good_for_ms
+       and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+     order by h.worker_id, h.lane
+  loop
+    perform 1 from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane for no key update skip locked;
+    continue when not found;
+    perform 1 from sluice.workers w where w.id = v_dead.worker_id
+       and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
+    continue when not found;
+
+    return query
+    with mine as materialized (
+      select j.id from sluice.jobs j
+       where j.worker_id = v_dead.worker_id and j.state = 'running'
+         and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+       order by j.id for no key update
+    ), judged as materialized (
+      select j.id, j.attempt, j.worker_id, j.started_at,
+             case when j.cancel_at is not null then 'cancelled'
+                  when t.on_lost = 'fail' or j.losses + 1 > t.max_losses then 'failed' else 'ready' end as next,
+             'lost: worker ' || v_dead.name || ' stopped answering during attempt ' || j.attempt as what
+        from mine m join sluice.jobs j on j.id = m.id left join sluice.tasks t on t.name = j.task
+    ), history as (
+      insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
+      select g.id, g.attempt, g.worker_id, g.started_at, 'lost', g.what from judged g where g.next = 'ready'
+    ), moved as (
+      update sluice.jobs j
+         set state = g.next::sluice.job_state, losses = j.losses + 1,
+             worker_id = case when g.next = 'ready' then null else j.worker_id end,
+             finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
+             ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
+             error = case g.next when 'cancelled' then 'cancelled: on request, after its worker was lost' else g.what end
+        from judged g where j.id = g.id
+      returning g.next
+    )
+    select v_dead.worker_id, v_dead.name, v_dead.lane,
+           (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
+           (count(*) filter (where m.next = 'cancelled'))::integer
+      from moved m;
+    delete from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane;
+    update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
+     where w.id = v_dead.worker_id and w.ended_at is null
+       and not exists (select 1 from sluice.holdings h where h.worker_id = w.id);
+    v_found := true;
+  end loop;
+  if v_found then
+    perform pg_notify('sluice', 'ready');
+  end if;
+end $function$;
+
+--- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[])
+CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[])
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_id bigint;
+begin
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks) returning id into v_id;
+  return v_id;
+end $function$;
+
+--- function sluice.resync_v1(p_worker bigint)
+CREATE OR REPLACE FUNCTION sluice.resync_v1(p_worker bigint)
+ RETURNS TABLE(lane text, epoch integer, job_id bigint, attempt integer, class_id integer)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_epoch integer;
+begin
+  perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
+  perform 1 from sluice.workers w where w.id = p_worker and w.ended_at is null for no key update;
+  if not found then return; end if;
+  select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
+  update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
+  insert into sluice.holdings (worker_id, lane, epoch)
+    select p_worker, l.name, v_epoch from sluice.lanes l order by l.name on conflict do nothing;
+  return query
+  select h.lane, h.epoch, r.id, r.attempt, r.class_id
+    from sluice.holdings h
+    left join (select j.id, j.attempt, j.class_id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
+   where h.worker_id = p_worker
+   order by h.lane, r.id;
+end $function$;
+
+--- function sluice.sample_v1(p_exact integer)
+CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
+ RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, reason text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with waiting as (
+    select c.id, c.lane, c.task,
+           (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
+           -- The oldest of each rank is its first id; ranks are few.
+           (with recursive heads as (
+              (select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1)
+              union all
+              select n.rank, n.ready_at from heads h cross join lateral (
+                select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' and j.rank > h.rank
+                 order by j.rank, j.id limit 1) n
+            ) select min(h.ready_at) from (select ready_at from heads limit 1000) h) as oldest_at
+      from sluice.classes c
+  ), lane_use as (
+    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held, coalesce(sum(h.running), 0)::integer as running
+      from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
+  ), live as (
+    select w.id, w.tasks, w.capacity, w.draining, coalesce(sum(h.running), 0)::integer as running
+      from sluice.workers w left join sluice.holdings h on h.worker_id = w.id where w.ended_at is null group by w.id
+  )
+  select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
+         case
+           when q.depth = 0 then null
+           when not u.enabled then 'lane ' || q.lane || ' is disabled'
+           when not exists (select 1 from live w where q.task = any (w.tasks)) then 'no worker runs task ' || q.task
+           when u.slots is not null and u.held >= u.slots and u.running >= u.slots
+             then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
+           when u.slots is not null and u.held >= u.slots
+             then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, ' || u.held - u.running || ' of them idle for a moment'
+           when not exists (select 1 from live w where q.task = any (w.tasks) and not w.draining
+                               and (w.capacity = 0 or w.running < w.capacity))
+             then 'every worker that runs task ' || q.task || ' is at capacity'
+         end
+    from waiting q join lane_use u on u.name = q.lane
+$function$;
+
+--- function sluice.share_v1(p_ready integer[], p_free integer, p_first integer)
+CREATE OR REPLACE FUNCTION sluice.share_v1(p_ready integer[], p_free integer, p_first integer)
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+declare
+  v_take integer[] := array_fill(0, array[cardinality(p_ready)]);
+  v_free integer := p_free;
+  v_lanes integer := (select count(*) from unnest(p_ready) r where r > 0);
+  v_share integer;
+  i integer;
+begin
+  for v_pass in 1 .. 2 loop
+    for k in 0 .. cardinality(p_ready) - 1 loop
+      i := (p_first - 1 + k) % cardinality(p_ready) + 1;
+      if p_ready[i] > v_take[i] then
+        v_share := case v_pass when 1 then ceil(v_free::numeric / v_lanes)::integer else v_free end;
+        v_share := least(v_share, p_ready[i] - v_take[i]);
+        v_take[i] := v_take[i] + v_share;
+        v_free := v_free - v_share;
+        v_lanes := v_lanes - 1;
+      end if;
+    end loop;
+  end loop;
+  return v_take;
+end $function$;
+
+--- function sluice.submit(task text, input jsonb, key text, priority integer, lane text, run_at timestamp with time zone, deadline interval, tags text[])
+CREATE OR REPLACE FUNCTION sluice.submit(task text, input jsonb DEFAULT NULL::jsonb, key text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, lane text DEFAULT NULL::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[])
+ RETURNS bigint
+ LANGUAGE sql
+BEGIN ATOMIC
+ SELECT s.id
+    FROM sluice.submit_v1(jsonb_build_array((jsonb_strip_nulls(jsonb_build_object('task', submit.task, 'key', submit.key, 'priority', submit.priority, 'lane', submit.lane, 'runAt', submit.run_at, 'deadlineMs', ((EXTRACT(epoch FROM submit.deadline) * (1000)::numeric))::bigint, 'tags', to_jsonb(submit.tags), 'by', CURRENT_USER)) || jsonb_build_object('input', submit.input))), 'commit'::text) s(ord, id, attached);
+END;
+
+--- function sluice.submit_keyed_any_v1(p_job jsonb, OUT id bigint, OUT attached boolean)
+CREATE OR REPLACE FUNCTION sluice.submit_keyed_any_v1(p_job jsonb, OUT id bigint, OUT attached boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if p_job ->> 'key' is null then
+    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job)) i;
+  else
+    select s.id, s.attached into id, attached from sluice.submit_keyed_v1(p_job) s;
+  end if;
+end $function$;
+
+--- function sluice.submit_keyed_v1(p_job jsonb, OUT id bigint, OUT attached boolean)
+CREATE OR REPLACE FUNCTION sluice.submit_keyed_v1(p_job jsonb, OUT id bigint, OUT attached boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_input jsonb;
+begin
+  for i in 1..100 loop
+    -- Looking first spares the common attach a dead row.
+    select j.id, j.input into id, v_input from sluice.jobs j
+     where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and j.state < 'completed';
+    if found then
+      if v_input is distinct from nullif(p_job -> 'input', 'null') then   -- no input is stored as no value
+        raise exception 'key % of task % is held by job %, which has another input',
+          quote_literal(p_job ->> 'key'), p_job ->> 'task', id using errcode = 'SL004', detail = id::text;
+      end if;
+      attached := true;
+      return;
+    end if;
+    begin
+      select sluice.insert_jobs_v1(jsonb_build_array(p_job)) into id;
+      attached := false;
+      return;
+    exception when unique_violation then
+      null;  -- somebody was faster: attach to theirs, or try again if it has ended since
+    end;
+  end loop;
+  raise exception 'key % of task % changed hands 100 times', p_job ->> 'key', p_job ->> 'task' using errcode = '40001';
+end $function$;
+
+--- function sluice.submit_v1(p_jobs jsonb, p_hint text)
+CREATE OR REPLACE FUNCTION sluice.submit_v1(p_jobs jsonb, p_hint text)
+ RETURNS TABLE(ord integer, id bigint, attached boolean)
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
+    -- Keys in one order for everybody, so that two such calls cannot wait for each other.
+    return query
+    select g.ord::integer, s.id, s.attached
+      from (select e.job, e.ord from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
+             order by e.job ->> 'task', e.job ->> 'key', e.ord) g
+     cross join lateral sluice.submit_keyed_any_v1(g.job) s
+     order by g.ord;
+  else
+    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs) i(id);
+  end if;
+  perform sluice.hint_v1('ready', p_hint);
+end $function$;
