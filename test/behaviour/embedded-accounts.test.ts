@@ -146,13 +146,13 @@ describe('run by an ordinary user', () => {
     const dataFolder = await folderOf(NOBODY, folder)
     const libraries = await removeLinks(folder)
     await chmod(libraries, 0o555)
+    onTestFinished(() => chmod(libraries, 0o755))
 
     const user = new User(dataFolder, { project: folder, ...account })
 
     expect(await query(await user.opened(), 'select 1 as one')).toEqual([{ one: 1 }])
     expect((await readdir(dataFolder)).some((name) => name.startsWith('server-18'))).toBe(true)
     await user.leave()
-    await chmod(libraries, 0o755)
   })
 })
 

@@ -1,4 +1,4 @@
-import { appendFile, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { appendFile, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
@@ -7,7 +7,6 @@ import {
   kill,
   nothingRuns,
   preparedFolder,
-  processesOf,
   query,
   serverStart,
   serversOf,
@@ -84,6 +83,9 @@ describe('an embedded database', () => {
     expect(await query(database.url, 'select 1 as one')).toEqual([{ one: 1 }])
     await database.release()
     await nothingRuns(folder)
+    const sockets = new URL(database.url).searchParams.get('host')!
+    expect(sockets).toMatch(/^\/tmp\/sluice-\d+-[0-9a-f]{16}$/)
+    await rmdir(sockets)
   })
 
   test('works in a folder with blanks, quotes, commas and signs in its name', async () => {
@@ -264,5 +266,4 @@ test('the log is cut when it has grown too long', async () => {
   expect(await size('postgresql.log.1')).toBe(1024 * 1024)
   await database.release()
   expect(await readdir(join(dataFolder, 'run'))).toEqual([])
-  expect(await processesOf(dataFolder)).toEqual([])
 })

@@ -1,5 +1,4 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { rmSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -8,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { onTestFinished } from 'vitest'
+import { afterAll, onTestFinished } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 
 const REPOSITORY = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
@@ -47,16 +46,22 @@ export async function preparedFolder(): Promise<string> {
 async function prepare(): Promise<string> {
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'sluice-embedded-'))
   await chmod(folder, 0o755)
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   await (await openEmbedded({ dataFolder: folder })).release()
   return folder
 }
 
-/** Whatever a failed test left behind. The keeper goes first, or it would bring the server back. */
+afterAll(async () => {
+  if (prepared !== undefined) await rm(await prepared, { recursive: true, force: true })
+})
+
+/** Kills everything at once, as a loss of power does: all are halted before the first dies, so none can react. */
 export async function endAll(folder: string): Promise<void> {
-  for (const pid of await keepersOf(folder)) kill(pid, 'SIGKILL')
-  for (const { pid } of await processesOf(folder)) kill(pid, 'SIGKILL')
-  await nothingRuns(folder)
+  await until(`nothing runs in ${folder}`, async () => {
+    const all = await processesOf(folder)
+    for (const { pid } of all) kill(pid, 'SIGSTOP')
+    for (const { pid } of all) kill(pid, 'SIGKILL')
+    return all.length === 0
+  })
 }
 
 export interface RunningProcess {
@@ -203,10 +208,11 @@ export async function cloneProject(folder: string, withBinaries = true): Promise
   const copy = async (path: string): Promise<void> => {
     const [from, to] = [join(REPOSITORY, path), join(folder, path)]
     await mkdir(dirname(to), { recursive: true })
-    // Hard links are 20 times faster than 60 MB; another file system needs the copy.
-    const linked =
-      path.startsWith('node_modules') && (await run('cp', ['-al', from, to]).catch(() => undefined))
-    if (!linked) await run('cp', ['-a', from, to])
+    // Hard links are 20 times faster than 60 MB; another file system or owner needs the copy.
+    const linkable = path.startsWith('node_modules')
+    if (linkable && (await run('cp', ['-al', from, to]).catch(() => undefined)) !== undefined) return
+    await rm(to, { recursive: true, force: true })
+    await run('cp', ['-a', from, to])
   }
   await copy('package.json')
   await copy('dist')

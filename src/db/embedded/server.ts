@@ -10,6 +10,8 @@ import { logTail } from './server-log.ts'
 /** A PostgreSQL that accepts connections. */
 export interface Server {
   readonly pid: number
+  /** It was running already, left by a keeper that was killed. */
+  readonly adopted: boolean
   /** Resolves when the process is gone, for whatever reason. */
   readonly exited: Promise<void>
   /** Ends all sessions, writes everything out and waits for the end. */
@@ -107,7 +109,7 @@ export async function findRunning(place: Place): Promise<Server | undefined> {
   for (;;) {
     const note = await readPidFile(place)
     if (note === undefined || !(await isServerOf(place, note.pid))) return undefined
-    if (note.status === 'ready') return control(note.pid, endOf(place, note.pid))
+    if (note.status === 'ready') return control(note.pid, endOf(place, note.pid), true)
     if (Date.now() > limit) throw await startFailed(place)
     await delay(POLL_MS)
   }
@@ -147,7 +149,7 @@ async function start(
   const limit = Date.now() + START_LIMIT_MS
   while (!gone) {
     const note = await readPidFile(place)
-    if (note?.pid === child.pid && note?.status === 'ready') return control(child.pid!, exited)
+    if (note?.pid === child.pid && note?.status === 'ready') return control(child.pid!, exited, false)
     if (Date.now() > limit) {
       child.kill('SIGQUIT')
       await exited
@@ -158,7 +160,7 @@ async function start(
   return child.signalCode === null ? 'failed' : 'killed'
 }
 
-function control(pid: number, exited: Promise<void>): Server {
+function control(pid: number, exited: Promise<void>, adopted: boolean): Server {
   const within = (ms: number): Promise<boolean> => {
     const timer = new AbortController()
     const late = delay(ms, false, { signal: timer.signal }).catch(() => false)
@@ -166,6 +168,7 @@ function control(pid: number, exited: Promise<void>): Server {
   }
   return {
     pid,
+    adopted,
     exited,
     async stop() {
       for (const [signal, patience] of [
