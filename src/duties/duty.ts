@@ -8,10 +8,11 @@ export interface DutyContext {
   readonly goodForMs: number
 }
 
-/** What a tick did, for the log; `undefined` when there was nothing to do. `nextInMs`: run again that soon. */
 export interface DutyReport {
+  /** What this tick did, for the log; left out when there was nothing to do. */
   readonly summary?: Readonly<Record<string, unknown>>
-  readonly nextInMs?: number | null
+  /** How long until the next scheduled job is due, where the duty learned it. */
+  readonly nextDueInMs?: number | null
 }
 
 /** Upkeep that any process may do at any time, also several at once. */

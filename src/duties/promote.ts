@@ -12,7 +12,8 @@ export const promote: Duty = {
     for (;;) {
       const { promoted, nextInMs } = await promoteDue(db, CHUNK)
       total += promoted
-      if (promoted < CHUNK) return { nextInMs, ...(total > 0 && { summary: { promoted: total } }) }
+      if (promoted < CHUNK)
+        return { nextDueInMs: nextInMs, ...(total > 0 && { summary: { promoted: total } }) }
     }
   },
 }

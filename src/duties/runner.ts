@@ -1,6 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import type { Log } from '../engine/log.ts'
-import { claimDuties } from '../store/claim-duties.ts'
+import { type ClaimedDuties, claimDuties } from '../store/claim-duties.ts'
 import { recordDuty } from '../store/record-duty.ts'
 import type { Duty } from './duty.ts'
 import { expire } from './expire.ts'
@@ -62,17 +62,18 @@ export class DutyRunner {
   }
 
   async #tick(): Promise<void> {
-    let due: string[]
+    let due: ClaimedDuties
     try {
       due = await claimDuties(this.#db, this.#duties, this.#name)
       this.#goodSince ??= performance.now()
+      this.#promoteIn(due.nextDueInMs)
     } catch (error) {
       this.#goodSince = undefined
       this.#log.warn({ error: text(error) }, 'duties: the database cannot be reached')
       return
     }
     for (const duty of this.#duties) {
-      if (due.includes(duty.name) && this.#mode === 'running') await this.#run(duty)
+      if (due.names.includes(duty.name) && this.#mode === 'running') await this.#run(duty)
     }
   }
 
@@ -84,7 +85,7 @@ export class DutyRunner {
         this.#log.info({ duty: duty.name, ...report.summary }, 'duty done')
         await recordDuty(this.#db, duty.name, report.summary)
       }
-      if (report.nextInMs != null) this.#runSoon(duty, report.nextInMs)
+      if (report.nextDueInMs !== undefined) this.#promoteIn(report.nextDueInMs)
     } catch (error) {
       this.#log.error(
         { duty: duty.name, error: text(error) },
@@ -93,16 +94,11 @@ export class DutyRunner {
     }
   }
 
-  /** Between two ticks: something is due at a known time. */
-  #runSoon(duty: Duty, inMs: number): void {
-    if (inMs > TICK_MS || this.#mode !== 'running') return
+  /** A job is due before the next tick: promote it in time. */
+  #promoteIn(ms: number | null): void {
+    if (ms === null || ms > TICK_MS || this.#mode !== 'running') return
     clearTimeout(this.#soon)
-    this.#soon = setTimeout(
-      () => {
-        if (this.#mode === 'running') void this.#run(duty)
-      },
-      Math.max(1, Math.ceil(inMs)),
-    )
+    this.#soon = setTimeout(() => void this.#run(promote), Math.max(1, Math.ceil(ms)))
   }
 }
 

@@ -6,9 +6,11 @@ export interface Beat {
   /** Jobs it runs that somebody wants cancelled. */
   readonly cancels: readonly string[]
   readonly draining: boolean
+  /** Workers alive, itself included. */
+  readonly peers: number
 }
 
-const BEAT = statement('beat', 'select lanes, cancels, draining from sluice.heartbeat_v1($1)')
+const BEAT = statement('beat', 'select lanes, cancels, draining, peers from sluice.heartbeat_v1($1)')
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
 export async function beat(db: Queryable, workerId: string): Promise<Beat | undefined> {

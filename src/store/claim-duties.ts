@@ -1,30 +1,52 @@
 import { type Queryable, statement } from '../db/database.ts'
 
+export interface ClaimedDuties {
+  readonly names: readonly string[]
+  /** How long until the next scheduled job is due; `null` when there is none. */
+  readonly nextDueInMs: number | null
+}
+
+// Duties without work are not even claimed, so that an idle system writes nothing and asks one question per tick.
 const CLAIM = statement(
   'claim_duties',
-  `insert into sluice.duties as d (name, due_at, ran_at, ran_by)
-   select g.name, clock_timestamp() + make_interval(secs => g.ms / 1000.0), clock_timestamp(), $3
-     from unnest($1::text[], $2::integer[]) g(name, ms)
-    where not exists (select 1 from sluice.duties k where k.name = g.name and k.due_at > clock_timestamp())
-    order by g.name
-   on conflict (name) do update set due_at = excluded.due_at, ran_at = excluded.ran_at, ran_by = excluded.ran_by
-    where d.due_at <= clock_timestamp()
-   returning d.name`,
+  `with claimed as (
+     insert into sluice.duties as d (name, due_at, ran_at, ran_by)
+     select g.name, clock_timestamp() + make_interval(secs => g.ms / 1000.0), clock_timestamp(), $3
+       from unnest($1::text[], $2::integer[]) g(name, ms)
+      where not exists (select 1 from sluice.duties k where k.name = g.name and k.due_at > clock_timestamp())
+        and case g.name
+              when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= clock_timestamp())
+              when 'expire' then exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
+                                            and j.deadline_at <= clock_timestamp())
+              when 'recover' then exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
+                                            join sluice.lanes l on l.name = h.lane
+                                           where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0))
+              when 'sample' then exists (select 1 from sluice.jobs j where j.state = 'ready')
+              else true
+            end
+      order by g.name
+     on conflict (name) do update set due_at = excluded.due_at, ran_at = excluded.ran_at, ran_by = excluded.ran_by
+      where d.due_at <= clock_timestamp()
+     returning d.name
+   )
+   select array(select c.name from claimed c) as names,
+          (select extract(epoch from min(j.ready_at) - clock_timestamp())::float8 * 1000
+             from sluice.jobs j where j.state = 'scheduled') as "nextDueInMs"`,
 )
 
 /**
- * Takes those duties whose time has come and moves their next time forward.
+ * Takes those duties whose time has come and that have something to do, and moves their next time forward.
  * With many processes, each tick of a duty goes to one of them.
  */
 export async function claimDuties(
   db: Queryable,
   duties: readonly { readonly name: string; readonly everyMs: number }[],
   by: string,
-): Promise<string[]> {
-  const rows = await db.run<{ name: string }>(CLAIM, [
+): Promise<ClaimedDuties> {
+  const rows = await db.run<ClaimedDuties & Record<string, unknown>>(CLAIM, [
     duties.map((duty) => duty.name),
     duties.map((duty) => duty.everyMs),
     by,
   ])
-  return rows.map((row) => row.name)
+  return rows[0]!
 }

@@ -37,6 +37,7 @@ export class DatabaseSource implements JobSource {
   #refreshedAt = 0
   /** No heartbeat gets through: what it would claim now it would have to give up at once. */
   #silent = false
+  #peers = 1
 
   constructor(options: DatabaseSourceOptions) {
     this.#options = options
@@ -79,6 +80,7 @@ export class DatabaseSource implements JobSource {
             events.wake(false)
           }
           if (beat === null) return
+          this.#peers = beat.peers
           if (beat.cancels.length > 0) events.cancel(beat.cancels)
           events.draining(beat.draining)
         },
@@ -163,7 +165,9 @@ export class DatabaseSource implements JobSource {
   #hear(topic: HintTopic, events: SourceEvents): void {
     switch (topic) {
       case 'ready':
-        events.wake(true)
+        // All workers hear the same hint. Many of them must not ask at the same instant: 500 spread over 50 ms.
+        if (this.#peers < 20) events.wake(true)
+        else setTimeout(() => events.wake(true), Math.random() * Math.min(50, this.#peers / 10))
         break
       case 'lane':
         this.#refreshedAt = 0
