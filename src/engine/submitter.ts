@@ -1,5 +1,5 @@
 import type { Queryable } from '../db/database.ts'
-import { isConnectionLoss, isRetryable, translateError } from '../db/sqlstate.ts'
+import { isConnectionLoss, isRetryable, sqlState, translateError } from '../db/sqlstate.ts'
 import { type Hint, type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
 
 /** One job as `sluice.submit_v1` takes it: JSON text of an object. */
@@ -59,12 +59,13 @@ export class Submitter {
     return this.#send(`[${submissions.map((each) => each.json).join(',')}]`)
   }
 
-  /** In the caller's transaction: stored when that commits. */
+  /** In the caller's transaction: stored when that commits. What the caller's own library throws is passed on as it is. */
   async submitIn(tx: Queryable, submissions: readonly Submission[]): Promise<SubmittedJob[]> {
     try {
       return await submitJobs(tx, `[${submissions.map((each) => each.json).join(',')}]`, 'commit')
     } catch (error) {
-      throw translateError(error)
+      const inner = error instanceof Error && sqlState(error.cause) !== undefined ? error.cause : error
+      throw sqlState(inner) === undefined ? error : translateError(inner)
     }
   }
 

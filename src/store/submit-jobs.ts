@@ -9,7 +9,11 @@ export interface SubmittedJob {
   readonly attached: boolean
 }
 
-const SUBMIT = statement('submit_jobs', 'select id, attached from sluice.submit_v1($1, $2) order by ord')
+// Types are spelled out for callers' drivers: some send what they take for the right type, some give bigints as numbers.
+const SUBMIT = statement(
+  'submit_jobs',
+  'select id::text as id, attached from sluice.submit_v1($1::text::jsonb, $2::text) order by ord',
+)
 
 /**
  * Stores jobs in one statement, all or none, and answers in the order given.
