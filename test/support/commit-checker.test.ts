@@ -1,0 +1,394 @@
+import pg from 'pg'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { sluice, task } from '../../src/index.ts'
+import { CommitChecker } from './commit-checker.ts'
+import { parseChange } from './commit-stream.ts'
+import { useDatabase } from './database.ts'
+import { WatchedCommits } from './watched-commits.ts'
+
+const database = useDatabase()
+
+beforeAll(async () => {
+  // What the schema itself refuses has to be let in, or it could not be reported.
+  await database.sql('alter table sluice.holdings drop constraint running_within_slots')
+  await database.sql('drop index sluice.jobs_active_key')
+})
+
+let scenes = 0
+
+/** Rows written by hand, as an engine with a bug would write them, and the checker's view of them. */
+class Scene {
+  readonly lane = `lane_${++scenes}`
+  #watched!: WatchedCommits
+  #classId = 0
+
+  /** A lane with two slots, and a checker that makes no allowance for slow commits. */
+  static async open(
+    lane: { perWorker?: number; staleMs?: number; slots?: number | null } = {},
+  ): Promise<Scene> {
+    const scene = new Scene()
+    await database.sql(
+      'insert into sluice.lanes (name, slots, per_worker, stale_ms) values ($1, $2, $3, $4)',
+      [scene.lane, lane.slots === undefined ? 2 : lane.slots, lane.perWorker ?? null, lane.staleMs ?? 60_000],
+    )
+    const [row] = await database.sql<{ id: number }>(
+      `insert into sluice.classes (lane, task) values ($1, 'forged') returning id`,
+      [scene.lane],
+    )
+    scene.#classId = row!.id
+    scene.#watched = await WatchedCommits.open(database.url, new CommitChecker({ visibleMs: 0 }))
+    onTestFinished(() => scene.#watched.close())
+    return scene
+  }
+
+  async worker(capacity: number, slots: number): Promise<string> {
+    const [row] = await database.sql<{ id: string }>(
+      `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks)
+       values ('forged', 'here', 1, '0', $1, 1, '{forged}') returning id`,
+      [capacity],
+    )
+    await database.sql('insert into sluice.holdings (worker_id, lane, slots) values ($1, $2, $3)', [
+      row!.id,
+      this.lane,
+      slots,
+    ])
+    return row!.id
+  }
+
+  async job(key: string | null = null): Promise<string> {
+    const [row] = await database.sql<{ id: string }>(
+      `insert into sluice.jobs (class_id, task, key) values ($1, 'forged', $2) returning id`,
+      [this.#classId, key],
+    )
+    return row!.id
+  }
+
+  /** Several statements, one commit. */
+  async commit(...statements: [text: string, ...values: unknown[]][]): Promise<void> {
+    const client = new pg.Client(database.url)
+    await client.connect()
+    try {
+      await client.query('begin')
+      for (const [text, ...values] of statements) await client.query(text, values)
+      await client.query('commit')
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** A claim without fault: the job runs, and the holding says so. */
+  claim(job: string, worker: string): Promise<void> {
+    return this.commit(
+      [CLAIM, job, worker],
+      ['update sluice.holdings set running = running + 1 where worker_id = $1', worker],
+    )
+  }
+
+  /** An ending without fault. */
+  complete(job: string, worker: string): Promise<void> {
+    return this.commit(
+      [COMPLETE, job],
+      ['update sluice.holdings set running = running - 1 where worker_id = $1', worker],
+    )
+  }
+
+  async rules(): Promise<string[]> {
+    const { violations } = await this.#watched.catchUp()
+    return [...new Set(violations.map(({ rule }) => rule))]
+  }
+}
+
+const CLAIM = `update sluice.jobs set state = 'running', worker_id = $2, attempt = attempt + 1, started_at = clock_timestamp()
+                where id = $1`
+const COMPLETE = `update sluice.jobs set state = 'completed', finished_at = clock_timestamp() where id = $1`
+
+describe('the checker finds nothing', () => {
+  test('in the work of a real worker, with retries, keys, cancels, reruns and lane changes', async () => {
+    const scene = await Scene.open()
+    const flaky = task({
+      name: 'flaky',
+      lane: scene.lane,
+      retry: { attempts: 3, delay: 1 },
+      run: (input: { fail: boolean }, ctx) => {
+        ctx.progress(0.5)
+        if (input.fail && ctx.attempt === 1) throw new Error('once more')
+        return { attempt: ctx.attempt }
+      },
+    })
+    const app = await sluice({
+      database: database.url,
+      tasks: [flaky],
+      lanes: { [scene.lane]: { poll: 50 } },
+    })
+    try {
+      await app.work({ capacity: 4 })
+      const inputs = Array.from({ length: 60 }, (_, i) => ({ fail: i % 3 === 0 }))
+      const jobs = await app.submitMany(flaky, inputs)
+      const keyed = await app.submit(flaky, { fail: false }, { key: 'k' })
+      await app.setLane(scene.lane, { slots: 1 })
+      const cancelled = await app.submit(flaky, { fail: false }, { runAt: new Date(Date.now() + 3_600_000) })
+      await app.cancel(cancelled.id)
+      await app.setLane(scene.lane, { slots: 3 })
+      await Promise.all([...jobs, keyed].map((job) => job.result()))
+      await app.rerun(keyed.id)
+      await keyed.result()
+      await app.rerun(cancelled.id)
+      await cancelled.result()
+    } finally {
+      await app.close()
+    }
+    expect(await scene.rules()).toEqual([])
+  })
+
+  test('in a claim and an ending written by hand, so what follows is the forgery alone', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(2, 2)
+    const job = await scene.job('key')
+    await scene.claim(job, worker)
+    await scene.complete(job, worker)
+    await scene.job('key')
+    expect(await scene.rules()).toEqual([])
+  })
+
+  test('in a lane that was shrunk below what runs, as long as nothing is claimed', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 2)
+    const [first, second] = [await scene.job(), await scene.job()]
+    await scene.claim(first, worker)
+    await scene.claim(second, worker)
+    await scene.commit(['update sluice.lanes set slots = 0 where name = $1', scene.lane])
+    await scene.complete(first, worker)
+    expect(await scene.rules()).toEqual([])
+  })
+
+  test('in a claim whose cycle began before the lane was shrunk and committed after it', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 2)
+    const job = await scene.job()
+    const cycle = new pg.Client(database.url)
+    await cycle.connect()
+    await cycle.query('begin')
+    await cycle.query(CLAIM, [job, worker])
+    await cycle.query('update sluice.holdings set running = 1 where worker_id = $1', [worker])
+    await scene.commit(['update sluice.lanes set slots = 0, enabled = false where name = $1', scene.lane])
+    await cycle.query('commit')
+    await cycle.end()
+    expect(await scene.rules()).toEqual([])
+  })
+})
+
+describe('the checker reports', () => {
+  test('more running jobs in a lane than it has slots', async () => {
+    const scene = await Scene.open({ slots: 1 })
+    const workers = [await scene.worker(0, 1), await scene.worker(0, 0)]
+    for (const worker of workers) await scene.claim(await scene.job(), worker)
+    expect(await scene.rules()).toContain('lane limit')
+  })
+
+  test('two holdings that grew at once, each legal alone', async () => {
+    const scene = await Scene.open()
+    await scene.worker(0, 2)
+    expect(await scene.rules()).toEqual([])
+    await scene.worker(0, 1)
+    expect(await scene.rules()).toEqual(['slots held'])
+  })
+
+  test('a holding that grew in a lane that was shrunk', async () => {
+    const scene = await Scene.open()
+    await scene.worker(0, 1)
+    await scene.commit(['update sluice.lanes set slots = 1 where name = $1', scene.lane])
+    await scene.worker(0, 1)
+    expect(await scene.rules()).toEqual(['slots held'])
+  })
+
+  test('a claim in a lane that was over its limit when the cycle began', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 2)
+    await scene.claim(await scene.job(), worker)
+    await scene.commit(['update sluice.lanes set slots = 1 where name = $1', scene.lane])
+    await scene.claim(await scene.job(), worker)
+    expect(await scene.rules()).toEqual(['lane limit'])
+  })
+
+  test('a claim in a disabled lane', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 2)
+    await scene.commit(['update sluice.lanes set enabled = false where name = $1', scene.lane])
+    await scene.claim(await scene.job(), worker)
+    expect(await scene.rules()).toEqual(['lane disabled'])
+  })
+
+  test('a job that runs without being recorded in its holding, and one recorded that does not run', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 2)
+    await scene.commit([CLAIM, await scene.job(), worker])
+    expect(await scene.rules()).toEqual(['running as recorded'])
+
+    const other = await Scene.open()
+    const idle = await other.worker(0, 2)
+    await other.commit(['update sluice.holdings set running = 1 where worker_id = $1', idle])
+    expect(await other.rules()).toEqual(['running as recorded'])
+  })
+
+  test('more running jobs than slots in a holding', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    for (let n = 0; n < 2; n++) await scene.claim(await scene.job(), worker)
+    expect(await scene.rules()).toEqual(['running within slots'])
+  })
+
+  test('two active jobs with one key', async () => {
+    const scene = await Scene.open()
+    await scene.job('key')
+    await scene.job('key')
+    expect(await scene.rules()).toEqual(['one job per key'])
+  })
+
+  test('more jobs on a worker than its capacity', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(1, 2)
+    for (let n = 0; n < 2; n++) await scene.claim(await scene.job(), worker)
+    expect(await scene.rules()).toEqual(['worker capacity'])
+  })
+
+  test('more jobs of a lane on a worker than the lane allows each, cores included', async () => {
+    for (const perWorker of [1, 0]) {
+      const scene = await Scene.open({ perWorker })
+      const worker = await scene.worker(0, 2)
+      for (let n = 0; n < 2; n++) await scene.claim(await scene.job(), worker)
+      expect(await scene.rules()).toEqual(['per worker'])
+    }
+  })
+
+  test('a job claimed while it runs', async () => {
+    const scene = await Scene.open()
+    const [first, second] = [await scene.worker(0, 1), await scene.worker(0, 1)]
+    const job = await scene.job()
+    await scene.claim(job, first)
+    await scene.commit(
+      [CLAIM, job, second],
+      ['update sluice.holdings set running = 0 where worker_id = $1', first],
+      ['update sluice.holdings set running = 1 where worker_id = $1', second],
+    )
+    expect(await scene.rules()).toEqual(['one lease at a time'])
+  })
+
+  test('a job that changed hands without a new attempt', async () => {
+    const scene = await Scene.open()
+    const [first, second] = [await scene.worker(0, 1), await scene.worker(0, 1)]
+    const job = await scene.job()
+    await scene.claim(job, first)
+    await scene.commit(
+      ['update sluice.jobs set worker_id = $2 where id = $1', job, second],
+      ['update sluice.holdings set running = 0 where worker_id = $1', first],
+      ['update sluice.holdings set running = 1 where worker_id = $1', second],
+    )
+    expect(await scene.rules()).toEqual(['one lease at a time'])
+  })
+
+  test('a job taken from a worker that was not silent for long enough', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    const job = await scene.job()
+    await scene.claim(job, worker)
+    await scene.commit(
+      [`update sluice.jobs set state = 'ready', worker_id = null, losses = 1 where id = $1`, job],
+      ['delete from sluice.holdings where worker_id = $1', worker],
+    )
+    expect(await scene.rules()).toEqual(['lease expired'])
+  })
+
+  test.each([
+    ['another one', `update sluice.jobs set state = 'failed', error = 'late' where id = $1`],
+    ['the same once more', 'update sluice.jobs set finished_at = clock_timestamp() where id = $1'],
+    ['running again', `update sluice.jobs set state = 'running', finished_at = null where id = $1`],
+    ['waiting again', `update sluice.jobs set state = 'ready', finished_at = null where id = $1`],
+  ])('a second outcome of a job: %s', async (_, statement) => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    const job = await scene.job()
+    await scene.claim(job, worker)
+    await scene.complete(job, worker)
+    expect(await scene.rules()).toEqual([])
+    await scene.commit([statement, job])
+    expect(await scene.rules()).toContain('one outcome')
+  })
+
+  test('a late return that revives a job, though it left a trace in the history', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    const job = await scene.job()
+    await scene.claim(job, worker)
+    await scene.complete(job, worker)
+    await scene.commit(
+      [`update sluice.jobs set state = 'ready', finished_at = null where id = $1`, job],
+      [`insert into sluice.attempts (job_id, attempt, ending) values ($1, 1, 'returned')`, job],
+    )
+    expect(await scene.rules()).toEqual(['one outcome'])
+  })
+
+  test.each([0, 2])('a claim that moves the attempt by %i', async (by) => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    const job = await scene.job()
+    await scene.commit(
+      [CLAIM.replace('attempt + 1', `attempt + ${by}`), job, worker],
+      ['update sluice.holdings set running = 1 where worker_id = $1', worker],
+    )
+    expect(await scene.rules()).toEqual(['attempts count up'])
+  })
+
+  test('the result of an old attempt', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    const job = await scene.job()
+    await scene.claim(job, worker)
+    await scene.commit(
+      [COMPLETE.replace('set', `set result = '{"attempt": 7}',`), job],
+      ['update sluice.holdings set running = 0 where worker_id = $1', worker],
+    )
+    expect(await scene.rules()).toEqual(['old lease'])
+  })
+
+  test('an ending by somebody who does not hold the lease', async () => {
+    const scene = await Scene.open()
+    const [holder, stranger] = [await scene.worker(0, 1), await scene.worker(0, 1)]
+    const job = await scene.job()
+    await scene.claim(job, holder)
+    await scene.complete(job, stranger)
+    expect(await scene.rules()).toEqual(['running as recorded'])
+  })
+
+  test('notes of an old attempt over those of a newer one', async () => {
+    const scene = await Scene.open()
+    const job = await scene.job()
+    await scene.commit(['insert into sluice.notes (job_id, attempt) values ($1, 2)', job])
+    await scene.commit(['update sluice.notes set attempt = 1 where job_id = $1', job])
+    expect(await scene.rules()).toEqual(['old lease'])
+  })
+
+  test('steps no job may take', async () => {
+    for (const statement of [COMPLETE, `delete from sluice.jobs where id = $1`]) {
+      const scene = await Scene.open()
+      await scene.commit([statement, await scene.job()])
+      expect(await scene.rules()).toEqual(['transition'])
+    }
+  })
+})
+
+test('a line of the decoder is read whatever its values contain', () => {
+  const line = `table sluice.jobs: UPDATE: id[bigint]:7 started_at[timestamp with time zone]:'2026-01-02 03:04:05+00' key[text]:'it''s [a]:''b'' c[d]:e' tags[text[]]:'{x,y}' result[jsonb]:null input[jsonb]:unchanged-toast-datum task[text]:''`
+  expect(parseChange(line, new Set(['sluice.jobs']))).toEqual({
+    table: 'sluice.jobs',
+    kind: 'UPDATE',
+    row: {
+      id: '7',
+      started_at: '2026-01-02 03:04:05+00',
+      key: `it's [a]:'b' c[d]:e`,
+      tags: '{x,y}',
+      result: null,
+      task: '',
+    },
+  })
+  expect(parseChange(line, new Set(['sluice.lanes']))).toBeUndefined()
+})

@@ -1,0 +1,217 @@
+import type { Change, Commit } from './commit-stream.ts'
+import { hasEnded, type ReplayedJob, ReplayedState, type Steps } from './replayed-state.ts'
+
+export type Rule =
+  | 'lane limit'
+  | 'slots held'
+  | 'lane disabled'
+  | 'running within slots'
+  | 'running as recorded'
+  | 'one job per key'
+  | 'worker capacity'
+  | 'per worker'
+  | 'one lease at a time'
+  | 'lease expired'
+  | 'one outcome'
+  | 'attempts count up'
+  | 'old lease'
+  | 'transition'
+
+export interface Violation {
+  readonly rule: Rule
+  readonly xid: string
+  readonly what: string
+}
+
+/** From which states a job that has not ended may come into each one. */
+const FROM: Readonly<Record<string, readonly string[]>> = {
+  awaiting_approval: ['awaiting_approval'],
+  scheduled: ['awaiting_approval', 'scheduled', 'running'],
+  ready: ['awaiting_approval', 'scheduled', 'ready', 'running'],
+  running: ['ready', 'running'],
+  completed: ['running'],
+  failed: ['running', 'ready'],
+  cancelled: ['awaiting_approval', 'scheduled', 'ready', 'running'],
+}
+
+/**
+ * Replays commits in commit order and tells where one of them left a state that
+ * Sluice promises never to be in. It knows nothing of the code that made the
+ * commits: it sees rows, as a process would that looked after every commit.
+ *
+ * A lane's settings count for cycles that begin after the operator's commit. A
+ * job's `started_at` is the beginning of the cycle that claimed it, so a claim
+ * is judged by the most generous setting since then, less `visibleMs`: the time
+ * between a commit's stamp and the moment others see it. Growth needs no such
+ * grace, because it happens under the lane's lock; where there was no limit
+ * there is no lock, and there it gets the same.
+ */
+export class CommitChecker {
+  readonly violations: Violation[] = []
+  /** How much of what was replayed, to see that the rules were put to the test. */
+  readonly seen = { commits: 0, claims: 0, growths: 0, outcomes: 0, takeovers: 0 }
+  /** The most that ran at once, by lane. */
+  readonly peak = new Map<string, number>()
+  readonly #visibleMs: number
+  readonly #state = new ReplayedState()
+  #commit: Commit = { xid: '0', at: 0, changes: [] }
+
+  constructor(options: { visibleMs?: number } = {}) {
+    this.#visibleMs = options.visibleMs ?? 1000
+  }
+
+  /** Takes over what was there before the first commit; it is not judged. */
+  begin(changes: readonly Change[]): void {
+    this.#state.apply({ xid: '0', at: 0, changes })
+  }
+
+  apply(commit: Commit): void {
+    this.#commit = commit
+    this.seen.commits++
+    const steps = this.#state.apply(commit)
+    for (const { id, before, after } of steps.jobs) {
+      if (after === undefined) this.#judgeDelete(id, before)
+      else if (before === undefined) this.#judgeInsert(id, after)
+      else this.#judgeUpdate(id, before, after, steps)
+    }
+    this.#judgeHoldings(steps)
+    for (const key of steps.keys) {
+      const active = this.#state.activeKeys.get(key)
+      if (active > 1) this.#report('one job per key', `${active} active jobs with task and key ${key}`)
+    }
+    for (const { jobId, before, after } of steps.notes) {
+      if (after < before)
+        this.#report('old lease', `attempt ${after} of job ${jobId} overwrote the notes of ${before}`)
+    }
+  }
+
+  #judgeInsert(id: string, job: ReplayedJob): void {
+    if (job.attempt > 0 || job.state === 'running' || hasEnded(job.state))
+      this.#report('transition', `job ${id} began as ${job.state}, attempt ${job.attempt}`)
+  }
+
+  #judgeDelete(id: string, before: ReplayedJob | undefined): void {
+    if (before !== undefined && !hasEnded(before.state))
+      this.#report('transition', `job ${id} was deleted while ${before.state}`)
+  }
+
+  #judgeUpdate(id: string, before: ReplayedJob, after: ReplayedJob, steps: Steps): void {
+    const claimed =
+      after.state === 'running' && (before.state !== 'running' || before.attempt !== after.attempt)
+    if (before.attempt + (claimed ? 1 : 0) !== after.attempt) {
+      this.#report(
+        'attempts count up',
+        `job ${id}, ${before.state} -> ${after.state}: attempt ${before.attempt} was followed by ${after.attempt}`,
+      )
+    }
+    if (claimed) this.#judgeClaim(id, after)
+    if (hasEnded(before.state)) {
+      this.#judgeAfterEnd(id, before, after, steps)
+      return
+    }
+    if (!FROM[after.state]?.includes(before.state))
+      this.#report('transition', `job ${id} went from ${before.state} to ${after.state}`)
+    if (before.state === 'running' && after.state === 'running') this.#judgeHolder(id, before, after, claimed)
+    if (after.losses > before.losses) this.#judgeTakeover(id, before)
+    if (hasEnded(after.state)) this.#judgeOutcome(id, after)
+  }
+
+  #judgeHolder(id: string, before: ReplayedJob, after: ReplayedJob, claimed: boolean): void {
+    if (!claimed && before.worker === after.worker) return
+    const [old, now] = [before, after].map((job) => `worker ${job.worker}, attempt ${job.attempt}`)
+    this.#report('one lease at a time', `job ${id} was claimed while it ran: ${old}, and ${now}`)
+  }
+
+  /** Only a holder that was silent for its lane's `stale` may lose a job: until then its code counts as running. */
+  #judgeTakeover(id: string, before: ReplayedJob): void {
+    this.seen.takeovers++
+    const silentMs = this.#commit.at - (this.#state.workers.get(before.worker ?? '')?.seenAt ?? 0)
+    const lanes = this.#state.laneSince(before.lane, this.#commit.at - this.#visibleMs)
+    const staleMs = Math.min(...lanes.map((lane) => lane.staleMs))
+    if (silentMs < staleMs) {
+      this.#report(
+        'lease expired',
+        `job ${id} was taken from worker ${before.worker}, silent for ${silentMs} of ${staleMs} ms`,
+      )
+    }
+  }
+
+  #judgeOutcome(id: string, after: ReplayedJob): void {
+    this.seen.outcomes++
+    const proof = attemptIn(after.result)
+    if (after.state === 'completed' && proof !== undefined && proof !== after.attempt)
+      this.#report('old lease', `the result of attempt ${proof} of job ${id} ended attempt ${after.attempt}`)
+  }
+
+  /** An outcome stays as it is, unless the job is asked to run again. */
+  #judgeAfterEnd(id: string, before: ReplayedJob, after: ReplayedJob, steps: Steps): void {
+    if (after.state === 'ready') {
+      // A rerun leaves the last attempt in the history, unless it was there before, or there was none.
+      const name = `${id}/${before.attempt}`
+      const known = before.attempt === 0 || (this.#state.hasAttempt(name) && !steps.history.has(name))
+      if (!known && steps.history.get(name) !== 'rerun')
+        this.#report('one outcome', `job ${id} had ended and went back to the queue without a rerun`)
+    } else if (before.state !== after.state || before.finishedAt !== after.finishedAt) {
+      this.#report('one outcome', `job ${id} was ${before.state} and became ${after.state}`)
+    }
+  }
+
+  #judgeClaim(id: string, { lane, worker, startedAt }: ReplayedJob): void {
+    this.seen.claims++
+    const { runningIn, runningUnder, runningOn, workers } = this.#state
+    const settings = this.#state.laneSince(lane, startedAt - this.#visibleMs)
+    const running = runningIn.get(lane)
+    this.peak.set(lane, Math.max(this.peak.get(lane) ?? 0, running))
+    const limit = most(settings.map((each) => each.slots))
+    if (running > limit)
+      this.#report('lane limit', `${running} run in lane ${lane}, which has ${limit} slots`)
+    if (!settings.some((each) => each.enabled))
+      this.#report('lane disabled', `job ${id} was claimed in lane ${lane}, which is disabled`)
+    const { capacity, cores } = workers.get(worker!) ?? { capacity: 0, cores: 1 }
+    const perWorker = most(settings.map((each) => (each.perWorker === 0 ? cores : each.perWorker)))
+    const here = runningUnder.get(`${worker}/${lane}`)
+    if (here > perWorker)
+      this.#report('per worker', `worker ${worker} runs ${here} in lane ${lane}, ${perWorker} are allowed`)
+    const all = runningOn.get(worker!)
+    if (capacity > 0 && all > capacity)
+      this.#report('worker capacity', `worker ${worker} runs ${all}, its capacity is ${capacity}`)
+  }
+
+  #judgeHoldings({ grown, holdings }: Steps): void {
+    for (const lane of grown) {
+      this.seen.growths++
+      const settings = this.#state.laneSince(lane, this.#commit.at - this.#visibleMs)
+      const unlocked = settings.some((each) => each.slots === null)
+      const limit = unlocked ? Infinity : most([settings.at(-1)?.slots ?? null])
+      const held = this.#state.slotsIn.get(lane)
+      if (held > limit)
+        this.#report(
+          'slots held',
+          `a holding grew: ${held} slots are held in lane ${lane}, which has ${limit}`,
+        )
+    }
+    for (const name of holdings) {
+      const { slots, running } = this.#state.holding(name)
+      const jobs = this.#state.runningUnder.get(name)
+      if (running !== jobs)
+        this.#report('running as recorded', `holding ${name} says ${running} run, but ${jobs} do`)
+      if (Math.max(running, jobs) > slots)
+        this.#report('running within slots', `${jobs} run under holding ${name}, which has ${slots} slots`)
+    }
+  }
+
+  #report(rule: Rule, what: string): void {
+    this.violations.push({ rule, xid: this.#commit.xid, what })
+  }
+}
+
+/** The largest; null stands for no limit. */
+function most(limits: readonly (number | null)[]): number {
+  return Math.max(...limits.map((limit) => limit ?? Infinity))
+}
+
+/** Tasks of the tests put the attempt they ran as into their result: `{"attempt": 2}`. */
+function attemptIn(result: string | null): number | undefined {
+  const match = /"attempt": ?(\d+)/.exec(result ?? '')
+  return match === null ? undefined : Number(match[1])
+}

@@ -1,0 +1,231 @@
+import type { Change, Commit } from './commit-stream.ts'
+
+/** The tables whose changes are replayed. */
+export const WATCHED = [
+  'sluice.lanes',
+  'sluice.classes',
+  'sluice.workers',
+  'sluice.holdings',
+  'sluice.jobs',
+  'sluice.attempts',
+  'sluice.notes',
+] as const
+
+export interface ReplayedJob {
+  readonly state: string
+  readonly attempt: number
+  readonly worker: string | null
+  readonly lane: string
+  /** Task and key in one text. */
+  readonly key: string | undefined
+  readonly startedAt: number
+  readonly finishedAt: string | null
+  readonly losses: number
+  readonly result: string | null
+}
+
+export interface ReplayedLane {
+  /** null: no limit. */
+  readonly slots: number | null
+  /** null: no limit; 0: the worker's cores. */
+  readonly perWorker: number | null
+  readonly enabled: boolean
+  readonly staleMs: number
+}
+
+export interface ReplayedHolding {
+  readonly slots: number
+  readonly running: number
+}
+
+/** What a commit did, in its order. */
+export interface Steps {
+  readonly jobs: { readonly id: string; readonly before?: ReplayedJob; readonly after?: ReplayedJob }[]
+  readonly notes: { readonly jobId: string; readonly before: number; readonly after: number }[]
+  /** Lanes in which somebody holds more slots than before. */
+  readonly grown: Set<string>
+  /** Holdings, as `worker/lane`, that changed or under which jobs began or ended to run. */
+  readonly holdings: Set<string>
+  readonly keys: Set<string>
+  /** Attempts that went into the history, as `job/attempt`, with the way they ended. */
+  readonly history: Map<string, string>
+}
+
+const TERMINAL = new Set(['completed', 'failed', 'cancelled'])
+
+export function hasEnded(state: string): boolean {
+  return TERMINAL.has(state)
+}
+
+/** The tables as the commits so far left them, with the sums that limits are about. */
+export class ReplayedState {
+  readonly workers = new Map<string, { capacity: number; cores: number; seenAt: number }>()
+  readonly runningUnder = new Counter()
+  readonly runningIn = new Counter()
+  readonly runningOn = new Counter()
+  readonly slotsIn = new Counter()
+  readonly activeKeys = new Counter()
+  readonly #jobs = new Map<string, ReplayedJob>()
+  readonly #classes = new Map<string, string>()
+  /** The settings each lane has had, the present ones last, with the time they came into force. */
+  readonly #lanes = new Map<string, { readonly since: number; readonly lane: ReplayedLane }[]>()
+  readonly #holdings = new Map<string, ReplayedHolding>()
+  readonly #attempts = new Set<string>()
+  readonly #notes = new Map<string, number>()
+
+  apply(commit: Commit): Steps {
+    const steps: Steps = {
+      jobs: [],
+      notes: [],
+      grown: new Set(),
+      holdings: new Set(),
+      keys: new Set(),
+      history: new Map(),
+    }
+    for (const change of commit.changes) this.#apply(change, commit.at, steps)
+    return steps
+  }
+
+  holding(name: string): ReplayedHolding {
+    return this.#holdings.get(name) ?? { slots: 0, running: 0 }
+  }
+
+  /** True when this attempt, as `job/attempt`, is in the history. */
+  hasAttempt(name: string): boolean {
+    return this.#attempts.has(name)
+  }
+
+  /** The settings a lane has had at any time since then, the present ones last. */
+  laneSince(lane: string, since: number): ReplayedLane[] {
+    const settings = this.#lanes.get(lane) ?? []
+    return settings.filter((_, i) => (settings[i + 1]?.since ?? Infinity) >= since).map((each) => each.lane)
+  }
+
+  #apply({ table, kind, row }: Change, at: number, steps: Steps): void {
+    switch (table) {
+      case 'sluice.lanes':
+        if (kind !== 'DELETE') this.#changeLane(row, at)
+        break
+      case 'sluice.classes':
+        if (kind !== 'DELETE') this.#classes.set(row.id!, row.lane!)
+        break
+      case 'sluice.workers':
+        if (kind === 'DELETE') this.workers.delete(row.id!)
+        else this.workers.set(row.id!, workerOf(row))
+        break
+      case 'sluice.holdings':
+        this.#changeHolding(kind, row, steps)
+        break
+      case 'sluice.jobs':
+        this.#changeJob(row.id!, kind === 'DELETE' ? undefined : this.#jobOf(row), steps)
+        break
+      case 'sluice.attempts':
+        this.#changeAttempt(kind, row, steps)
+        break
+      case 'sluice.notes':
+        this.#changeNote(row.job_id!, kind === 'DELETE' ? undefined : Number(row.attempt), steps)
+        break
+    }
+  }
+
+  #changeLane(row: Change['row'], at: number): void {
+    const lane = {
+      slots: numberOrNull(row.slots),
+      perWorker: numberOrNull(row.per_worker),
+      enabled: row.enabled === 'true',
+      staleMs: Number(row.stale_ms),
+    }
+    const settings = this.#lanes.get(row.name!) ?? []
+    settings.push({ since: at, lane })
+    this.#lanes.set(row.name!, settings)
+  }
+
+  #changeHolding(kind: Change['kind'], row: Change['row'], steps: Steps): void {
+    const name = `${row.worker_id}/${row.lane}`
+    const before = this.holding(name)
+    const after = { slots: Number(row.slots ?? 0), running: Number(row.running ?? 0) }
+    if (kind === 'DELETE') this.#holdings.delete(name)
+    else this.#holdings.set(name, after)
+    this.slotsIn.add(row.lane!, after.slots - before.slots)
+    if (after.slots > before.slots) steps.grown.add(row.lane!)
+    steps.holdings.add(name)
+  }
+
+  #changeAttempt(kind: Change['kind'], row: Change['row'], steps: Steps): void {
+    const name = `${row.job_id}/${row.attempt}`
+    if (kind === 'DELETE') this.#attempts.delete(name)
+    else {
+      this.#attempts.add(name)
+      steps.history.set(name, row.ending!)
+    }
+  }
+
+  #changeNote(jobId: string, attempt: number | undefined, steps: Steps): void {
+    const before = this.#notes.get(jobId) ?? 0
+    if (attempt === undefined) this.#notes.delete(jobId)
+    else {
+      this.#notes.set(jobId, attempt)
+      steps.notes.push({ jobId, before, after: attempt })
+    }
+  }
+
+  #changeJob(id: string, after: ReplayedJob | undefined, steps: Steps): void {
+    const before = this.#jobs.get(id)
+    if (before !== undefined) this.#count(before, -1, steps)
+    if (after === undefined) this.#jobs.delete(id)
+    else {
+      this.#jobs.set(id, after)
+      this.#count(after, 1, steps)
+    }
+    steps.jobs.push({ id, ...(before && { before }), ...(after && { after }) })
+  }
+
+  #count(job: ReplayedJob, by: 1 | -1, steps: Steps): void {
+    if (job.key !== undefined && !hasEnded(job.state)) {
+      this.activeKeys.add(job.key, by)
+      steps.keys.add(job.key)
+    }
+    if (job.state !== 'running') return
+    const holding = `${job.worker}/${job.lane}`
+    this.runningUnder.add(holding, by)
+    this.runningIn.add(job.lane, by)
+    this.runningOn.add(job.worker!, by)
+    steps.holdings.add(holding)
+  }
+
+  #jobOf(row: Change['row']): ReplayedJob {
+    return {
+      state: row.state!,
+      attempt: Number(row.attempt),
+      worker: row.worker_id ?? null,
+      lane: this.#classes.get(row.class_id!) ?? `of class ${row.class_id}`,
+      key: row.key == null ? undefined : `${row.task} ${JSON.stringify(row.key)}`,
+      startedAt: Date.parse(row.started_at ?? ''),
+      finishedAt: row.finished_at ?? null,
+      losses: Number(row.losses),
+      result: row.result ?? null,
+    }
+  }
+}
+
+class Counter {
+  readonly #counts = new Map<string, number>()
+
+  get(name: string): number {
+    return this.#counts.get(name) ?? 0
+  }
+
+  add(name: string, by: number): void {
+    const count = this.get(name) + by
+    if (count === 0) this.#counts.delete(name)
+    else this.#counts.set(name, count)
+  }
+}
+
+function workerOf(row: Change['row']): { capacity: number; cores: number; seenAt: number } {
+  return { capacity: Number(row.capacity), cores: Number(row.cores), seenAt: Date.parse(row.seen_at!) }
+}
+
+function numberOrNull(text: string | null | undefined): number | null {
+  return text == null ? null : Number(text)
+}
