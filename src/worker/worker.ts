@@ -56,6 +56,8 @@ export class Worker {
   #failedStarts = 0
   #cycling: Promise<void> | undefined
   #again = false
+  /** False after a cycle whose other side was away. */
+  #reached = true
   #lookAgain = LOOK_AGAIN_MS.length
   #timer: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
@@ -172,13 +174,16 @@ export class Worker {
     this.#again = true
     this.#cycling ??= this.#cycleUntilIdle().finally(() => {
       this.#cycling = undefined
-      this.#rest()
+      // What came after the last round began its way out would otherwise wait for the poll.
+      if (this.#reached && (this.#again || this.#ended.length > 0)) void this.#cycle()
+      else this.#rest()
     })
     return this.#cycling
   }
 
   async #cycleUntilIdle(): Promise<void> {
     clearTimeout(this.#timer)
+    this.#reached = true
     while (this.#again) {
       this.#again = false
       const ended = this.#ended
@@ -188,6 +193,7 @@ export class Worker {
       for (const id of answer.lost) this.#lose(id)
       if (answer.unsent.length > 0) this.#ended = [...answer.unsent, ...this.#ended]
       if (!answer.reached) {
+        this.#reached = false
         this.#lookAgain = LOOK_AGAIN_MS.length
         this.#timer = setTimeout(() => this.#wake(false), RETRY_MS * (0.5 + Math.random()))
         return
