@@ -62,7 +62,9 @@ export class Submitter {
   /** In the caller's transaction: stored when that commits. What the caller's own library throws is passed on as it is. */
   async submitIn(tx: Queryable, submissions: readonly Submission[]): Promise<SubmittedJob[]> {
     try {
-      return await submitJobs(tx, `[${submissions.map((each) => each.json).join(',')}]`, 'commit')
+      const jobs = await submitJobs(tx, `[${submissions.map((each) => each.json).join(',')}]`, 'commit')
+      // Prisma, and a pg with a parser of its own for int8, give ids as BigInt or number.
+      return jobs.map(({ id, attached }) => ({ id: String(id), attached }))
     } catch (error) {
       const inner = error instanceof Error && sqlState(error.cause) !== undefined ? error.cause : error
       throw sqlState(inner) === undefined ? error : translateError(inner)

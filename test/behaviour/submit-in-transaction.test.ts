@@ -222,6 +222,21 @@ test('what the caller\u2019s own function throws comes back as it is', async () 
   await expect(app.submit(audit, 1, { transaction: () => Promise.reject(broken) })).rejects.toBe(broken)
 })
 
+test('a job is found by its handle where the caller\u2019s library gives ids as BigInt', async () => {
+  const quick = task({ name: 'bigint', run: (n: number) => n })
+  const app = await apps.open({ tasks: [quick] })
+  await app.work()
+
+  const job = await app.submit(quick, 7, {
+    // As `$queryRawUnsafe` of Prisma 7 does it.
+    transaction: async (text, values) =>
+      (await pool.query(text, values)).rows.map((row) => ({ ...row, id: BigInt(row.id) })),
+  })
+
+  expect(typeof job.id).toBe('string')
+  expect(await job.result()).toBe(7)
+})
+
 test('an open transaction does not keep others from submitting and starting', async () => {
   const quick = task({ name: 'quick', run: (n: number) => n })
   const app = await apps.open({ tasks: [quick] })
