@@ -7,7 +7,7 @@ const database = useDatabase()
 let proxy: TcpProxy
 
 beforeAll(async () => {
-  proxy = await startProxy(database.url)
+  proxy = await startProxy(database.directUrl)
 })
 afterAll(() => proxy.close())
 

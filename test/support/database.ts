@@ -4,26 +4,31 @@ import { afterAll, beforeAll, expect, inject } from 'vitest'
 import { TEMPLATE, withDatabase } from './global-setup.ts'
 
 export interface TestDatabase {
+  /** For what is tested: perhaps through a pooler, perhaps as an ordinary role. */
   readonly url: string
+  /** Straight to the server, with every right: for what looks behind the scenes. */
+  readonly directUrl: string
   readonly name: string
   /** A plain client for looking behind the scenes. */
   readonly sql: <R extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<R[]>
 }
 
 /**
- * A database for the tests of one file, a copy of the migrated template.
+ * A database for the tests of one file, a copy of the migrated template, or empty.
  *
  * When the file is done nothing may be left in it that should not be: deadlocks are counted, they must be none.
  */
-export function useDatabase(): TestDatabase {
+export function useDatabase(options: { readonly empty?: boolean } = {}): TestDatabase {
   const serverUrl = inject('serverUrl')
   const name = `t_${randomBytes(6).toString('hex')}`
-  const url = withDatabase(serverUrl, name)
+  const directUrl = withDatabase(serverUrl, name)
   let client: pg.Client | undefined
 
   beforeAll(async () => {
-    await onServer(serverUrl, `create database ${name} template ${TEMPLATE}`)
-    client = new pg.Client(url)
+    const owner = process.env.SLUICE_TEST_ROLE === undefined ? '' : `owner ${process.env.SLUICE_TEST_ROLE}`
+    const template = options.empty === true ? 'template0' : TEMPLATE
+    await onServer(serverUrl, `create database ${name} template ${template} ${owner}`)
+    client = new pg.Client(directUrl)
     client.on('error', () => {})
     await client.connect()
   })
@@ -36,7 +41,8 @@ export function useDatabase(): TestDatabase {
     expect(rows[0]!.deadlocks, 'deadlocks in this database').toBe('0')
   })
   return {
-    url,
+    url: withDatabase(inject('clientUrl'), name),
+    directUrl,
     name,
     sql: async (text, values) => (await client!.query(text, values)).rows as never,
   }
