@@ -152,7 +152,8 @@ class AttemptCheckpoint implements Checkpoint {
     this.#attempt.signal.throwIfAborted()
     const value = await this.#attempt.services.loadCheckpoint()
     this.#attempt.signal.throwIfAborted()
-    return value as T | undefined
+    // The database has no value for "never set"; a checkpoint of null is the same thing.
+    return (value ?? undefined) as T | undefined
   }
 
   async set(value: unknown): Promise<void> {
