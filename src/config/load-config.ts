@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve } from 'node:path'
 import { invalidConfig, type Locate } from '../model/setting-value.ts'
 import { checkConfig, findProblems } from './check-config.ts'
-import { isModule, readModule } from './read-module.ts'
+import { type ExportedTask, isModule, readModule } from './read-module.ts'
 import { readYaml } from './read-yaml.ts'
 import type { Config } from './schema.ts'
 
@@ -12,6 +12,8 @@ export interface LoadedConfig {
   /** Where relative paths in it start: the file's folder, else the folder that was searched. */
   readonly folder: string
   readonly config: Config
+  /** What a module exports as `tasks` besides its config, made with `task()`. Hand them to `sluice()`. */
+  readonly tasks: readonly ExportedTask[]
   /** Where things are written in it, for later messages about it. */
   readonly locate: Locate
 }
@@ -42,14 +44,15 @@ export async function loadConfig(options: {
 }): Promise<LoadedConfig> {
   const folder = resolve(options.folder)
   const file = options.path === undefined ? await findConfig(folder) : resolve(folder, options.path)
-  if (file === undefined) return { file, folder, config: {}, locate: () => undefined }
+  if (file === undefined) return { file, folder, config: {}, tasks: [], locate: () => undefined }
 
   const shown = relative(folder, file).startsWith('..') ? file : relative(folder, file)
   const found = { file, folder: dirname(file) }
   if (isModule(file)) {
     await statFile(file, shown)
     const locate: Locate = () => ({ file: shown })
-    return { ...found, config: checkConfig(await readModule(file, shown), locate), locate }
+    const { config, tasks } = await readModule(file, shown)
+    return { ...found, config: checkConfig(config, locate), tasks, locate }
   }
   if (!YAML_ENDINGS.includes(extname(file))) {
     throw refuse(shown, 'is neither YAML (.yaml, .yml, .json) nor a module (.ts, .js, .mjs); rename it')
@@ -58,7 +61,7 @@ export async function loadConfig(options: {
   const all = [...problems]
   const config = readable ? findProblems(value, locate, all) : undefined
   if (all.length > 0 || config === undefined) throw invalidConfig(all)
-  return { ...found, config, locate }
+  return { ...found, config, tasks: [], locate }
 }
 
 /** The config file in a folder. */

@@ -54,13 +54,17 @@ async function load(module: string): Promise<Exports> {
   return await jiti.import<Exports>(fileURLToPath(module))
 }
 
-/** The exports; for CommonJS, whose names Node may not see, also those of `default`. */
+/**
+ * The exports; for CommonJS, whose names Node may not see, also those of `default`; and what is in a list or map of
+ * `tasks`, as a config module exports it.
+ */
 function candidates(exports: Exports): [string, unknown][] {
   const found = Object.entries(exports)
-  const inner = exports.default
-  if (typeof inner === 'object' && inner !== null && !isRunnable(inner)) {
+  for (const group of ['default', 'tasks']) {
+    const inner = exports[group]
+    if (typeof inner !== 'object' || inner === null || isRunnable(inner)) continue
     for (const [name, value] of Object.entries(inner)) {
-      if (!Object.hasOwn(exports, name)) found.push([`default.${name}`, value])
+      if (!Object.hasOwn(exports, name)) found.push([`${group}.${name}`, value])
     }
   }
   return found

@@ -1,0 +1,138 @@
+import type { Declare } from './command.ts'
+
+export interface CatalogueEntry {
+  readonly name: string
+  readonly summary: string
+  readonly group: string
+  /** The code of a command is only loaded when it is called: `sluice --help` loads none of it. */
+  readonly load: () => Promise<Declare>
+}
+
+const RUN = 'Run jobs:'
+const LOOK = 'Look:'
+const OPERATE = 'Operate:'
+const LOOK_AFTER = 'Set up and look after:'
+
+/** Every command, in the order of the help. */
+export const CATALOGUE: readonly CatalogueEntry[] = [
+  {
+    name: 'worker',
+    summary: 'run jobs in this process until it is stopped',
+    group: RUN,
+    load: async () => (await import('./commands/worker.ts')).declareWorker,
+  },
+  {
+    name: 'submit',
+    summary: 'store a job, and wait for it if asked to',
+    group: RUN,
+    load: async () => (await import('./commands/submit.ts')).declareSubmit,
+  },
+  {
+    name: 'ps',
+    summary: 'list jobs',
+    group: LOOK,
+    load: async () => (await import('./commands/ps.ts')).declarePs,
+  },
+  {
+    name: 'show',
+    summary: 'show everything about a job',
+    group: LOOK,
+    load: async () => (await import('./commands/show.ts')).declareShow,
+  },
+  {
+    name: 'why',
+    summary: 'say what a job waits for',
+    group: LOOK,
+    load: async () => (await import('./commands/why.ts')).declareWhy,
+  },
+  {
+    name: 'logs',
+    summary: 'print the log of a job',
+    group: LOOK,
+    load: async () => (await import('./commands/logs.ts')).declareLogs,
+  },
+  {
+    name: 'lanes',
+    summary: 'list lanes; change one',
+    group: LOOK,
+    load: async () => (await import('./commands/lanes.ts')).declareLanes,
+  },
+  {
+    name: 'workers',
+    summary: 'list workers; let one take no more jobs',
+    group: LOOK,
+    load: async () => (await import('./commands/workers.ts')).declareWorkers,
+  },
+  {
+    name: 'kill',
+    summary: 'cancel jobs, waiting or running',
+    group: OPERATE,
+    load: async () => (await import('./commands/kill.ts')).declareKill,
+  },
+  {
+    name: 'nice',
+    summary: 'change the priority of a waiting job',
+    group: OPERATE,
+    load: async () => (await import('./commands/nice.ts')).declareNice,
+  },
+  {
+    name: 'approve',
+    summary: 'let jobs run that wait for approval',
+    group: OPERATE,
+    load: async () => (await import('./commands/approve.ts')).declareApprove,
+  },
+  {
+    name: 'reject',
+    summary: 'cancel a job that waits for approval',
+    group: OPERATE,
+    load: async () => (await import('./commands/reject.ts')).declareReject,
+  },
+  {
+    name: 'retry',
+    summary: 'put finished jobs back in line',
+    group: OPERATE,
+    load: async () => (await import('./commands/retry.ts')).declareRetry,
+  },
+  {
+    name: 'rm',
+    summary: 'delete finished jobs with all their traces',
+    group: OPERATE,
+    load: async () => (await import('./commands/rm.ts')).declareRm,
+  },
+  {
+    name: 'drain',
+    summary: 'let a lane start no more jobs',
+    group: OPERATE,
+    load: async () => (await import('./commands/drain.ts')).declareDrain,
+  },
+  {
+    name: 'resume',
+    summary: 'let a drained lane start jobs again',
+    group: OPERATE,
+    load: async () => (await import('./commands/resume.ts')).declareResume,
+  },
+  {
+    name: 'check',
+    summary: 'check a config file, and nothing else',
+    group: LOOK_AFTER,
+    load: async () => (await import('./commands/check.ts')).declareCheck,
+  },
+  {
+    name: 'migrate',
+    summary: 'bring the schema of the database up to date',
+    group: LOOK_AFTER,
+    load: async () => (await import('./commands/migrate.ts')).declareMigrate,
+  },
+  {
+    name: 'doctor',
+    summary: 'examine the system and say what to do about it',
+    group: LOOK_AFTER,
+    load: async () => (await import('./commands/doctor.ts')).declareDoctor,
+  },
+  {
+    name: 'tour',
+    summary: 'watch a few hundred sample jobs run',
+    group: LOOK_AFTER,
+    load: async () => (await import('./commands/tour.ts')).declareTour,
+  },
+]

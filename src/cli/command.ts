@@ -1,0 +1,41 @@
+import type { Command } from 'commander'
+import type { Sluice } from '../app/app.ts'
+import type { LoadedConfig } from '../config/load-config.ts'
+import type { Log } from '../engine/log.ts'
+import type { ExitCode } from './exit-code.ts'
+import type { Interrupts } from './interrupts.ts'
+import type { Output } from './output/output.ts'
+
+/** What a command may touch. */
+export interface World {
+  readonly out: Output
+  readonly err: Output
+  readonly environment: NodeJS.ProcessEnv
+  /** The working folder. */
+  readonly folder: string
+  readonly interrupts: Interrupts
+  now(): Date
+  /** All of the standard input, as text. */
+  readInput(): Promise<string>
+  open(options: OpenOptions): Promise<Sluice>
+}
+
+export interface OpenOptions {
+  /** Applied and made known. Without it the program only looks and operates: it changes nothing by opening. */
+  readonly config?: LoadedConfig
+  /** Where the embedded database is, if that is the one. */
+  readonly dataFolder: string
+  readonly log?: Log
+}
+
+/** Options that every command has. */
+export interface CommonOptions {
+  readonly json?: boolean
+  readonly config?: string
+}
+
+/** Runs the command's work in its world and keeps its exit code. */
+export type Act = (work: (world: World) => Promise<ExitCode>) => Promise<void>
+
+/** Declares arguments and options of a command, and what it does with them. */
+export type Declare = (command: Command, act: Act) => void

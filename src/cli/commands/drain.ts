@@ -1,0 +1,35 @@
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { count } from '../output/in-words.ts'
+import { writeJson } from '../output/json.ts'
+
+/** `sluice drain LANE` */
+export const declareDrain: Declare = (command, act) => {
+  command
+    .argument('<lane>', 'name of the lane')
+    .addHelpText('after', '\nWhat runs goes on; what waits stays, until sluice resume.')
+    .action((name: string, options: CommonOptions) => act((world) => setEnabled(world, name, false, options)))
+}
+
+/** Lets a lane start jobs, or not. It is an operator's change: files leave it alone. */
+export function setEnabled(
+  world: World,
+  name: string,
+  enabled: boolean,
+  options: CommonOptions,
+): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const lane = await app.setLane(name, { enabled })
+    if (options.json === true) writeJson(world.out, lane)
+    else {
+      const still = lane.running === 0 ? 'nothing runs in it' : `${count(lane.running, 'job')} in it go on`
+      world.out.line(
+        enabled
+          ? `lane ${name} starts jobs again`
+          : `lane ${name} starts no more jobs; ${still}; sluice resume ${name} lets it go on`,
+      )
+    }
+    return EXIT.done
+  })
+}

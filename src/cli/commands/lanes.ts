@@ -1,0 +1,143 @@
+import { SluiceError } from '../../errors.ts'
+import { formatDuration } from '../../model/duration.ts'
+import { LANE_FIELDS } from '../../model/settings.ts'
+import type { LaneChange } from '../../store/change-lane.ts'
+import type { Lane } from '../../store/list-lanes.ts'
+import { setting } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { roughly } from '../output/in-words.ts'
+import { writeJson } from '../output/json.ts'
+import { type Column, writeFacts, writeTable } from '../output/table.ts'
+
+interface SetOptions extends CommonOptions {
+  readonly slots?: number | null
+  readonly perWorker?: number | null
+  readonly poll?: number
+  readonly stale?: number
+  readonly ageing?: number | null
+}
+
+/** A lane with what waits in it. */
+interface LaneLoad extends Lane {
+  readonly waiting: number
+  readonly oldestAt: Date | null
+}
+
+/** `sluice lanes`, `sluice lanes set NAME ...`, `sluice lanes reset NAME` */
+export const declareLanes: Declare = (command, act) => {
+  command.action((options: CommonOptions) => act((world) => listLanes(world, options)))
+  command
+    .command('set')
+    .description('change a lane; the change stays, whatever files say, until reset')
+    .argument('<name>', 'name of the lane')
+    .option('--slots <number|none>', 'jobs at once in the whole system', setting(LANE_FIELDS.slots))
+    .option('--per-worker <number|cores|none>', 'jobs at once in each worker', setting(LANE_FIELDS.perWorker))
+    .option('--poll <duration>', 'how often an idle worker looks', setting(LANE_FIELDS.poll))
+    .option('--stale <duration>', 'how long a lease lives without a heartbeat', setting(LANE_FIELDS.stale))
+    .option('--ageing <duration|none>', '1 more priority per this much waiting', setting(LANE_FIELDS.ageing))
+    .action((name: string, options: SetOptions) => act((world) => setLane(world, name, options)))
+  command
+    .command('reset')
+    .description('forget what operators changed: files and programs decide again at their next start')
+    .argument('<name>', 'name of the lane')
+    .action((name: string, options: CommonOptions) => act((world) => resetLane(world, name, options)))
+}
+
+function listLanes(world: World, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const samples = await app.sampleQueues()
+    const lanes = (await app.listLanes()).map((lane): LaneLoad => {
+      const mine = samples.filter((each) => each.lane === lane.name)
+      const oldest = mine.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt.getTime()]))
+      return {
+        ...lane,
+        waiting: mine.reduce((sum, each) => sum + each.depth, 0),
+        oldestAt: oldest.length === 0 ? null : new Date(Math.min(...oldest)),
+      }
+    })
+    if (options.json === true) writeJson(world.out, lanes)
+    else writeTable(world.out, columns(world.now().getTime()), lanes)
+    return EXIT.done
+  })
+}
+
+function columns(now: number): Column<LaneLoad>[] {
+  return [
+    { title: 'LANE', value: (lane) => lane.name },
+    {
+      title: 'STATE',
+      value: (lane) => (lane.enabled ? 'open' : 'drained'),
+      colour: (lane) => (lane.enabled ? 'green' : 'yellow'),
+    },
+    { title: 'RUNNING', value: (lane) => `${lane.running} of ${lane.slots ?? 'any'}`, align: 'right' },
+    { title: 'WAITING', value: (lane) => String(lane.waiting), align: 'right' },
+    {
+      title: 'OLDEST',
+      value: ({ oldestAt }) => (oldestAt === null ? '' : roughly(now - oldestAt.getTime())),
+      align: 'right',
+    },
+    { title: 'PER WORKER', value: (lane) => perWorker(lane), align: 'right' },
+    { title: 'POLL', value: (lane) => formatDuration(lane.pollMs), align: 'right' },
+    { title: 'STALE', value: (lane) => formatDuration(lane.staleMs), align: 'right' },
+    {
+      title: 'AGEING',
+      value: ({ ageingMs }) => (ageingMs === null ? '' : formatDuration(ageingMs)),
+      align: 'right',
+      optional: true,
+    },
+    { title: 'TASKS', value: (lane) => lane.tasks.join(' '), shrinks: true, optional: true },
+    {
+      title: 'SET BY OPERATOR',
+      value: (lane) => lane.operatorSet.join(' '),
+      shrinks: true,
+      optional: true,
+    },
+  ]
+}
+
+function perWorker({ perWorker: limit }: Lane): string {
+  return limit === null ? 'any' : limit === 0 ? 'cores' : String(limit)
+}
+
+async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
+  const { slots, perWorker: each, poll, stale, ageing } = options
+  const change: LaneChange = {
+    ...(slots !== undefined && { slots }),
+    ...(each !== undefined && { perWorker: each }),
+    ...(poll !== undefined && { pollMs: poll }),
+    ...(stale !== undefined && { staleMs: stale }),
+    ...(ageing !== undefined && { ageingMs: ageing }),
+  }
+  if (Object.keys(change).length === 0) {
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      'nothing to set: give --slots, --per-worker, --poll, --stale or --ageing',
+    )
+  }
+  return operate(world, options, async (app) => printLane(world, await app.setLane(name, change), options))
+}
+
+function resetLane(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => printLane(world, await app.resetLane(name), options))
+}
+
+function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
+  if (options.json === true) {
+    writeJson(world.out, lane)
+    return EXIT.done
+  }
+  writeFacts(world.out, [
+    ['lane', lane.name],
+    ['state', lane.enabled ? 'open' : 'drained'],
+    ['slots', lane.slots === null ? 'no limit' : String(lane.slots)],
+    ['per worker', perWorker(lane)],
+    ['poll', formatDuration(lane.pollMs)],
+    ['stale', formatDuration(lane.staleMs)],
+    ['ageing', lane.ageingMs === null ? 'off' : formatDuration(lane.ageingMs)],
+    ['running', String(lane.running)],
+    ['set by operator', lane.operatorSet.length === 0 ? 'nothing' : lane.operatorSet.join(', ')],
+  ])
+  return EXIT.done
+}

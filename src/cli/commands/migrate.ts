@@ -1,0 +1,49 @@
+import { findDatabase } from '../../app/open.ts'
+import { checkSuitable, loadMigrations, migrate } from '../../db/migrate.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { dataFolderOf } from '../operate.ts'
+import { writeJson } from '../output/json.ts'
+
+interface MigrateOptions extends CommonOptions {
+  readonly dryRun?: boolean
+}
+
+/** `sluice migrate` */
+export const declareMigrate: Declare = (command, act) => {
+  command
+    .option('--dry-run', 'only say what would be done')
+    .addHelpText('after', '\nAll of it happens or none. Several at once take turns.')
+    .action((options: MigrateOptions) => act((world) => runMigrate(world, options)))
+}
+
+async function runMigrate(world: World, options: MigrateOptions): Promise<ExitCode> {
+  const place = await findDatabase({ dataFolder: dataFolderOf(world, options) })
+  try {
+    const { applied, available } = await checkSuitable(place.url)
+    const dryRun = options.dryRun === true
+    const ran = dryRun
+      ? (await loadMigrations()).filter(({ version }) => version > applied).map(({ name }) => name)
+      : (await migrate(place.url)).ran
+    if (options.json === true) {
+      writeJson(world.out, {
+        before: applied,
+        after: dryRun ? applied : available,
+        available,
+        dryRun,
+        migrations: ran,
+      })
+    } else if (ran.length === 0) world.out.line(`the schema is up to date, at version ${available}`)
+    else {
+      for (const name of ran) world.out.line(`${dryRun ? 'would apply' : 'applied'} ${name}`)
+      world.out.line(
+        dryRun
+          ? `the schema is at version ${applied} and would be at ${available}`
+          : `the schema is at version ${available}`,
+      )
+    }
+    return EXIT.done
+  } finally {
+    await place.release()
+  }
+}

@@ -1,0 +1,153 @@
+import { InvalidArgumentError } from 'commander'
+import { JOB_STATUSES, type JobState, type JobStatus, statusOf } from '../../model/job.ts'
+import type { JobFilter, JobView } from '../../store/find-jobs.ts'
+import { list, positiveNumber } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { roughly } from '../output/in-words.ts'
+import { writeJson } from '../output/json.ts'
+import type { Colour } from '../output/style.ts'
+import { type Column, writeTable } from '../output/table.ts'
+
+interface PsOptions extends CommonOptions {
+  readonly all?: boolean
+  readonly status?: readonly JobStatus[]
+  readonly task?: string
+  readonly lane?: string
+  readonly key?: string
+  readonly tag?: string
+  readonly before?: string
+  readonly limit: number
+}
+
+const STATES: readonly JobState[] = [
+  'awaiting_approval',
+  'scheduled',
+  'ready',
+  'running',
+  'completed',
+  'failed',
+  'cancelled',
+]
+const ACTIVE = STATES.slice(0, STATES.indexOf('completed'))
+
+/** `sluice ps` */
+export const declarePs: Declare = (command, act) => {
+  command
+    .option('-a, --all', 'finished jobs too')
+    .option('--status <list>', `only these, with commas between: ${JOB_STATUSES.join(', ')}`, statuses)
+    .option('--task <name>', 'only jobs of this task')
+    .option('--lane <name>', 'only jobs in this lane')
+    .option('--key <key>', 'only jobs with this key')
+    .option('--tag <tag>', 'only jobs with this tag')
+    .option('--before <job>', 'only jobs with a smaller id: the next page')
+    .option('-n, --limit <number>', 'at most this many', positiveNumber, 50)
+    .addHelpText('after', '\nNewest first. Without --all and --status: only jobs that have not ended.')
+    .action((options: PsOptions) => act((world) => ps(world, options)))
+}
+
+function statuses(text: string): readonly JobStatus[] {
+  return list(text).map((name) => {
+    const status = JOB_STATUSES.find((each) => each === name)
+    if (status === undefined) throw new InvalidArgumentError(`Write some of ${JOB_STATUSES.join(', ')}.`)
+    return status
+  })
+}
+
+function ps(world: World, options: PsOptions): Promise<ExitCode> {
+  const { status, task, lane, key, tag, before, limit } = options
+  const states =
+    status !== undefined
+      ? STATES.filter((state) => status.includes(statusOf(state)))
+      : options.all === true
+        ? undefined
+        : ACTIVE
+  const filter: JobFilter = {
+    ...(states !== undefined && { states }),
+    ...(task !== undefined && { task }),
+    ...(lane !== undefined && { lane }),
+    ...(key !== undefined && { key }),
+    ...(tag !== undefined && { tag }),
+  }
+  return operate(world, options, async (app) => {
+    const page = before === undefined ? {} : { before: app.job(before).id }
+    // One more than asked for tells whether there is more.
+    const found = await app.listJobs({ ...filter, ...page, limit: limit + 1 })
+    const jobs = found.slice(0, limit)
+    if (options.json === true) {
+      writeJson(world.out, jobs)
+      return EXIT.done
+    }
+    if (jobs.length === 0) {
+      world.out.line(
+        states === ACTIVE ? 'no job is waiting or running; --all shows finished ones' : 'no such jobs',
+      )
+      return EXIT.done
+    }
+    writeTable(world.out, columns(world.now().getTime()), jobs)
+    if (found.length > limit) world.out.line(`more with --before ${jobs.at(-1)!.id}, or a larger --limit`)
+    return EXIT.done
+  })
+}
+
+function columns(now: number): Column<JobView>[] {
+  return [
+    { title: 'ID', value: (job) => job.id, align: 'right' },
+    { title: 'TASK', value: (job) => job.task },
+    { title: 'LANE', value: (job) => job.lane },
+    { title: 'STATUS', value: shownStatus, colour: (job) => COLOURS[job.status] },
+    {
+      title: 'PRIO',
+      value: (job) => (job.priority === 0 ? '' : String(job.priority)),
+      align: 'right',
+      optional: true,
+    },
+    { title: 'AGE', value: (job) => roughly(now - job.submittedAt.getTime()), align: 'right' },
+    { title: 'RAN', value: (job) => ranFor(job, now), align: 'right', optional: true },
+    {
+      title: 'TRY',
+      value: (job) => (job.attempt > 1 ? String(job.attempt) : ''),
+      align: 'right',
+      optional: true,
+    },
+    { title: 'KEY', value: (job) => job.key ?? '', optional: true, shrinks: true },
+    { title: 'TAGS', value: (job) => job.tags.join(' '), optional: true, shrinks: true },
+    { title: 'DETAIL', value: (job) => detail(job, now), optional: true, shrinks: true },
+  ]
+}
+
+const COLOURS: Partial<Record<JobStatus, Colour>> = {
+  awaiting_approval: 'yellow',
+  running: 'cyan',
+  completed: 'green',
+  failed: 'red',
+  cancelled: 'dim',
+}
+
+function shownStatus(job: JobView): string {
+  return job.cancelling ? 'cancelling' : job.status
+}
+
+function ranFor(job: JobView, now: number): string {
+  if (job.startedAt === null || job.state === 'ready' || job.state === 'scheduled') return ''
+  return roughly((job.finishedAt?.getTime() ?? now) - job.startedAt.getTime())
+}
+
+function detail(job: JobView, now: number): string {
+  switch (job.state) {
+    case 'scheduled': {
+      const due = `due in ${roughly(job.readyAt.getTime() - now)}`
+      return job.error === null ? due : `${due}, after: ${job.error}`
+    }
+    case 'running': {
+      const progress = job.progress === null ? '' : `${Math.round(job.progress * 100)}%`
+      return [progress, job.message ?? ''].filter((part) => part !== '').join(' ')
+    }
+    case 'failed':
+    case 'cancelled':
+      return job.error ?? ''
+    default:
+      return ''
+  }
+}

@@ -1,0 +1,106 @@
+import type { JobView } from '../../store/find-jobs.ts'
+import type { AttemptView } from '../../store/list-attempts.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { roughly } from '../output/in-words.ts'
+import { writeJson } from '../output/json.ts'
+import { writeFacts, writeTable } from '../output/table.ts'
+
+/** `sluice show JOB` */
+export const declareShow: Declare = (command, act) => {
+  command
+    .argument('<job>', 'id of the job')
+    .action((id: string, options: CommonOptions) => act((world) => show(world, id, options)))
+}
+
+function show(world: World, id: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const job = await app.getJob(id)
+    const attempts = await app.listAttempts(id)
+    if (options.json === true) {
+      writeJson(world.out, { ...job, attempts })
+      return EXIT.done
+    }
+    const { reason } = await app.why(id)
+    writeFacts(world.out, facts(job, job.finishedAt === null ? reason : undefined))
+    if (attempts.length > 1 || attempts.some((each) => each.error !== null)) {
+      world.out.line()
+      writeAttempts(world, attempts)
+    }
+    return EXIT.done
+  })
+}
+
+function facts(job: JobView, reason: string | undefined): [string, string | undefined][] {
+  const text = (value: string | null) => value ?? undefined
+  const time = (value: Date | null) => value?.toISOString()
+  return [
+    ['job', job.id],
+    ['task', job.task],
+    ['lane', job.lane],
+    ['status', job.cancelling ? 'running, cancelling' : job.status],
+    ['why', reason],
+    ['progress', progress(job)],
+    ['priority', String(job.priority)],
+    ['key', text(job.key)],
+    ['tags', job.tags.length === 0 ? undefined : job.tags.join(', ')],
+    ['submitted', submitted(job)],
+    ['ready', time(job.readyAt)],
+    ['deadline', time(job.deadlineAt)],
+    ['approved by', text(job.approvedBy)],
+    ['started', time(job.startedAt)],
+    ['finished', finished(job)],
+    ['worker', text(job.worker)],
+    ['attempts', job.attempt === 0 ? undefined : tries(job)],
+    ['input', value(job.input)],
+    ['checkpoint', value(job.checkpoint)],
+    ['result', job.status === 'completed' ? (value(job.result) ?? 'null') : undefined],
+    ['error', text(job.error)],
+  ]
+}
+
+function progress(job: JobView): string | undefined {
+  if (job.progress === null) return job.message ?? undefined
+  return `${Math.round(job.progress * 100)}% ${job.message ?? ''}`.trimEnd()
+}
+
+function submitted(job: JobView): string {
+  const by = job.submittedBy === null ? '' : ` by ${job.submittedBy}`
+  return `${job.submittedAt.toISOString()}${by}`
+}
+
+function finished(job: JobView): string | undefined {
+  if (job.finishedAt === null) return undefined
+  const ran =
+    job.startedAt === null ? '' : `, ran ${roughly(job.finishedAt.getTime() - job.startedAt.getTime())}`
+  return `${job.finishedAt.toISOString()}${ran}`
+}
+
+function tries(job: JobView): string {
+  const parts = [String(job.attempt)]
+  if (job.failures > 0) parts.push(`${job.failures} failed`)
+  if (job.losses > 0) parts.push(`${job.losses} lost`)
+  return parts.join(', ')
+}
+
+function value(json: unknown): string | undefined {
+  return json === null || json === undefined ? undefined : JSON.stringify(json, null, 2)
+}
+
+function writeAttempts(world: World, attempts: readonly AttemptView[]): void {
+  const length = ({ startedAt, endedAt }: AttemptView) =>
+    startedAt === null || endedAt === null ? '' : roughly(endedAt.getTime() - startedAt.getTime())
+  writeTable(
+    world.out,
+    [
+      { title: 'ATTEMPT', value: (each) => String(each.attempt), align: 'right' },
+      { title: 'ENDING', value: (each) => each.ending },
+      { title: 'STARTED', value: (each) => each.startedAt?.toISOString() ?? '' },
+      { title: 'RAN', value: length, align: 'right' },
+      { title: 'WORKER', value: (each) => each.worker ?? '', shrinks: true },
+      { title: 'ERROR', value: (each) => each.error ?? '', optional: true, shrinks: true },
+    ],
+    attempts,
+  )
+}

@@ -1,0 +1,167 @@
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { Sluice } from '../../app/app.ts'
+import type { JobHandle } from '../../app/job-handle.ts'
+import type { SubmitOptions } from '../../app/submission.ts'
+import { loadConfig } from '../../config/load-config.ts'
+import { suggest } from '../../config/suggest.ts'
+import { hasCode, SluiceError } from '../../errors.ts'
+import type { Duration } from '../../model/duration.ts'
+import { duration, moment, several, wholeNumber } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { dataFolderOf } from '../operate.ts'
+import { writeJson } from '../output/json.ts'
+import { HINT } from '../report-error.ts'
+import { StatusLine } from '../status-line.ts'
+
+interface SubmitCommandOptions extends CommonOptions {
+  readonly input?: string
+  readonly key?: string
+  readonly priority?: number
+  readonly lane?: string
+  readonly runAt?: Date | Duration
+  readonly deadline?: Duration
+  readonly tag?: readonly string[]
+  readonly wait?: boolean
+}
+
+/** `sluice submit TASK` */
+export const declareSubmit: Declare = (command, act) => {
+  command
+    .argument('<task>', 'name of the task')
+    .option('--input <json>', 'its input: JSON, @FILE, or - for the standard input')
+    .option('--key <key>', 'at most one active job per task and key; attaches to it if there is one')
+    .option('--priority <number>', 'higher starts first, within a lane', wholeNumber)
+    .option('--lane <name>', "a lane other than the task's")
+    .option('--run-at <time>', 'not before: 2031-05-01T08:00:00Z, or 10m from now', moment)
+    .option('--deadline <duration>', 'fail if it has not started this long after it could', duration)
+    .option('--tag <tag>', 'a word to find it by; may be repeated', several)
+    .option('--wait', 'wait for the end; print the result, or exit with 1')
+    .addHelpText('after', '\nThe lanes and tasks of the config file are made known first, if there is one.')
+    .action((task: string, options: SubmitCommandOptions) => act((world) => submit(world, task, options)))
+}
+
+async function submit(world: World, task: string, options: SubmitCommandOptions): Promise<ExitCode> {
+  const input = await readInput(world, options.input)
+  const config = await loadConfig({ path: options.config, folder: world.folder })
+  const app = await world.open({ config, dataFolder: dataFolderOf(world, options) })
+  try {
+    const job = await submitTo(app, task, input, options)
+    if (options.wait === true) return await waitFor(world, app, job, options)
+    const { status } = await app.getJob(job.id)
+    if (options.json === true) writeJson(world.out, { id: job.id, attached: job.attached, status })
+    else if (job.attached)
+      world.out.line(`job ${job.id} has this key already and is ${status}; attached to it`)
+    else if (status === 'awaiting_approval')
+      world.out.line(`job ${job.id} waits for approval: sluice approve ${job.id}`)
+    else world.out.line(`job ${job.id} is ${status}`)
+    return EXIT.done
+  } finally {
+    await app.close()
+  }
+}
+
+async function readInput(world: World, given: string | undefined): Promise<unknown> {
+  if (given === undefined) return null
+  const [text, where] = given.startsWith('@')
+    ? [await readInputFile(resolve(world.folder, given.slice(1))), given.slice(1)]
+    : given === '-'
+      ? [await world.readInput(), 'the standard input']
+      : [given, '--input']
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new SluiceError('INVALID_ARGUMENT', `${where} is not JSON: ${why}`, {
+      details: { [HINT]: `a text needs quotes of its own: --input '"text"'; @FILE reads a file` },
+    })
+  }
+}
+
+async function readInputFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    throw new SluiceError('INVALID_ARGUMENT', `--input: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+async function submitTo(
+  app: Sluice,
+  task: string,
+  input: unknown,
+  given: SubmitCommandOptions,
+): Promise<JobHandle> {
+  const { key, priority, lane, runAt, deadline, tag } = given
+  const options: SubmitOptions = {
+    ...(key !== undefined && { key }),
+    ...(priority !== undefined && { priority }),
+    ...(lane !== undefined && { lane }),
+    ...(runAt !== undefined && { runAt }),
+    ...(deadline !== undefined && { deadline }),
+    ...(tag !== undefined && { tags: tag }),
+  }
+  try {
+    return await app.submit(task, input, options)
+  } catch (error) {
+    if (!hasCode(error, 'UNKNOWN_TASK')) throw error
+    const names = (await app.listTasks()).map(({ name }) => name)
+    const near = suggest(task, names)
+    const hint =
+      near !== undefined
+        ? `did you mean ${near}?`
+        : names.length === 0
+          ? 'no task is known yet: name one in the config file, or start the program that has it'
+          : `known are ${names.slice(0, 20).join(', ')}`
+    throw new SluiceError('UNKNOWN_TASK', error.message, {
+      details: { name: task, [HINT]: hint },
+      cause: error,
+    })
+  }
+}
+
+async function waitFor(world: World, app: Sluice, job: JobHandle, options: CommonOptions): Promise<ExitCode> {
+  const { soon } = world.interrupts.take()
+  const line = new StatusLine(world.err, app, job.id)
+  const stopped = new Promise<'stopped'>((resolve) =>
+    soon.addEventListener('abort', () => resolve('stopped'), { once: true }),
+  )
+  line.start()
+  try {
+    const outcome = await Promise.race([job.result().then((result) => ({ result })), stopped])
+    line.stop()
+    if (outcome === 'stopped') {
+      world.err.line(`no longer waiting; job ${job.id} goes on: sluice show ${job.id}`)
+      return world.interrupts.code ?? EXIT.failed
+    }
+    const { id, attached } = job
+    writeJson(
+      world.out,
+      options.json === true ? { id, attached, status: 'completed', ...outcome } : outcome.result,
+    )
+    return EXIT.done
+  } catch (error) {
+    line.stop()
+    const status = hasCode(error, 'JOB_FAILED')
+      ? 'failed'
+      : hasCode(error, 'JOB_CANCELLED')
+        ? 'cancelled'
+        : undefined
+    if (status === undefined || !(error instanceof SluiceError)) throw error
+    if (options.json === true) {
+      writeJson(world.out, { id: job.id, attached: job.attached, status, error: error.message })
+      return EXIT.failed
+    }
+    throw new SluiceError(
+      error.code,
+      `job ${job.id} ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error.message}`,
+      {
+        details: { ...error.details, [HINT]: `sluice show ${job.id}; sluice logs ${job.id}` },
+        cause: error,
+      },
+    )
+  } finally {
+    line.stop()
+  }
+}

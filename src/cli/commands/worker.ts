@@ -1,0 +1,133 @@
+import { hostname } from 'node:os'
+import { InvalidArgumentError } from 'commander'
+import type { Sluice } from '../../app/app.ts'
+import { TaskSet } from '../../app/task-set.ts'
+import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
+import { suggest } from '../../config/suggest.ts'
+import type { Log } from '../../engine/log.ts'
+import { SluiceError } from '../../errors.ts'
+import { SETTINGS } from '../../model/settings.ts'
+import { VERSION } from '../../version.ts'
+import type { AnyTask } from '../../worker/task.ts'
+import { list, setting, several } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { createLog } from '../log.ts'
+import { dataFolderOf } from '../operate.ts'
+import { HINT } from '../report-error.ts'
+
+interface WorkerOptions extends CommonOptions {
+  readonly capacity?: number
+  readonly name?: string
+  readonly tasks?: readonly string[]
+  readonly label?: readonly string[]
+}
+
+/** `sluice worker` */
+export const declareWorker: Declare = (command, act) => {
+  command
+    .option(
+      '--capacity <number>',
+      'jobs at once; 0: no limit (default: 1)',
+      setting(SETTINGS.capacity.reader),
+    )
+    .option('--name <name>', 'default: host name and process id')
+    .option('--tasks <list>', 'only these, with commas between', list)
+    .option('--label <name=value>', 'what it offers to tasks with requires; may be repeated', labels)
+    .option('--config <file>', 'the config file with lanes and tasks')
+    .addHelpText(
+      'after',
+      '\nTakes the tasks of the config: programs (tasks.NAME.exec), and what a module exports as tasks.' +
+        '\nCtrl-C or SIGTERM: finishes what runs within shutdownGrace, then hands it back. A second one: at once.' +
+        '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
+    )
+    .action((options: WorkerOptions) => act((world) => worker(world, options)))
+}
+
+function labels(text: string, before: readonly string[] | undefined): readonly string[] {
+  if (!/^[^=]+=/.test(text)) throw new InvalidArgumentError('Write NAME=VALUE.')
+  return several(text, before)
+}
+
+async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
+  const stops = world.interrupts.take()
+  const config = await loadConfig({ path: options.config, folder: world.folder })
+  const tasks = chooseTasks(config, options.tasks)
+  const log = createLog(world.err, {
+    level: world.environment.SLUICE_LOG ?? 'info',
+    json: options.json === true,
+  })
+  const name = options.name ?? `${hostname()}-${process.pid}`
+  const app = await world.open({ config, dataFolder: dataFolderOf(world, options), log })
+  try {
+    if (!stops.soon.aborted) {
+      await app.work({
+        name,
+        tasks,
+        labels: labelsOf(options.label),
+        ...(options.capacity !== undefined && { capacity: options.capacity }),
+      })
+      log.info({ worker: name, tasks, version: VERSION }, 'ready to take jobs')
+    }
+    await aborted(stops.soon)
+    return await leave(app, log, stops.now, world)
+  } finally {
+    await app.close({ now: true })
+  }
+}
+
+async function leave(app: Sluice, log: Log, now: AbortSignal, world: World): Promise<ExitCode> {
+  log.info({}, 'stopping: no new jobs; once more to stop at once')
+  const hurry = () => {
+    log.warn({}, 'stopping at once: what runs is handed back')
+    void app.close({ now: true })
+  }
+  now.addEventListener('abort', hurry, { once: true })
+  await app.close()
+  log.info({}, 'stopped')
+  return now.aborted ? (world.interrupts.code ?? EXIT.failed) : EXIT.done
+}
+
+/** The names of the tasks this worker takes. */
+function chooseTasks(config: LoadedConfig, wanted: readonly string[] | undefined): readonly string[] {
+  const all = [...new TaskSet(config.tasks as readonly AnyTask[], config, {}).byName.keys()]
+  if (all.length === 0) {
+    const where = config.file ?? `${config.folder}, which has no config,`
+    throw new SluiceError('INVALID_CONFIG', `there is nothing to work on: ${where} names no task`, {
+      details: {
+        [HINT]:
+          'in sluice.yaml: tasks: { NAME: { exec: [PROGRAM] } }; in sluice.config.ts: export const tasks = [task({ ... })]',
+      },
+    })
+  }
+  for (const name of wanted ?? []) {
+    if (all.includes(name)) continue
+    const near = suggest(name, all)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `--tasks: there is no task ${JSON.stringify(name)} in the config`,
+      {
+        details: { [HINT]: near === undefined ? `there are ${all.join(', ')}` : `did you mean ${near}?` },
+      },
+    )
+  }
+  return wanted ?? all
+}
+
+/** As YAML would read them: true, false and numbers are such, the rest is text. */
+function labelsOf(given: readonly string[] = []): Record<string, string | number | boolean> {
+  return Object.fromEntries(
+    given.map((each) => {
+      const at = each.indexOf('=')
+      const text = each.slice(at + 1)
+      const number = text.trim() === '' ? Number.NaN : Number(text)
+      const value = text === 'true' ? true : text === 'false' ? false : Number.isNaN(number) ? text : number
+      return [each.slice(0, at), value]
+    }),
+  )
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}

@@ -1,0 +1,46 @@
+import type { Sluice } from '../app/app.ts'
+import { checkJobId } from '../engine/job-control.ts'
+import { SluiceError } from '../errors.ts'
+import type { CommonOptions, World } from './command.ts'
+import { EXIT, type ExitCode } from './exit-code.ts'
+import { operate } from './operate.ts'
+import { writeJson } from './output/json.ts'
+import { painter } from './output/style.ts'
+
+/** What was done to a job: in words, and as fields of its JSON. */
+export interface Deed {
+  readonly words: string
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Does something to each of the jobs named, one after the other. A job that refuses does not keep the others from it;
+ * the exit code tells. With --json: a list with an object per job, which has an `error` where it was refused.
+ */
+export async function eachJob(
+  world: World,
+  options: CommonOptions,
+  ids: readonly string[],
+  work: (app: Sluice, id: string) => Promise<Deed>,
+): Promise<ExitCode> {
+  for (const id of ids) checkJobId(id)
+  return operate(world, options, async (app) => {
+    const results: object[] = []
+    let failed = false
+    for (const id of ids) {
+      try {
+        const { words, fields } = await work(app, id)
+        results.push({ id, ...fields })
+        if (options.json !== true) world.out.line(`job ${id}: ${words}`)
+      } catch (error) {
+        if (!(error instanceof SluiceError) || error.status >= 500) throw error
+        failed = true
+        results.push({ id, error: error.toJSON() })
+        if (options.json !== true)
+          world.err.line(`${painter(world.err)('red', 'error:')} ${error.message} (${error.code})`)
+      }
+    }
+    if (options.json === true) writeJson(world.out, results)
+    return failed ? EXIT.failed : EXIT.done
+  })
+}

@@ -1,0 +1,106 @@
+import { Command, CommanderError } from 'commander'
+import { suggest } from '../config/suggest.ts'
+import { SluiceError } from '../errors.ts'
+import { VERSION } from '../version.ts'
+import { CATALOGUE } from './catalogue.ts'
+import type { World } from './command.ts'
+import { EXIT, type ExitCode } from './exit-code.ts'
+import { HINT, reportError } from './report-error.ts'
+
+const EXIT_CODES = `
+Exit codes: 0 done, 1 the request or the job failed, 2 the command line or the config was wrong,
+3 the database cannot be reached or used, 130 or 143 interrupted.
+The database is the one in DATABASE_URL, else an embedded one in .sluice/ (or SLUICE_DATA).
+`
+
+/**
+ * Runs one command line.
+ *
+ * @param argv Without the names of node and of the program.
+ * @returns the exit code. Errors have been reported.
+ */
+export async function runProgram(argv: readonly string[], world: World): Promise<ExitCode> {
+  const json = argv.includes('--json')
+  try {
+    return await parse(argv, world)
+  } catch (error) {
+    return reportError(world.err, toUsageError(error, argv), {
+      json,
+      debug: (world.environment.SLUICE_DEBUG ?? '') !== '',
+    })
+  }
+}
+
+async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
+  let exitCode: ExitCode = EXIT.done
+  const program = new Command('sluice')
+    .description('Durable jobs on PostgreSQL with bounded concurrency at every level.')
+    .version(VERSION, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print help; also: sluice COMMAND --help')
+    .addHelpText('after', EXIT_CODES)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => world.out.write(text),
+      writeErr: (text) => world.err.write(text),
+      // Reported with everything else, in one form.
+      outputError: () => {},
+    })
+  program.helpCommand('help [command]', 'print the help of a command')
+
+  const named = argv.filter((each) => !each.startsWith('-')).slice(0, 2)
+  for (const { name, summary, group, load } of CATALOGUE) {
+    const command = program.command(name).description(summary).helpGroup(group)
+    if (!named.includes(name)) continue
+    const declare = await load()
+    declare(command, async (work) => {
+      exitCode = await work(world)
+    })
+    // Otherwise a command takes the options behind its subcommand for its own.
+    command.enablePositionalOptions()
+    for (const each of [command, ...command.commands]) addCommonOptions(each)
+  }
+  if (argv.length === 0) {
+    world.err.write(program.helpInformation())
+    return EXIT.usage
+  }
+  try {
+    await program.parseAsync(argv, { from: 'user' })
+  } catch (error) {
+    // Help and version end this way too.
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
+    throw error
+  }
+  return exitCode
+}
+
+function addCommonOptions(command: Command): void {
+  if (!command.options.some((option) => option.long === '--config')) {
+    command.option('--config <file>', 'the config file; the embedded database lies beside it')
+  }
+  command.option('--json', 'print JSON')
+}
+
+/** Commander's errors in our words and with our code. Others pass through. */
+function toUsageError(error: unknown, argv: readonly string[]): unknown {
+  if (!(error instanceof CommanderError)) return error
+  if (error.code === 'commander.unknownCommand') {
+    const word = argv.find((each) => !each.startsWith('-')) ?? ''
+    const near = suggest(
+      word,
+      CATALOGUE.map(({ name }) => name),
+    )
+    return new SluiceError('INVALID_ARGUMENT', `unknown command ${JSON.stringify(word)}`, {
+      details: {
+        [HINT]: `${near === undefined ? '' : `did you mean sluice ${near}? `}sluice --help lists the commands`,
+      },
+    })
+  }
+  const [message, suggestion] = error.message.replace(/^error: /, '').split('\n')
+  const command = CATALOGUE.find(({ name }) => name === argv.find((each) => !each.startsWith('-')))
+  const help = `sluice ${command === undefined ? '' : `${command.name} `}--help says what is possible`
+  return new SluiceError('INVALID_ARGUMENT', message ?? 'the command line is wrong', {
+    details: {
+      [HINT]: suggestion === undefined ? help : `${suggestion.replace(/^\(|\)$/g, '').toLowerCase()} ${help}`,
+    },
+  })
+}

@@ -1,0 +1,44 @@
+import type { Sluice } from '../app/app.ts'
+import type { Output } from './output/output.ts'
+import { cut, printable } from './output/text-width.ts'
+
+const REDRAW_MS = 300
+
+/** One line on a terminal that tells how a job is doing while somebody waits for it. Nothing where there is no terminal. */
+export class StatusLine {
+  readonly #output: Output
+  readonly #app: Sluice
+  readonly #id: string
+  #timer: NodeJS.Timeout | undefined
+  #drawn = false
+
+  constructor(output: Output, app: Sluice, id: string) {
+    this.#output = output
+    this.#app = app
+    this.#id = id
+  }
+
+  start(): void {
+    if (this.#output.isTerminal) this.#timer = setTimeout(() => void this.#draw(), REDRAW_MS)
+  }
+
+  /** Removes the line. May be called twice. */
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#drawn) this.#output.write('\r\u001b[K')
+    this.#drawn = false
+  }
+
+  async #draw(): Promise<void> {
+    const job = await this.#app.getJob(this.#id).catch(() => undefined)
+    if (this.#timer === undefined) return
+    if (job !== undefined) {
+      const progress = job.progress === null ? '' : ` ${Math.round(job.progress * 100)}%`
+      const text = `job ${job.id} is ${job.status}${progress} ${job.message ?? ''}`
+      this.#output.write(`\r${cut(printable(text), (this.#output.columns ?? 80) - 1)}\u001b[K`)
+      this.#drawn = true
+    }
+    this.#timer = setTimeout(() => void this.#draw(), REDRAW_MS)
+  }
+}

@@ -1,0 +1,55 @@
+import type { Sluice } from '../app/app.ts'
+import { SluiceError } from '../errors.ts'
+import type { OpenOptions, World } from './command.ts'
+import type { Interrupts } from './interrupts.ts'
+import { StreamOutput } from './output/output.ts'
+
+/** More than the largest input that can be stored, in any encoding. */
+const MAX_STDIN_BYTES = 64 * 1024 * 1024
+
+/**
+ * The real world of a command.
+ *
+ * @param gone Called when nobody reads the standard output any more.
+ */
+export function realWorld(interrupts: Interrupts, gone: () => void): World {
+  const environment = process.env
+  const err = new StreamOutput(process.stderr, environment, () => {})
+  return {
+    out: new StreamOutput(process.stdout, environment, gone),
+    err,
+    environment,
+    folder: process.cwd(),
+    interrupts,
+    now: () => new Date(),
+    readInput,
+    open: (options) => open(options, err),
+  }
+}
+
+async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
+  const { sluice } = await import('../app/open.ts')
+  const { createLog } = await import('./log.ts')
+  const { config, dataFolder } = options
+  const log = options.log ?? createLog(err, { level: process.env.SLUICE_LOG ?? 'warn', json: false })
+  if (config !== undefined) {
+    // What the module exports was checked to be tasks when it was loaded.
+    const tasks = config.tasks as NonNullable<Parameters<typeof sluice>[0]>['tasks'] & {}
+    return sluice({ config, tasks, dataFolder, log })
+  }
+  // The embedded database belongs to this folder and nobody else minds; another one is migrated when somebody says so.
+  const embedded = (process.env.DATABASE_URL ?? '') === ''
+  return sluice({ dataFolder, log, publish: false, migrate: embedded })
+}
+
+async function readInput(): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of process.stdin) {
+    size += (chunk as Buffer).length
+    if (size > MAX_STDIN_BYTES)
+      throw new SluiceError('NOT_STORABLE', `the standard input has more than ${MAX_STDIN_BYTES} bytes`)
+    chunks.push(chunk as Buffer)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
