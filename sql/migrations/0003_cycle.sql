@@ -78,9 +78,8 @@ begin
            ready_at = case when g.ending = 'returned' then j.ready_at
                            else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
            failures = j.failures + case when g.ending in ('failed', 'retry') then 1 else 0 end,
-           error = case when g.ending = 'cancelled' or (j.cancel_at is not null and g.ending <> 'failed')
-                          then coalesce(g.error, 'cancelled: on request')
-                        when g.ending in ('failed', 'retry') then g.error else j.error end,
+           error = case when j.cancel_at is not null and g.ending <> 'failed' then j.error   -- as whoever cancelled it said
+                        when g.ending in ('failed', 'retry', 'cancelled') then g.error else j.error end,
            worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
                             when j.cancel_at is not null then j.worker_id end,
            -- It has started in time; from here on only retries decide.
@@ -175,7 +174,7 @@ begin
   if v_sent > 0 then
     for v_row in
       with done as (
-        update sluice.jobs j set state = 'completed', result = d.result, finished_at = v_now
+        update sluice.jobs j set state = 'completed', result = d.result, error = null, finished_at = v_now
           from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
          where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
            and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs per row

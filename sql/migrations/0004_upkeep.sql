@@ -68,7 +68,7 @@ begin
              worker_id = case when g.next = 'ready' then null else j.worker_id end,
              finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
              ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
-             error = case g.next when 'cancelled' then 'cancelled: on request, after its worker was lost' else g.what end
+             error = case g.next when 'cancelled' then j.error else g.what end
         from judged g where j.id = g.id
       returning g.next
     )

@@ -8,7 +8,7 @@ const CANCEL = statement(
       set state = case state when 'running' then state else 'cancelled' end,
           finished_at = case state when 'running' then null else clock_timestamp() end,
           cancel_at = coalesce(cancel_at, clock_timestamp()),
-          error = case state when 'running' then error else 'cancelled: ' || $2 end
+          error = case when cancel_at is null then 'cancelled: ' || $2 else error end
     where id = $1 and state < 'completed'
    returning state, pg_notify('sluice', case state when 'running' then 'cancel' else 'done' end)`,
 )
