@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { SluiceError } from '../errors.ts'
+import { sqlState, translateError } from './sqlstate.ts'
 
 const FOLDER = new URL('../../sql/migrations/', import.meta.url)
 
@@ -34,7 +35,8 @@ export async function loadMigrations(): Promise<readonly Migration[]> {
  * ends with the transaction, so it also works behind a transaction pooler.
  * All of it happens or none.
  *
- * @throws {SluiceError} `DATABASE_UNSUITABLE` when the schema is newer than this program.
+ * @throws {SluiceError} `DATABASE_UNSUITABLE` when the schema is newer than this program, or the role may not create
+ *   it; `DATABASE_UNAVAILABLE` when the connection breaks.
  */
 export async function migrate(url: string): Promise<MigrationState & { readonly ran: readonly string[] }> {
   const migrations = await loadMigrations()
@@ -112,6 +114,12 @@ export async function checkSuitable(url: string): Promise<MigrationState> {
   })
 }
 
+/** How far the schema is, without judging it. */
+export async function readMigrationState(url: string): Promise<MigrationState> {
+  const available = (await loadMigrations()).at(-1)?.version ?? 0
+  return withClient(url, async (client) => ({ applied: await appliedVersion(client), available }))
+}
+
 async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({
     connectionString: url,
@@ -128,6 +136,8 @@ async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T
   }
   try {
     return await work(client)
+  } catch (error) {
+    throw sqlState(error) === '42501' ? forbidden(client, error) : translateError(error)
   } finally {
     await client.end().catch(() => {})
   }
@@ -150,6 +160,15 @@ function newer(applied: number, available: number): SluiceError {
   )
 }
 
-function unsuitable(message: string): SluiceError {
-  return new SluiceError('DATABASE_UNSUITABLE', message)
+function forbidden(client: pg.Client, cause: unknown): SluiceError {
+  const [role, database] = [client.user ?? '', client.database ?? ''].map(pg.escapeIdentifier)
+  const what = cause instanceof Error ? cause.message : String(cause)
+  return unsuitable(
+    `role ${role} lacks a right: ${what}. Connect as the role that owns the schema sluice; to let this one create it: grant create on database ${database} to ${role}`,
+    cause,
+  )
+}
+
+function unsuitable(message: string, cause?: unknown): SluiceError {
+  return new SluiceError('DATABASE_UNSUITABLE', message, { cause })
 }

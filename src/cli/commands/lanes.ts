@@ -90,7 +90,7 @@ function columns(now: number): Column<LaneLoad>[] {
     { title: 'TASKS', value: (lane) => lane.tasks.join(' '), shrinks: true, optional: true },
     {
       title: 'SET BY OPERATOR',
-      value: (lane) => lane.operatorSet.join(' '),
+      value: (lane) => setByOperator(lane).join(' '),
       shrinks: true,
       optional: true,
     },
@@ -99,6 +99,11 @@ function columns(now: number): Column<LaneLoad>[] {
 
 function perWorker({ perWorker: limit }: Lane): string {
   return limit === null ? 'any' : limit === 0 ? 'cores' : String(limit)
+}
+
+/** The database calls a field `pollMs` where options and files say `poll`. */
+function setByOperator(lane: Lane): string[] {
+  return lane.operatorSet.map((field) => field.replace(/Ms$/, ''))
 }
 
 async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
@@ -137,7 +142,7 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
     ['stale', formatDuration(lane.staleMs)],
     ['ageing', lane.ageingMs === null ? 'off' : formatDuration(lane.ageingMs)],
     ['running', String(lane.running)],
-    ['set by operator', lane.operatorSet.length === 0 ? 'nothing' : lane.operatorSet.join(', ')],
+    ['set by operator', setByOperator(lane).join(', ') || 'nothing'],
   ])
   return EXIT.done
 }

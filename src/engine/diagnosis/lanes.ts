@@ -1,0 +1,116 @@
+import type { Queryable } from '../../db/database.ts'
+import { formatDuration } from '../../model/duration.ts'
+import type { LANE_FIELDS, LaneSettings, Settings } from '../../model/settings.ts'
+import { type Lane, listLanes } from '../../store/list-lanes.ts'
+import { readSettings, type SharedSettings } from '../../store/read-settings.ts'
+import { type Finding, ok } from '../finding.ts'
+
+/** Lanes that cannot work, and where they differ from the config: an operator's change wins until it is reset. */
+export async function checkLanes(patient: {
+  db: Queryable
+  settings: Settings | undefined
+}): Promise<Finding[]> {
+  const lanes = await listLanes(patient.db)
+  const shared = await readSettings(patient.db)
+  const found = lanes.flatMap((lane) => [...staleProblem(lane, shared.heartbeatMs), ...closed(lane)])
+  if (patient.settings !== undefined) found.push(...differences(patient.settings, shared, lanes))
+  return found.length > 0 ? found : [ok('lanes', `${lanes.length}; the config says nothing else`)]
+}
+
+function staleProblem(lane: Lane, heartbeatMs: number): Finding[] {
+  if (lane.staleMs > 2 * heartbeatMs) return []
+  return [
+    {
+      check: `lane ${lane.name}`,
+      level: 'problem',
+      found: `stale is ${formatDuration(lane.staleMs)}, not more than twice the heartbeat of ${formatDuration(heartbeatMs)}: no program starts`,
+      advice: `sluice lanes set ${lane.name} --stale ${formatDuration(3 * heartbeatMs)}`,
+    },
+  ]
+}
+
+function closed(lane: Lane): Finding[] {
+  const note = (found: string, advice: string): Finding[] => [
+    { check: `lane ${lane.name}`, level: 'note', found, advice },
+  ]
+  if (!lane.enabled)
+    return note(`drained by ${lane.updatedBy}: starts no jobs`, `sluice resume ${lane.name} opens it`)
+  if (lane.slots === 0)
+    return note('has 0 slots: starts no jobs', `sluice lanes set ${lane.name} --slots 1 opens it`)
+  return []
+}
+
+function differences(settings: Settings, shared: SharedSettings, lanes: readonly Lane[]): Finding[] {
+  const found: Finding[] = []
+  const general = (name: 'heartbeat' | 'retention', wanted: number, actual: number) => {
+    if (settings.given.has(name) && wanted !== actual)
+      found.push(differs(name, name, formatDuration(wanted), formatDuration(actual), undefined))
+  }
+  general('heartbeat', settings.heartbeatMs, shared.heartbeatMs)
+  general('retention', settings.retentionMs, shared.retentionMs)
+  for (const [name, wanted] of settings.lanes) {
+    const lane = lanes.find((each) => each.name === name)
+    if (lane === undefined) {
+      if (wanted.given.size > 0)
+        found.push({
+          check: `lane ${name}`,
+          level: 'note',
+          found: 'is in the config and not in the database',
+          advice: 'it is made when a worker or program with this config starts',
+        })
+    } else found.push(...laneDifferences(name, wanted, lane))
+  }
+  return found
+}
+
+type Field = keyof typeof LANE_FIELDS
+
+/** The column of each field, and how to write it. */
+const FIELDS: Readonly<
+  Record<Field, { key: keyof LaneSettings & keyof Lane; write: (value: never) => string }>
+> = {
+  slots: { key: 'slots', write: limit },
+  perWorker: { key: 'perWorker', write: (value: number | null) => (value === 0 ? 'cores' : limit(value)) },
+  poll: { key: 'pollMs', write: formatDuration },
+  stale: { key: 'staleMs', write: formatDuration },
+  enabled: { key: 'enabled', write: String },
+  ageing: {
+    key: 'ageingMs',
+    write: (value: number | null) => (value === null ? 'none' : formatDuration(value)),
+  },
+}
+
+function limit(value: number | null): string {
+  return value === null ? 'none' : String(value)
+}
+
+function laneDifferences(name: string, wanted: LaneSettings, lane: Lane): Finding[] {
+  return [...wanted.given].flatMap((field) => {
+    const { key, write } = FIELDS[field]
+    if (wanted[key] === lane[key]) return []
+    const operator = lane.operatorSet.includes(key) ? lane : undefined
+    return [differs(`lane ${name}`, field, write(wanted[key] as never), write(lane[key] as never), operator)]
+  })
+}
+
+function differs(
+  check: string,
+  field: string,
+  wanted: string,
+  actual: string,
+  operator: Lane | undefined,
+): Finding {
+  const by =
+    operator === undefined
+      ? ''
+      : `, set by an operator (last change ${operator.updatedAt.toISOString()} by ${operator.updatedBy})`
+  return {
+    check,
+    level: 'note',
+    found: `${field} is ${actual}${by}; the config says ${wanted}`,
+    advice:
+      operator === undefined
+        ? 'the config is applied when a worker or program with it starts'
+        : `sluice lanes reset ${operator.name} lets the config decide again`,
+  }
+}

@@ -1,0 +1,73 @@
+import type { Database } from '../../db/database.ts'
+import type { MigrationState } from '../../db/migrate.ts'
+import { examineIndexes } from '../../store/examine-indexes.ts'
+import { type Finding, ok } from '../finding.ts'
+import { type Drift, schemaDrift } from '../schema-drift.ts'
+
+/** Whether the schema is there, up to date, and as the migrations made it. */
+export async function checkSchema({
+  db,
+  schema,
+}: {
+  db: Database
+  schema: MigrationState
+}): Promise<Finding[]> {
+  const { applied, available } = schema
+  if (applied === 0) return [problem('there is none in this database', 'sluice migrate creates it')]
+  if (applied < available) {
+    return [
+      problem(
+        `at version ${applied}, this program needs ${available}`,
+        'sluice migrate brings it up to date',
+      ),
+    ]
+  }
+  if (applied > available) {
+    return [problem(`at version ${applied}, this program knows ${available}`, 'upgrade this program')]
+  }
+  const drift = driftFindings(await schemaDrift(db))
+  const unusable = (await examineIndexes(db)).filter((index) => !index.valid)
+  return [
+    ok('schema', `at version ${applied}`),
+    ...(drift.length === 0 ? [ok('schema drift', 'none: every object is as the migrations made it')] : drift),
+    ...unusable.map(
+      ({ name }): Finding => ({
+        check: 'schema drift',
+        level: 'problem',
+        found: `index sluice.${name} is not valid: no query uses it`,
+        advice: `run: reindex index concurrently sluice.${name}`,
+      }),
+    ),
+  ]
+}
+
+function driftFindings(drift: Drift): Finding[] {
+  const missing = drift.missing.map(withoutArguments)
+  const changed = drift.changed.map(withoutArguments)
+  const extra = drift.extra.map(withoutArguments)
+  const restore = 'sql/schema.sql of this package has its definition: put it back as it is there'
+  return [
+    ...missing.map((name) => drifted('problem', `${name} is missing`, restore)),
+    ...changed.map((name) => drifted('problem', `${name} is not as the migrations made it`, restore)),
+    ...extra.map((name) =>
+      drifted(
+        'note',
+        `${name} is not of Sluice`,
+        'keep your own objects in a schema of your own, or drop it',
+      ),
+    ),
+  ]
+}
+
+/** A function's arguments may fill three lines; its name is enough to find it. */
+function withoutArguments(title: string): string {
+  return title.replace(/\(.+\)$/, '(...)')
+}
+
+function drifted(level: Finding['level'], found: string, advice: string): Finding {
+  return { check: 'schema drift', level, found, advice }
+}
+
+function problem(found: string, advice: string): Finding {
+  return { check: 'schema', level: 'problem', found, advice }
+}
