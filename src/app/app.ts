@@ -14,7 +14,7 @@ import { SluiceError } from '../errors.ts'
 import type { JobState } from '../model/job.ts'
 import type { Settings } from '../model/settings.ts'
 import type { LaneChange } from '../store/change-lane.ts'
-import { findJobs, type JobFilter, type JobView } from '../store/find-jobs.ts'
+import type { JobFilter, JobView } from '../store/find-jobs.ts'
 import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type KnownTask, listTasks } from '../store/list-tasks.ts'
@@ -192,7 +192,7 @@ export class Sluice {
   }
 
   async listJobs(filter: JobFilter = {}): Promise<JobView[]> {
-    return findJobs(this.#parts.db, filter)
+    return jobControl.listJobs(this.#parts.db, filter)
   }
 
   async listAttempts(id: string): Promise<AttemptView[]> {
@@ -201,6 +201,7 @@ export class Sluice {
 
   /** Log lines after the line with id `after`, oldest first. */
   async readLogs(id: string, after = '0', limit = 1000): Promise<StoredLogLine[]> {
+    if (after !== '0') jobControl.checkJobId(after)
     return readLogs(this.#parts.db, jobControl.checkJobId(id), after, limit)
   }
 

@@ -8,6 +8,7 @@ import { checkSuitable, migrate } from '../db/migrate.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
 import type { Duration } from '../model/duration.ts'
+import { toStorableText } from '../model/json.ts'
 import { resolveSettings, type Settings, type SettingsSource } from '../model/settings.ts'
 import { listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
@@ -82,7 +83,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
   try {
     const db = await prepare(place.url, options)
     try {
-      const actor = options.actor ?? userName()
+      const actor = toStorableText(options.actor ?? userName(), 200)
       const heartbeatMs =
         options.publish === false
           ? (await readSettings(db)).heartbeatMs

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Database } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import type { Log } from '../engine/log.ts'
+import { toStorableText } from '../model/json.ts'
 import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
 import { createExecExecutor } from '../worker/exec.ts'
@@ -64,7 +65,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     db: setup.db,
     listener: setup.listener,
     identity: {
-      name: options.name ?? `${hostname()}-${process.pid}`,
+      name: toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200),
       host: hostname(),
       pid: process.pid,
       version: VERSION,

@@ -137,6 +137,11 @@ export class Dispatcher {
 
   async cycle(ended: readonly Ended[], free: number, freeProcesses: number): Promise<Dispatched> {
     if (this.#outOfStep) return this.#resync(ended)
+    const fits = howManyFit(ended)
+    if (fits < ended.length) {
+      const answer = await this.cycle(ended.slice(0, fits), 0, 0)
+      return { ...answer, unsent: [...answer.unsent, ...ended.slice(fits)] }
+    }
     try {
       const rows = await this.#send(ended, free, freeProcesses)
       for (const each of ended) this.#forget(each.id)
@@ -318,6 +323,20 @@ export class Dispatcher {
 function shareOf(total: number, parts: number, part: number, turn: number): number {
   const extra = (part + turn) % parts < total % parts ? 1 : 0
   return Math.floor(total / parts) + extra
+}
+
+/** Characters of results in one cycle; a single one may have more. PostgreSQL refuses 256 MB of JSON in one value. */
+const MAX_RESULTS = 32 * 1024 * 1024
+
+/** How many of the first endings may go into one cycle, at least one. */
+function howManyFit(ended: readonly Ended[]): number {
+  let characters = 0
+  for (let i = 0; i < ended.length; i++) {
+    const { ending } = ended[i]!
+    if (ending.kind === 'completed') characters += ending.result.length
+    if (i > 0 && characters > MAX_RESULTS) return i
+  }
+  return ended.length
 }
 
 function encode(ended: readonly Ended[]): { done: string | null; endings: string | null } {

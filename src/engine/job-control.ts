@@ -2,10 +2,11 @@ import type { Queryable } from '../db/database.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
 import type { JobState } from '../model/job.ts'
+import { toStorableText } from '../model/json.ts'
 import { approveJob } from '../store/approve-job.ts'
 import { cancelJob } from '../store/cancel-job.ts'
 import { deleteJob } from '../store/delete-job.ts'
-import { findJobs, type JobView } from '../store/find-jobs.ts'
+import { findJobs, type JobFilter, type JobView } from '../store/find-jobs.ts'
 import { rejectJob } from '../store/reject-job.ts'
 import { reprioritiseJob } from '../store/reprioritise-job.ts'
 import { rerunJob } from '../store/rerun-job.ts'
@@ -18,6 +19,41 @@ export function checkJobId(id: unknown): string {
     'INVALID_ARGUMENT',
     `${JSON.stringify(id)} is no job id; a job id is a whole number, such as 42`,
   )
+}
+
+/** Texts given with a cancel or a rejection are cut to this length. */
+const MAX_REASON = 2000
+const MAX_LISTED = 100_000
+const STATES: ReadonlySet<string> = new Set<JobState>([
+  'awaiting_approval',
+  'scheduled',
+  'ready',
+  'running',
+  'completed',
+  'failed',
+  'cancelled',
+])
+
+/** Jobs that match every filter given, newest first; 50 unless `limit` says otherwise. */
+export async function listJobs(db: Queryable, filter: JobFilter): Promise<JobView[]> {
+  for (const id of filter.ids ?? []) checkJobId(id)
+  if (filter.before !== undefined) checkJobId(filter.before)
+  for (const state of filter.states ?? []) {
+    if (!STATES.has(state)) throw invalid('states', state, `one of ${[...STATES].join(', ')}`)
+  }
+  for (const field of ['task', 'lane', 'key', 'tag'] as const) {
+    const text = filter[field]
+    if (text !== undefined && (typeof text !== 'string' || text.includes('\0')))
+      throw invalid(field, text, 'a text without NUL')
+  }
+  const { limit = 0 } = filter
+  if (!Number.isInteger(limit) || limit < 0 || limit > MAX_LISTED)
+    throw invalid('limit', limit, `a whole number up to ${MAX_LISTED}`)
+  return findJobs(db, filter)
+}
+
+function invalid(field: string, found: unknown, expected: string): SluiceError {
+  return new SluiceError('INVALID_ARGUMENT', `${field}: ${JSON.stringify(found)} must be ${expected}`)
 }
 
 /** The job, or `JOB_NOT_FOUND`. */
@@ -33,7 +69,7 @@ export async function getJob(db: Queryable, id: string): Promise<JobView> {
  * @returns the state it is in now: `cancelled`, or `running` while it is being stopped.
  */
 export async function cancel(db: Queryable, id: string, reason: string): Promise<JobState> {
-  const state = await cancelJob(db, checkJobId(id), reason)
+  const state = await cancelJob(db, checkJobId(id), toStorableText(reason, MAX_REASON))
   return state ?? (await refuse(db, id, 'cancelled', 'only a job that has not ended can be'))
 }
 
@@ -43,7 +79,7 @@ export async function approve(db: Queryable, id: string, by: string): Promise<vo
 }
 
 export async function reject(db: Queryable, id: string, comment: string, by: string): Promise<void> {
-  if (!(await rejectJob(db, checkJobId(id), comment, by))) {
+  if (!(await rejectJob(db, checkJobId(id), toStorableText(comment, MAX_REASON), by))) {
     await refuse(db, id, 'rejected', 'only a job that awaits approval can be')
   }
 }

@@ -8,6 +8,7 @@ import { resetLane } from '../store/reset-lane.ts'
 
 /** An operator's change to a lane. Takes effect for every cycle that begins afterwards; what runs is left alone. */
 export async function setLane(db: Queryable, name: string, change: LaneChange, by: string): Promise<Lane> {
+  if (name.includes('\0')) throw await unknownLane(db, name)
   await checkChange(db, change)
   if (!(await changeLane(db, name, change, by))) throw await unknownLane(db, name)
   if (change.ageingMs !== undefined) await rerankLane(db, name)

@@ -35,6 +35,9 @@ export class Recorder {
   #lines: LogLine[] = []
   #timer: NodeJS.Timeout | undefined
   #flushing: Promise<void> | undefined
+  /** Lines taken in and lines done with, ever. */
+  #accepted = 0
+  #settled = 0
 
   constructor(db: Queryable, log: Log) {
     this.#db = db
@@ -49,13 +52,17 @@ export class Recorder {
     const trace = this.#traceOf(id)
     if (trace.lines > MAX_LINES || trace.characters > MAX_CHARACTERS) return
     trace.lines++
-    trace.characters += text.length
+    trace.characters += Math.min(text.length, MAX_LINE)
     const full = trace.lines > MAX_LINES || trace.characters > MAX_CHARACTERS
     const line = full
       ? 'the log of this attempt is full; further lines are dropped'
       : toStorableText(text, MAX_LINE)
     this.#lines.push({ id, attempt, at: new Date().toISOString(), level: full ? 'warn' : level, line })
-    if (this.#lines.length > MAX_WAITING) this.#lines.splice(0, this.#lines.length - MAX_WAITING)
+    this.#accepted++
+    if (this.#lines.length > MAX_WAITING) {
+      this.#lines.shift()
+      this.#settled++
+    }
     trace.waiting++
     this.#schedule()
   }
@@ -75,13 +82,16 @@ export class Recorder {
     return trace.waiting > 0 ? this.flush() : undefined
   }
 
+  /** Resolves once everything that came before this call is stored or given up; what comes meanwhile is not waited for. */
   async flush(): Promise<void> {
-    while (this.#lines.length > 0 || this.#progress.size > 0 || this.#flushing !== undefined) {
+    const goal = this.#accepted
+    await this.#flushing // It may have begun before the last of it came.
+    do {
       this.#flushing ??= this.#flushOnce().finally(() => {
         this.#flushing = undefined
       })
       await this.#flushing
-    }
+    } while (this.#settled < goal)
   }
 
   #traceOf(id: string): Trace {
@@ -114,5 +124,6 @@ export class Recorder {
         'log lines or progress could not be stored and were dropped',
       )
     }
+    this.#settled += lines.length
   }
 }

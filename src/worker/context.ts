@@ -170,18 +170,27 @@ class AttemptLog implements TaskLog {
   }
 
   debug(...parts: unknown[]): void {
-    this.#services.log('debug', format(...parts))
+    this.#services.log('debug', formatParts(parts))
   }
 
   info(...parts: unknown[]): void {
-    this.#services.log('info', format(...parts))
+    this.#services.log('info', formatParts(parts))
   }
 
   warn(...parts: unknown[]): void {
-    this.#services.log('warn', format(...parts))
+    this.#services.log('warn', formatParts(parts))
   }
 
   error(...parts: unknown[]): void {
-    this.#services.log('error', format(...parts))
+    this.#services.log('error', formatParts(parts))
+  }
+}
+
+/** Objects may say themselves how they are shown, and fail at it; a log line must not. */
+function formatParts(parts: unknown[]): string {
+  try {
+    return format(...parts)
+  } catch {
+    return 'this line could not be put together: showing one of its values failed'
   }
 }

@@ -27,12 +27,19 @@ export function fail(reason: string): Error {
 
 /** `throw retryAt(time)`: counts as a failure and is tried again at that time (a Date), or after that many milliseconds. */
 export function retryAt(time: Date | number, reason = 'asked to be tried again'): Error {
-  return new Verdict('retry', reason, time)
+  return new Verdict('retry', reason, checkTime(time, 'retryAt'))
 }
 
 /** `throw snooze(time)`: comes back at that time (a Date), or after that many milliseconds; counts as nothing. */
 export function snooze(time: Date | number): Error {
-  return new Verdict('snooze', 'snoozed', time)
+  return new Verdict('snooze', 'snoozed', checkTime(time, 'snooze'))
+}
+
+/** A time that is none would bring the job back at once, again and again. */
+function checkTime(time: Date | number, where: string): Date | number {
+  const ms = time instanceof Date ? time.getTime() : time
+  if (typeof ms === 'number' && !Number.isNaN(ms)) return time
+  throw new SluiceError('INVALID_ARGUMENT', `${where}: give a Date or a number of milliseconds`)
 }
 
 export type Settled =
@@ -118,24 +125,41 @@ function isVerdict(error: unknown): error is Verdict {
 
 function delayUntil(at: Date | number | undefined, now: number): number {
   const delay = at instanceof Date ? at.getTime() - now : Number(at ?? 0)
-  return Number.isFinite(delay) ? Math.min(Math.max(0, delay), MAX_DELAY_MS) : 0
+  return Number.isNaN(delay) ? 0 : Math.min(Math.max(0, delay), MAX_DELAY_MS)
 }
 
-/** The text kept with the job: the message, with the causes behind it. */
-export function errorText(error: unknown): string {
-  let text = ''
-  for (let each: unknown = error, depth = 0; each !== undefined && each !== null && depth < 5; depth++) {
-    text += depth === 0 ? describe(each) : ` (caused by ${describe(each)})`
-    each = each instanceof Error ? each.cause : undefined
+const UNREADABLE = 'the task threw something that cannot be read'
+
+/** What was thrown, or an error in its place when even looking at it throws: proxies do that. */
+export function readable(thrown: unknown): unknown {
+  try {
+    void (thrown instanceof Error)
+    return thrown
+  } catch {
+    return new Error(UNREADABLE)
   }
-  return toStorableText(text, MAX_ERROR)
+}
+
+/** The text kept with the job: the message, with the causes behind it. Never throws. */
+export function errorText(error: unknown): string {
+  try {
+    let text = describe(error)
+    let each = error
+    for (let depth = 1; depth < 5 && each instanceof Error && each.cause != null; depth++) {
+      each = each.cause
+      text += ` (caused by ${describe(each)})`
+    }
+    return toStorableText(text, MAX_ERROR)
+  } catch {
+    return UNREADABLE
+  }
 }
 
 function describe(error: unknown): string {
-  if (error instanceof Error) return error.message || error.name
+  if (error instanceof Error) return String(error.message || error.name)
   try {
     return typeof error === 'string' ? error : (JSON.stringify(error) ?? String(error))
   } catch {
-    return Object.prototype.toString.call(error)
+    return typeof error === 'bigint' ? String(error) : Object.prototype.toString.call(error)
   }
 }

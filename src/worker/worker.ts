@@ -1,5 +1,5 @@
 import { BrokenWorker, type Executor, Stop } from './attempt.ts'
-import { decideEnding, errorText, type Settled } from './ending.ts'
+import { decideEnding, errorText, readable, type Settled } from './ending.ts'
 import type { Assignment, CycleAnswer, EndedAttempt, JobSource } from './job-source.ts'
 import type { ProcessPool } from './pool/pool.ts'
 import { RunningAttempt } from './running-attempt.ts'
@@ -255,18 +255,21 @@ export class Worker {
     }
     this.#options.watch?.started(assignment.task)
     let outcome: unknown
+    let promise: Promise<unknown> | undefined
     try {
       outcome = this.#options.executors.get(assignment.task)!(attempt)
+      if (isThenable(outcome)) promise = Promise.resolve(outcome)
     } catch (error) {
-      this.#settle(task, attempt, { ok: false, error })
+      this.#settle(task, attempt, { ok: false, error: readable(error) })
       return
     }
-    if (isThenable(outcome)) {
-      outcome.then(
+    if (promise === undefined) this.#settle(task, attempt, { ok: true, value: outcome })
+    else {
+      promise.then(
         (value) => this.#settle(task, attempt, { ok: true, value }),
-        (error) => this.#settle(task, attempt, { ok: false, error }),
+        (error) => this.#settle(task, attempt, { ok: false, error: readable(error) }),
       )
-    } else this.#settle(task, attempt, { ok: true, value: outcome })
+    }
   }
 
   #settle(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
