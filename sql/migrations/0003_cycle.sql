@@ -43,18 +43,18 @@ begin
    order by h.lane, r.id;
 end $$;
 
--- The other endings of an attempt: everything but success. Returns how many jobs ended per class.
+-- The other endings of an attempt: everything but success. Returns how many jobs ended.
 --   failed     for good                       retry      after "delayMs", a failure counted
 --   snoozed    after "delayMs", not counted   returned   at once, not counted: the worker is leaving
 --   cancelled  as asked
-create function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb) returns table (class_id integer, ended bigint)
+create function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb) returns integer
 language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
-  v_now timestamptz := clock_timestamp();
+  v_now   timestamptz := clock_timestamp();
+  v_ended integer;
 begin
-  return query
   with given as materialized (
     select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
   ), locked as materialized (
@@ -86,18 +86,20 @@ begin
            deadline_at = case when g.ending = 'returned' then j.deadline_at end
       from given g
      where j.id = any(array(select k.id from locked k)) and g.id = j.id
-    returning j.class_id
+    returning j.id
   )
-  select e.class_id, count(*) from ended e group by e.class_id;
+  select count(*)::integer into v_ended from ended;
+  return v_ended;
 end $$;
 
 -- One round trip of a worker: records the endings of attempts, then takes new jobs.
 --
 -- The worker's own holdings are locked first. That serialises its cycles, and a cycle sent with an old epoch, or after
 -- the worker lost a lane, is refused as a whole (SL001). If fewer jobs ended than were sent, nothing is claimed and the
--- answer is one row with a null id: the worker's picture is wrong and it must resync.
+-- answer is one row with a null id: the worker's picture is wrong and it must resync. So what it says it runs can be
+-- trusted: it is what earlier cycles under the same epoch gave it, less what they recorded as ended.
 --
--- A worker that ends as many jobs of a lane as it takes keeps its slots, so no row is touched that others need. Only to
+-- A worker that ends as many jobs of a lane as it takes keeps its slots, and nothing is written but the jobs. Only to
 -- grow does it lock the lane's row; the limit is then checked against the sum of the holdings, in a statement of its own
 -- that sees every earlier grower. Shrinking needs no lock: a sum that is too high is only cautious.
 --
@@ -108,6 +110,7 @@ create function sluice.cycle_v1(
   p_done jsonb,            -- [{id, attempt, result}] completed attempts, or null
   p_endings jsonb,         -- [{id, attempt, ending, error, delayMs}] the others, or null
   p_lanes text[],          -- the lanes of its holdings, in the order resync gave them; the next three run beside it
+  p_run integer[],         -- how many it runs in the lane once these endings are recorded
   p_want integer[],        -- how many it would take at most in the lane
   p_keep integer[],        -- slots it would rather keep than give back, busy or idle
   p_free integer,          -- how many it takes at most in all
@@ -125,144 +128,133 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set e
 as $$
 #variable_conflict use_column
 declare
-  v_now     timestamptz := clock_timestamp();
-  v_lanes   text[];
-  v_slots   integer[];   v_slots0   integer[];
-  v_running integer[];   v_running0 integer[];
-  v_wants   boolean[];   v_wants0   boolean[];
-  v_take    integer[]   := array_fill(0, array[cardinality(p_lanes)]);
-  v_top     integer[]   := p_keep;   -- slots to hold at most once the claim is done
-  v_asked   boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
-  v_counts  integer[];
-  v_ids     bigint[];
-  v_id_lane integer[];
-  v_sent    integer     := coalesce(jsonb_array_length(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
-  v_ended   integer     := 0;
-  v_free    integer     := p_free;
-  v_left    integer     := 0;
-  v_sum     integer;
-  v_limits  integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
-  v_limit   integer;
-  v_hint    boolean     := false;
-  v_row     record;
-  i         integer;
+  v_now      timestamptz := clock_timestamp();
+  v_none     integer[]   := array_fill(0, array[cardinality(p_lanes)]);
+  v_no       boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
+  v_lanes    text[];
+  v_slots    integer[];     -- held per lane, before and after
+  v_before   integer[];
+  v_wanted   boolean[];     -- refused at the last try, and at this one
+  v_wants    boolean[]   := v_no;
+  v_limit    integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
+  v_asked    boolean[]   := v_no;      -- another worker waits for slots of the lane
+  v_top      integer[]   := p_keep;    -- slots to hold at most once the claim is done
+  v_take     integer[]   := v_none;
+  v_run      integer[]   := p_run;
+  v_counts   integer[];
+  v_ids      bigint[];
+  v_id_lane  integer[];
+  v_sent     integer     := coalesce(jsonb_array_length(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
+  v_ended    integer     := 0;
+  v_free     integer     := p_free;
+  v_open     integer     := 0;         -- lanes that something may be taken from
+  v_cores    integer;
+  v_sum      integer;
+  v_most     integer;
+  v_hint     boolean     := false;
+  v_row      record;
 begin
   if v_sent = 0 then
     -- An idle poll locks and writes nothing.
     if not exists (select 1 from unnest(p_classes, p_after_rank, p_after_id) c(id, rank, after)
                     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                      and (j.rank, j.id) > (c.rank, c.after)))
-       and not exists (select 1 from unnest(p_lanes, p_keep) k(lane, keep)
+       and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
-                        where h.wants or h.slots > greatest(h.running, k.keep)) then
+                        where h.wants or h.slots > greatest(k.run, k.keep)) then
       return;
     end if;
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
     perform set_config('synchronous_commit', 'off', true);
   end if;
 
-  select array_agg(h.lane), array_agg(h.slots), array_agg(h.running), array_agg(h.wants)
-    into v_lanes, v_slots, v_running, v_wants
-    from (select lane, slots, running, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
+  select array_agg(h.lane), array_agg(h.slots), array_agg(h.wants) into v_lanes, v_slots, v_wanted
+    from (select lane, slots, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
            order by lane for no key update) h;
   if coalesce(v_lanes, '{}') is distinct from p_lanes then
     raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
   end if;
-  v_slots0 := v_slots; v_running0 := v_running; v_wants0 := v_wants;
-  v_wants := array_fill(false, array[cardinality(p_lanes)]);
+  v_before := v_slots;
 
-  if v_sent > 0 then
-    for v_row in
-      with done as (
-        update sluice.jobs j set state = 'completed', result = d.result, error = null, finished_at = v_now
-          from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
-         where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
-           and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs per row
-        returning j.class_id
-      ), ended as (
-        select d.class_id, count(*) as n from done d group by d.class_id
-        union all
-        select e.class_id, e.ended from sluice.end_attempts_v1(p_worker, p_endings) e where p_endings is not null
-      )
-      select c.lane, sum(e.n)::integer as n from ended e join sluice.classes c on c.id = e.class_id group by c.lane
-    loop
-      i := array_position(p_lanes, v_row.lane);
-      v_running[i] := v_running[i] - v_row.n;
-      v_ended := v_ended + v_row.n;
-    end loop;
-    if v_ended <> v_sent then
-      v_free := 0;
-    elsif p_hint and exists (select 1 from sluice.waiters w where w.until > v_now) then
-      perform pg_notify('sluice', 'done');
-    end if;
+  if p_done is not null then
+    update sluice.jobs j set state = 'completed', result = d.result, error = null, finished_at = v_now
+      from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
+     where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
+       and j.state is not distinct from 'running';   -- not "=": that would let the planner walk all running jobs per row
+    get diagnostics v_ended = row_count;
+  end if;
+  if p_endings is not null then
+    v_ended := v_ended + sluice.end_attempts_v1(p_worker, p_endings);
+  end if;
+  if v_ended <> v_sent then
+    v_free := 0;
+  elsif p_hint and exists (select 1 from sluice.waiters w where w.until > v_now) then
+    perform pg_notify('sluice', 'done');
+  end if;
+
+  if v_free > 0 then
+    select case when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores
+      into v_free, v_cores from sluice.workers w where w.id = p_worker;
   end if;
 
   -- How many to take per lane, as far as the lane's settings and the slots in hand go.
   for v_row in
-    select l.ord, s.slots as lim, s.enabled,
-           case s.per_worker when 0 then (select w.cores from sluice.workers w where w.id = p_worker) else s.per_worker end as per_worker,
-           t.held, t.asked
+    select l.ord, s.slots as lim, s.enabled, case s.per_worker when 0 then v_cores else s.per_worker end as per_worker, t.held, t.asked
       from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
       join sluice.lanes s on s.name = l.name
       left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked
                            from sluice.holdings h where h.lane = l.name) t on s.slots is not null
      where l.want > 0 or v_slots[l.ord] > 0
   loop
-    i := v_row.ord;
-    v_limits[i] := v_row.lim;
-    if coalesce(v_row.asked, false) then
-      v_asked[i] := true;
-      v_top[i] := 0;
+    v_limit[v_row.ord] := v_row.lim;
+    v_asked[v_row.ord] := coalesce(v_row.asked, false);
+    if v_row.lim is null or v_asked[v_row.ord] then
+      v_top[v_row.ord] := 0;
     end if;
-    if v_row.lim is not null and v_row.held > v_row.lim then
-      v_top[i] := least(v_top[i], greatest(0, v_slots[i] - (v_row.held - v_row.lim)));
+    v_most := p_want[v_row.ord];
+    if v_row.held > v_row.lim then
+      -- Over the limit since it was lowered: what ends is given back until the sum fits again.
+      v_sum := greatest(0, v_slots[v_row.ord] - (v_row.held - v_row.lim));
+      v_top[v_row.ord] := least(v_top[v_row.ord], v_sum);
+      v_most := least(v_most, v_sum - v_run[v_row.ord]);
     end if;
     if v_row.enabled and v_free > 0 then
-      v_take[i] := greatest(0, least(p_want[i], v_free,
-        coalesce(v_row.per_worker, p_want[i] + v_running[i]) - v_running[i],
-        -- Over the limit after it was lowered: what ends is given back until the sum fits again.
-        case when v_row.held > v_row.lim then v_slots[i] - (v_row.held - v_row.lim) - v_running[i] else p_want[i] end));
-      v_left := v_left + case when v_take[i] > 0 then 1 else 0 end;
+      v_take[v_row.ord] := greatest(0, least(v_most, v_free, v_row.per_worker - v_run[v_row.ord]));
+      v_open := v_open + case when v_take[v_row.ord] > 0 then 1 else 0 end;
     end if;
   end loop;
 
-  if v_left > 0 then
+  if v_open > 0 then
     -- Only what is ready counts against a share, and only then is a lane asked for more slots.
     for i in 1 .. cardinality(p_lanes) loop
-      if v_take[i] > 0 and (v_left > 1 or v_running[i] + v_take[i] > v_slots[i]) then
+      if v_take[i] > 0 and (v_open > 1 or (v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i])) then
         select count(*)::integer into v_sum from (
           select 1 from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
            cross join lateral (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                   and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
            where c.lane = i limit v_take[i]) y;
-        if v_sum = 0 then v_left := v_left - 1; end if;
         v_take[i] := v_sum;
       end if;
     end loop;
-    if v_left > 1 then
+    if v_open > 1 then
       v_take := sluice.share_v1(v_take, v_free, p_first);
     end if;
 
     for i in 1 .. cardinality(p_lanes) loop
-      if v_running[i] + v_take[i] > v_slots[i] and v_limits[i] is null then
-        v_slots[i] := v_running[i] + v_take[i];
-      elsif v_running[i] + v_take[i] > v_slots[i] then
+      if v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i] then
         begin
           perform set_config('lock_timeout', '1s', true);
-          select s.slots into v_limit from sluice.lanes s where s.name = p_lanes[i] and s.enabled
+          select s.slots into v_most from sluice.lanes s where s.name = p_lanes[i] and s.enabled and s.slots is not null
              for no key update;
-          if not found then
-            v_take[i] := greatest(0, v_slots[i] - v_running[i]);
-          else
-            v_limit := coalesce(v_limit, 2147483647);
+          if found then
             select sum(h.slots)::integer into v_sum from sluice.holdings h where h.lane = p_lanes[i];
-            v_slots[i] := v_slots[i] + greatest(0, least(v_running[i] + v_take[i] - v_slots[i], v_limit - v_sum));
-            v_wants[i] := v_running[i] + v_take[i] > v_slots[i];
-            v_take[i] := v_slots[i] - v_running[i];
+            v_slots[i] := v_slots[i] + greatest(0, least(v_run[i] + v_take[i] - v_slots[i], v_most - v_sum));
+            v_wants[i] := v_run[i] + v_take[i] > v_slots[i];
           end if;
         exception when lock_not_available then
-          v_take[i] := greatest(0, v_slots[i] - v_running[i]);  -- an operator has the lane open: what ended is kept, growth waits
+          null;  -- somebody has the lane's row open: what ended is recorded all the same, growth waits
         end;
+        v_take[i] := greatest(0, v_slots[i] - v_run[i]);
       end if;
     end loop;
 
@@ -297,22 +289,22 @@ begin
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
-        v_running[v_row.lane] := v_running[v_row.lane] + v_row.n;
+        v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
     end if;
   end if;
 
   for i in 1 .. cardinality(p_lanes) loop
-    v_slots[i] := greatest(v_running[i], least(v_slots[i], v_top[i]));
-    if v_slots[i] < v_slots0[i] and v_asked[i] or v_wants[i] and not v_wants0[i] then
+    v_slots[i] := case when v_limit[i] is null and v_before[i] = 0 then 0
+                       else greatest(v_run[i], least(v_slots[i], v_top[i])) end;
+    if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i] then
       v_hint := true;
     end if;
   end loop;
-  if (v_slots, v_running, v_wants) is distinct from (v_slots0, v_running0, v_wants0) then
-    update sluice.holdings h set slots = n.slots, running = n.running, wants = n.wants
-      from unnest(p_lanes, v_slots, v_running, v_wants) n(lane, slots, running, wants)
-     where h.worker_id = p_worker and h.lane = n.lane
-       and (h.slots, h.running, h.wants) is distinct from (n.slots, n.running, n.wants);
+  if v_slots <> v_before or v_wants <> v_wanted then
+    update sluice.holdings h set slots = n.slots, wants = n.wants
+      from unnest(p_lanes, v_slots, v_wants) n(lane, slots, wants)
+     where h.worker_id = p_worker and h.lane = n.lane and (h.slots, h.wants) is distinct from (n.slots, n.wants);
   end if;
   if v_hint then
     -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.

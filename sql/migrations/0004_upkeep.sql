@@ -92,7 +92,7 @@ create function sluice.end_worker_v1(p_worker bigint, p_why text) returns boolea
 language plpgsql as $$
 begin
   perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
-  if exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.running > 0) then
+  if exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') then
     return false;
   end if;
   if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants
@@ -104,18 +104,20 @@ begin
   return true;
 end $$;
 
--- Compares every holding with the jobs that really run under it, and repairs what differs. There should never be a row.
-create function sluice.reconcile_v1() returns table (worker_id bigint, lane text, believed integer, actual integer)
+-- Finds workers that run more in a limited lane than they hold slots for, and jobs that run under nobody, and repairs
+-- both. There should never be a row.
+create function sluice.reconcile_v1() returns table (worker_id bigint, lane text, held integer, running integer)
 language plpgsql as $$
 #variable_conflict use_column
 declare
-  v_row record;
+  v_row    record;
   v_actual integer;
 begin
   for v_row in
-    select h.worker_id, h.lane, h.running from sluice.holdings h
-     where h.running <> (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
-                          where j.worker_id = h.worker_id and j.state = 'running' and c.lane = h.lane)
+    select h.worker_id, h.lane
+      from sluice.holdings h join sluice.lanes l on l.name = h.lane and l.slots is not null
+     where h.slots < (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                       where j.worker_id = h.worker_id and j.state = 'running' and c.lane = h.lane)
      order by h.worker_id, h.lane
   loop
     -- Seen without a lock it may be a cycle under way. Looked at again under the lock it is a fact.
@@ -124,10 +126,12 @@ begin
     select count(*)::integer into v_actual from sluice.jobs j join sluice.classes c on c.id = j.class_id
      where j.worker_id = v_row.worker_id and j.state = 'running' and c.lane = v_row.lane;
     return query
-    update sluice.holdings h set running = v_actual, slots = greatest(h.slots, v_actual), epoch = h.epoch + 1
-      from (select o.running from sluice.holdings o where o.worker_id = v_row.worker_id and o.lane = v_row.lane) before
-     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.running <> v_actual
-    returning h.worker_id, h.lane, before.running, v_actual;
+    with before as materialized (
+      select h.slots from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane
+    )
+    update sluice.holdings h set slots = v_actual, epoch = h.epoch + 1 from before
+     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.slots < v_actual
+    returning h.worker_id, h.lane, before.slots, v_actual;
   end loop;
   -- Running under a worker that holds nothing: nobody would ever end it.
   return query
@@ -181,12 +185,17 @@ language sql stable as $$
                  order by j.rank, j.id limit 1) n
             ) select min(h.ready_at) from (select ready_at from heads limit 1000) h) as oldest_at
       from sluice.classes c
+  ), running as (
+    select j.worker_id, c.lane, count(*)::integer as n
+      from sluice.jobs j join sluice.classes c on c.id = j.class_id where j.state = 'running' group by j.worker_id, c.lane
   ), lane_use as (
-    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held, coalesce(sum(h.running), 0)::integer as running
+    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
+           coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.capacity, w.draining, coalesce(sum(h.running), 0)::integer as running
-      from sluice.workers w left join sluice.holdings h on h.worker_id = w.id where w.ended_at is null group by w.id
+    select w.id, w.tasks, w.capacity, w.draining,
+           coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
+      from sluice.workers w where w.ended_at is null
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          case
@@ -203,3 +212,42 @@ language sql stable as $$
          end
     from waiting q join lane_use u on u.name = q.lane
 $$;
+
+-- Changes a lane. p_given has any of slots, perWorker, pollMs, staleMs, ageingMs, enabled; null is a value. An operator's
+-- change is remembered by field, and the values of files and programs leave those fields alone from then on.
+--
+-- A lane that had no limit has no holdings to sum up. When it gets one, what runs is written into them first, under their
+-- locks: cycles that began before have ended by then, and later ones see the limit.
+create function sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean) returns boolean
+language plpgsql as $$
+declare
+  v_old   sluice.lanes;
+  v_given jsonb;
+begin
+  select * into v_old from sluice.lanes l where l.name = p_name;
+  if not found then
+    return false;
+  end if;
+  v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
+  if v_old.slots is null and (v_given ->> 'slots') is not null then
+    perform 1 from sluice.holdings h where h.lane = p_name order by h.worker_id for no key update;
+    update sluice.holdings h
+       set slots = (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                     where j.worker_id = h.worker_id and j.state = 'running' and c.lane = p_name)
+     where h.lane = p_name;
+  end if;
+  update sluice.lanes l
+     set slots      = case when v_given ? 'slots' then (v_given ->> 'slots')::integer else l.slots end,
+         per_worker = case when v_given ? 'perWorker' then (v_given ->> 'perWorker')::integer else l.per_worker end,
+         poll_ms    = case when v_given ? 'pollMs' then (v_given ->> 'pollMs')::integer else l.poll_ms end,
+         stale_ms   = case when v_given ? 'staleMs' then (v_given ->> 'staleMs')::integer else l.stale_ms end,
+         ageing_ms  = case when v_given ? 'ageingMs' then (v_given ->> 'ageingMs')::integer else l.ageing_ms end,
+         enabled    = case when v_given ? 'enabled' then (v_given ->> 'enabled')::boolean else l.enabled end,
+         operator_set = case when p_operator
+           then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
+           else l.operator_set end,
+         updated_at = clock_timestamp(), updated_by = p_by
+   where l.name = p_name;
+  perform pg_notify('sluice', 'lane');
+  return true;
+end $$;

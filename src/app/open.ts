@@ -9,10 +9,11 @@ import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
 import type { Duration } from '../model/duration.ts'
 import { toStorableText } from '../model/json.ts'
-import { resolveSettings, type Settings, type SettingsSource } from '../model/settings.ts'
+import { type LaneSettings, resolveSettings, type Settings, type SettingsSource } from '../model/settings.ts'
+import { changeLane, type LaneChange } from '../store/change-lane.ts'
+import { createLanes, type LaneRecord } from '../store/create-lanes.ts'
 import { listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
-import { type LaneRecord, saveLanes } from '../store/save-lanes.ts'
 import { saveSettings } from '../store/save-settings.ts'
 import { saveTasks } from '../store/save-tasks.ts'
 import type { AnyTask } from '../worker/task.ts'
@@ -163,29 +164,38 @@ async function publish(db: Database, settings: Settings, tasks: TaskSet, actor: 
     actor,
     false,
   )
-  const complete: Required<LaneRecord>[] = []
-  const given: LaneRecord[] = []
-  for (const [name, lane] of settings.lanes) {
-    const { slots, perWorker, pollMs, staleMs, ageingMs, enabled } = lane
-    complete.push({ name, slots, perWorker, pollMs, staleMs, ageingMs, enabled })
-    if (lane.given.size > 0) {
-      given.push({
-        name,
-        ...(lane.given.has('slots') && { slots }),
-        ...(lane.given.has('perWorker') && { perWorker }),
-        ...(lane.given.has('poll') && { pollMs }),
-        ...(lane.given.has('stale') && { staleMs }),
-        ...(lane.given.has('ageing') && { ageingMs }),
-        ...(lane.given.has('enabled') && { enabled }),
-      })
-    }
+  const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
+  await createLanes(
+    db,
+    lanes.map(([name, lane]) => laneRecord(name, lane)),
+    actor,
+  )
+  for (const [name, lane] of lanes) {
+    if (lane.given.size > 0) await changeLane(db, name, givenFields(lane), actor, false)
   }
-  await saveLanes(db, complete, given, actor)
   const { heartbeatMs } = await readSettings(db)
   await checkStale(db, heartbeatMs)
   const records = tasks.records(settings.deadlineMs)
   if (records.length > 0) await saveTasks(db, records)
   return heartbeatMs
+}
+
+function laneRecord(name: string, lane: LaneSettings): LaneRecord {
+  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled } = lane
+  return { name, slots, perWorker, pollMs, staleMs, ageingMs, enabled }
+}
+
+/** What was really written somewhere: defaults of this program overwrite nothing that another has set. */
+function givenFields(lane: LaneSettings): LaneChange {
+  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled } = lane
+  return {
+    ...(lane.given.has('slots') && { slots }),
+    ...(lane.given.has('perWorker') && { perWorker }),
+    ...(lane.given.has('poll') && { pollMs }),
+    ...(lane.given.has('stale') && { staleMs }),
+    ...(lane.given.has('ageing') && { ageingMs }),
+    ...(lane.given.has('enabled') && { enabled }),
+  }
 }
 
 async function checkStale(db: Database, heartbeatMs: number): Promise<void> {

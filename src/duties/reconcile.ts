@@ -7,8 +7,7 @@ export const reconcile: Duty = {
   everyMs: 30_000,
   async run({ db, log }) {
     const drift = await reconcileHoldings(db)
-    for (const each of drift)
-      log.error({ ...each }, 'DRIFT: a holding did not match the jobs that run under it; repaired')
+    for (const each of drift) log.error({ ...each }, 'DRIFT: more ran than was held; repaired')
     return drift.length === 0 ? {} : { summary: { drift: drift.length } }
   },
 }

@@ -16,6 +16,12 @@ export const DUTIES: readonly Duty[] = [promote, recover, expire, sample, reconc
 const TICK_MS = 1500
 
 /**
+ * Two good looks further apart than this do not count as one unbroken time: the process, or the whole machine, stood
+ * still, and other workers may have been kept from reporting just as long.
+ */
+const LONGEST_GAP_MS = 2 * TICK_MS
+
+/**
  * Does the duties of the system in this process.
  *
  * Modes: `new` -> `running` by `start()` -> `stopped` by `stop()`, for good.
@@ -32,6 +38,7 @@ export class DutyRunner {
   #soon: NodeJS.Timeout | undefined
   #ticking: Promise<void> | undefined
   #goodSince: number | undefined
+  #lastGood = { at: 0, wall: 0 }
   #mode: 'new' | 'running' | 'stopped' = 'new'
 
   constructor(db: Queryable, log: Log, name: string, duties: readonly Duty[] = DUTIES) {
@@ -65,7 +72,7 @@ export class DutyRunner {
     let due: ClaimedDuties
     try {
       due = await claimDuties(this.#db, this.#duties, this.#name)
-      this.#goodSince ??= performance.now()
+      this.#noteGood()
       this.#promoteIn(due.nextDueInMs)
     } catch (error) {
       this.#goodSince = undefined
@@ -77,14 +84,26 @@ export class DutyRunner {
     }
   }
 
+  /** How long the database has been reached without a break; 0 when the last good look is too long ago. */
+  #goodForMs(): number {
+    // A suspended machine stops the one clock, a corrected time moves the other: the larger gap counts.
+    const gap = Math.max(performance.now() - this.#lastGood.at, Date.now() - this.#lastGood.wall)
+    return this.#goodSince === undefined || gap > LONGEST_GAP_MS ? 0 : performance.now() - this.#goodSince
+  }
+
+  #noteGood(): void {
+    if (this.#goodForMs() === 0) this.#goodSince = performance.now()
+    this.#lastGood = { at: performance.now(), wall: Date.now() }
+  }
+
   async #run(duty: Duty): Promise<void> {
     try {
-      const goodForMs = this.#goodSince === undefined ? 0 : performance.now() - this.#goodSince
-      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs })
+      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodForMs() })
       if (report.summary !== undefined) {
         this.#log.info({ duty: duty.name, ...report.summary }, 'duty done')
         await recordDuty(this.#db, duty.name, report.summary)
       }
+      this.#noteGood()
       if (report.nextDueInMs !== undefined) this.#promoteIn(report.nextDueInMs)
     } catch (error) {
       this.#log.error(

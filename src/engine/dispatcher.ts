@@ -182,6 +182,7 @@ export class Dispatcher {
       done,
       endings,
       lanes: this.#lanes,
+      run: this.#runningAfter(ended),
       want: this.#lanes.map((lane) => (served.has(lane) ? free : 0)),
       keep: this.#slots.keep(this.#lanes, now),
       free: served.size > 0 ? free : 0,
@@ -196,6 +197,16 @@ export class Dispatcher {
     })
     this.#places.put(classes, rows, free, now, performance.now() - now)
     return rows
+  }
+
+  /** What it runs per lane once these endings are recorded. */
+  #runningAfter(ended: readonly Ended[]): number[] {
+    const endedIn = new Map<string, number>()
+    for (const { id } of ended) {
+      const lane = this.#held.get(id)!
+      endedIn.set(lane, (endedIn.get(lane) ?? 0) + 1)
+    }
+    return this.#lanes.map((lane) => this.#slots.running(lane) - (endedIn.get(lane) ?? 0))
   }
 
   /** The classes to claim from, with how many of each. Pool processes are shared out so that none is promised twice. */

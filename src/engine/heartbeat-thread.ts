@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { Connection } from '../db/database.ts'
 import { beat } from '../store/beat.ts'
@@ -11,6 +12,9 @@ const counters = new Int32Array(shared)
 const connection = new Connection({ url, applicationName: 'sluice-heartbeat', timeoutMs: heartbeatMs })
 /** The main loop counts as blocked after this long without a tick; it ticks every 250 ms. */
 const BLOCKED_MS = 2000
+const TELL_AGAIN_MS = 10_000
+/** Silence must be noticed between `stale - heartbeat` and `stale`, so it is looked for several times a heartbeat. */
+const WATCH_MS = Math.min(250, heartbeatMs / 4)
 
 let { workerId } = workerData as ThreadData
 let lastGood = performance.now()
@@ -18,7 +22,7 @@ let timer: NodeJS.Timeout | undefined
 let beating = false
 let lastTick = counters[0]!
 let tickedAt = performance.now()
-let toldBlockedAt = 0
+let toldBlockedAt = -TELL_AGAIN_MS
 
 function send(message: FromThread): void {
   parentPort!.postMessage(message)
@@ -57,17 +61,26 @@ function schedule(): void {
   )
 }
 
+/** Straight to the file: `process.stderr` of a thread goes through the main loop, which is what stands still. */
+function shout(line: string): void {
+  try {
+    writeSync(2, line)
+  } catch {
+    // Nobody reads it. That is no reason to stop beating.
+  }
+}
+
 function watchMainLoop(): void {
   const now = performance.now()
   if (counters[0] !== lastTick) {
     lastTick = counters[0]!
     tickedAt = now
-    toldBlockedAt = 0
-  } else if (now - tickedAt > BLOCKED_MS && now - toldBlockedAt > 10_000) {
+    toldBlockedAt = -TELL_AGAIN_MS
+  } else if (now - tickedAt > BLOCKED_MS && now - toldBlockedAt > TELL_AGAIN_MS) {
     toldBlockedAt = now
     const tasks = taskNames.filter((_, index) => counters[index + 1]! > 0)
     send({ kind: 'blocked', forMs: now - tickedAt, tasks })
-    process.stderr.write(
+    shout(
       `sluice: the event loop has been blocked for ${Math.round(now - tickedAt)} ms; running inline: ${tasks.join(', ') || 'no task'}\n`,
     )
   }
@@ -88,6 +101,6 @@ parentPort!.on('message', (message: ToThread) => {
   }
 })
 
-const watch = setInterval(watchMainLoop, 250)
+const watch = setInterval(watchMainLoop, WATCH_MS)
 schedule()
 void beatOnce()

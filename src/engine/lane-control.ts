@@ -10,7 +10,7 @@ import { resetLane } from '../store/reset-lane.ts'
 export async function setLane(db: Queryable, name: string, change: LaneChange, by: string): Promise<Lane> {
   if (name.includes('\0')) throw await unknownLane(db, name)
   await checkChange(db, change)
-  if (!(await changeLane(db, name, change, by))) throw await unknownLane(db, name)
+  if (!(await changeLane(db, name, change, by, true))) throw await unknownLane(db, name)
   if (change.ageingMs !== undefined) await rerankLane(db, name)
   return getLane(db, name)
 }

@@ -16,20 +16,25 @@ export class SlotKeeper {
     this.#limited = new Set(lanes)
   }
 
+  /** Jobs held in a lane whose ending has not been recorded. */
+  running(lane: string): number {
+    return this.#running.get(lane) ?? 0
+  }
+
   started(lane: string): void {
-    const running = (this.#running.get(lane) ?? 0) + 1
+    const running = this.running(lane) + 1
     this.#running.set(lane, running)
     if (running > (this.#peak.get(lane) ?? 0)) this.#peak.set(lane, running)
   }
 
   ended(lane: string): void {
-    this.#running.set(lane, (this.#running.get(lane) ?? 0) - 1)
+    this.#running.set(lane, this.running(lane) - 1)
   }
 
   /** True when more slots are kept somewhere than jobs run there. */
   get holdsIdle(): boolean {
     for (const lane of this.#limited) {
-      if (this.#kept(lane) > (this.#running.get(lane) ?? 0)) return true
+      if (this.#kept(lane) > this.running(lane)) return true
     }
     return false
   }

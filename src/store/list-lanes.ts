@@ -25,7 +25,9 @@ const LIST = statement(
   `select l.name, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.ageing_ms as "ageingMs",
           l.enabled, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
           array(select t.name from sluice.tasks t where t.lane = l.name order by t.name) as tasks,
-          coalesce(sum(h.slots), 0)::integer as held, coalesce(sum(h.running), 0)::integer as running
+          coalesce(sum(h.slots), 0)::integer as held,
+          (select count(*)::integer from sluice.jobs j join sluice.classes c on c.id = j.class_id
+            where j.state = 'running' and c.lane = l.name) as running
      from sluice.lanes l left join sluice.holdings h on h.lane = l.name
     group by l.name order by l.name`,
 )

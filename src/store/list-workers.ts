@@ -19,7 +19,7 @@ const LIST = statement(
   'list_workers',
   `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.draining, w.started_at as "startedAt", w.seen_at as "seenAt",
           (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
-          coalesce((select sum(h.running) from sluice.holdings h where h.worker_id = w.id), 0)::integer as running
+          (select count(*)::integer from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as running
      from sluice.workers w where w.ended_at is null order by w.id`,
 )
 

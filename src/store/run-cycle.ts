@@ -8,6 +8,7 @@ export interface CycleArguments {
   readonly done: string | null
   readonly endings: string | null
   readonly lanes: readonly string[]
+  readonly run: readonly number[]
   readonly want: readonly number[]
   readonly keep: readonly number[]
   readonly free: number
@@ -24,7 +25,7 @@ export interface CycleArguments {
 const CYCLE = statement(
   'run_cycle',
   `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input
-     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 )
 
 /** Records endings and takes new jobs, in one round trip. */
@@ -35,6 +36,7 @@ export async function runCycle(connection: Connection, cycle: CycleArguments): P
     cycle.done,
     cycle.endings,
     cycle.lanes,
+    cycle.run,
     cycle.want,
     cycle.keep,
     cycle.free,
