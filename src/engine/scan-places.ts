@@ -9,6 +9,19 @@ const TOP: Place = { rank: -2_147_483_648, id: '0' }
 /** A place is used for at least this long before the next scan from the top. */
 const SHORTEST_MS = 50
 
+/** A cycle from the top that took less did not have to step over many dead entries. */
+const CHEAP_MS = 5
+
+interface Memory {
+  /** The last entry taken. */
+  place: Place | undefined
+  /** Scans start at the place until then. */
+  until: number
+  /** What the last cycle from the top took. */
+  topMs: number
+  fromTop: boolean
+}
+
 /**
  * Remembers, per class, where the last scan ended.
  *
@@ -16,48 +29,64 @@ const SHORTEST_MS = 50
  * moment ago may still lie there, and under a transaction held open they stay:
  * from the top the drain then falls from 14,600 to 4,100 jobs a second, with a
  * remembered place it stays flat. So a place is used until 50 ms, or ten times
- * what the last scan from the top took, have passed. Lanes with one slot promise
- * strict order and always scan from the top.
+ * what the last scan from the top took, have passed: at most a tenth of the time
+ * goes into stepping over the dead. A scan that reached the end of the queue goes
+ * back to the top at once while that is cheap. Lanes with one slot promise strict
+ * order and always scan from the top.
  */
 export class ScanPlaces {
-  readonly #places = new Map<number, Place & { readonly topUntil: number }>()
+  readonly #memories = new Map<number, Memory>()
 
   take(classes: readonly { id: number; slots: number | null }[], now: number): Place[] {
     return classes.map((each) => {
-      const place = this.#places.get(each.id)
-      return place === undefined || each.slots === 1 || now >= place.topUntil ? TOP : place
+      const memory = this.#memoryOf(each.id)
+      memory.fromTop = memory.place === undefined || each.slots === 1 || now >= memory.until
+      return memory.fromTop ? TOP : memory.place!
     })
   }
 
   /** Learns from an answer: row[1] is the class, row[4] the rank, row[0] the id. */
   put(
-    classes: readonly { id: number; max: number }[],
+    classes: readonly { id: number }[],
     rows: readonly (readonly [string | null, number, number, number, number, ...unknown[]])[],
     free: number,
     now: number,
     tookMs: number,
   ): void {
-    if (classes.length === 0) return
     const full = rows.length >= free
     for (const { id } of classes) {
-      const before = this.#places.get(id)
-      let last: Place | undefined
-      for (const row of rows) {
-        if (row[1] === id && row[0] !== null && (last === undefined || comesAfter(row[4], row[0], last))) {
-          last = { rank: row[4], id: row[0] }
-        }
+      const memory = this.#memoryOf(id)
+      const last = lastOf(id, rows)
+      if (last !== undefined) memory.place = last
+      if (memory.fromTop) {
+        memory.topMs = tookMs
+        memory.until = now + Math.max(SHORTEST_MS, 10 * tookMs)
       }
-      // An answer that was not full saw the end of the queue: what there is now lies anywhere.
-      if (!full || last === undefined) this.#places.delete(id)
-      else {
-        const fromTop = before === undefined || now >= before.topUntil
-        this.#places.set(id, {
-          ...last,
-          topUntil: fromTop ? now + Math.max(SHORTEST_MS, 10 * tookMs) : before.topUntil,
-        })
-      }
+      if ((!full || last === undefined) && memory.topMs < CHEAP_MS) memory.until = 0
     }
   }
+
+  #memoryOf(id: number): Memory {
+    let memory = this.#memories.get(id)
+    if (memory === undefined) {
+      memory = { place: undefined, until: 0, topMs: 0, fromTop: true }
+      this.#memories.set(id, memory)
+    }
+    return memory
+  }
+}
+
+function lastOf(
+  classId: number,
+  rows: readonly (readonly [string | null, number, number, number, number, ...unknown[]])[],
+): Place | undefined {
+  let last: Place | undefined
+  for (const row of rows) {
+    if (row[1] === classId && row[0] !== null && (last === undefined || comesAfter(row[4], row[0], last))) {
+      last = { rank: row[4], id: row[0] }
+    }
+  }
+  return last
 }
 
 function comesAfter(rank: number, id: string, than: Place): boolean {
