@@ -2,7 +2,6 @@ import type { Queryable } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import { SluiceError } from '../errors.ts'
 import { announceWaiting } from '../store/announce-waiting.ts'
-import { existingJobs } from '../store/existing-jobs.ts'
 import { type EndedJob, loadEndings } from '../store/load-endings.ts'
 
 const FIRST_POLL_MS = 20
@@ -10,10 +9,17 @@ const LONGEST_POLL_MS = 1000
 /** How long one announcement lasts; renewed while somebody waits. */
 const ANNOUNCE_MS = 10_000
 const ASK_AT_ONCE = 10_000
+/** A job that is not there for this long does not exist: until then its submission may not have been committed. */
+const MISSING_MS = 2000
 
 interface Waiter {
   readonly resolve: (job: EndedJob) => void
   readonly reject: (error: unknown) => void
+}
+
+interface Awaited {
+  readonly waiters: Waiter[]
+  missingSince: number | undefined
 }
 
 /**
@@ -27,13 +33,13 @@ export class ResultWaiter {
   readonly #db: Queryable
   readonly #listener: Listener
   readonly #process: string
-  readonly #waiters = new Map<string, Waiter[]>()
+  readonly #jobs = new Map<string, Awaited>()
   #announcedAt = Number.NEGATIVE_INFINITY
   #pollMs = FIRST_POLL_MS
   #timer: NodeJS.Timeout | undefined
   #asking = false
   #unsubscribe: (() => void) | undefined
-  #rounds = 0
+  #closed = false
 
   constructor(db: Queryable, listener: Listener, process: string) {
     this.#db = db
@@ -43,10 +49,11 @@ export class ResultWaiter {
 
   /** Resolves when the job has ended, whichever way. Rejects when there is no such job, or on close. */
   wait(id: string): Promise<EndedJob> {
+    if (this.#closed) return Promise.reject(closed())
     return new Promise((resolve, reject) => {
-      const waiters = this.#waiters.get(id)
-      if (waiters === undefined) this.#waiters.set(id, [{ resolve, reject }])
-      else waiters.push({ resolve, reject })
+      const job = this.#jobs.get(id)
+      if (job === undefined) this.#jobs.set(id, { waiters: [{ resolve, reject }], missingSince: undefined })
+      else job.waiters.push({ resolve, reject })
       this.#unsubscribe ??= this.#listener.subscribe((topic) => topic === 'done' && this.nudge())
       this.#listener.start()
       this.#pollMs = FIRST_POLL_MS
@@ -56,19 +63,17 @@ export class ResultWaiter {
 
   /** Something ended somewhere: look soon. */
   nudge(): void {
-    if (this.#waiters.size === 0) return
+    if (this.#jobs.size === 0) return
     this.#pollMs = FIRST_POLL_MS
     this.#schedule(1)
   }
 
   close(): void {
+    this.#closed = true
     clearTimeout(this.#timer)
     this.#unsubscribe?.()
-    for (const waiters of this.#waiters.values()) {
-      for (const waiter of waiters)
-        waiter.reject(new SluiceError('CLOSED', 'closed while waiting for a result'))
-    }
-    this.#waiters.clear()
+    for (const { waiters } of this.#jobs.values()) for (const waiter of waiters) waiter.reject(closed())
+    this.#jobs.clear()
   }
 
   #schedule(ms: number): void {
@@ -84,42 +89,45 @@ export class ResultWaiter {
         this.#announcedAt = performance.now()
         await announceWaiting(this.#db, this.#process, ANNOUNCE_MS)
       }
-      const ids = [...this.#waiters.keys()]
+      const ids = [...this.#jobs.keys()]
       for (let from = 0; from < ids.length; from += ASK_AT_ONCE) {
-        for (const job of await loadEndings(this.#db, ids.slice(from, from + ASK_AT_ONCE))) this.#settle(job)
+        const { ended, missing } = await loadEndings(this.#db, ids.slice(from, from + ASK_AT_ONCE))
+        for (const job of ended) this.#settle(job)
+        for (const id of missing) this.#miss(id)
       }
-      // A job that is gone, pruned or deleted, never ends: look for that now and then.
-      if (this.#rounds++ % 20 === 19) await this.#rejectMissing()
     } catch {
       // The database is away. Whoever waits goes on waiting; this is only a poll.
     } finally {
       this.#asking = false
     }
-    if (this.#waiters.size > 0) {
+    if (this.#jobs.size > 0) {
       this.#schedule(this.#pollMs)
       this.#pollMs = Math.min(LONGEST_POLL_MS, this.#pollMs * 1.5)
     }
   }
 
   #settle(job: EndedJob): void {
-    const waiters = this.#waiters.get(job.id)
-    this.#waiters.delete(job.id)
+    const awaited = this.#jobs.get(job.id)
+    this.#jobs.delete(job.id)
     this.#pollMs = FIRST_POLL_MS
-    for (const waiter of waiters ?? []) waiter.resolve(job)
+    for (const waiter of awaited?.waiters ?? []) waiter.resolve(job)
   }
 
-  async #rejectMissing(): Promise<void> {
-    const ids = [...this.#waiters.keys()].slice(0, ASK_AT_ONCE)
-    const existing = await existingJobs(this.#db, ids)
-    for (const id of ids) {
-      if (existing.has(id)) continue
-      const waiters = this.#waiters.get(id) ?? []
-      this.#waiters.delete(id)
-      for (const waiter of waiters) {
-        waiter.reject(
-          new SluiceError('JOB_NOT_FOUND', `job ${id} does not exist`, { details: { jobId: id } }),
-        )
-      }
+  #miss(id: string): void {
+    const awaited = this.#jobs.get(id)
+    if (awaited === undefined) return
+    awaited.missingSince ??= performance.now()
+    if (performance.now() - awaited.missingSince < MISSING_MS) return
+    this.#jobs.delete(id)
+    for (const waiter of awaited.waiters) {
+      waiter.reject(new SluiceError('JOB_NOT_FOUND', `job ${id} does not exist`, { details: { jobId: id } }))
     }
   }
+}
+
+function closed(): SluiceError {
+  return new SluiceError(
+    'CLOSED',
+    'this program has closed its connection to Sluice; it waits for nothing more',
+  )
 }

@@ -10,10 +10,19 @@ export interface EndedJob {
 
 const LOAD = statement(
   'load_endings',
-  `select id, state, result, error from sluice.jobs where id = any ($1) and state >= 'completed'`,
+  `select g.id, j.state, j.result, j.error
+     from unnest($1::bigint[]) g(id) left join sluice.jobs j on j.id = g.id
+    where j.id is null or j.state >= 'completed'`,
 )
 
-/** Those of the given jobs that have ended. */
-export async function loadEndings(db: Queryable, ids: readonly string[]): Promise<EndedJob[]> {
-  return db.run<EndedJob & Record<string, unknown>>(LOAD, [ids])
+/** Those of the given jobs that have ended, and the ids of those that do not exist. */
+export async function loadEndings(
+  db: Queryable,
+  ids: readonly string[],
+): Promise<{ ended: EndedJob[]; missing: string[] }> {
+  const rows = await db.run<Omit<EndedJob, 'state'> & { state: JobState | null }>(LOAD, [ids])
+  return {
+    ended: rows.filter((row): row is EndedJob => row.state !== null),
+    missing: rows.filter((row) => row.state === null).map((row) => row.id),
+  }
 }
