@@ -10,7 +10,6 @@ const database = useDatabase()
 
 beforeAll(async () => {
   // What the schema itself refuses has to be let in, or it could not be reported.
-  await database.sql('alter table sluice.holdings drop constraint running_within_slots')
   await database.sql('drop index sluice.jobs_active_key')
 })
 
@@ -76,20 +75,12 @@ class Scene {
     }
   }
 
-  /** A claim without fault: the job runs, and the holding says so. */
   claim(job: string, worker: string): Promise<void> {
-    return this.commit(
-      [CLAIM, job, worker],
-      ['update sluice.holdings set running = running + 1 where worker_id = $1', worker],
-    )
+    return this.commit([CLAIM, job, worker])
   }
 
-  /** An ending without fault. */
-  complete(job: string, worker: string): Promise<void> {
-    return this.commit(
-      [COMPLETE, job],
-      ['update sluice.holdings set running = running - 1 where worker_id = $1', worker],
-    )
+  complete(job: string): Promise<void> {
+    return this.commit([COMPLETE, job])
   }
 
   async rules(): Promise<string[]> {
@@ -145,7 +136,7 @@ describe('the checker finds nothing', () => {
     const worker = await scene.worker(2, 2)
     const job = await scene.job('key')
     await scene.claim(job, worker)
-    await scene.complete(job, worker)
+    await scene.complete(job)
     await scene.job('key')
     expect(await scene.rules()).toEqual([])
   })
@@ -157,7 +148,7 @@ describe('the checker finds nothing', () => {
     await scene.claim(first, worker)
     await scene.claim(second, worker)
     await scene.commit(['update sluice.lanes set slots = 0 where name = $1', scene.lane])
-    await scene.complete(first, worker)
+    await scene.complete(first)
     expect(await scene.rules()).toEqual([])
   })
 
@@ -169,7 +160,6 @@ describe('the checker finds nothing', () => {
     await cycle.connect()
     await cycle.query('begin')
     await cycle.query(CLAIM, [job, worker])
-    await cycle.query('update sluice.holdings set running = 1 where worker_id = $1', [worker])
     await scene.commit(['update sluice.lanes set slots = 0, enabled = false where name = $1', scene.lane])
     await cycle.query('commit')
     await cycle.end()
@@ -218,16 +208,26 @@ describe('the checker reports', () => {
     expect(await scene.rules()).toEqual(['lane disabled'])
   })
 
-  test('a job that runs without being recorded in its holding, and one recorded that does not run', async () => {
+  test('a job that runs under no holding, and a holding that goes while jobs run under it', async () => {
     const scene = await Scene.open()
-    const worker = await scene.worker(0, 2)
-    await scene.commit([CLAIM, await scene.job(), worker])
-    expect(await scene.rules()).toEqual(['running as recorded'])
+    const [worker, leaving] = [await scene.worker(0, 1), await scene.worker(0, 1)]
+    await scene.claim(await scene.job(), leaving)
+    expect(await scene.rules()).toEqual([])
+    await scene.commit(['delete from sluice.holdings where worker_id = $1', leaving])
+    expect(await scene.rules()).toContain('running under a holding')
 
-    const other = await Scene.open()
-    const idle = await other.worker(0, 2)
-    await other.commit(['update sluice.holdings set running = 1 where worker_id = $1', idle])
-    expect(await other.rules()).toEqual(['running as recorded'])
+    const other = await Scene.open({ slots: null })
+    await other.claim(await other.job(), worker)
+    expect(await other.rules()).toEqual(['running under a holding'])
+  })
+
+  test('a lane that got a limit while what runs in it was not counted', async () => {
+    const scene = await Scene.open({ slots: null })
+    const worker = await scene.worker(0, 0)
+    await scene.claim(await scene.job(), worker)
+    expect(await scene.rules()).toEqual([])
+    await scene.commit(['update sluice.lanes set slots = 2 where name = $1', scene.lane])
+    expect(await scene.rules()).toEqual(['running within slots'])
   })
 
   test('more running jobs than slots in a holding', async () => {
@@ -265,11 +265,7 @@ describe('the checker reports', () => {
     const [first, second] = [await scene.worker(0, 1), await scene.worker(0, 1)]
     const job = await scene.job()
     await scene.claim(job, first)
-    await scene.commit(
-      [CLAIM, job, second],
-      ['update sluice.holdings set running = 0 where worker_id = $1', first],
-      ['update sluice.holdings set running = 1 where worker_id = $1', second],
-    )
+    await scene.commit([CLAIM, job, second])
     expect(await scene.rules()).toEqual(['one lease at a time'])
   })
 
@@ -278,11 +274,7 @@ describe('the checker reports', () => {
     const [first, second] = [await scene.worker(0, 1), await scene.worker(0, 1)]
     const job = await scene.job()
     await scene.claim(job, first)
-    await scene.commit(
-      ['update sluice.jobs set worker_id = $2 where id = $1', job, second],
-      ['update sluice.holdings set running = 0 where worker_id = $1', first],
-      ['update sluice.holdings set running = 1 where worker_id = $1', second],
-    )
+    await scene.commit(['update sluice.jobs set worker_id = $2 where id = $1', job, second])
     expect(await scene.rules()).toEqual(['one lease at a time'])
   })
 
@@ -308,7 +300,7 @@ describe('the checker reports', () => {
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
-    await scene.complete(job, worker)
+    await scene.complete(job)
     expect(await scene.rules()).toEqual([])
     await scene.commit([statement, job])
     expect(await scene.rules()).toContain('one outcome')
@@ -319,7 +311,7 @@ describe('the checker reports', () => {
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
-    await scene.complete(job, worker)
+    await scene.complete(job)
     await scene.commit(
       [`update sluice.jobs set state = 'ready', finished_at = null where id = $1`, job],
       [`insert into sluice.attempts (job_id, attempt, ending) values ($1, 1, 'returned')`, job],
@@ -331,10 +323,7 @@ describe('the checker reports', () => {
     const scene = await Scene.open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
-    await scene.commit(
-      [CLAIM.replace('attempt + 1', `attempt + ${by}`), job, worker],
-      ['update sluice.holdings set running = 1 where worker_id = $1', worker],
-    )
+    await scene.commit([CLAIM.replace('attempt + 1', `attempt + ${by}`), job, worker])
     expect(await scene.rules()).toEqual(['attempts count up'])
   })
 
@@ -343,20 +332,8 @@ describe('the checker reports', () => {
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
-    await scene.commit(
-      [COMPLETE.replace('set', `set result = '{"attempt": 7}',`), job],
-      ['update sluice.holdings set running = 0 where worker_id = $1', worker],
-    )
+    await scene.commit([COMPLETE.replace('set', `set result = '{"attempt": 7}',`), job])
     expect(await scene.rules()).toEqual(['old lease'])
-  })
-
-  test('an ending by somebody who does not hold the lease', async () => {
-    const scene = await Scene.open()
-    const [holder, stranger] = [await scene.worker(0, 1), await scene.worker(0, 1)]
-    const job = await scene.job()
-    await scene.claim(job, holder)
-    await scene.complete(job, stranger)
-    expect(await scene.rules()).toEqual(['running as recorded'])
   })
 
   test('notes of an old attempt over those of a newer one', async () => {

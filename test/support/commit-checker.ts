@@ -6,7 +6,7 @@ export type Rule =
   | 'slots held'
   | 'lane disabled'
   | 'running within slots'
-  | 'running as recorded'
+  | 'running under a holding'
   | 'one job per key'
   | 'worker capacity'
   | 'per worker'
@@ -191,12 +191,17 @@ export class CommitChecker {
         )
     }
     for (const name of holdings) {
-      const { slots, running } = this.#state.holding(name)
-      const jobs = this.#state.runningUnder.get(name)
-      if (running !== jobs)
-        this.#report('running as recorded', `holding ${name} says ${running} run, but ${jobs} do`)
-      if (Math.max(running, jobs) > slots)
-        this.#report('running within slots', `${jobs} run under holding ${name}, which has ${slots} slots`)
+      const running = this.#state.runningUnder.get(name)
+      const slots = this.#state.slotsOf(name)
+      if (running > 0 && slots === undefined)
+        this.#report('running under a holding', `${running} run under ${name}, a holding that does not exist`)
+      // Where there is no limit, slots are not counted.
+      const limit = this.#state.laneSince(name.slice(name.indexOf('/') + 1), Infinity).at(-1)?.slots ?? null
+      if (limit !== null && running > (slots ?? 0))
+        this.#report(
+          'running within slots',
+          `${running} run under holding ${name}, which has ${slots ?? 0} slots`,
+        )
     }
   }
 

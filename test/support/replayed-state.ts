@@ -33,18 +33,13 @@ export interface ReplayedLane {
   readonly staleMs: number
 }
 
-export interface ReplayedHolding {
-  readonly slots: number
-  readonly running: number
-}
-
 /** What a commit did, in its order. */
 export interface Steps {
   readonly jobs: { readonly id: string; readonly before?: ReplayedJob; readonly after?: ReplayedJob }[]
   readonly notes: { readonly jobId: string; readonly before: number; readonly after: number }[]
   /** Lanes in which somebody holds more slots than before. */
   readonly grown: Set<string>
-  /** Holdings, as `worker/lane`, that changed or under which jobs began or ended to run. */
+  /** Holdings, as `worker/lane`, whose slots changed, whose lane changed, or under which jobs began or ended to run. */
   readonly holdings: Set<string>
   readonly keys: Set<string>
   /** Attempts that went into the history, as `job/attempt`, with the way they ended. */
@@ -69,7 +64,8 @@ export class ReplayedState {
   readonly #classes = new Map<string, string>()
   /** The settings each lane has had, the present ones last, with the time they came into force. */
   readonly #lanes = new Map<string, { readonly since: number; readonly lane: ReplayedLane }[]>()
-  readonly #holdings = new Map<string, ReplayedHolding>()
+  /** Slots by `worker/lane`. */
+  readonly #holdings = new Map<string, number>()
   readonly #attempts = new Set<string>()
   readonly #notes = new Map<string, number>()
 
@@ -86,8 +82,9 @@ export class ReplayedState {
     return steps
   }
 
-  holding(name: string): ReplayedHolding {
-    return this.#holdings.get(name) ?? { slots: 0, running: 0 }
+  /** The slots of a holding, given as `worker/lane`; `undefined` when there is no such holding. */
+  slotsOf(holding: string): number | undefined {
+    return this.#holdings.get(holding)
   }
 
   /** True when this attempt, as `job/attempt`, is in the history. */
@@ -104,7 +101,7 @@ export class ReplayedState {
   #apply({ table, kind, row }: Change, at: number, steps: Steps): void {
     switch (table) {
       case 'sluice.lanes':
-        if (kind !== 'DELETE') this.#changeLane(row, at)
+        if (kind !== 'DELETE') this.#changeLane(row, at, steps)
         break
       case 'sluice.classes':
         if (kind !== 'DELETE') this.#classes.set(row.id!, row.lane!)
@@ -128,7 +125,7 @@ export class ReplayedState {
     }
   }
 
-  #changeLane(row: Change['row'], at: number): void {
+  #changeLane(row: Change['row'], at: number, steps: Steps): void {
     const lane = {
       slots: numberOrNull(row.slots),
       perWorker: numberOrNull(row.per_worker),
@@ -138,16 +135,19 @@ export class ReplayedState {
     const settings = this.#lanes.get(row.name!) ?? []
     settings.push({ since: at, lane })
     this.#lanes.set(row.name!, settings)
+    for (const holding of this.runningUnder.names()) {
+      if (holding.endsWith(`/${row.name}`)) steps.holdings.add(holding)
+    }
   }
 
   #changeHolding(kind: Change['kind'], row: Change['row'], steps: Steps): void {
     const name = `${row.worker_id}/${row.lane}`
-    const before = this.holding(name)
-    const after = { slots: Number(row.slots ?? 0), running: Number(row.running ?? 0) }
+    const before = this.#holdings.get(name) ?? 0
+    const after = kind === 'DELETE' ? 0 : Number(row.slots)
     if (kind === 'DELETE') this.#holdings.delete(name)
     else this.#holdings.set(name, after)
-    this.slotsIn.add(row.lane!, after.slots - before.slots)
-    if (after.slots > before.slots) steps.grown.add(row.lane!)
+    this.slotsIn.add(row.lane!, after - before)
+    if (after > before) steps.grown.add(row.lane!)
     steps.holdings.add(name)
   }
 
@@ -210,6 +210,11 @@ export class ReplayedState {
 
 class Counter {
   readonly #counts = new Map<string, number>()
+
+  /** Those that are not 0. */
+  names(): Iterable<string> {
+    return this.#counts.keys()
+  }
 
   get(name: string): number {
     return this.#counts.get(name) ?? 0

@@ -1,0 +1,25 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { sluice } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { until } from '../support/until.ts'
+import { useCommitChecker } from '../support/watched-commits.ts'
+import { SHORT_LEASES, STALE_MS, startWorker } from '../support/worker-process.ts'
+
+const database = useDatabase()
+useCommitChecker(database)
+
+test('an inline task that blocks the event loop for longer than stale keeps its lease and is named', async () => {
+  const app = await sluice({ database: database.url, ...SHORT_LEASES })
+  onTestFinished(() => app.close())
+  const blocked = await startWorker({ options: { database: database.url } })
+  const { id } = await app.submit('act', { blockMs: 3 * STALE_MS })
+  await blocked.started(id)
+  // Somebody who would take the job over if it could be.
+  await startWorker({ options: { database: database.url } })
+
+  await until(() => blocked.stderr.includes('act'), 'the task to be named while it blocks')
+  expect(blocked.stderr).toMatch(/event loop has been blocked for \d+ ms; running inline: act/)
+  expect((await app.getJob(id)).status).toBe('running')
+  expect(await app.job(id).result()).toEqual({ attempt: 1, pid: blocked.pid })
+  expect((await blocked.logged('blocked the event loop')).fields).toMatchObject({ tasks: ['act'] })
+})

@@ -1,0 +1,254 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+/** What a client asked for: everything up to the point where it waits for the answer. */
+export interface ProxiedRequest {
+  readonly applicationName: string
+  /** The name of its prepared statement; '' when it has none. */
+  readonly statement: string
+  /** All its bytes, one character each: ids and JSON can be looked for. */
+  readonly text: string
+  /** True when it names the statement without its text, so that the same bytes can be sent twice. */
+  readonly repeatable: boolean
+}
+
+/** A request that has not reached the server. It stays so until somebody decides. */
+export interface HeldRequest extends ProxiedRequest {
+  /**
+   * Sends it to the server, once more if need be, and keeps the answer back. Works when the client is dead, too.
+   *
+   * @returns true once the answer is complete: what was asked for has been committed, or refused. False when the
+   *   server's end broke first.
+   */
+  deliver(): Promise<boolean>
+  /** Sends it to the server if that was not done, and lets the client have the answer. */
+  pass(): void
+  /** Breaks the client's connection. The server does not notice. */
+  cut(): void
+  /** Ends both connections. */
+  close(): void
+}
+
+export interface RequestProxy {
+  /** The target's address, through the proxy. */
+  readonly url: string
+  /** Holds the next request that `matches`, and gives it to the caller. */
+  hold(matches: (request: ProxiedRequest) => boolean): Promise<HeldRequest>
+  /** Offers every request; the first watcher to return true is in charge of it, the others pass. Returns its own end. */
+  watch(watcher: (request: HeldRequest) => boolean): () => void
+  close(): Promise<void>
+}
+
+/**
+ * A proxy that knows where a request to PostgreSQL ends and where its answer does.
+ *
+ * That makes the moments between the two reachable: a request that was sent and
+ * never arrived, one that was carried out and never answered, one that arrives
+ * after its sender is dead, or twice. Where bytes alone matter, `startProxy` is enough.
+ */
+export async function startRequestProxy(targetUrl: string): Promise<RequestProxy> {
+  const target = addressOf(targetUrl)
+  const links = new Set<Link>()
+  const watchers = new Set<(request: HeldRequest) => boolean>()
+  const server = createServer({ noDelay: true }, (client) => {
+    const link = new Link(client, connect(target), (request) =>
+      [...watchers].some((watcher) => watcher(request)),
+    )
+    links.add(link)
+    client.once('close', () => links.delete(link))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = new URL(targetUrl)
+  address.searchParams.set('host', '127.0.0.1')
+  address.searchParams.set('port', String((server.address() as AddressInfo).port))
+  return {
+    url: address.href,
+    hold(matches) {
+      return new Promise((resolve) => {
+        const watcher = (request: HeldRequest): boolean => {
+          if (!matches(request)) return false
+          watchers.delete(watcher)
+          resolve(request)
+          return true
+        }
+        watchers.add(watcher)
+      })
+    },
+    watch(watcher) {
+      watchers.add(watcher)
+      return () => watchers.delete(watcher)
+    },
+    async close() {
+      const closed = once(server, 'close')
+      server.close()
+      for (const link of links) link.close()
+      await closed
+    },
+  }
+}
+
+function addressOf(url: string): { path: string } | { host: string; port: number } {
+  const { hostname, port, searchParams } = new URL(url)
+  const host = decodeURIComponent(searchParams.get('host') ?? hostname)
+  const number = Number(searchParams.get('port') ?? (port || 5432))
+  return host.startsWith('/') ? { path: `${host}/.s.PGSQL.${number}` } : { host, port: number }
+}
+
+const SYNC = 'S'.charCodeAt(0)
+const QUERY = 'Q'.charCodeAt(0)
+const PARSE = 'P'.charCodeAt(0)
+const BIND = 'B'.charCodeAt(0)
+const READY = 'Z'.charCodeAt(0)
+const PASSWORD = 'p'.charCodeAt(0)
+const TERMINATE = 'X'.charCodeAt(0)
+
+class Link {
+  readonly #client: Socket
+  readonly #server: Socket
+  readonly #offer: (request: HeldRequest) => boolean
+  readonly #fromClient = new Messages()
+  #applicationName: string | undefined
+  #request: Buffer[] = []
+  /** What the client said while a request of its was held. */
+  #waiting: Buffer[] | undefined
+  #answer: { readonly messages: Messages; bytes: Buffer[]; done: (answered: boolean) => void } | undefined
+
+  constructor(client: Socket, server: Socket, offer: (request: HeldRequest) => boolean) {
+    this.#client = client
+    this.#server = server
+    this.#offer = offer
+    server.setNoDelay(true)
+    for (const socket of [client, server]) socket.on('error', () => {})
+    client.on('data', (chunk) => this.#hear(chunk))
+    client.on('close', () => {
+      if (this.#waiting === undefined) server.destroy()
+    })
+    server.on('data', (chunk) => this.#answered(chunk))
+    server.on('close', () => {
+      this.#answer?.done(false)
+      client.destroy()
+    })
+  }
+
+  close(): void {
+    this.#client.destroy()
+    this.#server.destroy()
+  }
+
+  #hear(chunk: Buffer): void {
+    const messages = this.#fromClient.push(chunk, this.#applicationName === undefined)
+    for (const { type, bytes } of messages) {
+      if (type === undefined) this.#applicationName = applicationNameIn(bytes)
+      if (type === undefined || type === PASSWORD || type === TERMINATE) {
+        this.#server.write(bytes)
+        continue
+      }
+      this.#request.push(bytes)
+      if (type === SYNC || type === QUERY) {
+        const request = Buffer.concat(this.#request)
+        this.#request = []
+        if (this.#waiting !== undefined) this.#waiting.push(request)
+        else if (!this.#offer(this.#hold(request))) this.#release(request)
+      }
+    }
+  }
+
+  #hold(request: Buffer): HeldRequest {
+    this.#waiting = []
+    let answer: Buffer | undefined
+    return {
+      applicationName: this.#applicationName ?? '',
+      ...describe(request),
+      deliver: async () => {
+        answer = await this.#deliver(request)
+        return answer !== undefined
+      },
+      pass: () => {
+        if (answer === undefined) this.#release(request)
+        else {
+          this.#client.write(answer)
+          this.#release()
+        }
+      },
+      cut: () => {
+        this.#client.resetAndDestroy()
+      },
+      close: () => this.close(),
+    }
+  }
+
+  #release(request?: Buffer): void {
+    const waiting = this.#waiting ?? []
+    this.#waiting = undefined
+    if (request !== undefined) this.#server.write(request)
+    for (const bytes of waiting) this.#server.write(bytes)
+    if (this.#client.destroyed) this.#server.destroy()
+  }
+
+  #deliver(request: Buffer): Promise<Buffer | undefined> {
+    if (this.#server.destroyed) return Promise.resolve(undefined)
+    return new Promise((resolve) => {
+      const bytes: Buffer[] = []
+      this.#answer = {
+        messages: new Messages(),
+        bytes,
+        done: (answered) => {
+          this.#answer = undefined
+          resolve(answered ? Buffer.concat(bytes) : undefined)
+        },
+      }
+      this.#server.write(request)
+    })
+  }
+
+  #answered(chunk: Buffer): void {
+    const answer = this.#answer
+    if (answer === undefined) {
+      this.#client.write(chunk)
+      return
+    }
+    answer.bytes.push(chunk)
+    if (answer.messages.push(chunk, false).some(({ type }) => type === READY)) answer.done(true)
+  }
+}
+
+/** Cuts a stream into PostgreSQL's messages. */
+class Messages {
+  #rest: Buffer = Buffer.alloc(0)
+
+  /** @param startup True while the first message is awaited: it has a length but no type. */
+  push(chunk: Buffer, startup: boolean): { readonly type: number | undefined; readonly bytes: Buffer }[] {
+    const complete: { type: number | undefined; bytes: Buffer }[] = []
+    let rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    for (let first = startup; ; first = false) {
+      const typed = first ? 0 : 1
+      if (rest.length < typed + 4) break
+      const length = typed + rest.readInt32BE(typed)
+      if (rest.length < length) break
+      complete.push({ type: first ? undefined : rest[0]!, bytes: rest.subarray(0, length) })
+      rest = rest.subarray(length)
+    }
+    this.#rest = rest
+    return complete
+  }
+}
+
+function describe(request: Buffer): Pick<ProxiedRequest, 'statement' | 'text' | 'repeatable'> {
+  let statement = ''
+  let repeatable = true
+  for (const { type, bytes } of new Messages().push(request, false)) {
+    // A bind names its portal first, then its statement, each ended by a zero.
+    if (type === BIND) statement = bytes.subarray(5).toString('latin1').split('\0', 2)[1]!
+    if (type === PARSE) repeatable = false
+  }
+  return { statement, text: request.toString('latin1'), repeatable }
+}
+
+function applicationNameIn(startup: Buffer): string {
+  const fields = startup.subarray(8).toString('utf8').split('\0')
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    if (fields[i] === 'application_name') return fields[i + 1]!
+  }
+  return ''
+}

@@ -1,0 +1,175 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import type { LaneOptions, SluiceOptions } from '../../src/app/open.ts'
+import type { WorkOptions } from '../../src/app/start-worker.ts'
+import { until } from './until.ts'
+
+const PROGRAM = fileURLToPath(new URL('./programs/worker.mjs', import.meta.url))
+
+/** What `programs/worker.mjs` tells. */
+export type WorkerMessage =
+  | { readonly kind: 'ready'; readonly url: string }
+  | { readonly kind: 'closed' }
+  | ({ readonly kind: 'started'; readonly folder?: string } & Attempted)
+  | ({ readonly kind: 'stopped'; readonly reason: string; readonly at: number } & Attempted)
+  | {
+      readonly kind: 'log'
+      readonly level: string
+      readonly fields: Readonly<Record<string, unknown>>
+      readonly message: string
+      readonly at: number
+    }
+
+interface Attempted {
+  readonly job: string
+  readonly attempt: number
+  readonly pid: number
+}
+
+export interface TaskSettings {
+  readonly lane?: string
+  readonly losses?: number
+  readonly onLost?: 'retry' | 'fail'
+  readonly retry?: { readonly attempts?: number; readonly delay?: number }
+  readonly timeout?: number
+}
+
+export interface WorkerProcessOptions {
+  readonly options: Omit<SluiceOptions, 'tasks' | 'log' | 'config' | 'lanes'> & {
+    readonly lanes?: Readonly<Record<string, LaneOptions>>
+  }
+  /** `false`: it submits only. */
+  readonly work?: WorkOptions | false
+  readonly tasks?: Readonly<Record<string, TaskSettings>>
+}
+
+/** Short, so that a take-over takes seconds; long enough for a machine that starts ten processes at once. */
+export const HEARTBEAT_MS = 300
+export const STALE_MS = 1500
+export const SHORT_LEASES = { heartbeat: HEARTBEAT_MS, stale: STALE_MS } as const
+
+/** A worker in a process of its own. What a task does is said by its input, see `programs/worker.mjs`. */
+export class WorkerProcess {
+  readonly process: ChildProcess
+  readonly exited: Promise<void>
+  readonly messages: WorkerMessage[] = []
+  stderr = ''
+
+  constructor({ options, work = {}, tasks = { act: {} } }: WorkerProcessOptions) {
+    const settings = JSON.stringify({ options: { ...SHORT_LEASES, ...options }, work, tasks })
+    this.process = spawn(process.execPath, [PROGRAM, settings], {
+      stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    })
+    this.exited = new Promise((resolve) => this.process.once('exit', () => resolve()))
+    this.process.on('message', (message) => this.messages.push(message as WorkerMessage))
+    this.process.on('error', () => {})
+    this.process.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text
+    })
+  }
+
+  get pid(): number {
+    return this.process.pid!
+  }
+
+  get running(): boolean {
+    return this.process.exitCode === null && this.process.signalCode === null
+  }
+
+  /** Resolves when it takes jobs; gives the database's address. */
+  async ready(): Promise<string> {
+    const message = await until(
+      () => this.#find('ready') ?? (this.running ? undefined : 'gone'),
+      `worker ${this.pid} to be ready`,
+      30_000,
+    )
+    if (message === 'gone') throw new Error(`worker ${this.pid} ended: ${this.stderr}`)
+    return message.url
+  }
+
+  /** Resolves when it has begun the job, an attempt of at least this number. */
+  started(job: string, attempt = 1): Promise<Extract<WorkerMessage, { kind: 'started' }>> {
+    return until(
+      () => this.#find('started', (each) => each.job === job && each.attempt >= attempt),
+      `worker ${this.pid} to start attempt ${attempt} of job ${job}`,
+      20_000,
+    )
+  }
+
+  /** Resolves when the job's signal has fired. */
+  stopped(job: string): Promise<Extract<WorkerMessage, { kind: 'stopped' }>> {
+    return until(
+      () => this.#find('stopped', (each) => each.job === job),
+      `worker ${this.pid} to stop job ${job}`,
+      20_000,
+    )
+  }
+
+  /** Resolves when something with this text has been logged. */
+  logged(text: string): Promise<Extract<WorkerMessage, { kind: 'log' }>> {
+    return until(
+      () => this.#find('log', (each) => each.message.includes(text)),
+      `worker ${this.pid} to log "${text}"`,
+      20_000,
+    )
+  }
+
+  hasLogged(text: string): boolean {
+    return this.#find('log', (each) => each.message.includes(text)) !== undefined
+  }
+
+  /** Lets a task with `gate` go on. */
+  go(job: string): void {
+    this.process.send({ go: job }, () => {})
+  }
+
+  /** Leaves in the orderly way and waits for the end. */
+  async close(): Promise<void> {
+    this.process.send({ close: true }, () => {})
+    await this.exited
+    if (this.#find('closed') === undefined)
+      throw new Error(`worker ${this.pid} did not close: ${this.stderr}`)
+  }
+
+  async kill(): Promise<void> {
+    this.process.kill('SIGKILL')
+    await this.exited
+  }
+
+  /** Stops every thread of it, as a debugger or a frozen machine would. Resolves when it stands. */
+  async pause(): Promise<void> {
+    this.process.kill('SIGSTOP')
+    await until(() => stateOf(this.pid) === 'T', `worker ${this.pid} to stand still`)
+  }
+
+  resume(): void {
+    this.process.kill('SIGCONT')
+  }
+
+  #find<K extends WorkerMessage['kind']>(
+    kind: K,
+    matches: (message: Extract<WorkerMessage, { kind: K }>) => boolean = () => true,
+  ): Extract<WorkerMessage, { kind: K }> | undefined {
+    return this.messages.find(
+      (message): message is Extract<WorkerMessage, { kind: K }> =>
+        message.kind === kind && matches(message as Extract<WorkerMessage, { kind: K }>),
+    )
+  }
+}
+
+/** Starts a worker for the running test and waits until it takes jobs. It does not outlive the test. */
+export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
+  const worker = new WorkerProcess(options)
+  onTestFinished(async () => {
+    if (worker.running) await worker.kill()
+  })
+  await worker.ready()
+  return worker
+}
+
+function stateOf(pid: number): string {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return stat.slice(stat.lastIndexOf(')') + 2)[0]!
+}
