@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Sluice } from '../app/app.ts'
+import type { SluiceOptions } from '../app/open.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { Log } from '../engine/log.ts'
 import type { ExitCode } from './exit-code.ts'
@@ -26,6 +27,8 @@ export interface OpenOptions {
   /** Where the embedded database is, if that is the one. */
   readonly dataFolder: string
   readonly log?: Log
+  /** A program of its own, with tasks and lanes, in place of a config. */
+  readonly program?: Pick<SluiceOptions, 'tasks' | 'lanes' | 'database'>
 }
 
 /** Options that every command has. */

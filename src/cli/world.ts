@@ -30,8 +30,9 @@ export function realWorld(interrupts: Interrupts, gone: () => void): World {
 async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
   const { sluice } = await import('../app/open.ts')
   const { createLog } = await import('./log.ts')
-  const { config, dataFolder } = options
+  const { config, program, dataFolder } = options
   const log = options.log ?? createLog(err, { level: process.env.SLUICE_LOG ?? 'warn', json: false })
+  if (program !== undefined) return sluice({ ...program, dataFolder, log })
   if (config !== undefined) {
     // What the module exports was checked to be tasks when it was loaded.
     const tasks = config.tasks as NonNullable<Parameters<typeof sluice>[0]>['tasks'] & {}
