@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { LoadedConfig } from '../config/load-config.ts'
-import type { Database } from '../db/database.ts'
+import type { Database, Queryable } from '../db/database.ts'
+import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
+import { translateError } from '../db/sqlstate.ts'
 import { DutyRunner } from '../duties/runner.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
@@ -48,6 +50,7 @@ export interface AppParts {
  */
 export class Sluice {
   readonly #parts: AppParts
+  readonly #calls: Queryable
   readonly #listener: Listener
   readonly #submitter: Submitter
   readonly #waiter: ResultWaiter
@@ -59,6 +62,7 @@ export class Sluice {
   /** @internal */
   constructor(parts: AppParts) {
     this.#parts = parts
+    this.#calls = forCallers(parts.db)
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#worker?.nudge())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
@@ -169,6 +173,8 @@ export class Sluice {
       shutdownGraceMs: settings.shutdownGraceMs,
       log,
       onEnded: () => this.#waiter.nudge(),
+    }).catch((error) => {
+      throw translateError(error)
     })
     this.startDuties()
   }
@@ -188,85 +194,85 @@ export class Sluice {
   }
 
   async getJob(id: string): Promise<JobView> {
-    return jobControl.getJob(this.#parts.db, id)
+    return jobControl.getJob(this.#calls, id)
   }
 
   async listJobs(filter: JobFilter = {}): Promise<JobView[]> {
-    return jobControl.listJobs(this.#parts.db, filter)
+    return jobControl.listJobs(this.#calls, filter)
   }
 
   async listAttempts(id: string): Promise<AttemptView[]> {
-    return listAttempts(this.#parts.db, jobControl.checkJobId(id))
+    return listAttempts(this.#calls, jobControl.checkJobId(id))
   }
 
   /** Log lines after the line with id `after`, oldest first. */
   async readLogs(id: string, after = '0', limit = 1000): Promise<StoredLogLine[]> {
     if (after !== '0') jobControl.checkJobId(after)
-    return readLogs(this.#parts.db, jobControl.checkJobId(id), after, limit)
+    return readLogs(this.#calls, jobControl.checkJobId(id), after, limit)
   }
 
   /** What a job waits for, in words. */
   async why(id: string): Promise<Explanation> {
-    return explain(this.#parts.db, id)
+    return explain(this.#calls, id)
   }
 
   /** Ends a waiting job at once, asks a running one to stop. Returns the state it is in now. */
   async cancel(id: string, reason = 'on request'): Promise<JobState> {
-    return jobControl.cancel(this.#parts.db, id, reason)
+    return jobControl.cancel(this.#calls, id, reason)
   }
 
   async approve(id: string): Promise<void> {
-    return jobControl.approve(this.#parts.db, id, this.#parts.actor)
+    return jobControl.approve(this.#calls, id, this.#parts.actor)
   }
 
   async reject(id: string, comment: string): Promise<void> {
-    return jobControl.reject(this.#parts.db, id, comment, this.#parts.actor)
+    return jobControl.reject(this.#calls, id, comment, this.#parts.actor)
   }
 
   async reprioritise(id: string, priority: number): Promise<void> {
-    return jobControl.reprioritise(this.#parts.db, id, priority)
+    return jobControl.reprioritise(this.#calls, id, priority)
   }
 
   /** Puts a finished job back in line; its history is kept. */
   async rerun(id: string): Promise<void> {
-    return jobControl.rerun(this.#parts.db, id)
+    return jobControl.rerun(this.#calls, id)
   }
 
   /** Removes a finished job with all its traces. */
   async remove(id: string): Promise<void> {
-    return jobControl.remove(this.#parts.db, id)
+    return jobControl.remove(this.#calls, id)
   }
 
   async listLanes(): Promise<Lane[]> {
-    return listLanes(this.#parts.db)
+    return listLanes(this.#calls)
   }
 
   /** An operator's change: it stays, whatever files say, until `resetLane`. */
   async setLane(name: string, change: LaneChange): Promise<Lane> {
-    return laneControl.setLane(this.#parts.db, name, change, this.#parts.actor)
+    return laneControl.setLane(this.#calls, name, change, this.#parts.actor)
   }
 
   async resetLane(name: string): Promise<Lane> {
-    return laneControl.forgetLaneChanges(this.#parts.db, name, this.#parts.actor)
+    return laneControl.forgetLaneChanges(this.#calls, name, this.#parts.actor)
   }
 
   async listWorkers(): Promise<WorkerView[]> {
-    return listWorkers(this.#parts.db)
+    return listWorkers(this.#calls)
   }
 
   /** Tells the live workers of that name to take nothing new, or to take work again. Returns how many there are. */
   async drainWorker(name: string, draining = true): Promise<number> {
-    return setDraining(this.#parts.db, name, draining)
+    return setDraining(this.#calls, name, draining)
   }
 
   /** Every task that some program has made known, with its lane. */
   async listTasks(): Promise<KnownTask[]> {
-    return listTasks(this.#parts.db)
+    return listTasks(this.#calls)
   }
 
   /** Depth, oldest wait and obstacle per task and lane, as of now. */
   async sampleQueues(): Promise<QueueSample[]> {
-    return sampleQueues(this.#parts.db, { exact: 10_000, keep: false })
+    return sampleQueues(this.#calls, { exact: 10_000, keep: false })
   }
 
   /**

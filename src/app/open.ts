@@ -2,8 +2,9 @@ import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import pino from 'pino'
 import type { LoadedConfig } from '../config/load-config.ts'
-import { Database } from '../db/database.ts'
+import { Database, type Queryable } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
+import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, migrate } from '../db/migrate.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
@@ -85,10 +86,11 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     const db = await prepare(place.url, options)
     try {
       const actor = toStorableText(options.actor ?? userName(), 200)
+      const calls = forCallers(db)
       const heartbeatMs =
         options.publish === false
-          ? (await readSettings(db)).heartbeatMs
-          : await publish(db, settings, tasks, actor)
+          ? (await readSettings(calls)).heartbeatMs
+          : await publish(calls, settings, tasks, actor)
       return new Sluice({
         db,
         tasks,
@@ -154,7 +156,7 @@ async function prepare(url: string, options: SluiceOptions): Promise<Database> {
 }
 
 /** Makes lanes, tasks and shared settings known, and checks them against what other programs and operators have set. */
-async function publish(db: Database, settings: Settings, tasks: TaskSet, actor: string): Promise<number> {
+async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor: string): Promise<number> {
   await saveSettings(
     db,
     {
@@ -198,7 +200,7 @@ function givenFields(lane: LaneSettings): LaneChange {
   }
 }
 
-async function checkStale(db: Database, heartbeatMs: number): Promise<void> {
+async function checkStale(db: Queryable, heartbeatMs: number): Promise<void> {
   const bad = (await listLanes(db)).filter((lane) => lane.staleMs <= 2 * heartbeatMs)
   if (bad.length === 0) return
   const names = bad.map((lane) => `${lane.name} (${lane.staleMs} ms)`).join(', ')

@@ -73,8 +73,10 @@ export class Database implements Queryable {
       keepAlive: true,
       allowExitOnIdle: false,
     })
-    // An idle connection that breaks is replaced at the next use; that use reports what is wrong.
+    // An idle connection that breaks is replaced at the next use; that use reports what is wrong. One that breaks in
+    // the middle of a statement says so twice: the statement fails, and without a listener the process would end.
     this.#pool.on('error', () => {})
+    this.#pool.on('connect', (client) => client.on('error', () => {}))
   }
 
   /** Connections open just now. */

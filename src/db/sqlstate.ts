@@ -38,6 +38,11 @@ const CONNECTION_STATES = new Set([
 /** Safe to send again: the database guarantees that nothing was carried out. */
 const RETRYABLE_STATES = new Set(['40001', '40P01', '55P03', '53300', '57P03'])
 
+/** The server could not do it, and has undone it: conflicts, timeouts, no resources, no longer the primary. */
+function isRefusal(state: string): boolean {
+  return RETRYABLE_STATES.has(state) || state === '57014' || state === '25006' || /^5[38]/.test(state)
+}
+
 /** Refused before anything ran: the name is unknown on this connection, or taken. */
 const PREPARED_STATES = new Set(['26000', '42P05'])
 
@@ -65,7 +70,8 @@ export function isPreparedStatementClash(error: unknown): boolean {
 
 /** True when the connection is of no use any more: an error that did not come from the server, or one that ends the session. */
 export function isConnectionLoss(error: unknown): boolean {
-  if (error instanceof SluiceError) return error.code === 'DATABASE_UNAVAILABLE'
+  if (error instanceof SluiceError)
+    return error.code === 'DATABASE_UNAVAILABLE' && isConnectionLoss(error.cause)
   const state = sqlState(error)
   return state === undefined || CONNECTION_STATES.has(state)
 }
@@ -88,6 +94,11 @@ export function translateError(error: unknown): unknown {
   }
   if (isConnectionLoss(error)) {
     return new SluiceError('DATABASE_UNAVAILABLE', `the database connection failed: ${error.message}`, {
+      cause: error,
+    })
+  }
+  if (isRefusal(state ?? '')) {
+    return new SluiceError('DATABASE_UNAVAILABLE', `the database did not carry it out: ${error.message}`, {
       cause: error,
     })
   }

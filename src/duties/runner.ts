@@ -34,6 +34,7 @@ export class DutyRunner {
   readonly #log: Log
   readonly #name: string
   readonly #duties: readonly Duty[]
+  readonly #tickMs: number
   #timer: NodeJS.Timeout | undefined
   #soon: NodeJS.Timeout | undefined
   #ticking: Promise<void> | undefined
@@ -41,11 +42,12 @@ export class DutyRunner {
   #lastGood = { at: 0, wall: 0 }
   #mode: 'new' | 'running' | 'stopped' = 'new'
 
-  constructor(db: Queryable, log: Log, name: string, duties: readonly Duty[] = DUTIES) {
+  constructor(db: Queryable, log: Log, name: string, duties: readonly Duty[] = DUTIES, tickMs = TICK_MS) {
     this.#db = db
     this.#log = log
     this.#name = name
     this.#duties = duties
+    this.#tickMs = tickMs
   }
 
   start(): void {
@@ -64,7 +66,7 @@ export class DutyRunner {
   #next(ms: number): void {
     if (this.#mode !== 'running') return
     this.#timer = setTimeout(() => {
-      this.#ticking = this.#tick().finally(() => this.#next(TICK_MS * (0.8 + 0.4 * Math.random())))
+      this.#ticking = this.#tick().finally(() => this.#next(this.#tickMs * (0.8 + 0.4 * Math.random())))
     }, ms)
   }
 

@@ -1,0 +1,24 @@
+import type { Queryable, Row, Statement } from './database.ts'
+import { isRetryable, translateError } from './sqlstate.ts'
+
+const TRIES = 3
+
+/**
+ * The database for calls from outside.
+ *
+ * What the server guarantees not to have carried out, for lack of a lock or because of a conflict, is sent up to three
+ * times. Whatever still fails is a `SluiceError`; the rest are bugs in Sluice.
+ */
+export function forCallers(db: Queryable): Queryable {
+  return {
+    async run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]> {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await db.run<R>(statement, values)
+        } catch (error) {
+          if (tries === TRIES || !isRetryable(error)) throw translateError(error)
+        }
+      }
+    },
+  }
+}
