@@ -6,10 +6,10 @@ const SAVE = statement(
      select id from sluice.jobs where id = $1 and attempt = $2 and worker_id = $3 and state = 'running' for key share
    ), stored as (
      insert into sluice.steps (job_id, name, attempt, result) select id, $4, $2, $5::jsonb from held
-     on conflict do nothing returning result
+     -- Not "do nothing": that would give back nothing for a row that was committed a moment ago.
+     on conflict (job_id, name) do update set attempt = steps.attempt returning result
    )
-   select exists (select 1 from held) as held,
-          coalesce((select result from stored), (select s.result from sluice.steps s where s.job_id = $1 and s.name = $4)) as result`,
+   select exists (select 1 from held) as held, (select result from stored) as result`,
 )
 
 /**

@@ -135,6 +135,10 @@ export function commonOptions(
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > 32_767) {
     throw refuse(where, `retry.attempts must be a whole number from 1 to 32767, found ${attempts}`)
   }
+  const backoff = retry.backoff ?? DEFAULT_RETRY.backoff
+  if (backoff !== 'exponential' && backoff !== 'fixed') {
+    throw refuse(where, `retry.backoff must be "exponential" or "fixed", found ${JSON.stringify(backoff)}`)
+  }
   if (!Number.isInteger(losses) || losses < 0 || losses > 32_767) {
     throw refuse(where, `losses must be a whole number from 0 to 32767, found ${losses}`)
   }
@@ -149,7 +153,7 @@ export function commonOptions(
     priority,
     retry: {
       attempts,
-      backoff: retry.backoff ?? DEFAULT_RETRY.backoff,
+      backoff,
       delayMs:
         retry.delay === undefined
           ? DEFAULT_RETRY.delayMs
