@@ -63,6 +63,8 @@ export class Worker {
   #stopped: Promise<void> | undefined
   #onIdle: (() => void) | undefined
   #hurried = false
+  /** The stop is past its last grace: a job that turns up now, because the answer to its claim was lost, goes back. */
+  #handingBack = false
   #onHurry: (() => void) | undefined
 
   constructor(options: WorkerOptions) {
@@ -115,7 +117,10 @@ export class Worker {
     clearTimeout(this.#timer)
     if (started) {
       this.#onHurry = () => this.#onIdle?.()
-      await this.#drainedWithin(this.#hurried ? 0 : this.#options.shutdownGraceMs)
+      const graceEnd = performance.now() + this.#options.shutdownGraceMs
+      // The cycle under way may still bring jobs; those after it take none.
+      await this.#cycling
+      await this.#drainedWithin(this.#hurried ? 0 : Math.max(0, graceEnd - performance.now()))
       this.#onHurry = undefined
       for (const attempt of this.#running.values()) {
         if (this.#hurried) attempt.graceMs = 0
@@ -131,9 +136,10 @@ export class Worker {
         this.#running.delete(id)
         this.#ended.push({ id, attempt: attempt.number, ending: { kind: 'returned' } })
       }
-      for (let tries = 0; this.#ended.length > 0 && tries < 5; tries++) {
+      this.#handingBack = true
+      for (let tries = 0; (this.#ended.length > 0 || !this.#reached) && tries < 5; tries++) {
+        if (tries > 0) await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
         await this.#cycle()
-        if (this.#ended.length > 0) await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
       }
     }
     await this.#cycling
@@ -198,7 +204,12 @@ export class Worker {
         this.#timer = setTimeout(() => this.#wake(false), RETRY_MS * (0.5 + Math.random()))
         return
       }
-      for (const assignment of answer.assignments) this.#start(assignment)
+      for (const assignment of answer.assignments) {
+        if (this.#handingBack) {
+          const { id, attempt } = assignment
+          this.#ended.push({ id, attempt, ending: { kind: 'returned' } })
+        } else this.#start(assignment)
+      }
       if (answer.assignments.length > 0) {
         this.#lookAgain = 0
         // Let short tasks finish, so that the next cycle can report them.
@@ -222,7 +233,7 @@ export class Worker {
   /** Sets the timer that ends the rest, unless a failed cycle has set one. */
   #rest(): void {
     if (this.#mode !== 'working') return
-    if (this.#ended.length > 0) return
+    if (!this.#reached) return
     clearTimeout(this.#timer)
     let wait = this.#source.pollMs * (0.9 + 0.2 * Math.random())
     if (this.#source.holdsIdle) wait = Math.min(wait, GIVE_BACK_MS)
