@@ -45,13 +45,12 @@ create table sluice.holdings (
   worker_id bigint not null,
   lane text not null,
   slots integer not null default 0,
-  running integer not null default 0,
   epoch integer not null default 1,
   wants boolean not null default false,
   constraint holdings_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
   constraint holdings_pkey PRIMARY KEY (worker_id, lane),
-  constraint holdings_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE,
-  constraint running_within_slots CHECK (((0 <= running) AND (running <= slots)))
+  constraint holdings_slots_check CHECK ((slots >= 0)),
+  constraint holdings_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE
 ) with (fillfactor=20);
 
 --- table sluice.jobs
@@ -254,8 +253,45 @@ CREATE INDEX samples_at ON sluice.samples USING brin (at);
 --- index sluice.workers_alive
 CREATE INDEX workers_alive ON sluice.workers USING btree (seen_at) WHERE (ended_at IS NULL);
 
---- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
-CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
+--- function sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
+CREATE OR REPLACE FUNCTION sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_old   sluice.lanes;
+  v_given jsonb;
+begin
+  select * into v_old from sluice.lanes l where l.name = p_name;
+  if not found then
+    return false;
+  end if;
+  v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
+  if v_old.slots is null and (v_given ->> 'slots') is not null then
+    perform 1 from sluice.holdings h where h.lane = p_name order by h.worker_id for no key update;
+    update sluice.holdings h
+       set slots = (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                     where j.worker_id = h.worker_id and j.state = 'running' and c.lane = p_name)
+     where h.lane = p_name;
+  end if;
+  update sluice.lanes l
+     set slots      = case when v_given ? 'slots' then (v_given ->> 'slots')::integer else l.slots end,
+         per_worker = case when v_given ? 'perWorker' then (v_given ->> 'perWorker')::integer else l.per_worker end,
+         poll_ms    = case when v_given ? 'pollMs' then (v_given ->> 'pollMs')::integer else l.poll_ms end,
+         stale_ms   = case when v_given ? 'staleMs' then (v_given ->> 'staleMs')::integer else l.stale_ms end,
+         ageing_ms  = case when v_given ? 'ageingMs' then (v_given ->> 'ageingMs')::integer else l.ageing_ms end,
+         enabled    = case when v_given ? 'enabled' then (v_given ->> 'enabled')::boolean else l.enabled end,
+         operator_set = case when p_operator
+           then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
+           else l.operator_set end,
+         updated_at = clock_timestamp(), updated_by = p_by
+   where l.name = p_name;
+  perform pg_notify('sluice', 'lane');
+  return true;
+end $function$;
+
+--- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
+CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
@@ -266,145 +302,129 @@ CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_d
 AS $function$
 #variable_conflict use_column
 declare
-  v_now     timestamptz := clock_timestamp();
-  v_lanes   text[];
-  v_slots   integer[];   v_slots0   integer[];
-  v_running integer[];   v_running0 integer[];
-  v_wants   boolean[];   v_wants0   boolean[];
-  v_take    integer[]   := array_fill(0, array[cardinality(p_lanes)]);
-  v_top     integer[]   := p_keep;   -- slots to hold at most once the claim is done
-  v_asked   boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
-  v_counts  integer[];
-  v_ids     bigint[];
-  v_id_lane integer[];
-  v_sent    integer     := coalesce(jsonb_array_length(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
-  v_ended   integer     := 0;
-  v_free    integer     := p_free;
-  v_left    integer     := 0;
-  v_sum     integer;
-  v_limits  integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
-  v_limit   integer;
-  v_hint    boolean     := false;
-  v_row     record;
-  i         integer;
+  v_now      timestamptz := clock_timestamp();
+  v_none     integer[]   := array_fill(0, array[cardinality(p_lanes)]);
+  v_no       boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
+  v_lanes    text[];
+  v_slots    integer[];     -- held per lane, before and after
+  v_before   integer[];
+  v_wanted   boolean[];     -- refused at the last try, and at this one
+  v_wants    boolean[]   := v_no;
+  v_limit    integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
+  v_asked    boolean[]   := v_no;      -- another worker waits for slots of the lane
+  v_cap      integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- slots to hold at most, once a limit was lowered
+  v_take     integer[]   := v_none;
+  v_run      integer[]   := p_run;
+  v_counts   integer[];
+  v_ids      bigint[];
+  v_id_lane  integer[];
+  v_sent     integer     := coalesce(jsonb_array_length(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
+  v_ended    integer     := 0;
+  v_free     integer     := p_free;
+  v_open     integer     := 0;         -- lanes that something may be taken from
+  v_cores    integer;
+  v_sum      integer;
+  v_most     integer;
+  v_hint     boolean     := false;
+  v_row      record;
 begin
   if v_sent = 0 then
     -- An idle poll locks and writes nothing.
     if not exists (select 1 from unnest(p_classes, p_after_rank, p_after_id) c(id, rank, after)
                     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                      and (j.rank, j.id) > (c.rank, c.after)))
-       and not exists (select 1 from unnest(p_lanes, p_keep) k(lane, keep)
+       and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
-                        where h.slots > greatest(h.running, k.keep)) then
+                        where h.wants or h.slots > greatest(k.run, k.keep)) then
       return;
     end if;
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
     perform set_config('synchronous_commit', 'off', true);
   end if;
 
-  select array_agg(h.lane), array_agg(h.slots), array_agg(h.running), array_agg(h.wants)
-    into v_lanes, v_slots, v_running, v_wants
-    from (select lane, slots, running, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
+  select array_agg(h.lane), array_agg(h.slots), array_agg(h.wants) into v_lanes, v_slots, v_wanted
+    from (select lane, slots, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
            order by lane for no key update) h;
-  if v_lanes is distinct from p_lanes then
+  if coalesce(v_lanes, '{}') is distinct from p_lanes then
     raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
   end if;
-  v_slots0 := v_slots; v_running0 := v_running; v_wants0 := v_wants;
+  v_before := v_slots;
 
-  if v_sent > 0 then
-    for v_row in
-      with done as (
-        update sluice.jobs j set state = 'completed', result = d.result, finished_at = v_now
-          from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
-         where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
-           and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs per row
-        returning j.class_id
-      ), ended as (
-        select d.class_id, count(*) as n from done d group by d.class_id
-        union all
-        select e.class_id, e.ended from sluice.end_attempts_v1(p_worker, p_endings) e where p_endings is not null
-      )
-      select c.lane, sum(e.n)::integer as n from ended e join sluice.classes c on c.id = e.class_id group by c.lane
-    loop
-      i := array_position(p_lanes, v_row.lane);
-      v_running[i] := v_running[i] - v_row.n;
-      v_ended := v_ended + v_row.n;
-    end loop;
-    if v_ended <> v_sent then
-      v_free := 0;
-    elsif p_hint and exists (select 1 from sluice.waiters w where w.until > v_now) then
-      perform pg_notify('sluice', 'done');
-    end if;
+  if p_done is not null then
+    update sluice.jobs j set state = 'completed', result = d.result, error = null, finished_at = v_now
+      from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
+     where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
+       and j.state is not distinct from 'running';   -- not "=": that would let the planner walk all running jobs per row
+    get diagnostics v_ended = row_count;
+  end if;
+  if p_endings is not null then
+    v_ended := v_ended + sluice.end_attempts_v1(p_worker, p_endings);
+  end if;
+  if v_ended <> v_sent then
+    v_free := 0;
+  elsif p_hint and exists (select 1 from sluice.waiters w where w.until > v_now) then
+    perform pg_notify('sluice', 'done');
+  end if;
+
+  if v_free > 0 then
+    select case when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores
+      into v_free, v_cores from sluice.workers w where w.id = p_worker;
   end if;
 
   -- How many to take per lane, as far as the lane's settings and the slots in hand go.
   for v_row in
-    select l.ord, s.slots as lim, s.enabled,
-           case s.per_worker when 0 then (select w.cores from sluice.workers w where w.id = p_worker) else s.per_worker end as per_worker,
-           t.held, t.asked
+    select l.ord, s.slots as lim, s.enabled, case s.per_worker when 0 then v_cores else s.per_worker end as per_worker, t.held, t.asked
       from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
       join sluice.lanes s on s.name = l.name
       left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked
                            from sluice.holdings h where h.lane = l.name) t on s.slots is not null
      where l.want > 0 or v_slots[l.ord] > 0
   loop
-    i := v_row.ord;
-    v_limits[i] := v_row.lim;
-    if coalesce(v_row.asked, false) then
-      v_asked[i] := true;
-      v_top[i] := 0;
-    end if;
-    if v_row.lim is not null and v_row.held > v_row.lim then
-      v_top[i] := least(v_top[i], greatest(0, v_slots[i] - (v_row.held - v_row.lim)));
+    v_limit[v_row.ord] := v_row.lim;
+    v_asked[v_row.ord] := coalesce(v_row.asked, false);
+    v_most := p_want[v_row.ord];
+    if v_row.held > v_row.lim then
+      -- Over the limit since it was lowered: what ends is given back until the sum fits again.
+      v_cap[v_row.ord] := greatest(0, v_slots[v_row.ord] - (v_row.held - v_row.lim));
+      v_most := least(v_most, v_cap[v_row.ord] - v_run[v_row.ord]);
     end if;
     if v_row.enabled and v_free > 0 then
-      v_take[i] := greatest(0, least(p_want[i], v_free,
-        coalesce(v_row.per_worker, p_want[i] + v_running[i]) - v_running[i],
-        -- Over the limit after it was lowered: what ends is given back until the sum fits again.
-        case when v_row.held > v_row.lim then v_slots[i] - (v_row.held - v_row.lim) - v_running[i] else p_want[i] end));
-      v_left := v_left + case when v_take[i] > 0 then 1 else 0 end;
+      v_take[v_row.ord] := greatest(0, least(v_most, v_free, v_row.per_worker - v_run[v_row.ord]));
+      v_open := v_open + case when v_take[v_row.ord] > 0 then 1 else 0 end;
     end if;
   end loop;
 
-  if v_left > 0 then
+  if v_open > 0 then
     -- Only what is ready counts against a share, and only then is a lane asked for more slots.
     for i in 1 .. cardinality(p_lanes) loop
-      if v_take[i] > 0 and (v_left > 1 or v_running[i] + v_take[i] > v_slots[i]) then
+      if v_take[i] > 0 and (v_open > 1 or (v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i])) then
         select count(*)::integer into v_sum from (
           select 1 from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
            cross join lateral (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                   and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
            where c.lane = i limit v_take[i]) y;
-        if v_sum = 0 then v_left := v_left - 1; end if;
         v_take[i] := v_sum;
       end if;
     end loop;
-    if v_left > 1 then
+    if v_open > 1 then
       v_take := sluice.share_v1(v_take, v_free, p_first);
     end if;
 
     for i in 1 .. cardinality(p_lanes) loop
-      if v_running[i] + v_take[i] <= v_slots[i] then
-        v_wants[i] := false;
-      elsif v_limits[i] is null then
-        v_slots[i] := v_running[i] + v_take[i];
-      else
+      if v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i] then
         begin
           perform set_config('lock_timeout', '1s', true);
-          select s.slots into v_limit from sluice.lanes s where s.name = p_lanes[i] and s.enabled
+          select s.slots into v_most from sluice.lanes s where s.name = p_lanes[i] and s.enabled and s.slots is not null
              for no key update;
-          if not found then
-            v_take[i] := greatest(0, v_slots[i] - v_running[i]);
-          else
-            v_limit := coalesce(v_limit, 2147483647);
+          if found then
             select sum(h.slots)::integer into v_sum from sluice.holdings h where h.lane = p_lanes[i];
-            v_slots[i] := v_slots[i] + greatest(0, least(v_running[i] + v_take[i] - v_slots[i], v_limit - v_sum));
-            v_wants[i] := v_running[i] + v_take[i] > v_slots[i];
-            v_take[i] := v_slots[i] - v_running[i];
+            v_slots[i] := v_slots[i] + greatest(0, least(v_run[i] + v_take[i] - v_slots[i], v_most - v_sum));
+            v_wants[i] := v_run[i] + v_take[i] > v_slots[i];
           end if;
         exception when lock_not_available then
-          v_take[i] := greatest(0, v_slots[i] - v_running[i]);  -- an operator has the lane open: what ended is kept, growth waits
+          null;  -- somebody has the lane's row open: what ended is recorded all the same, growth waits
         end;
+        v_take[i] := greatest(0, v_slots[i] - v_run[i]);
       end if;
     end loop;
 
@@ -439,26 +459,30 @@ begin
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
-        v_running[v_row.lane] := v_running[v_row.lane] + v_row.n;
+        v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
     end if;
   end if;
 
   for i in 1 .. cardinality(p_lanes) loop
-    v_slots[i] := greatest(v_running[i], least(v_slots[i], v_top[i]));
-    if v_slots[i] < v_slots0[i] and v_asked[i] or v_wants[i] and not v_wants0[i] then
+    v_slots[i] := case
+      when v_limit[i] is null then 0
+      -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it
+      -- has slots for only because others were taking the same rows, and handing slots to and fro costs more than it gives.
+      when v_asked[i] then greatest(v_run[i], least(v_cap[i], case when v_run[i] > p_run[i] then v_slots[i] else 0 end))
+      else greatest(v_run[i], least(v_cap[i], v_slots[i], p_keep[i])) end;
+    if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i] then
       v_hint := true;
     end if;
   end loop;
-  if (v_slots, v_running, v_wants) is distinct from (v_slots0, v_running0, v_wants0) then
-    update sluice.holdings h set slots = n.slots, running = n.running, wants = n.wants
-      from unnest(p_lanes, v_slots, v_running, v_wants) n(lane, slots, running, wants)
-     where h.worker_id = p_worker and h.lane = n.lane
-       and (h.slots, h.running, h.wants) is distinct from (n.slots, n.running, n.wants);
+  if v_slots <> v_before or v_wants <> v_wanted then
+    update sluice.holdings h set slots = n.slots, wants = n.wants
+      from unnest(p_lanes, v_slots, v_wants) n(lane, slots, wants)
+     where h.worker_id = p_worker and h.lane = n.lane and (h.slots, h.wants) is distinct from (n.slots, n.wants);
   end if;
   if v_hint then
     -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
-    perform pg_notify('sluice', 'lane');
+    perform pg_notify('sluice', 'slots');
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
@@ -468,16 +492,16 @@ end $function$;
 
 --- function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
 CREATE OR REPLACE FUNCTION sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
- RETURNS TABLE(class_id integer, ended bigint)
+ RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  v_now timestamptz := clock_timestamp();
+  v_now   timestamptz := clock_timestamp();
+  v_ended integer;
 begin
-  return query
   with given as materialized (
     select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
   ), locked as materialized (
@@ -501,18 +525,18 @@ begin
            ready_at = case when g.ending = 'returned' then j.ready_at
                            else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
            failures = j.failures + case when g.ending in ('failed', 'retry') then 1 else 0 end,
-           error = case when g.ending = 'cancelled' or (j.cancel_at is not null and g.ending <> 'failed')
-                          then coalesce(g.error, 'cancelled: on request')
-                        when g.ending in ('failed', 'retry') then g.error else j.error end,
+           error = case when j.cancel_at is not null and g.ending <> 'failed' then j.error   -- as whoever cancelled it said
+                        when g.ending in ('failed', 'retry', 'cancelled') then g.error else j.error end,
            worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
                             when j.cancel_at is not null then j.worker_id end,
            -- It has started in time; from here on only retries decide.
            deadline_at = case when g.ending = 'returned' then j.deadline_at end
       from given g
      where j.id = any(array(select k.id from locked k)) and g.id = j.id
-    returning j.class_id
+    returning j.id
   )
-  select e.class_id, count(*) from ended e group by e.class_id;
+  select count(*)::integer into v_ended from ended;
+  return v_ended;
 end $function$;
 
 --- function sluice.end_worker_v1(p_worker bigint, p_why text)
@@ -522,12 +546,12 @@ CREATE OR REPLACE FUNCTION sluice.end_worker_v1(p_worker bigint, p_why text)
 AS $function$
 begin
   perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
-  if exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.running > 0) then
+  if exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') then
     return false;
   end if;
   if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants
               where h.worker_id = p_worker and h.slots > 0) then
-    perform pg_notify('sluice', 'lane');
+    perform pg_notify('sluice', 'slots');
   end if;
   delete from sluice.holdings h where h.worker_id = p_worker;
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;
@@ -536,7 +560,7 @@ end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
- RETURNS TABLE(lanes text[], cancels bigint[], draining boolean)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, peers integer)
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -545,7 +569,8 @@ begin
   update sluice.workers w set seen_at = clock_timestamp() where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
-            w.draining;
+            w.draining,
+            (select count(*)::integer from sluice.workers p where p.ended_at is null);
 end $function$;
 
 --- function sluice.hint_v1(p_what text, p_when text)
@@ -650,18 +675,19 @@ RETURN (CASE WHEN (p_ageing_ms IS NULL) THEN 0 ELSE (floor(((EXTRACT(epoch FROM 
 
 --- function sluice.reconcile_v1()
 CREATE OR REPLACE FUNCTION sluice.reconcile_v1()
- RETURNS TABLE(worker_id bigint, lane text, believed integer, actual integer)
+ RETURNS TABLE(worker_id bigint, lane text, held integer, running integer)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
-  v_row record;
+  v_row    record;
   v_actual integer;
 begin
   for v_row in
-    select h.worker_id, h.lane, h.running from sluice.holdings h
-     where h.running <> (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
-                          where j.worker_id = h.worker_id and j.state = 'running' and c.lane = h.lane)
+    select h.worker_id, h.lane
+      from sluice.holdings h join sluice.lanes l on l.name = h.lane and l.slots is not null
+     where h.slots < (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                       where j.worker_id = h.worker_id and j.state = 'running' and c.lane = h.lane)
      order by h.worker_id, h.lane
   loop
     -- Seen without a lock it may be a cycle under way. Looked at again under the lock it is a fact.
@@ -670,10 +696,12 @@ begin
     select count(*)::integer into v_actual from sluice.jobs j join sluice.classes c on c.id = j.class_id
      where j.worker_id = v_row.worker_id and j.state = 'running' and c.lane = v_row.lane;
     return query
-    update sluice.holdings h set running = v_actual, slots = greatest(h.slots, v_actual), epoch = h.epoch + 1
-      from (select o.running from sluice.holdings o where o.worker_id = v_row.worker_id and o.lane = v_row.lane) before
-     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.running <> v_actual
-    returning h.worker_id, h.lane, before.running, v_actual;
+    with before as materialized (
+      select h.slots from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane
+    )
+    update sluice.holdings h set slots = v_actual, epoch = h.epoch + 1 from before
+     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.slots < v_actual
+    returning h.worker_id, h.lane, before.slots, v_actual;
   end loop;
   -- Running under a worker that holds nothing: nobody would ever end it.
   return query
@@ -739,7 +767,7 @@ begin
              worker_id = case when g.next = 'ready' then null else j.worker_id end,
              finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
              ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
-             error = case g.next when 'cancelled' then 'cancelled: on request, after its worker was lost' else g.what end
+             error = case g.next when 'cancelled' then j.error else g.what end
         from judged g where j.id = g.id
       returning g.next
     )
@@ -785,13 +813,14 @@ begin
   select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
   update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
   insert into sluice.holdings (worker_id, lane, epoch)
-    select p_worker, l.name, v_epoch from sluice.lanes l order by l.name on conflict do nothing;
+    select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
+     where w.id = p_worker order by c.lane on conflict do nothing;
   return query
-  select h.lane, h.epoch, r.id, r.attempt, r.class_id
-    from sluice.holdings h
+  select h.lane, v_epoch, r.id, r.attempt, r.class_id
+    from (select 1) one
+    left join sluice.holdings h on h.worker_id = p_worker
     left join (select j.id, j.attempt, j.class_id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
                 where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
-   where h.worker_id = p_worker
    order by h.lane, r.id;
 end $function$;
 
@@ -813,12 +842,17 @@ AS $function$
                  order by j.rank, j.id limit 1) n
             ) select min(h.ready_at) from (select ready_at from heads limit 1000) h) as oldest_at
       from sluice.classes c
+  ), running as (
+    select j.worker_id, c.lane, count(*)::integer as n
+      from sluice.jobs j join sluice.classes c on c.id = j.class_id where j.state = 'running' group by j.worker_id, c.lane
   ), lane_use as (
-    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held, coalesce(sum(h.running), 0)::integer as running
+    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
+           coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.capacity, w.draining, coalesce(sum(h.running), 0)::integer as running
-      from sluice.workers w left join sluice.holdings h on h.worker_id = w.id where w.ended_at is null group by w.id
+    select w.id, w.tasks, w.capacity, w.draining,
+           coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
+      from sluice.workers w where w.ended_at is null
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          case

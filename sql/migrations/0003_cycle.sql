@@ -138,7 +138,7 @@ declare
   v_wants    boolean[]   := v_no;
   v_limit    integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
   v_asked    boolean[]   := v_no;      -- another worker waits for slots of the lane
-  v_top      integer[]   := p_keep;    -- slots to hold at most once the claim is done
+  v_cap      integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- slots to hold at most, once a limit was lowered
   v_take     integer[]   := v_none;
   v_run      integer[]   := p_run;
   v_counts   integer[];
@@ -208,15 +208,11 @@ begin
   loop
     v_limit[v_row.ord] := v_row.lim;
     v_asked[v_row.ord] := coalesce(v_row.asked, false);
-    if v_row.lim is null or v_asked[v_row.ord] then
-      v_top[v_row.ord] := 0;
-    end if;
     v_most := p_want[v_row.ord];
     if v_row.held > v_row.lim then
       -- Over the limit since it was lowered: what ends is given back until the sum fits again.
-      v_sum := greatest(0, v_slots[v_row.ord] - (v_row.held - v_row.lim));
-      v_top[v_row.ord] := least(v_top[v_row.ord], v_sum);
-      v_most := least(v_most, v_sum - v_run[v_row.ord]);
+      v_cap[v_row.ord] := greatest(0, v_slots[v_row.ord] - (v_row.held - v_row.lim));
+      v_most := least(v_most, v_cap[v_row.ord] - v_run[v_row.ord]);
     end if;
     if v_row.enabled and v_free > 0 then
       v_take[v_row.ord] := greatest(0, least(v_most, v_free, v_row.per_worker - v_run[v_row.ord]));
@@ -295,8 +291,12 @@ begin
   end if;
 
   for i in 1 .. cardinality(p_lanes) loop
-    v_slots[i] := case when v_limit[i] is null and v_before[i] = 0 then 0
-                       else greatest(v_run[i], least(v_slots[i], v_top[i])) end;
+    v_slots[i] := case
+      when v_limit[i] is null then 0
+      -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it
+      -- has slots for only because others were taking the same rows, and handing slots to and fro costs more than it gives.
+      when v_asked[i] then greatest(v_run[i], least(v_cap[i], case when v_run[i] > p_run[i] then v_slots[i] else 0 end))
+      else greatest(v_run[i], least(v_cap[i], v_slots[i], p_keep[i])) end;
     if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i] then
       v_hint := true;
     end if;
@@ -308,7 +308,7 @@ begin
   end if;
   if v_hint then
     -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
-    perform pg_notify('sluice', 'lane');
+    perform pg_notify('sluice', 'slots');
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,

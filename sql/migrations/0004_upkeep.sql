@@ -97,7 +97,7 @@ begin
   end if;
   if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants
               where h.worker_id = p_worker and h.slots > 0) then
-    perform pg_notify('sluice', 'lane');
+    perform pg_notify('sluice', 'slots');
   end if;
   delete from sluice.holdings h where h.worker_id = p_worker;
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;

@@ -169,9 +169,12 @@ export class DatabaseSource implements JobSource {
         if (this.#peers < 20) events.wake(true)
         else setTimeout(() => events.wake(true), Math.random() * Math.min(50, this.#peers / 10))
         break
+      case 'slots':
+        this.#dispatcher.dropIdleSlots()
+        events.wake(false)
+        break
       case 'lane':
         this.#refreshedAt = 0
-        this.#dispatcher.dropIdleSlots()
         events.wake(false)
         break
       case 'classes':
