@@ -9,7 +9,7 @@ const database = useDatabase()
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 const EXAMPLES: Readonly<Record<string, RegExp>> = {
-  'quick-start.ts': /^Hello, Ada\n$/,
+  'quick-start.ts': /^cat.png is 64 pixels wide\n$/,
   'keyed-transaction.ts':
     /^same job: true attached: true\nrefused: KEY_CONFLICT\norder A-\d+ is on its way\n$/,
   'process-pool/main.ts': /^primes below 400000: 33860\n$/,
