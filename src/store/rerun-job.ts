@@ -9,7 +9,9 @@ const RERUN = statement(
      select id, attempt, worker_id, started_at, finished_at, 'rerun', state::text || coalesce(': ' || error, '') from ended
       where attempt > 0
      on conflict do nothing
-   )
+   ), -- One that failed goes on where it stopped; one that completed begins anew.
+   steps as (delete from sluice.steps s using ended e where s.job_id = e.id and e.state = 'completed'),
+   notes as (delete from sluice.notes n using ended e where n.job_id = e.id and e.state = 'completed')
    update sluice.jobs j
       set state = 'ready', ready_at = clock_timestamp(), finished_at = null, cancel_at = null, worker_id = null,
           failures = 0, losses = 0, result = null, error = null,
@@ -18,7 +20,7 @@ const RERUN = statement(
    returning j.id, pg_notify('sluice', 'ready')`,
 )
 
-/** Puts a finished job back in line; what happened so far stays in its history. False when it has not finished. */
+/** Puts a finished job back in line; what happened so far stays in its history, its steps only if it did not complete. False when it has not finished. */
 export async function rerunJob(db: Queryable, id: string): Promise<boolean> {
   return (await db.run(RERUN, [id])).length === 1
 }

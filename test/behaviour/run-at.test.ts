@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+
+const apps = useApps(useDatabase())
+
+test('a job does not start before its time, and soon after', async () => {
+  const clock = task({ name: 'clock', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [clock], lanes: { wide: { slots: 10, tasks: ['clock'] } } })
+  await app.work({ capacity: 10 })
+  const jobs = [
+    await app.submit(clock, 1, { runAt: '400ms' }),
+    await app.submit(clock, 2, { runAt: new Date(Date.now() + 900) }),
+    await app.submit(clock, 3, { runAt: 700, priority: 5 }),
+  ]
+  for (const job of jobs)
+    expect(await app.getJob(job.id)).toMatchObject({ status: 'queued', state: 'scheduled' })
+  expect((await app.why(jobs[0]!.id)).reason).toMatch(/^it is not due before 20/)
+
+  await Promise.all(jobs.map((job) => job.result()))
+
+  for (const job of jobs) {
+    const { readyAt, startedAt, submittedAt } = await app.getJob(job.id)
+    expect(startedAt!.getTime()).toBeGreaterThanOrEqual(readyAt.getTime())
+    expect(readyAt.getTime()).toBeGreaterThan(submittedAt.getTime())
+    // One tick of the duty, and slack for a busy machine.
+    expect(startedAt!.getTime() - readyAt.getTime()).toBeLessThan(5000)
+  }
+})
+
+test('a time that has passed means now', async () => {
+  const now = task({ name: 'now', run: (n: number) => n })
+  const app = await apps.open({ tasks: [now] })
+  const job = await app.submit(now, 1, { runAt: new Date('2001-01-01') })
+  const view = await app.getJob(job.id)
+
+  expect(view).toMatchObject({ state: 'ready' })
+  expect(view.readyAt).toEqual(view.submittedAt)
+  expect((await app.getJob((await app.submit(now, 2, { runAt: 0 })).id)).state).toBe('ready')
+})
+
+test('a thousand jobs that are due at once all start', async () => {
+  const wave = task({ name: 'wave', run: (n: number) => n })
+  const app = await apps.open({ tasks: [wave], lanes: { sea: { slots: 100, tasks: ['wave'] } } })
+  const jobs = await app.submitMany(
+    wave,
+    Array.from({ length: 1000 }, (_, n) => n),
+    { runAt: 300 },
+  )
+  await app.work({ capacity: 100 })
+
+  expect(await Promise.all(jobs.map((job) => job.result()))).toEqual(
+    Array.from({ length: 1000 }, (_, n) => n),
+  )
+})
