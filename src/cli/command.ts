@@ -14,6 +14,8 @@ export interface World {
   readonly environment: NodeJS.ProcessEnv
   /** The working folder. */
   readonly folder: string
+  /** How to call this program again from the working folder: `npx sluice`, or `node` and a path. */
+  readonly program: string
   readonly interrupts: Interrupts
   now(): Date
   /** All of the standard input, as text. */

@@ -50,3 +50,9 @@ export class Interrupts {
     else this.#soon.abort()
   }
 }
+
+/** Resolves when the signal fires, or at once when it has. */
+export function fired(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}

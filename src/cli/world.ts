@@ -1,3 +1,4 @@
+import { basename, relative } from 'node:path'
 import type { Sluice } from '../app/app.ts'
 import { SluiceError } from '../errors.ts'
 import type { OpenOptions, World } from './command.ts'
@@ -20,11 +21,17 @@ export function realWorld(interrupts: Interrupts, gone: () => void): World {
     err,
     environment,
     folder: process.cwd(),
+    program: programName(process.argv[1] ?? ''),
     interrupts,
     now: () => new Date(),
     readInput,
     open: (options) => open(options, err),
   }
+}
+
+/** A path that ends in the built file was typed, or is that of `npm start`; anything else is a link made by npm. */
+function programName(path: string): string {
+  return basename(path) === 'main.js' ? `node ${relative(process.cwd(), path)}` : 'npx sluice'
 }
 
 async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {

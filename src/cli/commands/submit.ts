@@ -10,6 +10,7 @@ import type { Duration } from '../../model/duration.ts'
 import { duration, moment, several, wholeNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { fired } from '../interrupts.ts'
 import { dataFolderOf } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 import { HINT } from '../report-error.ts'
@@ -124,9 +125,7 @@ async function submitTo(
 async function waitFor(world: World, app: Sluice, job: JobHandle, options: CommonOptions): Promise<ExitCode> {
   const { soon } = world.interrupts.take()
   const line = new StatusLine(world.err, app, job.id)
-  const stopped = new Promise<'stopped'>((resolve) =>
-    soon.addEventListener('abort', () => resolve('stopped'), { once: true }),
-  )
+  const stopped = fired(soon).then(() => 'stopped' as const)
   line.start()
   try {
     const outcome = await Promise.race([job.result().then((result) => ({ result })), stopped])

@@ -7,6 +7,7 @@ import type { Lane } from '../../store/list-lanes.ts'
 import type { QueueSample } from '../../store/sample-queues.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { fired } from '../interrupts.ts'
 import { dataFolderOf } from '../operate.ts'
 import { count } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
@@ -45,32 +46,26 @@ function factor(text: string): number {
 }
 
 async function tour(world: World, options: TourOptions): Promise<ExitCode> {
-  const { soon } = world.interrupts.take()
+  const { soon, now } = world.interrupts.take()
   const guide = new Guide(world, options)
-  const stopped = new Promise<'stopped'>((resolve) =>
-    soon.addEventListener('abort', () => resolve('stopped'), { once: true }),
-  )
   try {
-    const summary = await Promise.race([guide.run(soon), stopped])
-    if (summary !== 'stopped') {
+    const summary = await Promise.race([guide.run(soon), fired(soon)])
+    if (summary !== undefined) {
       guide.display.stop()
       if (options.json === true) writeJson(world.out, summary)
-      else writeSummary(world.out, summary, guide.picture, commandName())
+      else writeSummary(world.out, summary, guide.picture, world.program)
       return EXIT.done
     }
-    await guide.close()
+    const tell = (text: string) => (options.json === true ? undefined : world.err.line(text))
+    if (!guide.isOpen) tell('stopping as soon as PostgreSQL is up; once more to leave at once')
+    await Promise.race([guide.close(), fired(now)])
     guide.display.stop()
-    world.err.line(`\nstopped; ${guide.left}`)
+    tell(`\nstopped; ${guide.left}`)
     return world.interrupts.code ?? EXIT.failed
   } finally {
     guide.display.stop()
-    await guide.close()
+    await Promise.race([guide.close(), fired(now)])
   }
-}
-
-/** As it was called, for the suggestions at the end: `npm start` in a clone, `npx sluice tour` elsewhere. */
-function commandName(): string {
-  return process.env.npm_lifecycle_event === 'start' ? 'node dist/cli/main.js' : 'npx sluice'
 }
 
 /** Leads through one showing of the tour. */
@@ -81,6 +76,7 @@ class Guide {
   readonly #board = new Scoreboard()
   readonly #picture = new Picture()
   readonly #events: string[] = []
+  #opening: Promise<Sluice> | undefined
   #app: Sluice | undefined
   #showing: Showing | undefined
   #lanes: readonly Lane[] = []
@@ -102,10 +98,15 @@ class Guide {
 
   /** What an interrupted showing leaves behind, in words. */
   get left(): string {
-    const jobs = this.#showing?.jobs.filter((job) => !isFinal(job.state)).length ?? 0
+    if (this.#showing === undefined) return 'nothing had begun'
+    const jobs = this.#showing.jobs.filter((job) => !isFinal(job.state)).length
     return jobs === 0
       ? 'nothing was left to do'
       : `${count(jobs, 'job')} stay in the database: run it again to go on with them`
+  }
+
+  get isOpen(): boolean {
+    return this.#app !== undefined
   }
 
   get picture(): string[] {
@@ -127,9 +128,14 @@ class Guide {
     return this.#summary(showing)
   }
 
-  /** Hands back what runs. May be called at any time, and twice. */
+  /**
+   * Hands back what runs and lets the database stop. May be called at any time, and twice. Waits for an opening that is
+   * under way: a database that is being made would otherwise outlive this process by a second or two.
+   */
   async close(): Promise<void> {
-    await this.#app?.close({ now: true })
+    const app = await this.#opening?.catch(() => undefined)
+    await this.#showing?.refresh().catch(() => {})
+    await app?.close({ now: true })
   }
 
   async #open(): Promise<Sluice> {
@@ -142,11 +148,12 @@ class Guide {
       drawn: (number, shades) => this.#picture.draw(number, shades),
       speed: this.#options.speed,
     })
-    this.#app = await this.#world.open({
+    this.#opening = this.#world.open({
       dataFolder,
       log: this.#log(),
       program: { tasks, lanes: LANES, database: '' },
     })
+    this.#app = await this.#opening
     return this.#app
   }
 

@@ -12,6 +12,7 @@ import type { AnyTask } from '../../worker/task.ts'
 import { list, setting, several } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { fired } from '../interrupts.ts'
 import { createLog } from '../log.ts'
 import { dataFolderOf } from '../operate.ts'
 import { HINT } from '../report-error.ts'
@@ -69,7 +70,7 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
       })
       log.info({ worker: name, tasks, version: VERSION }, 'ready to take jobs')
     }
-    await aborted(stops.soon)
+    await fired(stops.soon)
     return await leave(app, log, stops.now, world)
   } finally {
     await app.close({ now: true })
@@ -125,9 +126,4 @@ function labelsOf(given: readonly string[] = []): Record<string, string | number
       return [each.slice(0, at), value]
     }),
   )
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }
