@@ -40,9 +40,9 @@ export interface LaneOptions {
 
 export interface SluiceOptions extends Omit<SettingsSource, 'lanes' | 'admission'> {
   /** Address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else the embedded one. */
-  readonly database?: string
+  readonly database?: string | undefined
   /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the working folder. */
-  readonly dataFolder?: string
+  readonly dataFolder?: string | undefined
   readonly tasks?: readonly AnyTask[]
   readonly lanes?: Readonly<Record<string, LaneOptions>>
   /** A config file that was loaded with `loadConfig`. */
