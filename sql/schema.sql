@@ -584,8 +584,8 @@ begin
   end if;
 end $function$;
 
---- function sluice.insert_jobs_v1(p_jobs jsonb)
-CREATE OR REPLACE FUNCTION sluice.insert_jobs_v1(p_jobs jsonb)
+--- function sluice.insert_jobs_v1(p_jobs jsonb, p_hint text)
+CREATE OR REPLACE FUNCTION sluice.insert_jobs_v1(p_jobs jsonb, p_hint text)
  RETURNS SETOF bigint
  LANGUAGE plpgsql
 AS $function$
@@ -622,6 +622,7 @@ begin
      where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
+  perform sluice.hint_v1('ready', p_hint);
 end $function$;
 
 --- function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb)
@@ -781,6 +782,14 @@ begin
        and not exists (select 1 from sluice.holdings h where h.worker_id = w.id);
     v_found := true;
   end loop;
+  -- Registered and not heard of again before it held anything: it has no jobs, only a place on the list of workers.
+  update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
+   where w.id = any (array(select g.id from sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
+                            where g.ended_at is null and stale.ms <= p_good_for_ms
+                              and g.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                              and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                              and not exists (select 1 from sluice.holdings h where h.worker_id = g.id)
+                              for no key update of g skip locked));
   if v_found then
     perform pg_notify('sluice', 'ready');
   end if;
@@ -914,7 +923,7 @@ CREATE OR REPLACE FUNCTION sluice.submit_keyed_any_v1(p_job jsonb, OUT id bigint
 AS $function$
 begin
   if p_job ->> 'key' is null then
-    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job)) i;
+    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i;
   else
     select s.id, s.attached into id, attached from sluice.submit_keyed_v1(p_job) s;
   end if;
@@ -941,7 +950,7 @@ begin
       return;
     end if;
     begin
-      select sluice.insert_jobs_v1(jsonb_build_array(p_job)) into id;
+      select sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') into id;
       attached := false;
       return;
     exception when unique_violation then
@@ -966,7 +975,7 @@ begin
      cross join lateral sluice.submit_keyed_any_v1(g.job) s
      order by g.ord;
   else
-    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs) i(id);
+    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs, 'none') i(id);
   end if;
   perform sluice.hint_v1('ready', p_hint);
 end $function$;

@@ -38,8 +38,8 @@ begin
   return v_id;
 end $$;
 
--- Stores jobs in the order of the array and returns their ids in that order.
-create function sluice.insert_jobs_v1(p_jobs jsonb) returns setof bigint
+-- Stores jobs without looking at keys, in the order of the array, and returns their ids in that order.
+create function sluice.insert_jobs_v1(p_jobs jsonb, p_hint text) returns setof bigint
 language plpgsql as $$
 declare
   v_now  timestamptz := clock_timestamp();
@@ -74,6 +74,7 @@ begin
      where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
+  perform sluice.hint_v1('ready', p_hint);
 end $$;
 
 -- Stores one job with a key, or finds the active job that has it.
@@ -95,7 +96,7 @@ begin
       return;
     end if;
     begin
-      select sluice.insert_jobs_v1(jsonb_build_array(p_job)) into id;
+      select sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') into id;
       attached := false;
       return;
     exception when unique_violation then
@@ -119,7 +120,7 @@ begin
      cross join lateral sluice.submit_keyed_any_v1(g.job) s
      order by g.ord;
   else
-    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs) i(id);
+    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs, 'none') i(id);
   end if;
   perform sluice.hint_v1('ready', p_hint);
 end $$;
@@ -128,7 +129,7 @@ create function sluice.submit_keyed_any_v1(p_job jsonb, out id bigint, out attac
 language plpgsql as $$
 begin
   if p_job ->> 'key' is null then
-    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job)) i;
+    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i;
   else
     select s.id, s.attached into id, attached from sluice.submit_keyed_v1(p_job) s;
   end if;

@@ -82,6 +82,14 @@ begin
        and not exists (select 1 from sluice.holdings h where h.worker_id = w.id);
     v_found := true;
   end loop;
+  -- Registered and not heard of again before it held anything: it has no jobs, only a place on the list of workers.
+  update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
+   where w.id = any (array(select g.id from sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
+                            where g.ended_at is null and stale.ms <= p_good_for_ms
+                              and g.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                              and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                              and not exists (select 1 from sluice.holdings h where h.worker_id = g.id)
+                              for no key update of g skip locked));
   if v_found then
     perform pg_notify('sluice', 'ready');
   end if;

@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { isConnectionLoss, isRetryable, sqlState, translateError } from '../db/sqlstate.ts'
-import { type Hint, type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
+import { insertJobs } from '../store/insert-jobs.ts'
+import { type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
 
 /** One job as `sluice.submit_v1` takes it: JSON text of an object. */
 export interface Submission {
@@ -46,17 +47,19 @@ export class Submitter {
   }
 
   submit(submission: Submission): Promise<SubmittedJob> {
-    if (submission.keyed) return this.#send(`[${submission.json}]`).then((jobs) => jobs[0]!)
+    if (submission.keyed) return this.#send(`[${submission.json}]`, true).then((jobs) => jobs[0]!)
     return new Promise((resolve, reject) => {
+      // Producers that were answered together submit together: wait until all of them have had their turn.
+      if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
       this.#waiting.push({ json: submission.json, resolve, reject })
-      this.#pump()
     })
   }
 
   /** All or none, in the order given. */
   async submitMany(submissions: readonly Submission[]): Promise<SubmittedJob[]> {
     if (submissions.length === 0) return []
-    return this.#send(`[${submissions.map((each) => each.json).join(',')}]`)
+    const keyed = submissions.some((each) => each.keyed)
+    return this.#send(`[${submissions.map((each) => each.json).join(',')}]`, keyed)
   }
 
   /** In the caller's transaction: stored when that commits. What the caller's own library throws is passed on as it is. */
@@ -96,7 +99,7 @@ export class Submitter {
 
   async #sendMerged(batch: readonly Waiting[]): Promise<void> {
     try {
-      const jobs = await this.#send(`[${batch.map((each) => each.json).join(',')}]`)
+      const jobs = await this.#send(`[${batch.map((each) => each.json).join(',')}]`, false)
       batch.forEach((each, index) => {
         each.resolve(jobs[index]!)
       })
@@ -107,15 +110,15 @@ export class Submitter {
         return
       }
       for (const each of batch) {
-        await this.#send(`[${each.json}]`).then((jobs) => each.resolve(jobs[0]!), each.reject)
+        await this.#send(`[${each.json}]`, false).then((jobs) => each.resolve(jobs[0]!), each.reject)
       }
     }
   }
 
-  async #send(jobs: string, hint: Hint = 'soon'): Promise<SubmittedJob[]> {
+  async #send(jobs: string, keyed: boolean): Promise<SubmittedJob[]> {
     for (let tries = 0; ; tries++) {
       try {
-        const stored = await submitJobs(this.#db, jobs, hint)
+        const stored = keyed ? await submitJobs(this.#db, jobs, 'soon') : await this.#insert(jobs)
         this.#nudge()
         return stored
       } catch (error) {
@@ -123,5 +126,9 @@ export class Submitter {
         throw translateError(error)
       }
     }
+  }
+
+  async #insert(jobs: string): Promise<SubmittedJob[]> {
+    return (await insertJobs(this.#db, jobs, 'soon')).map(({ id }) => ({ id, attached: false }))
   }
 }
