@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -27,6 +27,12 @@ test('every example is run by this test', async () => {
   const names = await readdir(join(root, 'examples'), { recursive: true })
   const programs = names.filter((name) => /\.(ts|mjs)$/.test(name) && !name.endsWith('tasks.ts'))
   expect(programs.sort()).toEqual(Object.keys(EXAMPLES).sort())
+})
+
+test('the program of the README is the quick start', async () => {
+  const [, program] =
+    /^```ts run\n([\s\S]*?)^```$/m.exec(await readFile(join(root, 'README.md'), 'utf8')) ?? []
+  expect(await readFile(join(root, 'examples/quick-start.ts'), 'utf8')).toBe(program)
 })
 
 test('the examples compile', async () => {
