@@ -3,7 +3,13 @@ import { type Sluice, sluice } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
-import { SHORT_LEASES, STALE_MS, startWorker, type WorkerProcess } from '../support/worker-process.ts'
+import {
+  SHORT_LEASES,
+  STALE_MS,
+  startWorker,
+  type WorkerProcess,
+  whoStarted,
+} from '../support/worker-process.ts'
 
 const database = useDatabase()
 useCommitChecker(database)
@@ -73,9 +79,7 @@ test('when all stood still, as on a suspended machine, nobody is declared dead',
     { gate: true, deaf: true },
   ])
   const holders = await Promise.all(
-    jobs.map(({ id }) =>
-      Promise.race(workers.map(async (worker) => ({ id, worker, at: await worker.started(id) }))),
-    ),
+    jobs.map(async ({ id }) => ({ id, worker: await whoStarted(workers, id) })),
   )
   for (const worker of workers) await worker.pause()
   for (const worker of workers) await silentFor(worker, 3 * STALE_MS)

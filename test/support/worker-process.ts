@@ -98,6 +98,10 @@ export class WorkerProcess {
     )
   }
 
+  hasStarted(job: string, attempt = 1): boolean {
+    return this.#find('started', (each) => each.job === job && each.attempt >= attempt) !== undefined
+  }
+
   /** Resolves when the job's signal has fired. */
   stopped(job: string): Promise<Extract<WorkerMessage, { kind: 'stopped' }>> {
     return until(
@@ -167,6 +171,19 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   })
   await worker.ready()
   return worker
+}
+
+/** The worker that runs the job, once one of them has begun an attempt of at least this number. */
+export function whoStarted(
+  workers: readonly WorkerProcess[],
+  job: string,
+  attempt = 1,
+): Promise<WorkerProcess> {
+  return until(
+    () => workers.find((worker) => worker.hasStarted(job, attempt)),
+    `attempt ${attempt} of job ${job} to start`,
+    20_000,
+  )
 }
 
 function stateOf(pid: number): string {

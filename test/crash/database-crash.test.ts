@@ -1,0 +1,151 @@
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { openEmbedded } from '../../src/db/embedded/embedded.ts'
+import { hasCode, type Sluice, sluice } from '../../src/index.ts'
+import { keepersOf, query, serverStart, serversOf, temporaryFolder } from '../support/embedded.ts'
+import { until } from '../support/until.ts'
+import { WatchedCommits } from '../support/watched-commits.ts'
+import { startWorker, type WorkerProcess } from '../support/worker-process.ts'
+
+// A server that replays its log on a busy machine takes a while; what is tested is that it costs nobody a job.
+const STALE_MS = 3000
+const LEASES = { heartbeat: 600, stale: STALE_MS }
+const LANES = { narrow: { slots: 5, poll: 200 } }
+
+/** A server of its own, three workers on it, and a stream of jobs. */
+class Station {
+  readonly folder: string
+  readonly url: string
+  readonly app: Sluice
+  readonly workers: readonly WorkerProcess[]
+  /** Jobs whose submission was confirmed. */
+  readonly accepted = new Set<string>()
+  #submitting: Promise<void> | undefined
+  #stop = false
+
+  private constructor(folder: string, url: string, app: Sluice, workers: readonly WorkerProcess[]) {
+    this.folder = folder
+    this.url = url
+    this.app = app
+    this.workers = workers
+  }
+
+  static async open(): Promise<{ station: Station; commits: WatchedCommits }> {
+    const folder = join(await temporaryFolder(), 'data')
+    const embedded = await openEmbedded({ dataFolder: folder, settings: { wal_level: 'logical' } })
+    onTestFinished(() => embedded.release())
+    const options = { database: embedded.url, ...LEASES, lanes: LANES }
+    const app = await sluice(options)
+    const commits = await WatchedCommits.open(embedded.url)
+    const start = () =>
+      startWorker({
+        options,
+        work: { capacity: 3 },
+        tasks: { act: { lane: 'narrow', losses: 0 }, wide: { losses: 0 } },
+      })
+    return {
+      station: new Station(folder, embedded.url, app, [await start(), await start(), await start()]),
+      commits,
+    }
+  }
+
+  submitAllTheTime(): void {
+    this.#submitting = (async () => {
+      for (let n = 0; !this.#stop; n++) {
+        // With a key a submission that may have been stored can be sent again.
+        const task = n % 2 === 0 ? 'act' : 'wide'
+        try {
+          this.accepted.add((await this.app.submit(task, { sleepMs: n % 10 }, { key: `${n}` })).id)
+        } catch (error) {
+          if (!hasCode(error, 'DATABASE_UNAVAILABLE')) throw error
+          n -= 1
+        }
+      }
+    })()
+  }
+
+  async drain(): Promise<void> {
+    this.#stop = true
+    await this.#submitting
+    await until(async () => (await this.count(`state < 'completed'`)) === 0, 'all jobs to end', 30_000)
+  }
+
+  async count(condition: string): Promise<number> {
+    const [row] = await query<{ n: number }>(
+      this.url,
+      `select count(*)::integer as n from sluice.jobs where ${condition}`,
+    )
+    return row!.n
+  }
+
+  /** What \`pg_ctl stop -m immediate\` does. Resolves when another server answers. */
+  async crash(): Promise<void> {
+    const before = await serverStart(this.url)
+    for (const pid of await serversOf(this.folder)) process.kill(pid, 'SIGQUIT')
+    await this.backUp(before)
+  }
+
+  async backUp(before: string): Promise<void> {
+    await until(
+      async () => (await serverStart(this.url).catch(() => before)) !== before,
+      'the server to come back',
+      30_000,
+    )
+  }
+}
+
+test('PostgreSQL stopped immediately, several times under load, costs no job and no attempt', async () => {
+  const { station, commits } = await Station.open()
+  station.submitAllTheTime()
+  for (let round = 0; round < 3; round++) {
+    const before = station.accepted.size
+    await until(() => station.accepted.size > before + 50, 'the load to run')
+    await until(async () => (await station.count(`state = 'running'`)) > 0, 'jobs to run')
+    await station.crash()
+  }
+  await station.drain()
+
+  const [row] = await query<{ missing: string[] }>(
+    station.url,
+    `select array(select id from unnest('{${[...station.accepted]}}'::bigint[]) id
+                   except select id from sluice.jobs where state = 'completed')::text[] as missing`,
+  )
+  expect(row!.missing).toEqual([])
+  expect(await station.count('losses > 0 or failures > 0')).toBe(0)
+  for (const worker of station.workers) await worker.close()
+  expect(await query(station.url, 'select * from sluice.holdings')).toEqual([])
+  await station.app.close()
+
+  const { violations, seen } = await commits.catchUp()
+  expect(violations).toEqual([])
+  expect(seen.outcomes).toBeGreaterThanOrEqual(station.accepted.size)
+  await commits.close()
+})
+
+test('a database that is away for longer than stale makes nobody dead', async () => {
+  const { station, commits } = await Station.open()
+  const jobs = await station.app.submitMany(
+    'wide',
+    [{}, {}, {}].map(() => ({ gate: true, deaf: true })),
+  )
+  await until(
+    () => jobs.every(({ id }) => station.workers.some((worker) => worker.hasStarted(id))),
+    'the jobs to run',
+  )
+  const before = await serverStart(station.url)
+  // Its keeper would bring it back at once.
+  for (const pid of await keepersOf(station.folder)) process.kill(pid, 'SIGSTOP')
+  for (const pid of await serversOf(station.folder)) process.kill(pid, 'SIGQUIT')
+  const since = Date.now()
+  await until(() => Date.now() - since > 2 * STALE_MS, 'the outage to be longer than stale')
+  for (const pid of await keepersOf(station.folder)) process.kill(pid, 'SIGCONT')
+  await station.backUp(before)
+
+  for (const { id } of jobs) for (const worker of station.workers) worker.go(id)
+  for (const job of jobs) expect(await job.result()).toMatchObject({ attempt: 1 })
+  expect(await query(station.url, 'select name from sluice.workers where ended_at is not null')).toEqual([])
+  for (const worker of station.workers) await worker.close()
+  await station.app.close()
+  expect((await commits.catchUp()).violations).toEqual([])
+  await commits.close()
+})
