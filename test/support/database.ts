@@ -18,38 +18,68 @@ export interface TestDatabase {
  *
  * When the file is done nothing may be left in it that should not be: deadlocks are counted, they must be none.
  */
-export function useDatabase(options: { readonly empty?: boolean } = {}): TestDatabase {
-  const serverUrl = inject('serverUrl')
-  const name = `t_${randomBytes(6).toString('hex')}`
-  const directUrl = withDatabase(serverUrl, name)
-  let client: pg.Client | undefined
+export function useDatabase(options: DatabaseOptions = {}): TestDatabase {
+  const name = randomName()
+  let database: Awaited<ReturnType<typeof createDatabase>> | undefined
 
   beforeAll(async () => {
-    const owner = process.env.SLUICE_TEST_ROLE === undefined ? '' : `owner ${process.env.SLUICE_TEST_ROLE}`
-    const template = options.empty === true ? 'template0' : TEMPLATE
-    await onServer(serverUrl, `create database ${name} template ${template} ${owner}`)
-    client = new pg.Client(directUrl)
-    client.on('error', () => {})
-    await client.connect()
+    database = await createDatabase(options, name)
   })
-  afterAll(async () => {
-    const { rows } = await client!.query<{ deadlocks: string }>(
-      'select deadlocks from pg_stat_database where datname = current_database()',
-    )
-    await client!.end()
-    await onServer(serverUrl, `drop database if exists ${name} with (force)`)
-    expect(rows[0]!.deadlocks, 'deadlocks in this database').toBe('0')
-  })
+  afterAll(() => database!.drop())
+  return { ...addressesOf(name), sql: (text, values) => database!.sql(text, values) }
+}
+
+interface DatabaseOptions {
+  /** Without a schema. */
+  readonly empty?: boolean
+}
+
+/** A database for one test, which has to drop it; that fails when there were deadlocks in it. */
+export async function createDatabase(
+  options: DatabaseOptions = {},
+  name = randomName(),
+): Promise<TestDatabase & { drop(): Promise<void> }> {
+  const owner = process.env.SLUICE_TEST_ROLE === undefined ? '' : `owner ${process.env.SLUICE_TEST_ROLE}`
+  const template = options.empty === true ? 'template0' : TEMPLATE
+  await onServer(`create database ${name} template ${template} ${owner}`)
+  const addresses = addressesOf(name)
+  const client = new pg.Client(addresses.directUrl)
+  client.on('error', () => {})
+  await client.connect()
+  let last: Promise<unknown> = Promise.resolve()
   return {
-    url: withDatabase(inject('clientUrl'), name),
-    directUrl,
-    name,
-    sql: async (text, values) => (await client!.query(text, values)).rows as never,
+    ...addresses,
+    // One after the other: the driver is about to stop queueing for us.
+    sql(text, values) {
+      const result = last.then(() => client.query(text, values))
+      last = result.catch(() => {})
+      return result.then(({ rows }) => rows as never)
+    },
+    async drop() {
+      const { rows } = await client.query<{ deadlocks: string }>(
+        'select deadlocks from pg_stat_database where datname = current_database()',
+      )
+      await client.end()
+      await onServer(`drop database if exists ${name} with (force)`)
+      expect(rows[0]!.deadlocks, 'deadlocks in this database').toBe('0')
+    },
   }
 }
 
-async function onServer(serverUrl: string, text: string): Promise<void> {
-  const client = new pg.Client(serverUrl)
+function randomName(): string {
+  return `t_${randomBytes(6).toString('hex')}`
+}
+
+function addressesOf(name: string): Omit<TestDatabase, 'sql'> {
+  return {
+    url: withDatabase(inject('clientUrl'), name),
+    directUrl: withDatabase(inject('serverUrl'), name),
+    name,
+  }
+}
+
+async function onServer(text: string): Promise<void> {
+  const client = new pg.Client(inject('serverUrl'))
   await client.connect()
   try {
     // Copying a template fails while another file copies it: take turns.

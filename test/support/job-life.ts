@@ -1,0 +1,403 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import pg from 'pg'
+import { Database } from '../../src/db/database.ts'
+import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
+import { diagnose } from '../../src/engine/diagnosis.ts'
+import {
+  hasCode,
+  type JobHandle,
+  type Log,
+  type Sluice,
+  SluiceError,
+  sluice,
+  type TaskContext,
+  task,
+} from '../../src/index.ts'
+import { until } from './until.ts'
+
+/** Straight to the server, past every fault. */
+type Sql = <R extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<R[]>
+
+const STALE = '2s'
+
+/**
+ * Everything that can happen to jobs, again and again, on an address where any
+ * statement may fail. Whatever a caller would repeat is repeated; what must hold
+ * nevertheless is collected in `violations`.
+ */
+export class JobLife {
+  readonly violations: string[] = []
+  /** Jobs that were brought into their state by hand, as no program would. */
+  readonly planted = new Set<string>()
+  readonly #url: string
+  readonly #sql: Sql
+  readonly #db: Database
+  readonly #duties: DutyRunner
+  readonly #log: Log
+  readonly #executed = new Set<string>()
+  readonly #running = new Map<string, AbortSignal>()
+  readonly #hurry: NodeJS.Timeout
+  #round = 0
+
+  constructor(url: string, sql: Sql) {
+    this.#url = url
+    this.#sql = sql
+    const nothing = () => {}
+    this.#log = {
+      debug: nothing,
+      info: nothing,
+      warn: nothing,
+      error: (_, message) => this.#judgeLog(message),
+    }
+    this.#db = new Database({ url, maxConnections: 2, applicationName: 'life' })
+    const often = DUTIES.map((duty) => ({ ...duty, everyMs: 30 }))
+    this.#duties = new DutyRunner(this.#db, this.#log, 'life', often, 40)
+    this.#duties.start()
+    this.#hurry = setInterval(() => void this.#dueNow(), 100)
+  }
+
+  /** A program from its start to its end, with all that it may do in between. */
+  async round(): Promise<void> {
+    this.#round++
+    const app = await this.#open()
+    try {
+      await repeated('work', () => app.work({ capacity: 4, name: `life-${this.#round}` }))
+      await Promise.all([
+        this.#plain(app),
+        this.#many(app),
+        this.#inTransaction(app),
+        this.#approval(app),
+        this.#cancels(app),
+        this.#again(app),
+        this.#deadline(app),
+        this.#orphan(),
+        this.#operators(app),
+        this.#readers(app),
+      ])
+    } finally {
+      await app.close()
+    }
+  }
+
+  /** Faults are over. Waits until all has ended, with a worker that is alive and then without. */
+  async rest(): Promise<void> {
+    const app = await this.#open()
+    await app.work({ capacity: 4 })
+    await this.#none('jobs that have not ended', `from sluice.jobs where state < 'completed'`)
+    await this.#none('slots held while nothing runs', 'from sluice.holdings where slots > 0')
+    await app.close()
+    await this.#none('holdings of workers that have left', 'from sluice.holdings')
+    await this.#none('workers that nobody has ended', 'from sluice.workers where ended_at is null')
+    clearInterval(this.#hurry)
+    await this.#duties.stop()
+    await this.#db.close()
+  }
+
+  /** Whoever does a duty puts it off by its own measure, a minute for some: nobody has to wait for that here. */
+  async #dueNow(): Promise<void> {
+    await this.#sql(
+      `update sluice.duties set due_at = clock_timestamp() where name in (
+         select name from sluice.duties where due_at > clock_timestamp() + interval '100 ms' for update skip locked)`,
+    ).catch(() => {})
+  }
+
+  async #none(what: string, from: string): Promise<void> {
+    try {
+      await until(async () => (await this.#sql(`select 1 ${from} limit 1`)).length === 0, what)
+    } catch {
+      const [row] = await this.#sql<{ rows: unknown }>(
+        `select jsonb_agg(to_jsonb(x)) as rows from (select * ${from} limit 5) x`,
+      )
+      this.violations.push(`${what}: ${JSON.stringify(row?.rows)}`)
+    }
+  }
+
+  #judgeLog(message: string): void {
+    if (message.startsWith('DRIFT')) this.violations.push(message)
+  }
+
+  #open(): Promise<Sluice> {
+    const retry = { attempts: 1000, backoff: 'fixed', delay: '1ms' } as const
+    const common = { lane: 'life', retry, losses: 1000 } as const
+    const tasks = [
+      task({
+        ...common,
+        name: 'plain',
+        run: (input: { n: number }, ctx) => this.#run(ctx, () => traces(input.n, ctx)),
+      }),
+      task({
+        ...common,
+        name: 'gated',
+        approval: true,
+        run: (_: null, ctx) => this.#run(ctx, () => 'approved'),
+      }),
+      task({ ...common, name: 'held', run: (_: null, ctx) => this.#run(ctx, () => stopped(ctx.signal)) }),
+      task({
+        ...common,
+        name: 'orphan',
+        lane: 'orphans',
+        run: (_: null, ctx) => this.#run(ctx, () => 'found'),
+      }),
+      task({
+        ...common,
+        name: 'nowhere',
+        lane: 'closed',
+        run: () => this.violations.push('a closed lane ran'),
+      }),
+    ]
+    const lanes = {
+      life: { slots: 3, poll: '50ms', stale: STALE },
+      orphans: { slots: null, poll: '50ms', stale: STALE },
+      closed: { enabled: false, stale: STALE },
+      default: { stale: STALE },
+      interactive: { stale: STALE },
+      maintenance: { stale: STALE },
+      system: { stale: STALE },
+    } as const
+    return repeated('sluice()', () =>
+      sluice({
+        database: this.#url,
+        log: this.#log,
+        tasks,
+        lanes,
+        heartbeat: '300ms',
+        grace: '1s',
+        shutdownGrace: '5s',
+      }),
+    )
+  }
+
+  /** Runs one attempt and sees to it that no attempt runs twice, and none beside another that was not told to stop. */
+  async #run<T>(ctx: TaskContext, code: () => T | Promise<T>): Promise<T> {
+    const name = `attempt ${ctx.attempt} of job ${ctx.job.id}`
+    if (this.#executed.has(name)) this.violations.push(`${name} ran twice`)
+    this.#executed.add(name)
+    const other = this.#running.get(ctx.job.id)
+    if (other !== undefined && !other.aborted) this.violations.push(`${name} began while another one ran`)
+    this.#running.set(ctx.job.id, ctx.signal)
+    try {
+      return await code()
+    } finally {
+      if (this.#running.get(ctx.job.id) === ctx.signal) this.#running.delete(ctx.job.id)
+    }
+  }
+
+  async #plain(app: Sluice): Promise<void> {
+    const job = await repeated('submit', () => app.submit('plain', { n: this.#round }))
+    const keyed = await repeated('submit with a key', () =>
+      app.submit('plain', { n: this.#round }, { key: `key-${this.#round}` }),
+    )
+    for (const { id, result } of await Promise.all([settled(job), settled(keyed)])) {
+      const { n, step } = result as { n: number; step: string }
+      const [stored] = await this.#sql<{ step: string; checkpoint: number }>(
+        `select s.result #>> '{}' as step, (o.checkpoint ->> 'n')::integer as checkpoint
+           from sluice.steps s join sluice.notes o using (job_id) where s.job_id = $1 and s.name = 'once'`,
+        [id],
+      )
+      if (n !== this.#round || stored?.step !== step || stored.checkpoint !== n) {
+        this.violations.push(`job ${id} gave ${JSON.stringify(result)}, stored is ${JSON.stringify(stored)}`)
+      }
+    }
+  }
+
+  async #many(app: Sluice): Promise<void> {
+    const inputs = [1, 2, 3].map((n) => ({ n }))
+    const jobs = await repeated('submitMany', () => app.submitMany('plain', inputs))
+    const results = await Promise.all(jobs.map(settled))
+    const numbers = results.map(({ result }) => (result as { n: number }).n)
+    if (numbers.join() !== '1,2,3') this.violations.push(`submitMany gave results ${numbers.join()}`)
+  }
+
+  /** Stored with the caller's commit, or not at all. */
+  async #inTransaction(app: Sluice): Promise<void> {
+    const job = await repeated('submit in a transaction', async () => {
+      const client = new pg.Client(this.#url)
+      client.on('error', () => {})
+      await client.connect()
+      try {
+        await client.query('begin')
+        const stored = await app.submit('plain', { n: 0 }, { transaction: client })
+        await client.query('commit')
+        return stored
+      } catch (cause) {
+        // What the caller's own client throws is the caller's to judge.
+        throw new SluiceError('DATABASE_UNAVAILABLE', String(cause), { cause })
+      } finally {
+        await client.end().catch(() => {})
+      }
+    })
+    await settled(job)
+  }
+
+  async #approval(app: Sluice): Promise<void> {
+    const [yes, no] = await Promise.all(
+      ['yes', 'no'].map((key) =>
+        repeated('submit', () => app.submit('gated', null, { key: `${key}-${this.#round}` })),
+      ),
+    )
+    await once('approve', () => app.approve(yes!.id))
+    await once('reject', () => app.reject(no!.id, 'not today'))
+    this.#expect('approved', (await settled(yes!)).result)
+    this.#expect('rejected: not today', (await settled(no!)).error)
+  }
+
+  async #cancels(app: Sluice): Promise<void> {
+    const later = await repeated('submit for later', () =>
+      app.submit('plain', { n: 0 }, { key: `later-${this.#round}`, runAt: '1h' }),
+    )
+    await repeated('reprioritise', () => app.reprioritise(later.id, 7))
+    await once('cancel of a waiting job', () => app.cancel(later.id))
+    this.#expect('cancelled: on request', (await settled(later)).error)
+
+    const held = await repeated('submit', () => app.submit('held', null, { key: `held-${this.#round}` }))
+    await until(() => this.#running.has(held.id), `job ${held.id} to run`)
+    await once('cancel of a running job', () => app.cancel(held.id))
+    this.#expect('cancelled', (await settled(held)).error?.slice(0, 9))
+  }
+
+  async #again(app: Sluice): Promise<void> {
+    const job = await repeated('submit', () => app.submit('plain', { n: 5 }))
+    await settled(job)
+    await once('rerun', () => app.rerun(job.id))
+    await settled(job)
+    await until(async () => (await this.#stateOf(job.id)) === 'completed', `job ${job.id} to end again`)
+    await repeated('listAttempts', () => app.listAttempts(job.id))
+    await once('remove', () => app.remove(job.id))
+    this.#expect(undefined, await this.#stateOf(job.id))
+
+    const old = await repeated('submit', () => app.submit('plain', { n: 6 }))
+    await settled(old)
+    this.planted.add(old.id)
+    await this.#sql(`update sluice.jobs set finished_at = now() - interval '8 days' where id = $1`, [old.id])
+    await until(async () => (await this.#stateOf(old.id)) === undefined, `job ${old.id} to be pruned`)
+  }
+
+  async #deadline(app: Sluice): Promise<void> {
+    const job = await repeated('submit', () =>
+      app.submit('nowhere', null, { key: `nowhere-${this.#round}`, deadline: '300ms' }),
+    )
+    await repeated('why', () => app.why(job.id))
+    this.#expect('capacity:', (await settled(job)).error?.slice(0, 9))
+  }
+
+  /** A job that runs under a worker which died an hour ago. */
+  async #orphan(): Promise<void> {
+    const [row] = await this.#sql<{ id: string }>(
+      `with worker as materialized (
+         insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, seen_at)
+         values ('ghost', 'nowhere', 1, '0', 1, 1, '{orphan}', now() - interval '1 hour') returning id
+       ), holding as (
+         insert into sluice.holdings (worker_id, lane, slots) select id, 'orphans', 1 from worker
+       )
+       insert into sluice.jobs (task, class_id, state, worker_id, attempt, started_at)
+       select 'orphan', t.class_id, 'running', w.id, 1, now() from sluice.tasks t, worker w where t.name = 'orphan'
+       returning id`,
+    )
+    this.planted.add(row!.id)
+    await until(async () => (await this.#stateOf(row!.id)) === 'completed', `orphan ${row!.id} to be found`)
+  }
+
+  async #operators(app: Sluice): Promise<void> {
+    await repeated('setLane', () => app.setLane('life', { slots: 2, ageingMs: 60_000 }))
+    await this.#drain(app, true)
+    await this.#drain(app, false)
+    await repeated('setLane', () => app.setLane('life', { slots: 3, ageingMs: null }))
+    await repeated('resetLane', () => app.resetLane('life'))
+  }
+
+  /** A worker that a fault kept silent for too long is declared dead and comes back a moment later. */
+  async #drain(app: Sluice, draining: boolean): Promise<void> {
+    const tell = () => repeated('drain', () => app.drainWorker(`life-${this.#round}`, draining))
+    await until(
+      () =>
+        tell().catch((error) => {
+          if (!hasCode(error.cause, 'WORKER_NOT_FOUND')) throw error
+        }),
+      `worker life-${this.#round} to be there`,
+    )
+  }
+
+  async #readers(app: Sluice): Promise<void> {
+    const job = await repeated('submit', () => app.submit('plain', { n: 1 }))
+    await settled(job)
+    await repeated('readLogs', () => app.readLogs(job.id))
+    await repeated('listJobs', () => app.listJobs({ task: 'plain', limit: 5 }))
+    await repeated('listWorkers', () => app.listWorkers())
+    await repeated('listTasks', () => app.listTasks())
+    await repeated('sampleQueues', () => app.sampleQueues())
+    const schema = { applied: 1, available: 1 }
+    for await (const _ of diagnose({ db: this.#db, schema, settings: undefined, now: Date.now() }));
+  }
+
+  async #stateOf(id: string): Promise<string | undefined> {
+    return (await this.#sql<{ state: string }>('select state from sluice.jobs where id = $1', [id]))[0]?.state
+  }
+
+  #expect(expected: unknown, found: unknown): void {
+    if (found !== expected)
+      this.violations.push(`expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`)
+  }
+}
+
+/** A task that leaves every kind of trace and fails the first time, once its step is stored. */
+async function traces(n: number, ctx: TaskContext): Promise<{ n: number; step: string }> {
+  ctx.log.info('attempt', ctx.attempt)
+  ctx.progress(0.5, 'half')
+  const before = await ctx.checkpoint.get<{ n: number }>()
+  if (before !== undefined && before.n !== n) throw new Error(`the checkpoint is ${JSON.stringify(before)}`)
+  await ctx.checkpoint.set({ n })
+  const step = await ctx.step('once', () => `${ctx.job.id}/${ctx.attempt}/${Math.random()}`)
+  if (ctx.attempt === 1) throw new Error('the first attempt fails')
+  return { n, step }
+}
+
+function stopped(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+}
+
+interface Settled {
+  readonly id: string
+  readonly result?: unknown
+  readonly error?: string
+}
+
+/** How a job ended. No fault on the way may show here. */
+async function settled(job: JobHandle): Promise<Settled> {
+  try {
+    return { id: job.id, result: await job.result() }
+  } catch (error) {
+    if (!hasCode(error, 'JOB_FAILED') && !hasCode(error, 'JOB_CANCELLED')) throw error
+    return { id: job.id, error: error.message }
+  }
+}
+
+/** Repeats what the caller was told to be unknown or undone, as a caller would. */
+async function repeated<T>(what: string, act: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await act()
+    } catch (error) {
+      if (!hasCode(error, 'DATABASE_UNAVAILABLE') || tries === 50) {
+        throw new Error(`${what}, try ${tries}: ${error}`, { cause: error })
+      }
+      await delay(5)
+    }
+  }
+}
+
+/** The same for what can be done only once: a refusal after a lost answer says that it was done. */
+async function once(what: string, act: () => Promise<unknown>): Promise<void> {
+  let unsure = false
+  await repeated(what, async () => {
+    try {
+      await act()
+    } catch (error) {
+      if (unsure && (hasCode(error, 'ILLEGAL_TRANSITION') || hasCode(error, 'JOB_NOT_FOUND'))) return
+      unsure = true
+      throw error
+    }
+  })
+}
