@@ -1,11 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { Database } from '../../src/db/database.ts'
 import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
 import { diagnose } from '../../src/engine/diagnosis.ts'
 import {
   hasCode,
-  type JobHandle,
   type Log,
   type Sluice,
   SluiceError,
@@ -13,6 +11,7 @@ import {
   type TaskContext,
   task,
 } from '../../src/index.ts'
+import { once, repeated, settled } from './persistent-caller.ts'
 import { until } from './until.ts'
 
 /** Straight to the server, past every fault. */
@@ -355,49 +354,5 @@ function stopped(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason)
     signal.addEventListener('abort', () => reject(signal.reason))
-  })
-}
-
-interface Settled {
-  readonly id: string
-  readonly result?: unknown
-  readonly error?: string
-}
-
-/** How a job ended. No fault on the way may show here. */
-async function settled(job: JobHandle): Promise<Settled> {
-  try {
-    return { id: job.id, result: await job.result() }
-  } catch (error) {
-    if (!hasCode(error, 'JOB_FAILED') && !hasCode(error, 'JOB_CANCELLED')) throw error
-    return { id: job.id, error: error.message }
-  }
-}
-
-/** Repeats what the caller was told to be unknown or undone, as a caller would. */
-async function repeated<T>(what: string, act: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await act()
-    } catch (error) {
-      if (!hasCode(error, 'DATABASE_UNAVAILABLE') || tries === 50) {
-        throw new Error(`${what}, try ${tries}: ${error}`, { cause: error })
-      }
-      await delay(5)
-    }
-  }
-}
-
-/** The same for what can be done only once: a refusal after a lost answer says that it was done. */
-async function once(what: string, act: () => Promise<unknown>): Promise<void> {
-  let unsure = false
-  await repeated(what, async () => {
-    try {
-      await act()
-    } catch (error) {
-      if (unsure && (hasCode(error, 'ILLEGAL_TRANSITION') || hasCode(error, 'JOB_NOT_FOUND'))) return
-      unsure = true
-      throw error
-    }
   })
 }
