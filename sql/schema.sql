@@ -95,6 +95,7 @@ create table sluice.lanes (
   ageing_ms integer,
   enabled boolean not null default true,
   operator_set text[] not null default '{}'::text[],
+  declared jsonb not null default '{}'::jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
   updated_by text not null default 'sluice'::text,
   constraint lanes_ageing_ms_check CHECK ((ageing_ms >= 10000)),
@@ -268,6 +269,8 @@ begin
   end if;
   v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
   if v_old.slots is null and (v_given ->> 'slots') is not null then
+    -- FOR UPDATE keeps new workers out, whose holdings refer to this row. Cycles do not ask for it while there is no limit.
+    perform 1 from sluice.lanes l where l.name = p_name for update;
     perform 1 from sluice.holdings h where h.lane = p_name order by h.worker_id for no key update;
     update sluice.holdings h
        set slots = (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
@@ -284,6 +287,7 @@ begin
          operator_set = case when p_operator
            then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
            else l.operator_set end,
+         declared = case when p_operator then l.declared else l.declared || p_given end,
          updated_at = clock_timestamp(), updated_by = p_by
    where l.name = p_name;
   perform pg_notify('sluice', 'lane');
@@ -530,7 +534,7 @@ begin
            worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
                             when j.cancel_at is not null then j.worker_id end,
            -- It has started in time; from here on only retries decide.
-           deadline_at = case when g.ending = 'returned' then j.deadline_at end
+           deadline_at = null
       from given g
      where j.id = any(array(select k.id from locked k)) and g.id = j.id
     returning j.id
@@ -808,6 +812,16 @@ begin
   return v_id;
 end $function$;
 
+--- function sluice.reset_lane_v1(p_name text, p_by text)
+CREATE OR REPLACE FUNCTION sluice.reset_lane_v1(p_name text, p_by text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.lanes l set operator_set = '{}' where l.name = p_name;
+  return found and sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
+end $function$;
+
 --- function sluice.resync_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.resync_v1(p_worker bigint)
  RETURNS TABLE(lane text, epoch integer, job_id bigint, attempt integer, class_id integer)
@@ -910,11 +924,29 @@ end $function$;
 --- function sluice.submit(task text, input jsonb, key text, priority integer, lane text, run_at timestamp with time zone, deadline interval, tags text[])
 CREATE OR REPLACE FUNCTION sluice.submit(task text, input jsonb DEFAULT NULL::jsonb, key text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, lane text DEFAULT NULL::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[])
  RETURNS bigint
- LANGUAGE sql
-BEGIN ATOMIC
- SELECT s.id
-    FROM sluice.submit_v1(jsonb_build_array((jsonb_strip_nulls(jsonb_build_object('task', submit.task, 'key', submit.key, 'priority', submit.priority, 'lane', submit.lane, 'runAt', submit.run_at, 'deadlineMs', ((EXTRACT(epoch FROM submit.deadline) * (1000)::numeric))::bigint, 'tags', to_jsonb(submit.tags), 'by', CURRENT_USER)) || jsonb_build_object('input', submit.input))), 'commit'::text) s(ord, id, attached);
-END;
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_variable
+declare
+  v_id bigint;
+begin
+  if priority not between -1000000 and 1000000 then
+    raise exception 'priority: % must be from -1000000 to 1000000', priority using errcode = 'SL005', detail = 'priority';
+  elsif length(key) not between 1 and 500 then
+    raise exception 'key: must be a text of 1 to 500 characters' using errcode = 'SL005', detail = 'key';
+  elsif deadline <= interval '0' then
+    raise exception 'deadline: must be longer than 0' using errcode = 'SL005', detail = 'deadline';
+  elsif cardinality(tags) > 50 or exists (select 1 from unnest(tags) t where t is null or length(t) not between 1 and 100) then
+    raise exception 'tags: must be at most 50 texts of 1 to 100 characters' using errcode = 'SL005', detail = 'tags';
+  elsif length(input::text) > 16777216 then
+    raise exception 'input: must not be longer than 16 MiB' using errcode = 'SL005', detail = 'input';
+  end if;
+  select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+    'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
+    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', current_user)) ||
+    jsonb_build_object('input', input)), 'commit') s;
+  return v_id;
+end $function$;
 
 --- function sluice.submit_keyed_any_v1(p_job jsonb, OUT id bigint, OUT attached boolean)
 CREATE OR REPLACE FUNCTION sluice.submit_keyed_any_v1(p_job jsonb, OUT id bigint, OUT attached boolean)

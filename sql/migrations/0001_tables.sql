@@ -25,11 +25,14 @@ create table sluice.lanes (
   ageing_ms    integer check (ageing_ms >= 10000),   -- +1 priority per period waited; null: off
   enabled      boolean not null default true,
   operator_set text[] not null default '{}',         -- fields an operator changed: files and code leave them alone
+  declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it
   updated_at   timestamptz not null default clock_timestamp(),
   updated_by   text not null default 'sluice'
 );
 insert into sluice.lanes (name, slots, per_worker, poll_ms) values
   ('default', null, 0, 2000), ('interactive', 2, null, 2000), ('maintenance', 1, null, 15000), ('system', 1, null, 30000);
+update sluice.lanes set declared = jsonb_build_object('slots', slots, 'perWorker', per_worker, 'pollMs', poll_ms, 'staleMs', stale_ms,
+                                                      'ageingMs', ageing_ms, 'enabled', enabled);
 
 -- What is known about a task without its code: enough to submit it from any language and to judge a loss.
 create table sluice.tasks (

@@ -1,4 +1,5 @@
--- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict.
+-- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict,
+-- SL005 bad argument.
 
 -- A hint that there is something to do. Never carries anything that matters: polling finds it too.
 --
@@ -137,14 +138,30 @@ end $$;
 
 -- For programs in other languages, inside their own transaction if they like:
 --   select sluice.submit('resize', '{"url": "..."}', key => 'a', priority => 10);
+-- Bad values are refused with SQLSTATE SL005.
 create function sluice.submit(
   task text, input jsonb default null, key text default null, priority integer default null, lane text default null,
   run_at timestamptz default null, deadline interval default null, tags text[] default null
 ) returns bigint
-language sql
-begin atomic
-  select s.id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+language plpgsql as $$
+#variable_conflict use_variable
+declare
+  v_id bigint;
+begin
+  if priority not between -1000000 and 1000000 then
+    raise exception 'priority: % must be from -1000000 to 1000000', priority using errcode = 'SL005', detail = 'priority';
+  elsif length(key) not between 1 and 500 then
+    raise exception 'key: must be a text of 1 to 500 characters' using errcode = 'SL005', detail = 'key';
+  elsif deadline <= interval '0' then
+    raise exception 'deadline: must be longer than 0' using errcode = 'SL005', detail = 'deadline';
+  elsif cardinality(tags) > 50 or exists (select 1 from unnest(tags) t where t is null or length(t) not between 1 and 100) then
+    raise exception 'tags: must be at most 50 texts of 1 to 100 characters' using errcode = 'SL005', detail = 'tags';
+  elsif length(input::text) > 16777216 then
+    raise exception 'input: must not be longer than 16 MiB' using errcode = 'SL005', detail = 'input';
+  end if;
+  select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
     'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
-    'deadlineMs', (extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', current_user)) ||
+    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', current_user)) ||
     jsonb_build_object('input', input)), 'commit') s;
-end;
+  return v_id;
+end $$;

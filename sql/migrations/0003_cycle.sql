@@ -83,7 +83,7 @@ begin
            worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
                             when j.cancel_at is not null then j.worker_id end,
            -- It has started in time; from here on only retries decide.
-           deadline_at = case when g.ending = 'returned' then j.deadline_at end
+           deadline_at = null
       from given g
      where j.id = any(array(select k.id from locked k)) and g.id = j.id
     returning j.id

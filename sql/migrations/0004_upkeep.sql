@@ -238,6 +238,8 @@ begin
   end if;
   v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
   if v_old.slots is null and (v_given ->> 'slots') is not null then
+    -- FOR UPDATE keeps new workers out, whose holdings refer to this row. Cycles do not ask for it while there is no limit.
+    perform 1 from sluice.lanes l where l.name = p_name for update;
     perform 1 from sluice.holdings h where h.lane = p_name order by h.worker_id for no key update;
     update sluice.holdings h
        set slots = (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
@@ -254,8 +256,17 @@ begin
          operator_set = case when p_operator
            then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
            else l.operator_set end,
+         declared = case when p_operator then l.declared else l.declared || p_given end,
          updated_at = clock_timestamp(), updated_by = p_by
    where l.name = p_name;
   perform pg_notify('sluice', 'lane');
   return true;
+end $$;
+
+-- Goes back to what files and programs say of a lane.
+create function sluice.reset_lane_v1(p_name text, p_by text) returns boolean
+language plpgsql as $$
+begin
+  update sluice.lanes l set operator_set = '{}' where l.name = p_name;
+  return found and sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
 end $$;

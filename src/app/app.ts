@@ -174,7 +174,10 @@ export class Sluice {
       graceMs: settings.graceMs,
       shutdownGraceMs: settings.shutdownGraceMs,
       log,
-      onEnded: () => this.#waiter.nudge(),
+      onEnded: (dueInMs) => {
+        this.#waiter.nudge()
+        this.#duties?.promoteIn(dueInMs)
+      },
     }).catch((error) => {
       throw translateError(error)
     })

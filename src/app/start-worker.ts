@@ -47,7 +47,7 @@ export interface StartWorker {
   readonly graceMs: number
   readonly shutdownGraceMs: number
   readonly log: Log
-  readonly onEnded: () => void
+  readonly onEnded: (dueInMs: number | null) => void
 }
 
 /** Puts a worker together and starts it. */

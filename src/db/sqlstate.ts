@@ -6,6 +6,7 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL002: 'UNKNOWN_TASK',
   SL003: 'UNKNOWN_LANE',
   SL004: 'KEY_CONFLICT',
+  SL005: 'INVALID_ARGUMENT',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */

@@ -37,6 +37,7 @@ export class DutyRunner {
   readonly #tickMs: number
   #timer: NodeJS.Timeout | undefined
   #soon: NodeJS.Timeout | undefined
+  #soonAt = 0
   #ticking: Promise<void> | undefined
   #goodSince: number | undefined
   #lastGood = { at: 0, wall: 0 }
@@ -75,7 +76,7 @@ export class DutyRunner {
     try {
       due = await claimDuties(this.#db, this.#duties, this.#name)
       this.#noteGood()
-      this.#promoteIn(due.nextDueInMs)
+      this.promoteIn(due.nextDueInMs)
     } catch (error) {
       this.#goodSince = undefined
       this.#log.warn({ error: text(error) }, 'duties: the database cannot be reached')
@@ -106,7 +107,7 @@ export class DutyRunner {
         await recordDuty(this.#db, duty.name, report.summary)
       }
       this.#noteGood()
-      if (report.nextDueInMs !== undefined) this.#promoteIn(report.nextDueInMs)
+      if (report.nextDueInMs !== undefined) this.promoteIn(report.nextDueInMs)
     } catch (error) {
       this.#log.error(
         { duty: duty.name, error: text(error) },
@@ -115,11 +116,20 @@ export class DutyRunner {
     }
   }
 
-  /** A job is due before the next tick: promote it in time. */
-  #promoteIn(ms: number | null): void {
+  /** A job is due in so many milliseconds. If that is before the next tick, it is promoted in time. */
+  promoteIn(ms: number | null): void {
     if (ms === null || ms > TICK_MS || this.#mode !== 'running') return
+    const at = performance.now() + ms
+    if (this.#soon !== undefined && this.#soonAt <= at) return
     clearTimeout(this.#soon)
-    this.#soon = setTimeout(() => void this.#run(promote), Math.max(1, Math.ceil(ms)))
+    this.#soonAt = at
+    this.#soon = setTimeout(
+      () => {
+        this.#soon = undefined
+        if (this.#mode === 'running') void this.#run(promote)
+      },
+      Math.max(1, Math.ceil(ms)),
+    )
   }
 }
 

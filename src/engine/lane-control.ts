@@ -15,7 +15,7 @@ export async function setLane(db: Queryable, name: string, change: LaneChange, b
   return getLane(db, name)
 }
 
-/** Forgets operators' changes to a lane: the next program that starts applies its file again. */
+/** Undoes operators' changes to a lane: it is again as files and programs last said. */
 export async function forgetLaneChanges(db: Queryable, name: string, by: string): Promise<Lane> {
   if (!(await resetLane(db, name, by))) throw await unknownLane(db, name)
   return getLane(db, name)

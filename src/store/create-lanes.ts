@@ -14,8 +14,8 @@ export interface LaneRecord {
 
 const CREATE = statement(
   'create_lanes',
-  `insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, updated_by)
-   select g.name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, $2
+  `insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, updated_by, declared)
+   select g.name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, $2, to_jsonb(g) - 'name'
      from jsonb_to_recordset($1) as g(name text, slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer,
                                       "ageingMs" integer, enabled boolean)
     order by g.name

@@ -1,11 +1,8 @@
 import { type Queryable, statement } from '../db/database.ts'
 
-const RESET = statement(
-  'reset_lane',
-  `update sluice.lanes set operator_set = '{}', updated_at = clock_timestamp(), updated_by = $2 where name = $1 returning name`,
-)
+const RESET = statement('reset_lane', 'select sluice.reset_lane_v1($1, $2) as reset')
 
-/** Forgets what operators changed: from the next start on, files and programs decide again. False when there is no such lane. */
+/** Undoes what operators changed: the lane is again as files and programs last said. False when there is no such lane. */
 export async function resetLane(db: Queryable, name: string, by: string): Promise<boolean> {
-  return (await db.run(RESET, [name, by])).length === 1
+  return (await db.run<{ reset: boolean }>(RESET, [name, by]))[0]!.reset
 }

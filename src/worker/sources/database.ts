@@ -17,8 +17,11 @@ export interface DatabaseSourceOptions {
   readonly processTasks: ReadonlySet<string>
   readonly heartbeatMs: number
   readonly log: Log
-  /** Called when endings have been recorded: somebody in this process may wait for them. */
-  readonly onEnded?: () => void
+  /**
+   * Called when endings have been recorded: somebody in this process may wait for them. `dueInMs`: the first of them comes
+   * back after that long.
+   */
+  readonly onEnded?: (dueInMs: number | null) => void
 }
 
 /** A cycle that takes longer is given up; its outcome is then unknown and the worker resyncs. */
@@ -106,7 +109,7 @@ export class DatabaseSource implements JobSource {
       this.#silent ? 0 : request.free,
       request.freeProcesses,
     )
-    if (request.ended.length > 0) this.#options.onEnded?.()
+    if (request.ended.length > 0) this.#options.onEnded?.(firstDue(request.ended))
     if (this.#dispatcher.workerId !== this.#workerId) {
       this.#workerId = this.#dispatcher.workerId
       this.#recorder.setWorker(this.#workerId)
@@ -203,4 +206,12 @@ export class DatabaseSource implements JobSource {
       )
     }
   }
+}
+
+function firstDue(ended: CycleRequest['ended']): number | null {
+  let first: number | null = null
+  for (const { ending } of ended) {
+    if ('delayMs' in ending && (first === null || ending.delayMs < first)) first = ending.delayMs
+  }
+  return first
 }
