@@ -211,6 +211,7 @@ create table sluice.workers (
   capacity integer not null,
   cores integer not null,
   tasks text[] not null,
+  labels jsonb not null default '{}'::jsonb,
   draining boolean not null default false,
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
@@ -317,7 +318,9 @@ declare
   v_limit    integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
   v_asked    boolean[]   := v_no;      -- another worker waits for slots of the lane
   v_cap      integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- slots to hold at most, once a limit was lowered
+  v_room     integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- how many more it has, or there are, slots for
   v_take     integer[]   := v_none;
+  v_ready    integer[];
   v_run      integer[]   := p_run;
   v_counts   integer[];
   v_ids      bigint[];
@@ -387,6 +390,9 @@ begin
     v_limit[v_row.ord] := v_row.lim;
     v_asked[v_row.ord] := coalesce(v_row.asked, false);
     v_most := p_want[v_row.ord];
+    if v_row.lim is not null then
+      v_room[v_row.ord] := greatest(0, v_slots[v_row.ord] - v_run[v_row.ord]) + greatest(0, v_row.lim - v_row.held);
+    end if;
     if v_row.held > v_row.lim then
       -- Over the limit since it was lowered: what ends is given back until the sum fits again.
       v_cap[v_row.ord] := greatest(0, v_slots[v_row.ord] - (v_row.held - v_row.lim));
@@ -411,7 +417,19 @@ begin
       end if;
     end loop;
     if v_open > 1 then
+      -- A lane that looks full takes no share from the others. It gets what they leave, and below a slot or a refusal.
+      v_ready := v_take;
+      for i in 1 .. cardinality(p_lanes) loop
+        v_take[i] := least(v_take[i], v_room[i]);
+      end loop;
       v_take := sluice.share_v1(v_take, v_free, p_first);
+      v_free := v_free - (select sum(t)::integer from unnest(v_take) t);
+      for k in 0 .. cardinality(p_lanes) - 1 loop
+        v_most := (p_first - 1 + k) % cardinality(p_lanes) + 1;
+        v_sum := greatest(0, least(v_free, v_ready[v_most] - v_take[v_most]));
+        v_take[v_most] := v_take[v_most] + v_sum;
+        v_free := v_free - v_sum;
+      end loop;
     end if;
 
     for i in 1 .. cardinality(p_lanes) loop
@@ -799,16 +817,16 @@ begin
   end if;
 end $function$;
 
---- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[])
-CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[])
+--- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb)
+CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb DEFAULT '{}'::jsonb)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks) returning id into v_id;
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels) returning id into v_id;
   return v_id;
 end $function$;
 
@@ -854,7 +872,7 @@ CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
  STABLE
 AS $function$
   with waiting as (
-    select c.id, c.lane, c.task,
+    select c.id, c.lane, c.task, c.requires,
            (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
            -- The oldest of each rank is its first id; ranks are few.
            (with recursive heads as (
@@ -869,11 +887,11 @@ AS $function$
     select j.worker_id, c.lane, count(*)::integer as n
       from sluice.jobs j join sluice.classes c on c.id = j.class_id where j.state = 'running' group by j.worker_id, c.lane
   ), lane_use as (
-    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
+    select l.name, l.slots, l.per_worker, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.capacity, w.draining,
+    select w.id, w.tasks, w.labels, w.capacity, w.cores, w.draining,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
       from sluice.workers w where w.ended_at is null
   )
@@ -881,16 +899,28 @@ AS $function$
          case
            when q.depth = 0 then null
            when not u.enabled then 'lane ' || q.lane || ' is disabled'
-           when not exists (select 1 from live w where q.task = any (w.tasks)) then 'no worker runs task ' || q.task
+           when v.known = 0 then 'no worker runs task ' || q.task
+           when v.fit = 0 then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
+           when v.open = 0 then 'every worker that runs task ' || q.task || ' is draining'
            when u.slots is not null and u.held >= u.slots and u.running >= u.slots
              then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
            when u.slots is not null and u.held >= u.slots
              then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, ' || u.held - u.running || ' of them idle for a moment'
-           when not exists (select 1 from live w where q.task = any (w.tasks) and not w.draining
-                               and (w.capacity = 0 or w.running < w.capacity))
-             then 'every worker that runs task ' || q.task || ' is at capacity'
+           when v.free = 0 then 'every worker that runs task ' || q.task || ' is at capacity'
+           when v.may = 0 then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
+                                || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
          end
     from waiting q join lane_use u on u.name = q.lane
+   cross join lateral (
+     select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
+            count(*) filter (where f.fits and not w.draining and f.free) as free,
+            count(*) filter (where f.fits and not w.draining and f.free and f.may) as may
+       from live w
+      cross join lateral (
+        select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,
+               u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
+                 < case u.per_worker when 0 then w.cores else u.per_worker end as may) f
+      where q.depth > 0 and q.task = any (w.tasks)) v
 $function$;
 
 --- function sluice.share_v1(p_ready integer[], p_free integer, p_first integer)

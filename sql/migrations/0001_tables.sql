@@ -68,6 +68,7 @@ create table sluice.workers (
   capacity   integer not null check (capacity >= 0),   -- 0: no limit
   cores      integer not null check (cores > 0),
   tasks      text[] not null,
+  labels     jsonb not null default '{}',              -- what it offers to tasks with requirements
   draining   boolean not null default false,
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),

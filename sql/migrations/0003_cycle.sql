@@ -5,14 +5,15 @@
 
 -- Registers an incarnation and gives it an empty holding in every lane.
 create function sluice.register_worker_v1(
-  p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[]
+  p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[],
+  p_labels jsonb default '{}'
 ) returns bigint
 language plpgsql as $$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks) returning id into v_id;
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels) returning id into v_id;
   return v_id;
 end $$;
 
@@ -139,7 +140,9 @@ declare
   v_limit    integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
   v_asked    boolean[]   := v_no;      -- another worker waits for slots of the lane
   v_cap      integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- slots to hold at most, once a limit was lowered
+  v_room     integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- how many more it has, or there are, slots for
   v_take     integer[]   := v_none;
+  v_ready    integer[];
   v_run      integer[]   := p_run;
   v_counts   integer[];
   v_ids      bigint[];
@@ -209,6 +212,9 @@ begin
     v_limit[v_row.ord] := v_row.lim;
     v_asked[v_row.ord] := coalesce(v_row.asked, false);
     v_most := p_want[v_row.ord];
+    if v_row.lim is not null then
+      v_room[v_row.ord] := greatest(0, v_slots[v_row.ord] - v_run[v_row.ord]) + greatest(0, v_row.lim - v_row.held);
+    end if;
     if v_row.held > v_row.lim then
       -- Over the limit since it was lowered: what ends is given back until the sum fits again.
       v_cap[v_row.ord] := greatest(0, v_slots[v_row.ord] - (v_row.held - v_row.lim));
@@ -233,7 +239,19 @@ begin
       end if;
     end loop;
     if v_open > 1 then
+      -- A lane that looks full takes no share from the others. It gets what they leave, and below a slot or a refusal.
+      v_ready := v_take;
+      for i in 1 .. cardinality(p_lanes) loop
+        v_take[i] := least(v_take[i], v_room[i]);
+      end loop;
       v_take := sluice.share_v1(v_take, v_free, p_first);
+      v_free := v_free - (select sum(t)::integer from unnest(v_take) t);
+      for k in 0 .. cardinality(p_lanes) - 1 loop
+        v_most := (p_first - 1 + k) % cardinality(p_lanes) + 1;
+        v_sum := greatest(0, least(v_free, v_ready[v_most] - v_take[v_most]));
+        v_take[v_most] := v_take[v_most] + v_sum;
+        v_free := v_free - v_sum;
+      end loop;
     end if;
 
     for i in 1 .. cardinality(p_lanes) loop

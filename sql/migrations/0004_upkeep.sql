@@ -182,7 +182,7 @@ create function sluice.sample_v1(p_exact integer)
 returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text)
 language sql stable as $$
   with waiting as (
-    select c.id, c.lane, c.task,
+    select c.id, c.lane, c.task, c.requires,
            (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
            -- The oldest of each rank is its first id; ranks are few.
            (with recursive heads as (
@@ -197,11 +197,11 @@ language sql stable as $$
     select j.worker_id, c.lane, count(*)::integer as n
       from sluice.jobs j join sluice.classes c on c.id = j.class_id where j.state = 'running' group by j.worker_id, c.lane
   ), lane_use as (
-    select l.name, l.slots, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
+    select l.name, l.slots, l.per_worker, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.capacity, w.draining,
+    select w.id, w.tasks, w.labels, w.capacity, w.cores, w.draining,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
       from sluice.workers w where w.ended_at is null
   )
@@ -209,16 +209,28 @@ language sql stable as $$
          case
            when q.depth = 0 then null
            when not u.enabled then 'lane ' || q.lane || ' is disabled'
-           when not exists (select 1 from live w where q.task = any (w.tasks)) then 'no worker runs task ' || q.task
+           when v.known = 0 then 'no worker runs task ' || q.task
+           when v.fit = 0 then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
+           when v.open = 0 then 'every worker that runs task ' || q.task || ' is draining'
            when u.slots is not null and u.held >= u.slots and u.running >= u.slots
              then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
            when u.slots is not null and u.held >= u.slots
              then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, ' || u.held - u.running || ' of them idle for a moment'
-           when not exists (select 1 from live w where q.task = any (w.tasks) and not w.draining
-                               and (w.capacity = 0 or w.running < w.capacity))
-             then 'every worker that runs task ' || q.task || ' is at capacity'
+           when v.free = 0 then 'every worker that runs task ' || q.task || ' is at capacity'
+           when v.may = 0 then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
+                                || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
          end
     from waiting q join lane_use u on u.name = q.lane
+   cross join lateral (
+     select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
+            count(*) filter (where f.fits and not w.draining and f.free) as free,
+            count(*) filter (where f.fits and not w.draining and f.free and f.may) as may
+       from live w
+      cross join lateral (
+        select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,
+               u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
+                 < case u.per_worker when 0 then w.cores else u.per_worker end as may) f
+      where q.depth > 0 and q.task = any (w.tasks)) v
 $$;
 
 -- Changes a lane. p_given has any of slots, perWorker, pollMs, staleMs, ageingMs, enabled; null is a value. An operator's

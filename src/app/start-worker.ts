@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import type { Database } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import type { Log } from '../engine/log.ts'
-import { toStorableText } from '../model/json.ts'
+import { SluiceError } from '../errors.ts'
+import { toStorableJson, toStorableText } from '../model/json.ts'
 import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
 import { createExecExecutor } from '../worker/exec.ts'
@@ -54,6 +55,7 @@ export interface StartWorker {
 export async function startWorker(setup: StartWorker): Promise<Worker> {
   const { options, log } = setup
   const tasks = selectTasks(setup.tasks, options.tasks)
+  toStorableJson(options.labels, 'labels')
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
   const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
@@ -72,8 +74,8 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
       capacity: setup.capacity,
       cores: availableParallelism(),
       tasks: [...tasks.keys()],
+      labels: options.labels ?? {},
     },
-    labels: options.labels ?? {},
     inlineTasks: [...tasks.values()].filter((task) => task.execution === 'inline').map((task) => task.name),
     processTasks: new Set(pooled.map((task) => task.name)),
     heartbeatMs: setup.heartbeatMs,
@@ -106,7 +108,17 @@ function selectTasks(
   all: ReadonlyMap<string, AnyTask>,
   names: readonly string[] | undefined,
 ): ReadonlyMap<string, AnyTask> {
-  return names === undefined ? all : new Map([...all].filter(([name]) => names.includes(name)))
+  if (names === undefined) return all
+  for (const name of names) {
+    if (!all.has(name)) {
+      const known = [...all.keys()].join(', ') || 'none'
+      throw new SluiceError(
+        'UNKNOWN_TASK',
+        `tasks: this program has no task ${JSON.stringify(name)}; it has ${known}`,
+      )
+    }
+  }
+  return new Map([...all].filter(([name]) => names.includes(name)))
 }
 
 async function startPool(

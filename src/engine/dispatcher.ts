@@ -61,7 +61,6 @@ export class Dispatcher {
   readonly #db: Queryable
   readonly #connection: Connection
   readonly #identity: WorkerIdentity
-  readonly #labels: Readonly<Record<string, unknown>>
   readonly #log: Log
   readonly #places = new ScanPlaces()
   readonly #slots = new SlotKeeper()
@@ -81,7 +80,6 @@ export class Dispatcher {
     db: Queryable
     connection: Connection
     identity: WorkerIdentity
-    labels: Readonly<Record<string, unknown>>
     /** Tasks that need a pool process. */
     processTasks: ReadonlySet<string>
     log: Log
@@ -89,7 +87,6 @@ export class Dispatcher {
     this.#db = options.db
     this.#connection = options.connection
     this.#identity = options.identity
-    this.#labels = options.labels
     this.#processTasks = options.processTasks
     this.#log = options.log
   }
@@ -119,7 +116,7 @@ export class Dispatcher {
 
   /** Reads again what there is to serve. Lanes that are new to this worker take effect with the next cycle. */
   async refresh(): Promise<void> {
-    this.#classes = await loadClasses(this.#db, this.#identity.tasks, this.#labels)
+    this.#classes = await loadClasses(this.#db, this.#identity.tasks, this.#identity.labels)
     this.#taskOf = new Map(this.#classes.map((each) => [each.id, each]))
     this.#slots.setLimited(this.#classes.filter((each) => each.slots !== null).map((each) => each.lane))
     if (this.#classes.some((each) => !this.#lanes.includes(each.lane))) this.#outOfStep = true

@@ -27,29 +27,44 @@ export async function getLane(db: Queryable, name: string): Promise<Lane> {
   return lane
 }
 
+/** What an operator may change, with the bounds of the lanes table. */
+const FIELDS: Readonly<Record<keyof LaneChange, { min: number; max: number; none: boolean } | 'flag'>> = {
+  slots: { min: 0, max: 2_147_483_647, none: true },
+  perWorker: { min: 0, max: 2_147_483_647, none: true },
+  pollMs: { min: 10, max: 3_600_000, none: false },
+  staleMs: { min: 1, max: 2_147_483_647, none: false },
+  ageingMs: { min: 10_000, max: 2_147_483_647, none: true },
+  enabled: 'flag',
+}
+
 async function checkChange(db: Queryable, change: LaneChange): Promise<void> {
-  const whole = (field: string, value: number | null | undefined, min: number, max = 2_147_483_647) => {
-    if (value === undefined || value === null) return
-    if (Number.isInteger(value) && value >= min && value <= max) return
-    throw new SluiceError(
-      'INVALID_ARGUMENT',
-      `${field}: ${value} must be a whole number from ${min} to ${max}`,
-    )
-  }
-  whole('slots', change.slots, 0)
-  whole('perWorker', change.perWorker, 0)
-  whole('poll', change.pollMs, 10, 3_600_000)
-  whole('stale', change.staleMs, 1)
-  whole('ageing', change.ageingMs, 10_000)
-  if (change.staleMs !== undefined) {
-    const { heartbeatMs } = await readSettings(db)
-    if (change.staleMs <= 2 * heartbeatMs) {
-      throw new SluiceError(
-        'INVALID_ARGUMENT',
-        `stale: ${change.staleMs} ms must be greater than twice the heartbeat (${heartbeatMs} ms): set it above ${2 * heartbeatMs} ms`,
-      )
+  for (const [field, value] of Object.entries(change) as [keyof LaneChange, unknown][]) {
+    if (value === undefined) continue
+    const rule = Object.hasOwn(FIELDS, field) ? FIELDS[field] : undefined
+    if (rule === undefined) throw invalid(field, value, `one of ${Object.keys(FIELDS).join(', ')}`)
+    if (rule === 'flag') {
+      if (typeof value !== 'boolean') throw invalid(field, value, 'true or false')
+    } else if (value !== null || !rule.none) {
+      if (!Number.isInteger(value) || Number(value) < rule.min || Number(value) > rule.max)
+        throw invalid(
+          field,
+          value,
+          `a whole number from ${rule.min} to ${rule.max}${rule.none ? ', or null for none' : ''}`,
+        )
     }
   }
+  if (change.staleMs === undefined) return
+  const { heartbeatMs } = await readSettings(db)
+  if (change.staleMs <= 2 * heartbeatMs) {
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `stale: ${change.staleMs} ms must be greater than twice the heartbeat (${heartbeatMs} ms): set it above ${2 * heartbeatMs} ms`,
+    )
+  }
+}
+
+function invalid(field: string, found: unknown, expected: string): SluiceError {
+  return new SluiceError('INVALID_ARGUMENT', `${field}: ${JSON.stringify(found)} must be ${expected}`)
 }
 
 async function unknownLane(db: Queryable, name: string): Promise<SluiceError> {

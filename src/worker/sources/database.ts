@@ -12,7 +12,6 @@ export interface DatabaseSourceOptions {
   readonly db: Database
   readonly listener: Listener
   readonly identity: ConstructorParameters<typeof Dispatcher>[0]['identity']
-  readonly labels: Readonly<Record<string, unknown>>
   readonly inlineTasks: readonly string[]
   readonly processTasks: ReadonlySet<string>
   readonly heartbeatMs: number
