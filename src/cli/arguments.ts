@@ -40,12 +40,17 @@ export function moment(text: string): Date | Duration {
   }
 }
 
+/** A value that was given. Commander takes a bare `null`, which means "no limit" here, for no value at all. */
+export interface Given<Out> {
+  readonly value: Out
+}
+
 /** Reads what a setting may be, with the bounds of the config file. */
-export function setting<Out>(reader: Reader<unknown, Out>): (text: string) => Out {
+export function setting<Out>(reader: Reader<unknown, Out>): (text: string) => Given<Out> {
   return (text) => {
     const value = reader.readText(text)
     if (value === undefined) throw new InvalidArgumentError(`Write ${reader.expected}.`)
-    return value
+    return { value }
   }
 }
 

@@ -33,7 +33,7 @@ export async function eachJob(
         results.push({ id, ...fields })
         if (options.json !== true) world.out.line(`job ${id}: ${words}`)
       } catch (error) {
-        if (!(error instanceof SluiceError) || error.status >= 500) throw error
+        if (!isRefusal(error)) throw error
         failed = true
         results.push({ id, error: error.toJSON() })
         if (options.json !== true)
@@ -43,4 +43,9 @@ export async function eachJob(
     if (options.json === true) writeJson(world.out, results)
     return failed ? EXIT.failed : EXIT.done
   })
+}
+
+/** The job does not allow it, or does not exist. A wrong argument or a lost database concerns all of them. */
+function isRefusal(error: unknown): error is SluiceError {
+  return error instanceof SluiceError && error.status < 500 && error.code !== 'INVALID_ARGUMENT'
 }

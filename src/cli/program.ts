@@ -38,6 +38,8 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
     .version(VERSION, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help; also: sluice COMMAND --help')
     .addHelpText('after', EXIT_CODES)
+    // Otherwise a command takes the options behind its subcommand for its own.
+    .enablePositionalOptions()
     .exitOverride()
     .configureOutput({
       writeOut: (text) => world.out.write(text),
@@ -55,7 +57,6 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
     declare(command, async (work) => {
       exitCode = await work(world)
     })
-    // Otherwise a command takes the options behind its subcommand for its own.
     command.enablePositionalOptions()
     for (const each of [command, ...command.commands]) addCommonOptions(each)
   }

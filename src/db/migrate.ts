@@ -1,7 +1,11 @@
 import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { SluiceError } from '../errors.ts'
+import { endClient } from './end-client.ts'
 import { sqlState, translateError } from './sqlstate.ts'
+
+/** For looking at the database: longer means that it is not there. A migration has no limit, large tables take their time. */
+const LOOK_MS = 10_000
 
 const FOLDER = new URL('../../sql/migrations/', import.meta.url)
 
@@ -41,7 +45,7 @@ export async function loadMigrations(): Promise<readonly Migration[]> {
 export async function migrate(url: string): Promise<MigrationState & { readonly ran: readonly string[] }> {
   const migrations = await loadMigrations()
   const available = migrations.at(-1)?.version ?? 0
-  return withClient(url, async (client) => {
+  return withClient({ url }, async (client) => {
     const before = await appliedVersion(client)
     if (before > available) throw newer(before, available)
     if (before === available) return { applied: before, available, ran: [] }
@@ -78,7 +82,7 @@ export async function migrate(url: string): Promise<MigrationState & { readonly 
  */
 export async function checkSuitable(url: string): Promise<MigrationState> {
   const available = (await loadMigrations()).at(-1)?.version ?? 0
-  return withClient(url, async (client) => {
+  return withClient({ url, timeoutMs: LOOK_MS }, async (client) => {
     const { rows } = await client.query<{
       version: number
       fsync: string
@@ -117,13 +121,21 @@ export async function checkSuitable(url: string): Promise<MigrationState> {
 /** How far the schema is, without judging it. */
 export async function readMigrationState(url: string): Promise<MigrationState> {
   const available = (await loadMigrations()).at(-1)?.version ?? 0
-  return withClient(url, async (client) => ({ applied: await appliedVersion(client), available }))
+  return withClient({ url, timeoutMs: LOOK_MS }, async (client) => ({
+    applied: await appliedVersion(client),
+    available,
+  }))
 }
 
-async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+async function withClient<T>(
+  { url, timeoutMs }: { url: string; timeoutMs?: number },
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
   const client = new pg.Client({
     connectionString: url,
-    connectionTimeoutMillis: 10_000,
+    connectionTimeoutMillis: LOOK_MS,
+    query_timeout: timeoutMs,
+    keepAlive: true,
     application_name: 'sluice-migrate',
   })
   client.on('error', () => {})
@@ -139,7 +151,7 @@ async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T
   } catch (error) {
     throw sqlState(error) === '42501' ? forbidden(client, error) : translateError(error)
   } finally {
-    await client.end().catch(() => {})
+    await endClient(client)
   }
 }
 

@@ -13,13 +13,16 @@ export interface QueueSample {
   readonly reason: string | null
 }
 
+const FIELDS = 'class_id as "classId", lane, task, depth, oldest_at as "oldestAt", running, reason'
+
+const LOOK = statement('look_at_queues', `select ${FIELDS} from sluice.sample_v1($1)`)
 const SAMPLE = statement(
   'sample_queues',
   `with now as materialized (select * from sluice.sample_v1($1)), kept as (
      insert into sluice.samples (class_id, depth, oldest_at, running, reason)
-     select class_id, depth, oldest_at, running, reason from now where depth > 0 and $2
+     select class_id, depth, oldest_at, running, reason from now where depth > 0
    )
-   select class_id as "classId", lane, task, depth, oldest_at as "oldestAt", running, reason from now`,
+   select ${FIELDS} from now`,
 )
 
 /** Depth, oldest wait and obstacle per class. `keep` also stores it, as the record of why jobs waited. */
@@ -27,5 +30,5 @@ export async function sampleQueues(
   db: Queryable,
   options: { exact: number; keep: boolean },
 ): Promise<QueueSample[]> {
-  return db.run<QueueSample & Record<string, unknown>>(SAMPLE, [options.exact, options.keep])
+  return db.run<QueueSample & Record<string, unknown>>(options.keep ? SAMPLE : LOOK, [options.exact])
 }

@@ -3,7 +3,7 @@ import { formatDuration } from '../../model/duration.ts'
 import { LANE_FIELDS } from '../../model/settings.ts'
 import type { LaneChange } from '../../store/change-lane.ts'
 import type { Lane } from '../../store/list-lanes.ts'
-import { setting } from '../arguments.ts'
+import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
@@ -12,11 +12,11 @@ import { writeJson } from '../output/json.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
 
 interface SetOptions extends CommonOptions {
-  readonly slots?: number | null
-  readonly perWorker?: number | null
-  readonly poll?: number
-  readonly stale?: number
-  readonly ageing?: number | null
+  readonly slots?: Given<number | null>
+  readonly perWorker?: Given<number | null>
+  readonly poll?: Given<number>
+  readonly stale?: Given<number>
+  readonly ageing?: Given<number | null>
 }
 
 /** A lane with what waits in it. */
@@ -109,11 +109,11 @@ function setByOperator(lane: Lane): string[] {
 async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
   const { slots, perWorker: each, poll, stale, ageing } = options
   const change: LaneChange = {
-    ...(slots !== undefined && { slots }),
-    ...(each !== undefined && { perWorker: each }),
-    ...(poll !== undefined && { pollMs: poll }),
-    ...(stale !== undefined && { staleMs: stale }),
-    ...(ageing !== undefined && { ageingMs: ageing }),
+    ...(slots !== undefined && { slots: slots.value }),
+    ...(each !== undefined && { perWorker: each.value }),
+    ...(poll !== undefined && { pollMs: poll.value }),
+    ...(stale !== undefined && { staleMs: stale.value }),
+    ...(ageing !== undefined && { ageingMs: ageing.value }),
   }
   if (Object.keys(change).length === 0) {
     throw new SluiceError(

@@ -7,6 +7,8 @@ import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { writeFacts, writeTable } from '../output/table.ts'
 
+const SHORT = 60
+
 /** `sluice show JOB` */
 export const declareShow: Declare = (command, act) => {
   command
@@ -46,8 +48,8 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['key', text(job.key)],
     ['tags', job.tags.length === 0 ? undefined : job.tags.join(', ')],
     ['submitted', submitted(job)],
-    ['ready', time(job.readyAt)],
-    ['deadline', time(job.deadlineAt)],
+    ['ready', job.startedAt === null ? time(job.readyAt) : undefined],
+    ['deadline', job.startedAt === null ? time(job.deadlineAt) : undefined],
     ['approved by', text(job.approvedBy)],
     ['started', time(job.startedAt)],
     ['finished', finished(job)],
@@ -84,8 +86,11 @@ function tries(job: JobView): string {
   return parts.join(', ')
 }
 
+/** On one line where it is short. */
 function value(json: unknown): string | undefined {
-  return json === null || json === undefined ? undefined : JSON.stringify(json, null, 2)
+  if (json === null || json === undefined) return undefined
+  const line = JSON.stringify(json)
+  return line.length <= SHORT ? line : JSON.stringify(json, null, 2)
 }
 
 function writeAttempts(world: World, attempts: readonly AttemptView[]): void {

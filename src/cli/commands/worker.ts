@@ -9,7 +9,7 @@ import { SluiceError } from '../../errors.ts'
 import { SETTINGS } from '../../model/settings.ts'
 import { VERSION } from '../../version.ts'
 import type { AnyTask } from '../../worker/task.ts'
-import { list, setting, several } from '../arguments.ts'
+import { type Given, list, setting, several } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
@@ -18,7 +18,7 @@ import { dataFolderOf } from '../operate.ts'
 import { HINT } from '../report-error.ts'
 
 interface WorkerOptions extends CommonOptions {
-  readonly capacity?: number
+  readonly capacity?: Given<number>
   readonly name?: string
   readonly tasks?: readonly string[]
   readonly label?: readonly string[]
@@ -66,7 +66,7 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
         name,
         tasks,
         labels: labelsOf(options.label),
-        ...(options.capacity !== undefined && { capacity: options.capacity }),
+        ...(options.capacity !== undefined && { capacity: options.capacity.value }),
       })
       log.info({ worker: name, tasks, version: VERSION }, 'ready to take jobs')
     }

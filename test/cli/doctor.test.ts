@@ -1,0 +1,341 @@
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Queryable } from '../../src/db/database.ts'
+import { checkConnections } from '../../src/engine/diagnosis/connections.ts'
+import { checkServer } from '../../src/engine/diagnosis/server.ts'
+import { checkTables } from '../../src/engine/diagnosis/tables.ts'
+import { checkTransactions } from '../../src/engine/diagnosis/transactions.ts'
+import type { Finding } from '../../src/engine/finding.ts'
+import { useDatabase } from '../support/database.ts'
+import { Cli } from './cli.ts'
+
+const database = useDatabase()
+const cli = new Cli({ DATABASE_URL: database.url })
+
+interface Report {
+  readonly healthy: boolean
+  readonly findings: readonly Finding[]
+}
+
+beforeAll(async () => {
+  await cli.write(
+    'sluice.yaml',
+    'lanes: { interactive: { slots: 2, poll: 2s } }\ntasks: { idle: { lane: interactive, exec: [/bin/true] } }\n',
+  )
+})
+
+/** What a test does to the system it undoes, however it ends. */
+const undo: string[] = []
+afterEach(async () => {
+  for (const text of undo.splice(0).reverse()) await database.sql(text)
+})
+
+async function examine(): Promise<Report & { code: number | null }> {
+  const { code, stdout } = await cli.run(['doctor', '--json'])
+  return { ...(JSON.parse(stdout) as Report), code }
+}
+
+/** What is not as it should be. */
+async function complaints(): Promise<readonly Finding[]> {
+  return (await examine()).findings.filter(({ level }) => level !== 'ok')
+}
+
+describe('a healthy system', () => {
+  test('gets an ok for every check, and exit code 0', async () => {
+    const { code, stdout } = await cli.run(['doctor'])
+    expect(stdout.split('\n').filter((line) => !line.startsWith('ok  '))).toEqual([
+      expect.stringMatching(/^0 problems, 0 warnings, 0 notes in \d+ findings$/),
+      '',
+    ])
+    expect(code).toBe(0)
+    for (const check of [
+      'fsync',
+      'full_page_writes',
+      'synchronous_commit',
+      'isolation',
+      'writable',
+      'schema',
+      'schema drift',
+      'table jobs',
+      'lanes',
+      'workers',
+      'holdings',
+      'queues',
+      'connections',
+      'oldest transaction',
+      'hints',
+    ])
+      expect(stdout).toContain(`ok       ${check}: `)
+  })
+
+  test('with --quiet only the count is left', async () => {
+    expect((await cli.run(['doctor', '--quiet'])).stdout).toMatch(/^0 problems.*\n$/)
+  })
+})
+
+describe('the server', () => {
+  test('settings of the database that break promises are problems, each with what to do', async () => {
+    const change = (what: string) => database.sql(`alter database ${database.name} ${what}`)
+    await change(`set default_transaction_isolation = 'serializable'`)
+    await change('set synchronous_commit = off')
+    await change('set default_transaction_read_only = on')
+    undo.push(`alter database ${database.name} reset all`)
+    const { code, findings } = await examine()
+    expect(code).toBe(1)
+    expect(findings.filter(({ level }) => level === 'problem')).toEqual([
+      {
+        check: 'synchronous_commit',
+        level: 'problem',
+        found: expect.stringContaining('off: '),
+        advice: expect.stringContaining('synchronous_commit = on'),
+      },
+      {
+        check: 'isolation',
+        level: 'problem',
+        found: 'default_transaction_isolation is serializable',
+        advice: expect.stringContaining('read committed'),
+      },
+      {
+        check: 'writable',
+        level: 'problem',
+        found: 'default_transaction_read_only is on',
+        advice: expect.stringContaining('= off'),
+      },
+    ])
+  })
+
+  test('settings that no test can change on a running server are judged as well', async () => {
+    const state = {
+      versionNumber: 140_000,
+      version: '14.2',
+      fsync: 'off',
+      fullPageWrites: 'off',
+      synchronousCommit: 'on',
+      isolation: 'read committed',
+      readOnly: false,
+      standby: true,
+      autovacuum: false,
+      maxConnections: 100,
+      connections: 90,
+      now: new Date(90_000),
+    }
+    const db = answering([state])
+    const found = await checkServer({ db, now: 0 })
+    expect(
+      found.filter(({ level }) => level !== 'ok').map(({ check, level }) => `${level} ${check}`),
+    ).toEqual([
+      'problem server',
+      'problem fsync',
+      'problem full_page_writes',
+      'problem writable',
+      'problem autovacuum',
+      'note clock',
+    ])
+    expect(await checkConnections({ db })).toEqual([
+      expect.objectContaining({
+        check: 'connections',
+        level: 'warning',
+        found: expect.stringContaining('90 of 100 in use: only one more'),
+      }),
+    ])
+  })
+
+  test('an old open transaction and dead rows are told with their cause', async () => {
+    const transaction = {
+      ageMs: 600_000,
+      id: '4711',
+      kind: 'session',
+      application: 'report',
+      user: 'ann',
+      state: 'idle in transaction',
+    }
+    expect(await checkTransactions({ db: answering([transaction]) })).toEqual([
+      {
+        check: 'oldest transaction',
+        level: 'warning',
+        found:
+          'open for 10m: process 4711 (report, ann, idle in transaction); rows that died since cannot be removed',
+        advice: 'end it where it was begun, or: select pg_terminate_backend(4711)',
+      },
+    ])
+    const tables = [
+      {
+        name: 'jobs',
+        live: 10,
+        dead: 250_000,
+        bytes: 1e9,
+        indexBytes: 1e9,
+        autovacuum: true,
+        vacuumedMsAgo: 7_200_000,
+      },
+      {
+        name: 'logs',
+        live: 10,
+        dead: 0,
+        bytes: 1e6,
+        indexBytes: 1e6,
+        autovacuum: false,
+        vacuumedMsAgo: null,
+      },
+    ]
+    const indexes = [{ name: 'jobs_ready', valid: true, bytes: 500_000_000, entries: 10 }]
+    const found = await checkTables({ db: answering(tables, indexes) })
+    expect(found.map(({ check, level, found: text }) => [check, level, text])).toEqual([
+      ['table jobs', 'warning', '250000 dead rows beside 10 live ones; vacuumed 2h ago'],
+      ['table logs', 'problem', 'autovacuum is switched off for it'],
+      ['index jobs_ready', 'warning', '500.0 MB for about 10 entries'],
+    ])
+  })
+})
+
+describe('the schema', () => {
+  test('a dropped index, a changed function, a missing column, another constraint and a stranger are found', async () => {
+    const [definition] = await database.sql<{ text: string }>(
+      `select pg_get_functiondef('sluice.rank_v1'::regproc) as text`,
+    )
+    await database.sql('drop index sluice.jobs_ready')
+    await database.sql('alter table sluice.jobs drop column approved_by')
+    await database.sql('alter table sluice.attempts drop constraint attempts_ending_check')
+    await database.sql(`create or replace function sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since timestamptz)
+      returns integer language sql immutable return 0`)
+    await database.sql('create table sluice.mine (id integer)')
+    undo.push(
+      definition!.text,
+      `alter table sluice.attempts add constraint attempts_ending_check check (ending in ('failed', 'lost', 'snoozed', 'returned', 'rerun'))`,
+      'alter table sluice.jobs add column approved_by text',
+      `create index jobs_ready on sluice.jobs (class_id, rank, id) where state = 'ready'`,
+      'drop table sluice.mine',
+    )
+    const found = (await complaints()).filter(({ check }) => check === 'schema drift')
+    expect(found.map(({ level, found: text }) => `${level}: ${text}`).sort()).toEqual([
+      'note: table sluice.mine is not of Sluice',
+      'problem: function sluice.rank_v1(...) is not as the migrations made it',
+      'problem: index sluice.jobs_ready is missing',
+      'problem: table sluice.attempts is not as the migrations made it',
+      'problem: table sluice.jobs is not as the migrations made it',
+    ])
+  })
+
+  test('an older and a missing schema are told, and nothing that needs it is looked at', async () => {
+    const [newest] = await database.sql<{ version: number; name: string }>(
+      'delete from sluice.migrations where version = (select max(version) from sluice.migrations) returning version, name',
+    )
+    undo.push(`insert into sluice.migrations (version, name) values (${newest!.version}, '${newest!.name}')`)
+    const found = await complaints()
+    expect(found).toEqual([
+      {
+        check: 'schema',
+        level: 'problem',
+        found: `at version ${newest!.version - 1}, this program needs ${newest!.version}`,
+        advice: 'sluice migrate brings it up to date',
+      },
+    ])
+  })
+})
+
+describe('lanes, workers and queues', () => {
+  test('what differs from the config is told with who decided', async () => {
+    await cli.run(['lanes', 'set', 'interactive', '--slots', '9'])
+    await database.sql(`update sluice.lanes set poll_ms = 50 where name = 'interactive'`)
+    await cli.run(['drain', 'system'])
+    undo.push(
+      `update sluice.lanes set slots = 2, poll_ms = 2000, operator_set = '{}' where name = 'interactive'`,
+      `update sluice.lanes set enabled = true, operator_set = '{}' where name = 'system'`,
+    )
+    const found = await complaints()
+    expect(found.filter(({ check }) => check.startsWith('lane '))).toEqual([
+      {
+        check: 'lane system',
+        level: 'note',
+        found: expect.stringMatching(/^drained by .+: starts no jobs$/),
+        advice: 'sluice resume system opens it',
+      },
+      {
+        check: 'lane interactive',
+        level: 'note',
+        found: expect.stringMatching(
+          /^slots is 9, set by an operator \(last change .+ by .+\); the config says 2$/,
+        ),
+        advice: 'sluice lanes reset interactive lets the config decide again',
+      },
+      {
+        check: 'lane interactive',
+        level: 'note',
+        found: 'poll is 50ms; the config says 2s',
+        advice: 'the config is applied when a worker or program with it starts',
+      },
+    ])
+  })
+
+  test('a stale time that the heartbeat does not allow is a problem, with the command that mends it', async () => {
+    await database.sql(`update sluice.settings set value = 8000 where name = 'heartbeat_ms'`)
+    undo.push(
+      `update sluice.lanes set stale_ms = 15000, operator_set = '{}' where name = 'system'`,
+      `update sluice.settings set value = 5000 where name = 'heartbeat_ms'`,
+    )
+    const found = (await complaints()).filter(({ check }) => check === 'lane system')
+    expect(found).toEqual([
+      {
+        check: 'lane system',
+        level: 'problem',
+        advice: 'sluice lanes set system --stale 24s',
+        found: 'stale is 15s, not more than twice the heartbeat of 8s: no program starts',
+      },
+    ])
+    expect((await cli.run(['lanes', 'set', 'system', '--stale', '24s'])).code).toBe(0)
+  })
+
+  test('a silent worker, a job that runs under nobody, and what waits are told', async () => {
+    await database.sql(
+      `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, seen_at)
+       values ('ghost', 'h', 1, '0', 1, 1, '{}', clock_timestamp() - interval '2 minutes')`,
+    )
+    const { id } = await cli.json<{ id: string }>('submit', 'idle')
+    const { id: stray } = await cli.json<{ id: string }>('submit', 'idle')
+    await database.sql(
+      `update sluice.jobs set state = 'running', started_at = clock_timestamp(), worker_id = (select max(id) from sluice.workers) where id = $1`,
+      [stray],
+    )
+    undo.push(
+      `delete from sluice.workers where name = 'ghost'`,
+      `delete from sluice.jobs where id in (${id}, ${stray})`,
+    )
+    const found = await complaints()
+    expect(found).toEqual([
+      {
+        check: 'worker ghost',
+        level: 'warning',
+        found: expect.stringMatching(/^no sign of life for 2m\ds?.*; it ran 1 jobs?$/),
+        advice: expect.stringContaining('start a worker'),
+      },
+      {
+        check: 'holdings',
+        level: 'problem',
+        found: '1 jobs run in lane interactive under no worker',
+        advice: expect.stringContaining('DRIFT'),
+      },
+      {
+        check: 'task idle',
+        level: 'note',
+        found: expect.stringMatching(
+          /^1 waiting in lane interactive, the oldest for .+: no worker runs task idle$/,
+        ),
+        advice: 'start a worker with task idle',
+      },
+    ])
+  })
+
+  test('a config that cannot be read is a finding beside the others', async () => {
+    await cli.write('broken.yaml', 'lanes: { a: { slot: 1 } }\n')
+    const { code, stdout } = await cli.run(['doctor', '--quiet', '--config', 'broken.yaml'])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(
+      /^problem +config: .*broken\.yaml:1:15: lanes\.a\.slot: unknown key; did you mean slots\?\n +-> sluice check/m,
+    )
+  })
+})
+
+/** Gives these rows to the first statement, the next to the second, and so on; the last ones again and again. */
+function answering(...answers: object[][]): Queryable {
+  let asked = 0
+  return { run: async () => answers[Math.min(asked++, answers.length - 1)] as never }
+}

@@ -1,0 +1,159 @@
+import { describe, expect, test } from 'vitest'
+import { CATALOGUE } from '../../src/cli/catalogue.ts'
+import { VERSION } from '../../src/version.ts'
+import { useDatabase } from '../support/database.ts'
+import { Cli } from './cli.ts'
+
+const database = useDatabase()
+const cli = new Cli({ DATABASE_URL: database.url })
+
+describe('help', () => {
+  test('lists every command with its summary', async () => {
+    const { code, stdout, stderr } = await cli.run(['--help'])
+    expect([code, stderr]).toEqual([0, ''])
+    for (const { name, summary } of CATALOGUE)
+      expect(stdout).toMatch(new RegExp(`^  ${name} +${summary}$`, 'm'))
+  })
+
+  test('of a command tells its arguments and options', async () => {
+    const { code, stdout } = await cli.run(['lanes', 'set', '--help'])
+    expect(code).toBe(0)
+    expect(stdout).toContain('Usage: sluice lanes set [options] <name>')
+    expect(stdout).toMatch(/--slots <number\|none> +jobs at once in the whole system/)
+  })
+
+  test('is what a call without a command gets, on stderr and with exit code 2', async () => {
+    const { code, stdout, stderr } = await cli.run([])
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain('Usage: sluice [options] [command]')
+  })
+
+  test('the version is that of the package', async () => {
+    expect(await cli.run(['--version'])).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: '' })
+  })
+})
+
+describe.concurrent('a wrong command line', () => {
+  test.each([
+    [['sbumit'], 'unknown command "sbumit"', 'did you mean sluice submit? sluice --help lists the commands'],
+    [['xyzzy'], 'unknown command "xyzzy"', 'sluice --help lists the commands'],
+    [['ps', '--al'], "unknown option '--al'", 'did you mean --all? sluice ps --help says what is possible'],
+    [['show'], "missing required argument 'job'", 'sluice show --help says what is possible'],
+    [['show', '1', '2'], "too many arguments for 'show'. Expected 1 argument but got 2.", 'sluice show'],
+    [['show', 'seven'], '"seven" is no job id; a job id is a whole number, such as 42', undefined],
+    [['ps', '--status', 'done'], 'Write some of awaiting_approval, queued, running', 'sluice ps'],
+    [['ps', '--limit', '0'], 'Write a whole number of at least 1.', 'sluice ps'],
+    [['nice', '1', 'high'], 'Write a whole number.', 'sluice nice'],
+    [['nice', '1', '1000001'], 'priority: 1000001 must be a whole number from', undefined],
+    [['lanes', 'set', 'system'], 'nothing to set: give --slots', undefined],
+    [['lanes', 'set', 'system', '--slots', '-1'], 'Write a whole number of at least 0', 'sluice lanes'],
+    [['lanes', 'set', 'system', '--stale', '10s'], 'must be greater than twice the heartbeat', undefined],
+    [['submit', 'a', '--input', '{a:1}'], '--input is not JSON', '@FILE reads a file'],
+    [['submit', 'a', '--input', '@none.json'], 'no such file', undefined],
+    [['submit', 'a', '--run-at', 'tomorrow'], 'Write a time, such as', 'sluice submit'],
+    [['submit', 'a', '--deadline', '5'], 'Write a duration', 'sluice submit'],
+    [['reject', '1'], "required option '--comment <text>' not specified", 'sluice reject'],
+    [['tour', '--speed', '0'], 'Write a number above 0', 'sluice tour'],
+    [['worker', '--capacity', '-1'], 'Write a whole number of at least 0', 'sluice worker'],
+  ])('sluice %j is refused with exit code 2 and says what is right', async (args, message, hint) => {
+    const { code, stdout, stderr } = await cli.run(args)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(message)
+    expect(stderr).toContain('code:  INVALID_ARGUMENT')
+    if (hint !== undefined) expect(stderr).toMatch(new RegExp(`^hint:  .*${literal(hint)}`, 'm'))
+  })
+
+  test('with --json the error is one JSON object on stderr', async () => {
+    const { code, stdout, stderr } = await cli.run(['ps', '--al', '--json'])
+    expect([code, stdout]).toEqual([2, ''])
+    expect(JSON.parse(stderr)).toEqual({
+      error: {
+        code: 'INVALID_ARGUMENT',
+        message: "unknown option '--al'",
+        hint: 'did you mean --all? sluice ps --help says what is possible',
+        details: {},
+      },
+    })
+  })
+})
+
+describe('a wrong config', () => {
+  test('is refused with exit code 2, with every problem and its place', async () => {
+    await cli.write('bad.yaml', 'lanes:\n  a: { slot: 1 }\n  b: { poll: never }\n')
+    const { code, stderr } = await cli.run(['check', 'bad.yaml'])
+    expect(code).toBe(2)
+    expect(stderr).toContain('bad.yaml:2:8: lanes.a.slot: unknown key; did you mean slots?')
+    expect(stderr).toContain('bad.yaml:3:14: lanes.b.poll: found "never"')
+    expect(stderr).toContain('code:  INVALID_CONFIG')
+  })
+
+  test('check says what a right one has, without a database', async () => {
+    await cli.write('good.yaml', 'lanes: { fast: { slots: 3, tasks: [a] } }\ntasks: { a: { exec: [./a] } }\n')
+    const nowhere = { environment: { DATABASE_URL: 'postgres://127.0.0.1:1/none' } }
+    const text = await cli.run(['check', 'good.yaml'], nowhere)
+    expect(text.code).toBe(0)
+    expect(text.stdout).toMatch(/good\.yaml is fine: 1 task in 5 lanes\n[\s\S]*\nfast +3 +any +a\n/)
+    const json = await cli.run(['check', '--config', 'good.yaml', '--json'], nowhere)
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      valid: true,
+      tasks: [{ name: 'a', lane: 'fast', execution: 'exec' }],
+    })
+  })
+
+  test('does not keep anybody from looking after jobs', async () => {
+    expect((await cli.run(['ps', '--config', 'bad.yaml'])).code).toBe(0)
+  })
+})
+
+describe('a database that cannot be used', () => {
+  test.each([
+    ['postgres://127.0.0.1:1/none', 'cannot connect to PostgreSQL', 'DATABASE_UNAVAILABLE'],
+    [database.url.replace(database.name, 'no_such_database'), 'does not exist', 'DATABASE_UNAVAILABLE'],
+  ])('%s: exit code 3', async (url, message, error) => {
+    const { code, stdout, stderr } = await cli.run(['ps'], { environment: { DATABASE_URL: url } })
+    expect([code, stdout]).toEqual([3, ''])
+    expect(stderr).toContain(message)
+    expect(stderr).toContain(`code:  ${error}`)
+  })
+
+  test('a schema newer than the program: exit code 3, and nothing is changed', async () => {
+    await database.sql(`insert into sluice.migrations (version, name) values (9999, '9999_future.sql')`)
+    const { code, stderr } = await cli.run(['lanes'])
+    await database.sql('delete from sluice.migrations where version = 9999')
+    expect(code).toBe(3)
+    expect(stderr).toContain('the schema is at version 9999')
+    expect(stderr).toContain('code:  DATABASE_UNSUITABLE')
+  })
+})
+
+describe('migrate', () => {
+  test('creates the schema, tells what it would do with --dry-run, and has nothing to do the second time', async () => {
+    const name = `${database.name}_bare`
+    const environment = { DATABASE_URL: database.url.replace(database.name, name) }
+    await database.sql(`create database ${name} template template0`)
+    const before = await cli.run(['ps'], { environment })
+    expect([before.code, before.stderr]).toEqual([3, expect.stringContaining('run `sluice migrate`')])
+
+    const dry = JSON.parse((await cli.run(['migrate', '--dry-run', '--json'], { environment })).stdout)
+    expect(dry).toMatchObject({ before: 0, after: 0, dryRun: true })
+    expect(dry.migrations[0]).toBe('0001_tables.sql')
+    const done = await cli.run(['migrate'], { environment })
+    expect(done.stdout).toContain(`applied 0001_tables.sql\n`)
+    expect(done.stdout).toContain(`the schema is at version ${dry.available}\n`)
+    const again = await cli.run(['migrate', '--json'], { environment })
+    expect(JSON.parse(again.stdout)).toMatchObject({ before: dry.available, migrations: [] })
+    await database.sql(`drop database ${name}`)
+  })
+})
+
+test('a reader that leaves early ends the command without a word', async () => {
+  const running = cli.start(['ps', '--all'])
+  running.process.stdout!.destroy()
+  const code = await running.exited
+  expect(running.stderr).toBe('')
+  expect([0, 141]).toContain(code)
+})
+
+function literal(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+}
