@@ -1,0 +1,229 @@
+import pg from 'pg'
+import { expect, test } from 'vitest'
+import { type Sluice, snooze, task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { until } from '../support/until.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+
+test('higher priority first, then the oldest; one slot means exactly that order', async () => {
+  const order: string[] = []
+  const strict = task({ name: 'strict', lane: 'single', run: (name: string) => void order.push(name) })
+  const options = { tasks: [strict], lanes: { single: { slots: 1 } } }
+  const app = await apps.open(options)
+  const expected: [number, number, string][] = []
+  for (let n = 0; n < 60; n++) {
+    const priority = [0, 10, -10, 5, 1_000_000, -1_000_000][(n * 7) % 6]!
+    const name = `${n} at ${priority}`
+    expected.push([priority, n, name])
+    await app.submit(strict, name, { priority })
+  }
+  // Three workers take turns; the slot keeps them in line.
+  for (let i = 0; i < 3; i++) await (await apps.open(options)).work({ capacity: 5 })
+
+  await until(() => order.length === 60, 'all to run')
+  expect(order).toEqual(expected.sort((a, b) => b[0] - a[0] || a[1] - b[1]).map((each) => each[2]))
+})
+
+test('the order holds over all tasks of a lane', async () => {
+  const order: number[] = []
+  const tasks = ['x', 'y', 'z'].map((name) =>
+    task({ name, lane: 'mixed', run: (n: number) => void order.push(n) }),
+  )
+  const app = await apps.open({ tasks, lanes: { mixed: { slots: 1 } } })
+  for (let n = 0; n < 45; n++) await app.submit(tasks[(n * 5) % 3]!, n, { priority: n % 2 })
+  await app.work({ capacity: 1 })
+
+  await until(() => order.length === 45, 'all to run')
+  const numbers = Array.from({ length: 45 }, (_, n) => n)
+  expect(order).toEqual([...numbers.filter((n) => n % 2 === 1), ...numbers.filter((n) => n % 2 === 0)])
+})
+
+test('the task\u2019s priority counts where the submission has none', async () => {
+  const order: string[] = []
+  const run = (name: string) => void order.push(name)
+  const high = task({ name: 'high', lane: 'ranked', priority: 10, run })
+  const low = task({ name: 'low', lane: 'ranked', priority: -10, run })
+  const app = await apps.open({ tasks: [high, low], lanes: { ranked: { slots: 1 } } })
+  await app.submit(low, 'low')
+  await app.submit(high, 'high')
+  await app.submit(low, 'low, raised', { priority: 11 })
+  await app.submit(high, 'high, lowered', { priority: -11 })
+  await app.work()
+
+  await until(() => order.length === 4, 'all to run')
+  expect(order).toEqual(['low, raised', 'high', 'low', 'high, lowered'])
+})
+
+test('a waiting job can be reprioritised, up and down; one that runs or has ended cannot', async () => {
+  const order: number[] = []
+  const gate = new Gate()
+  const lined = task({
+    name: 'lined',
+    lane: 'line',
+    run: async (n: number) => {
+      if (n === 0) await gate.pass()
+      order.push(n)
+    },
+  })
+  const app = await apps.open({ tasks: [lined], lanes: { line: { slots: 1 } } })
+  await app.work()
+  const [running, first, second, third] = await app.submitMany(lined, [0, 1, 2, 3])
+  await gate.arrived()
+
+  await app.reprioritise(third!.id, 5)
+  await app.reprioritise(first!.id, -5)
+  expect(await app.getJob(third!.id)).toMatchObject({ priority: 5 })
+  await expect(app.reprioritise(running!.id, 1)).rejects.toMatchObject({
+    code: 'ILLEGAL_TRANSITION',
+    message: `job ${running!.id} is running and cannot be reprioritised: only a job that waits can be`,
+  })
+  await expect(app.reprioritise(second!.id, 0.5)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+  gate.open()
+
+  await first!.result()
+  expect(order).toEqual([0, 3, 2, 1])
+  await expect(app.reprioritise(first!.id, 1)).rejects.toMatchObject({ code: 'ILLEGAL_TRANSITION' })
+})
+
+test('ageing lets a low priority rise: one per period waited', async () => {
+  const order: string[] = []
+  const ages = task({ name: 'ages', lane: 'ageing', run: (name: string) => void order.push(name) })
+  const app = await apps.open({ tasks: [ages], lanes: { ageing: { slots: 1, ageing: '10m' } } })
+  // Five periods ago, in the time of the database.
+  const old = await app.submit(ages, 'old, 0', { priority: 0 })
+  await database.sql(
+    `update sluice.jobs set submitted_at = submitted_at - interval '50 minutes' where id = $1`,
+    [old.id],
+  )
+  await app.submit(ages, 'new, 4', { priority: 4 })
+  await app.submit(ages, 'new, 6', { priority: 6 })
+  // A change of ageing puts what waits in the new order.
+  await app.setLane('ageing', { ageingMs: 600_000 })
+  await app.work()
+
+  await until(() => order.length === 3, 'all to run')
+  expect(order).toEqual(['new, 6', 'old, 0', 'new, 4'])
+})
+
+test('without ageing the highest priority goes first however long others wait', async () => {
+  const order: string[] = []
+  const plain = task({ name: 'plain', lane: 'unaged', run: (name: string) => void order.push(name) })
+  const app = await apps.open({ tasks: [plain], lanes: { unaged: { slots: 1 } } })
+  const old = await app.submit(plain, 'old', { priority: 0 })
+  await database.sql(`update sluice.jobs set submitted_at = submitted_at - interval '1 year' where id = $1`, [
+    old.id,
+  ])
+  await app.submit(plain, 'new', { priority: 1 })
+  await app.work()
+
+  await until(() => order.length === 2, 'both to run')
+  expect(order).toEqual(['new', 'old'])
+})
+
+/** Keeps a worker of 20 slots busy with thousands of short jobs, so that its scans remember where they are. */
+async function underLoad<T>(name: string, work: (app: Sluice) => Promise<T>): Promise<T> {
+  const busy = task({
+    name: `busy-${name}`,
+    lane: `load-${name}`,
+    run: () => new Promise((resolve) => setImmediate(resolve)),
+  })
+  const watched = task({
+    name: `watched-${name}`,
+    lane: `load-${name}`,
+    run: (_: unknown, ctx) => {
+      if (name === 'returned' && ctx.attempt === 1) throw snooze(0)
+    },
+  })
+  const app = await apps.open({
+    tasks: [busy, watched],
+    lanes: { [`load-${name}`]: { slots: 20, poll: '2s' } },
+  })
+  await app.submitMany(busy, Array.from({ length: 2000 }))
+  await app.work({ capacity: 20 })
+  let over = false
+  const feeding = (async () => {
+    while (!over) {
+      await app.submitMany(busy, Array.from({ length: 2000 }))
+      await until(async () => over || (await depth(busy.name)) < 2000, 'the backlog to shrink')
+    }
+  })()
+  try {
+    return await work(app)
+  } finally {
+    over = true
+    await feeding
+    await database.sql(
+      `update sluice.jobs set state = 'cancelled', finished_at = now(), error = 'x' where state = 'ready'`,
+    )
+  }
+}
+
+async function depth(name: string): Promise<number> {
+  const rows = await database.sql(
+    `select 1 from sluice.jobs where task = $1 and state = 'ready' limit 2000`,
+    [name],
+  )
+  return rows.length
+}
+
+async function now(): Promise<number> {
+  return (await database.sql<{ now: Date }>('select clock_timestamp() as now'))[0]!.now.getTime()
+}
+
+async function startOf(app: Sluice, id: string): Promise<number> {
+  const startedAt = await until(async () => (await app.getJob(id)).startedAt, 'the job to start')
+  return startedAt.getTime()
+}
+
+/** The lanes' poll with its jitter, and a little for a busy machine. */
+const POLL_MS = 2200 + 300
+
+test('a job committed long after its place in line has passed is found within a poll', async () => {
+  await underLoad('late', async (app) => {
+    const client = new pg.Client(database.url)
+    await client.connect()
+    try {
+      for (let round = 0; round < 3; round++) {
+        await client.query('begin')
+        const job = await app.submit('watched-late', round, { transaction: client, priority: 50 })
+        // One that comes after it in line runs and ends while it cannot be seen.
+        const later = await app.submit('watched-late', 'later', { priority: 50 })
+        await later.result()
+        const committed = await now()
+        await client.query('commit')
+        expect((await startOf(app, job.id)) - committed).toBeLessThan(POLL_MS)
+      }
+    } finally {
+      await client.end()
+    }
+  })
+})
+
+test('a job that was raised while the worker is far down the line starts within a poll', async () => {
+  await underLoad('raised', async (app) => {
+    for (let round = 0; round < 3; round++) {
+      const job = await app.submit('watched-raised', round, { priority: -100 })
+      await app.submit('watched-raised', round, { priority: 50 }).then((other) => other.result())
+      expect(await app.getJob(job.id)).toMatchObject({ status: 'queued' })
+      const raised = await now()
+      await app.reprioritise(job.id, 100)
+      expect((await startOf(app, job.id)) - raised).toBeLessThan(POLL_MS)
+    }
+  })
+})
+
+test('a job that went back to the queue starts again within a poll', async () => {
+  await underLoad('returned', async (app) => {
+    for (let round = 0; round < 3; round++) {
+      const job = await app.submit('watched-returned', round, { priority: 1 })
+      await job.result()
+      const [first] = await app.listAttempts(job.id)
+      expect(first).toMatchObject({ ending: 'snoozed' })
+      expect((await startOf(app, job.id)) - first!.endedAt!.getTime()).toBeLessThan(POLL_MS)
+    }
+  })
+})
