@@ -38,7 +38,7 @@ export interface LaneOptions {
   readonly ageing?: Duration | null
 }
 
-export interface SluiceOptions extends Omit<SettingsSource, 'lanes' | 'admission'> {
+export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
   /** Address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else the embedded one. */
   readonly database?: string | undefined
   /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the working folder. */
@@ -112,9 +112,6 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
 }
 
 function settingsOf(options: SluiceOptions): Settings {
-  if (options.config?.config.admission !== undefined) {
-    throw new SluiceError('INVALID_CONFIG', 'admission: not supported by this version')
-  }
   const lanes = Object.fromEntries(
     Object.entries(options.lanes ?? {}).map(([name, { tasks: _, ...lane }]) => [name, lane]),
   )

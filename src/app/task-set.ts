@@ -69,9 +69,6 @@ function placements(
 }
 
 function withOptions(name: string, code: AnyTask | undefined, options: TaskConfig, folder: string): AnyTask {
-  if (options.uses !== undefined || options.model !== undefined) {
-    throw new SluiceError('INVALID_CONFIG', `tasks.${name}: uses and model are not supported by this version`)
-  }
   if (code === undefined && options.exec === undefined) {
     throw new SluiceError(
       'INVALID_CONFIG',

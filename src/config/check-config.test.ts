@@ -18,7 +18,6 @@ function problemsOf(value: unknown): string[] {
 }
 
 const FULL = defineConfig({
-  admission: { maxActive: 1024, maxQueued: { cover_letter: 500 } },
   lanes: {
     interactive: { tasks: ['resize', 'align'], slots: 2, perWorker: 2, poll: '2s', stale: '15s' },
     night: { slots: 'none', perWorker: 'cores', enabled: false, ageing: '10m' },
@@ -27,8 +26,6 @@ const FULL = defineConfig({
   tasks: {
     align: {
       exec: ['./align.sh', '--fast', ''],
-      uses: { vram: '5GB', licences: 1 },
-      model: 'llama3.1-8b',
       requires: { os: 'linux', gpus: 2, fast: true },
       timeout: '10m',
       deadline: 'none',
@@ -54,7 +51,7 @@ const FULL = defineConfig({
 describe('a config with every key', () => {
   const config = checkConfig(FULL)
 
-  test('comes back with durations in milliseconds and sizes in bytes', () => {
+  test('comes back with durations in milliseconds', () => {
     expect(config.lanes?.interactive).toEqual({
       tasks: ['resize', 'align'],
       slots: 2,
@@ -66,7 +63,6 @@ describe('a config with every key', () => {
     expect(config.lanes?.system).toEqual({})
     expect(config.tasks?.align).toMatchObject({
       exec: ['./align.sh', '--fast', ''],
-      uses: { vram: 5_000_000_000, licences: 1 },
       timeout: 600_000,
       deadline: null,
       retry: { attempts: 3, backoff: 'exponential', delay: 1000, maxDelay: 60_000 },
@@ -85,7 +81,6 @@ describe('a config with every key', () => {
     expect(settings).toMatchObject({
       capacity: 8,
       shutdownGraceMs: 60_000,
-      maxActive: 1024,
       deadlineMs: 14_400_000,
     })
     expect(settings.lanes.get('night')).toMatchObject({ slots: null, perWorker: 0, enabled: false })
@@ -117,7 +112,6 @@ describe('every problem is told, with its path, what was found and what would be
           retry: { attempts: 0, backoff: 'linear' },
           onLost: 'ignore',
           priority: 2_000_000,
-          uses: { vram: '5 Gigs' },
           requires: { os: null },
         },
       },
@@ -136,7 +130,6 @@ describe('every problem is told, with its path, what was found and what would be
       'tasks.align.retry.backoff: found "linear"; write exponential or fixed',
       'tasks.align.onLost: found "ignore"; write retry or fail',
       'tasks.align.priority: found 2000000; write a whole number from -1000000 to 1000000',
-      'tasks.align.uses.vram: found "5 Gigs"; write a number above 0, or a size such as 512MiB or 24GB',
       'tasks.align.requires.os: found nothing; write text, a number, true or false',
       'capacity: found -1; write a whole number of at least 0',
       'cycle_max: unknown key; did you mean cycleMax?',
@@ -144,17 +137,31 @@ describe('every problem is told, with its path, what was found and what would be
   })
 
   test('a key like no other gets the list of those that exist', () => {
-    expect(problemsOf({ admission: { ceiling: 5 } })).toEqual([
-      'admission.ceiling: unknown key; the keys here are maxActive, maxQueued',
+    expect(problemsOf({ tasks: { x: { retry: { jitter: 5 } } } })).toEqual([
+      'tasks.x.retry.jitter: unknown key; the keys here are attempts, backoff, delay, maxDelay',
     ])
   })
 
-  test.each(['budgets', 'workflows', 'schedules', 'fleet'])(
+  test.each(['admission', 'budgets', 'workflows', 'schedules', 'fleet'])(
     '%s is known, and refused as long as no engine is behind it',
     (key) => {
       expect(problemsOf({ [key]: {} })).toEqual([`${key}: not supported by this version; remove it`])
     },
   )
+
+  test.each(['model', 'uses'])('%s of a task is refused in the same way, whatever it says', (key) => {
+    for (const given of ['llama3.1-8b', { vram: '5GB' }, null]) {
+      expect(problemsOf({ tasks: { align: { [key]: given } } })).toEqual([
+        `tasks.align.${key}: not supported by this version; remove it`,
+      ])
+    }
+  })
+
+  test('a refused key is told once, and nothing below it', () => {
+    expect(problemsOf({ admission: { maxActive: -1, nonsense: { maxQueued: 'x' } } })).toEqual([
+      'admission: not supported by this version; remove it',
+    ])
+  })
 
   test.each([
     ['text', '"a"'],
@@ -242,9 +249,9 @@ describe('hostile values', () => {
   })
 
   test('NUL and half surrogates are refused in every text', () => {
-    expect(problemsOf({ tasks: { x: { exec: ['a\0b'], model: '\ud800' } } })).toEqual([
+    expect(problemsOf({ tasks: { x: { exec: ['a\0b'], requires: { os: '\ud800' } } } })).toEqual([
       'tasks.x.exec[0]: contains a NUL character; remove it',
-      'tasks.x.model: contains half of a surrogate pair; remove it',
+      'tasks.x.requires.os: contains half of a surrogate pair; remove it',
     ])
   })
 
@@ -253,7 +260,7 @@ describe('hostile values', () => {
       problemsOf({
         capacity: Number.NaN,
         lanes: { a: { slots: Number.POSITIVE_INFINITY } },
-        tasks: { x: { uses: { v: Number.NaN } } },
+        tasks: { x: { requires: { v: Number.NaN } } },
       }),
     ).toHaveLength(3)
   })
@@ -285,6 +292,9 @@ test('wrong keys and values do not type-check', () => {
   const misspelt: ConfigInput = { lanes: { a: { slot: 1 } } }
   // @ts-expect-error a word that is no choice
   const wrong: ConfigInput = { tasks: { a: { onLost: 'ignore' } } }
+  // @ts-expect-error a key this version does not support
+  const unsupported: ConfigInput = { tasks: { a: { uses: { vram: 1 } } } }
   expect(problemsOf(misspelt)).toHaveLength(1)
+  expect(problemsOf(unsupported)).toHaveLength(1)
   expect(problemsOf(wrong)).toHaveLength(1)
 })

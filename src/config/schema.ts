@@ -1,15 +1,5 @@
-import {
-  choice,
-  count,
-  describe,
-  duration,
-  flag,
-  MAX_STORED_MS,
-  MAX_TIMER_MS,
-  orNone,
-} from '../model/setting-value.ts'
+import { choice, count, duration, flag, MAX_STORED_MS, MAX_TIMER_MS, orNone } from '../model/setting-value.ts'
 import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
-import { parseSize, type Size } from '../model/size.ts'
 import {
   type CheckedFields,
   list,
@@ -62,25 +52,6 @@ export interface RetryInput extends WrittenFields<typeof RETRY> {}
 export interface RetryConfig extends CheckedFields<typeof RETRY> {}
 const retry: Shape<RetryInput | null, RetryConfig> = object(RETRY)
 
-/** How much of a budget a job draws: a plain number, or a size in bytes. */
-const amount: Shape<Size, number> = {
-  keys: [],
-  check(found, at) {
-    const read = typeof found === 'string' ? sizeOrUndefined(found) : found
-    return typeof read === 'number' && read > 0 && read <= Number.MAX_SAFE_INTEGER
-      ? read
-      : at.report(`found ${describe(found)}; write a number above 0, or a size such as 512MiB or 24GB`)
-  },
-}
-
-function sizeOrUndefined(found: string): number | undefined {
-  try {
-    return parseSize(found, 'size')
-  } catch {
-    return undefined
-  }
-}
-
 const labelText = text({ expected: 'text, a number, true or false' })
 
 /** What a worker must have, as it says of itself. */
@@ -119,34 +90,19 @@ const TASK = {
   approval: value(flag),
   /** Larger first, within a lane. */
   priority: value(count({ min: -1_000_000, max: 1_000_000 })),
-  /** The affinity label of a budgeted task: the model it loads. */
-  model: text({ expected: 'the name of a model' }),
-  /** What a running job draws from which budget. */
-  uses: record(amount),
   /** Only workers that say all of this of themselves take its jobs. */
   requires: record(label),
   /** Variables a program gets besides those of the worker. Taken as they are: nothing is replaced in them. */
   env: record(text({ expected: 'text; put quotes around it', secret: true, empty: true }), variableName),
+  model: unsupported,
+  uses: unsupported,
 } as const
 
 export interface TaskInput extends WrittenFields<typeof TASK> {}
 export interface TaskConfig extends CheckedFields<typeof TASK> {}
 const task: Shape<TaskInput | null, TaskConfig> = object(TASK)
 
-const ADMISSION = {
-  /** The ceiling: active jobs past which new ones are refused. */
-  maxActive: value(SETTINGS.maxActive.reader),
-  /** Waiting jobs past which a budgeted task's new ones are refused. */
-  maxQueued: record(value(count({ min: 1 }))),
-} as const
-
-export interface AdmissionInput extends WrittenFields<typeof ADMISSION> {}
-export interface AdmissionConfig extends CheckedFields<typeof ADMISSION> {}
-const admission: Shape<AdmissionInput | null, AdmissionConfig> = object(ADMISSION)
-
 const TOP = {
-  /** What may enter. */
-  admission,
   /** What may run at once. */
   lanes: record(lane),
   /** Programs to run, and options for tasks written in TypeScript: they override those in the code. */
@@ -167,6 +123,7 @@ const TOP = {
   retention: value(SETTINGS.retention.reader),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: value(SETTINGS.deadline.reader),
+  admission: unsupported,
   budgets: unsupported,
   workflows: unsupported,
   schedules: unsupported,

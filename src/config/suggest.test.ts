@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { suggest } from './suggest.ts'
 
-const KEYS = ['tasks', 'slots', 'perWorker', 'poll', 'stale', 'enabled', 'ageing', 'maxActive']
+const KEYS = ['tasks', 'slots', 'perWorker', 'poll', 'stale', 'enabled', 'ageing', 'cycleMax']
 
 test.each([
   ['slot', 'slots'],
@@ -9,7 +9,7 @@ test.each([
   ['solts', 'slots'],
   ['per_worker', 'perWorker'],
   ['perworker', 'perWorker'],
-  ['max-active', 'maxActive'],
+  ['cycle-max', 'cycleMax'],
   ['enable', 'enabled'],
   ['aging', 'ageing'],
   ['pol', 'poll'],

@@ -1,7 +1,7 @@
 /**
  * The known word somebody most likely meant, or `undefined` when none is near.
  *
- * Spelling variants (`max_active`, `MaxActive`) count as the same word; otherwise one slip per three
+ * Spelling variants (`cycle_max`, `CycleMax`) count as the same word; otherwise one slip per three
  * letters is forgiven, where a slip is a letter added, missing, wrong, or swapped with its neighbour.
  */
 export function suggest(word: string, known: readonly string[]): string | undefined {

@@ -28,7 +28,6 @@ describe('without any source', () => {
       shutdownGraceMs: 30_000,
       retentionMs: 604_800_000,
       deadlineMs: null,
-      maxActive: null,
     })
     expect(settings.given.size).toBe(0)
   })
@@ -45,29 +44,28 @@ describe('without any source', () => {
 })
 
 describe('precedence', () => {
-  const file = { capacity: 2, heartbeat: '2s', deadline: '1h', admission: { maxActive: 10 } }
+  const file = { capacity: 2, heartbeat: '2s', deadline: '1h' }
 
   test('an option beats the environment, the environment the file, the file the default', () => {
     const environment = { SLUICE_CAPACITY: '3', SLUICE_HEARTBEAT: '3s' }
     const options = { capacity: 4 }
-    const { capacity, heartbeatMs, deadlineMs, maxActive, retentionMs, given } = resolveSettings({
+    const { capacity, heartbeatMs, deadlineMs, retentionMs, given } = resolveSettings({
       file,
       environment,
       options,
     })
-    expect({ capacity, heartbeatMs, deadlineMs, maxActive, retentionMs }).toEqual({
+    expect({ capacity, heartbeatMs, deadlineMs, retentionMs }).toEqual({
       capacity: 4,
       heartbeatMs: 3000,
       deadlineMs: 3_600_000,
-      maxActive: 10,
       retentionMs: 604_800_000,
     })
-    expect([...given].sort()).toEqual(['capacity', 'deadline', 'heartbeat', 'maxActive'])
+    expect([...given].sort()).toEqual(['capacity', 'deadline', 'heartbeat'])
   })
 
   test('none in a stronger place switches off what a weaker one set', () => {
-    const environment = { SLUICE_DEADLINE: 'none', SLUICE_MAX_ACTIVE: 'none' }
-    expect(resolveSettings({ file, environment })).toMatchObject({ deadlineMs: null, maxActive: null })
+    const environment = { SLUICE_DEADLINE: 'none' }
+    expect(resolveSettings({ file, environment })).toMatchObject({ deadlineMs: null })
   })
 
   test('an empty variable counts as not set', () => {
@@ -176,6 +174,18 @@ describe('what cannot work', () => {
       'SLUICE_LANE_SYSTEM_SLOTS: found "-1"; write a whole number of at least 0, or none',
     ])
   })
+
+  test.each(['SLUICE_MAX_ACTIVE', 'SLUICE_MAX_QUEUED'])(
+    '%s is refused as long as no engine is behind it, not ignored',
+    (variable) => {
+      for (const text of ['1024', 'none', 'nonsense']) {
+        expect(problemsOf({ environment: { [variable]: text } })).toEqual([
+          `${variable}: not supported by this version; unset it`,
+        ])
+      }
+      expect(problemsOf({ environment: { [variable]: ' ' } })).toEqual([])
+    },
+  )
 
   test('a wait no timer can hold is refused before it fires at once', () => {
     expect(problemsOf({ options: { heartbeat: '25d', stale: '60d' } })).toHaveLength(2)

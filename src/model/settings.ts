@@ -18,16 +18,15 @@ import {
 
 /** One setting of the whole system: its key in the config file, its variable, its default and its bound. */
 export interface Setting<In, Out> {
-  readonly path: readonly [string, ...string[]]
+  readonly key: string
   readonly environment: string
   readonly default: Out
   readonly reader: Reader<In, Out>
 }
 
-function setting<In, Out, D extends Out>(path: string, reader: Reader<In, Out>, value: D): Setting<In, Out> {
-  const keys = path.split('.') as [string, ...string[]]
-  const words = keys.at(-1)!.replace(/[A-Z]/g, (letter) => `_${letter}`)
-  return { path: keys, environment: `SLUICE_${words.toUpperCase()}`, default: value, reader }
+function setting<In, Out, D extends Out>(key: string, reader: Reader<In, Out>, value: D): Setting<In, Out> {
+  const words = key.replace(/[A-Z]/g, (letter) => `_${letter}`)
+  return { key, environment: `SLUICE_${words.toUpperCase()}`, default: value, reader }
 }
 
 const timer = duration({ min: 1, max: MAX_TIMER_MS })
@@ -52,9 +51,10 @@ export const SETTINGS = {
   retention: setting('retention', stored, 7 * 86_400_000),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: setting('deadline', orNone(stored), null),
-  /** The ceiling: active jobs past which new ones are refused. */
-  maxActive: setting('admission.maxActive', orNone(count({ min: 1 })), null),
 } as const
+
+/** Variables of settings whose engine this version does not have. Refused, so that no limit is ignored in silence. */
+export const UNSUPPORTED_VARIABLES = ['SLUICE_MAX_ACTIVE', 'SLUICE_MAX_QUEUED'] as const
 
 /** The fields of a lane. The bounds are those of the lanes table in the database. */
 export const LANE_FIELDS = {
@@ -81,13 +81,11 @@ export const LANE_DEFAULTS = {
 } as const satisfies Readonly<Record<string, Pick<LaneSettings, 'slots' | 'perWorker' | 'pollMs'>>>
 
 type LaneSource = { readonly [F in keyof typeof LANE_FIELDS]?: InputOf<(typeof LANE_FIELDS)[F]> | undefined }
-type TopLevel = Exclude<keyof typeof SETTINGS, 'maxActive'>
 
 /** Settings as a config file or a caller writes them. A checked `Config` is one. */
 export type SettingsSource = {
-  readonly [K in TopLevel]?: InputOf<(typeof SETTINGS)[K]['reader']> | undefined
+  readonly [K in keyof typeof SETTINGS]?: InputOf<(typeof SETTINGS)[K]['reader']> | undefined
 } & {
-  readonly admission?: { readonly maxActive?: number | 'none' | null | undefined } | undefined
   readonly lanes?: { readonly [name: string]: LaneSource } | undefined
 }
 
@@ -102,7 +100,6 @@ export interface Settings {
   readonly shutdownGraceMs: number
   readonly retentionMs: number
   readonly deadlineMs: number | null
-  readonly maxActive: number | null
   readonly lanes: ReadonlyMap<string, LaneSettings>
   /** Which were set by option, environment or file. The rest are defaults and overwrite nothing in the database. */
   readonly given: ReadonlySet<keyof typeof SETTINGS>
@@ -132,8 +129,8 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
   const problems: Problem[] = []
   const given = new Set<keyof typeof SETTINGS>()
   const find = <K extends keyof typeof SETTINGS>(key: K) => {
-    const { path, environment, reader, default: fallback } = SETTINGS[key] as Setting<unknown, Value<K>>
-    const found = chooseSetting(sources, problems, path, environment, reader, fallback)
+    const { environment, reader, default: fallback } = SETTINGS[key] as Setting<unknown, Value<K>>
+    const found = chooseSetting(sources, problems, [key], environment, reader, fallback)
     if (found.given) given.add(key)
     return found
   }
@@ -148,12 +145,20 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     shutdownGraceMs: find('shutdownGrace').value,
     retentionMs: find('retention').value,
     deadlineMs: find('deadline').value,
-    maxActive: find('maxActive').value,
     lanes: resolveLanes(sources, problems, heartbeat, stale),
     given,
   }
+  for (const variable of UNSUPPORTED_VARIABLES) {
+    if (isSet(sources.environment?.[variable])) {
+      problems.push({ path: variable, message: 'not supported by this version; unset it' })
+    }
+  }
   if (problems.length > 0) throw invalidConfig(problems)
   return settings
+}
+
+function isSet(text: string | undefined): boolean {
+  return text !== undefined && text.trim() !== ''
 }
 
 type Value<K extends keyof typeof SETTINGS> =
@@ -237,7 +242,7 @@ function laneVariables(
 ): Map<string, string> {
   const variables = new Map<string, string>()
   for (const [variable, text] of Object.entries(environment)) {
-    if (!variable.startsWith('SLUICE_LANE_') || text === undefined || text.trim() === '') continue
+    if (!variable.startsWith('SLUICE_LANE_') || !isSet(text)) continue
     const match = /^SLUICE_LANE_(.+)_SLOTS$/.exec(variable)
     const lanes = [...names].filter((name) => laneVariable(name) === variable)
     if (match === null) {

@@ -134,6 +134,27 @@ tasks:
     ])
   })
 
+  test('what this version has no engine for is refused where its key is written', async () => {
+    await write(
+      'sluice.yaml',
+      `admission: { maxActive: 1024, maxQueued: { align: 500 } }
+budgets: { vram: { per: device, size: 24GB } }
+tasks:
+  align: { exec: [./align.sh], model: llama3.1-8b }
+  resize:
+    priority: 10
+    uses: { vram: 5GB }
+`,
+    )
+    expect((await refusal()).split('\n')).toEqual([
+      '4 problems:',
+      '  sluice.yaml:1:1: admission: not supported by this version; remove it',
+      '  sluice.yaml:2:1: budgets: not supported by this version; remove it',
+      '  sluice.yaml:4:32: tasks.align.model: not supported by this version; remove it',
+      '  sluice.yaml:7:5: tasks.resize.uses: not supported by this version; remove it',
+    ])
+  })
+
   test('a problem that shows only with the environment still has its line', async () => {
     await write('sluice.yaml', 'lanes:\n  interactive:\n    stale: 12s\n')
     const { config, locate } = await loadConfig({ folder })

@@ -6,7 +6,14 @@ import { readYaml } from '../../src/config/read-yaml.ts'
 import { CONFIG } from '../../src/config/schema.ts'
 import { formatDuration } from '../../src/model/duration.ts'
 import { DEFAULT_RETRY } from '../../src/model/retry.ts'
-import { LANE_DEFAULTS, LANE_FIELDS, laneVariable, SETTINGS, type Setting } from '../../src/model/settings.ts'
+import {
+  LANE_DEFAULTS,
+  LANE_FIELDS,
+  laneVariable,
+  SETTINGS,
+  type Setting,
+  UNSUPPORTED_VARIABLES,
+} from '../../src/model/settings.ts'
 
 const page = await readFile(
   fileURLToPath(new URL('../../docs/reference/configuration.md', import.meta.url)),
@@ -48,13 +55,17 @@ describe('the reference of the configuration', () => {
     const shown = rows('key').filter((cells) => cells.length === 4)
     const settings: readonly Setting<unknown, number | null>[] = Object.values(SETTINGS)
     expect(shown).toEqual(
-      settings.map(({ path, default: value, environment, reader }) => [
-        path.join('.'),
+      settings.map(({ key, default: value, environment, reader }) => [
+        key,
         reader.format(value),
         environment,
         reader.bound,
       ]),
     )
+  })
+
+  test('names the variables that are refused', () => {
+    expect(rows('variable').map(([variable]) => variable)).toEqual([...UNSUPPORTED_VARIABLES])
   })
 
   test('shows the lanes that always exist', () => {
