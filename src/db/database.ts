@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { SluiceError } from '../errors.ts'
+import { cutClient, endClient } from './end-client.ts'
 import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 
 /** A prepared statement: its text travels once per connection, then only the values do. */
@@ -47,6 +48,8 @@ const RAW: pg.CustomTypesConfig = {
 }
 
 const DEFAULT_STATEMENT_TIMEOUT_MS = 30_000
+/** For a new connection. For the pool this includes waiting for a free one. */
+const CONNECT_TIMEOUT_MS = 10_000
 
 /**
  * A small pool of connections.
@@ -59,6 +62,10 @@ export class Database implements Queryable {
   readonly url: string
   readonly #pool: pg.Pool
   readonly #timeoutMs: number
+  /** Open connections, with when they were made. */
+  readonly #clients = new Map<pg.PoolClient, number>()
+  /** When a connection was last lost. Whatever is older was part of the same outage and may be silent too. */
+  #lostAt = Number.NEGATIVE_INFINITY
   #prepare = true
 
   constructor(options: DatabaseOptions) {
@@ -68,7 +75,7 @@ export class Database implements Queryable {
       connectionString: options.url,
       max: options.maxConnections,
       application_name: options.applicationName,
-      connectionTimeoutMillis: 10_000,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: 60_000,
       keepAlive: true,
       allowExitOnIdle: false,
@@ -76,7 +83,11 @@ export class Database implements Queryable {
     // An idle connection that breaks is replaced at the next use; that use reports what is wrong. One that breaks in
     // the middle of a statement says so twice: the statement fails, and without a listener the process would end.
     this.#pool.on('error', () => {})
-    this.#pool.on('connect', (client) => client.on('error', () => {}))
+    this.#pool.on('connect', (client) => {
+      client.on('error', () => {})
+      this.#clients.set(client, performance.now())
+    })
+    this.#pool.on('remove', (client) => this.#clients.delete(client))
   }
 
   /** Connections open just now. */
@@ -91,7 +102,7 @@ export class Database implements Queryable {
       client.release()
       return rows
     } catch (error) {
-      client.release(isConnectionLoss(error))
+      client.release(this.#noteLoss(error))
       throw error
     }
   }
@@ -102,14 +113,14 @@ export class Database implements Queryable {
     const tx: Queryable = { run: (statement, values = []) => this.#runOn(client, statement, values) }
     let broken = false
     try {
-      await client.query('begin')
+      await this.#command(client, 'begin')
       const result = await work(tx)
-      await client.query('commit')
+      await this.#command(client, 'commit')
       return result
     } catch (error) {
-      broken = isConnectionLoss(error)
+      broken = this.#noteLoss(error)
       if (!broken) {
-        await client.query('rollback').catch(() => {
+        await this.#command(client, 'rollback').catch(() => {
           broken = true
         })
       }
@@ -121,11 +132,28 @@ export class Database implements Queryable {
 
   async close(): Promise<void> {
     await this.#pool.end()
+    // The pool has told every connection to end; it does not wait for those that no longer answer.
+    await Promise.all([...this.#clients.keys()].map((client) => endClient(client)))
   }
 
+  #command(client: pg.ClientBase, text: string): Promise<unknown> {
+    return queryWithin(client, { text }, [], this.#timeoutMs)
+  }
+
+  #noteLoss(error: unknown): boolean {
+    const lost = isConnectionLoss(error)
+    if (lost) this.#lostAt = performance.now()
+    return lost
+  }
+
+  /** Passes over connections from before an outage: each of them would cost its own time limit to find out. */
   async #connect(): Promise<pg.PoolClient> {
     try {
-      return await this.#pool.connect()
+      for (;;) {
+        const client = await this.#pool.connect()
+        if ((this.#clients.get(client) ?? 0) >= this.#lostAt) return client
+        client.release(true)
+      }
     } catch (cause) {
       throw unreachable(cause)
     }
@@ -207,18 +235,14 @@ export class Connection implements Queryable {
   drop(): void {
     const client = this.#client
     this.#client = undefined
-    client?.removeAllListeners('end')
-    client?.end().catch(() => {})
-    ;(
-      client as unknown as { connection?: { stream?: { destroy(): void } } } | undefined
-    )?.connection?.stream?.destroy()
+    if (client !== undefined) cutClient(client)
   }
 
   async close(): Promise<void> {
     this.#closed = true
     const client = this.#client
     this.#client = undefined
-    await client?.end().catch(() => {})
+    if (client !== undefined) await endClient(client)
   }
 
   async #connect(): Promise<pg.Client> {
@@ -226,7 +250,7 @@ export class Connection implements Queryable {
     const client = new pg.Client({
       connectionString: this.#options.url,
       application_name: this.#options.applicationName,
-      connectionTimeoutMillis: this.#options.timeoutMs,
+      connectionTimeoutMillis: Math.min(CONNECT_TIMEOUT_MS, this.#options.timeoutMs),
       keepAlive: true,
     })
     client.on('error', () => {

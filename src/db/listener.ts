@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { cutClient, endClient } from './end-client.ts'
 
 /** What a hint is about. It never carries anything that matters: polling finds the same, later. */
 export type HintTopic = 'ready' | 'slots' | 'lane' | 'done' | 'cancel' | 'classes' | 'workers'
@@ -37,7 +38,7 @@ export class Listener {
     clearTimeout(this.#timer)
     const client = this.#client
     this.#client = undefined
-    await client?.end().catch(() => {})
+    if (client !== undefined) await endClient(client)
   }
 
   subscribe(listener: (topic: HintTopic) => void): () => void {
@@ -60,7 +61,7 @@ export class Listener {
     this.#client = client
     try {
       await client.connect()
-      await client.query('listen sluice')
+      await client.query(within('listen sluice'))
       if (this.#client === client) this.#later(client)
       // What was said while nobody listened is unknown: everything may have changed.
       for (const subscriber of this.#subscribers) subscriber('ready')
@@ -71,8 +72,7 @@ export class Listener {
 
   #later(client: pg.Client): void {
     this.#timer = setTimeout(() => {
-      const query = { text: 'select 1', query_timeout: PING_MS } as pg.QueryConfig
-      client.query(query).then(
+      client.query(within('select 1')).then(
         () => this.#client === client && this.#later(client),
         () => this.#lose(client),
       )
@@ -84,9 +84,14 @@ export class Listener {
     if (this.#client !== client) return
     this.#client = undefined
     clearTimeout(this.#timer)
-    client.end().catch(() => {})
+    cutClient(client)
     if (!this.#open) return
     this.#timer = setTimeout(() => void this.#connect(), RECONNECT_MS)
     this.#timer.unref()
   }
+}
+
+/** A statement that fails when the other side stays silent. */
+function within(text: string): pg.QueryConfig {
+  return { text, query_timeout: PING_MS } as pg.QueryConfig
 }
