@@ -54,7 +54,10 @@ export class Sluice {
   readonly #listener: Listener
   readonly #submitter: Submitter
   readonly #waiter: ResultWaiter
+  /** From the call of `work()` to that of `stopWorking()`. */
+  #working: Promise<Worker> | undefined
   #worker: Worker | undefined
+  #stopping: Promise<void> | undefined
   #leaving: Worker | undefined
   #duties: DutyRunner | undefined
   #closing: Promise<void> | undefined
@@ -151,8 +154,22 @@ export class Sluice {
   /** Makes this process a worker, with the upkeep that comes with it. Resolves when it is ready to take jobs. */
   async work(options: WorkOptions = {}): Promise<void> {
     this.#checkOpen()
-    if (this.#worker !== undefined)
+    if (this.#working !== undefined)
       throw new SluiceError('INVALID_ARGUMENT', 'this process is a worker already')
+    const working = this.#startWorker(options)
+    this.#working = working
+    try {
+      const worker = await working
+      // Whoever stopped it meanwhile has waited for it too.
+      if (this.#working === working) this.#worker = worker
+    } catch (error) {
+      if (this.#working === working) this.#working = undefined
+      throw error
+    }
+    if (this.#closing === undefined) this.startDuties()
+  }
+
+  async #startWorker(options: WorkOptions): Promise<Worker> {
     const { db, tasks, settings, heartbeatMs, log } = this.#parts
     const capacity = options.capacity ?? settings.capacity
     if (!Number.isInteger(capacity) || capacity < 0) {
@@ -163,7 +180,7 @@ export class Sluice {
     }
     // Loaded when needed: a program that only submits, or looks, starts in half the time.
     const { startWorker } = await import('./start-worker.ts')
-    this.#worker = await startWorker({
+    return startWorker({
       db,
       listener: this.#listener,
       tasks: tasks.byName,
@@ -181,7 +198,6 @@ export class Sluice {
     }).catch((error) => {
       throw translateError(error)
     })
-    this.startDuties()
   }
 
   /** Does the system's upkeep in this process: promote, recover, expire, sample, reconcile, prune. A worker does it too. */
@@ -192,10 +208,16 @@ export class Sluice {
 
   /** Stops taking jobs and hands back what does not finish in time; the program stays able to submit. */
   async stopWorking(): Promise<void> {
-    const worker = this.#worker
+    const working = this.#working
+    this.#working = undefined
+    if (working !== undefined) this.#stopping = this.#stopWorker(working)
+    await this.#stopping
+  }
+
+  async #stopWorker(working: Promise<Worker>): Promise<void> {
+    this.#leaving = this.#worker ?? (await working.catch(() => undefined))
     this.#worker = undefined
-    this.#leaving = worker
-    await worker?.stop()
+    await this.#leaving?.stop()
   }
 
   async getJob(id: string): Promise<JobView> {
