@@ -112,11 +112,13 @@ export class Running {
   }
 
   /** Waits for a text in what it says, on either stream. */
-  async says(text: string | RegExp, withinMs = 20_000): Promise<void> {
+  async says(text: string | RegExp, withinMs = 60_000): Promise<void> {
     const said = () => {
       const all = this.stdout + this.stderr
       return typeof text === 'string' ? all.includes(text) : text.test(all)
     }
-    await until(said, `${text} in: ${this.stdout}${this.stderr}`, withinMs)
+    await until(said, `${text}`, withinMs).catch((error: Error) => {
+      throw new Error(`${error.message} in: ${this.stdout}${this.stderr}`)
+    })
   }
 }

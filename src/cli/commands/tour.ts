@@ -102,7 +102,7 @@ class Guide {
     const jobs = this.#showing.jobs.filter((job) => !isFinal(job.state)).length
     return jobs === 0
       ? 'nothing was left to do'
-      : `${count(jobs, 'job')} stay in the database: run it again to go on with them`
+      : `${count(jobs, 'job')} left in the database: run it again to go on`
   }
 
   get isOpen(): boolean {

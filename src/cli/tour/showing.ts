@@ -1,4 +1,5 @@
 import type { Sluice } from '../../app/app.ts'
+import type { JobHandle } from '../../app/job-handle.ts'
 import { SluiceError } from '../../errors.ts'
 import { isFinal } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
@@ -80,19 +81,22 @@ export class Showing {
   async submit(): Promise<void> {
     const present = new Set(this.jobs.map((job) => identity(job.task, job.input)))
     const missing = parts(this.#tag).filter((part) => !present.has(identity(part.task, part.input)))
-    // Sent together they travel together: about five inserts in all.
-    await Promise.all(
-      missing.map(async ({ task, input, priority, key }) => {
-        const options = { priority, tags: [this.#tag], ...(key !== undefined && { key }) }
-        const job = await this.#app.submit(task, input, options)
-        if (key === undefined) return
-        const second = await this.#app.submit(task, input, options)
-        if (second.id !== job.id) return
-        this.stories.attached = job.id
-        this.#tell(`job ${job.id} was submitted twice with one key; the second time attached to it`)
-      }),
-    )
+    // Sent together they travel together: a few inserts in all.
+    await Promise.all(missing.map((part) => this.#submitPart(part)))
+    const keyed = missing.find((part) => part.key !== undefined)
+    if (keyed !== undefined) await this.#submitAgain(keyed)
     await this.refresh()
+  }
+
+  #submitPart({ task, input, priority, key }: Part): Promise<JobHandle> {
+    return this.#app.submit(task, input, { priority, tags: [this.#tag], ...(key !== undefined && { key }) })
+  }
+
+  async #submitAgain(part: Part): Promise<void> {
+    const job = await this.#submitPart(part)
+    if (!job.attached) return
+    this.stories.attached = job.id
+    this.#tell(`job ${job.id} was submitted twice with one key; the second time attached to it`)
   }
 
   /** Looks at the jobs, tells what is new about the special ones, and plays the operator where one needs it. */
