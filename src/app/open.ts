@@ -125,17 +125,27 @@ function settingsOf(options: SluiceOptions): Settings {
 /**
  * The address of the database: as given, else DATABASE_URL, else that of the embedded one, which is started.
  *
- * @throws {SluiceError} `EMBEDDED_UNAVAILABLE`.
+ * @throws {SluiceError} `INVALID_CONFIG` when it is no address; `EMBEDDED_UNAVAILABLE`.
  */
 export async function findDatabase(
   options: Pick<SluiceOptions, 'database' | 'dataFolder' | 'config'>,
 ): Promise<{ url: string; release: () => Promise<void> }> {
   const url = options.database ?? process.env.DATABASE_URL
-  if (url !== undefined && url !== '') return { url, release: async () => {} }
+  if (url !== undefined && url !== '') return { url: checkAddress(url), release: async () => {} }
   const folder =
-    options.dataFolder ?? process.env.SLUICE_DATA ?? resolve(options.config?.folder ?? '.', '.sluice')
+    options.dataFolder || process.env.SLUICE_DATA || resolve(options.config?.folder ?? '.', '.sluice')
   const embedded = await openEmbedded({ dataFolder: resolve(folder) })
   return { url: embedded.url, release: () => embedded.release() }
+}
+
+/** The driver takes a text it cannot read for the name of a host, and says no more than that it is unknown. */
+function checkAddress(url: string): string {
+  // Not repeated in the message: there may be a password in it.
+  if (/^(postgres(ql)?:\/\/|socket:|\/)/.test(url)) return url
+  throw new SluiceError(
+    'INVALID_CONFIG',
+    'the address of the database (option database, or DATABASE_URL) must look like postgres://user:password@host:5432/name',
+  )
 }
 
 async function prepare(url: string, options: SluiceOptions): Promise<Database> {

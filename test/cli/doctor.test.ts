@@ -1,4 +1,5 @@
-import { afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { existsSync } from 'node:fs'
+import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Queryable } from '../../src/db/database.ts'
 import { checkConnections } from '../../src/engine/diagnosis/connections.ts'
 import { checkServer } from '../../src/engine/diagnosis/server.ts'
@@ -6,6 +7,7 @@ import { checkTables } from '../../src/engine/diagnosis/tables.ts'
 import { checkTransactions } from '../../src/engine/diagnosis/transactions.ts'
 import type { Finding } from '../../src/engine/finding.ts'
 import { useDatabase } from '../support/database.ts'
+import { PGBOUNCER, startPgbouncer } from '../support/pgbouncer.ts'
 import { Cli } from './cli.ts'
 
 const database = useDatabase()
@@ -186,6 +188,30 @@ describe('the server', () => {
     ])
   })
 })
+
+test.runIf(existsSync(PGBOUNCER))(
+  'hints that a pooler in transaction mode swallows are a warning',
+  async () => {
+    const pooler = await startPgbouncer(inject('serverUrl'))
+    try {
+      const { code, stdout } = await cli.run(['doctor', '--quiet', '--json'], {
+        environment: { DATABASE_URL: pooler.through(database.url) },
+      })
+      const { findings } = JSON.parse(stdout) as Report
+      expect(findings.filter(({ level }) => level !== 'ok')).toEqual([
+        {
+          check: 'hints',
+          level: 'warning',
+          found: 'do not arrive; DATABASE_URL probably names a pooler in transaction mode',
+          advice: expect.stringContaining('let workers connect to the server itself'),
+        },
+      ])
+      expect(code).toBe(0)
+    } finally {
+      await pooler.stop()
+    }
+  },
+)
 
 describe('the schema', () => {
   test('a dropped index, a changed function, a missing column, another constraint and a stranger are found', async () => {

@@ -106,6 +106,13 @@ describe('a wrong config', () => {
 })
 
 describe('a database that cannot be used', () => {
+  test('an address that is none is refused with what one looks like, and without the secrets in it', async () => {
+    const { code, stderr } = await cli.run(['ps'], { environment: { DATABASE_URL: 'ann:secret@host' } })
+    expect(code).toBe(2)
+    expect(stderr).toContain('must look like postgres://user:password@host:5432/name')
+    expect(stderr).not.toContain('secret')
+  })
+
   test.each([
     ['postgres://127.0.0.1:1/none', 'cannot connect to PostgreSQL', 'DATABASE_UNAVAILABLE'],
     [database.url.replace(database.name, 'no_such_database'), 'does not exist', 'DATABASE_UNAVAILABLE'],
