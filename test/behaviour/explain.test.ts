@@ -1,0 +1,150 @@
+import { expect, test } from 'vitest'
+import { Database } from '../../src/db/database.ts'
+import { type Sluice, snooze, task } from '../../src/index.ts'
+import { sampleQueues } from '../../src/store/sample-queues.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { until } from '../support/until.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+
+async function why(app: Sluice, job: { id: string }): Promise<string> {
+  return (await app.why(job.id)).reason
+}
+
+test('a job that is not due, awaits approval, backs off or snoozes says so', async () => {
+  const plain = task({ name: 'plain', run: (_: unknown) => null })
+  const asks = task({ name: 'asks', approval: true, run: (_: unknown) => null })
+  const breaks = task({
+    name: 'breaks',
+    retry: { delay: '1h' },
+    run: (how: string) => {
+      throw how === 'snooze' ? snooze(3_600_000) : new Error('the disk is full')
+    },
+  })
+  const app = await apps.open({ tasks: [plain, asks, breaks] })
+  const later = await app.submit(plain, 1, { runAt: new Date('2100-01-01') })
+  const unapproved = await app.submit(asks, 1)
+  await app.work()
+  const broken = await app.submit(breaks, 'fail')
+  const snoozes = await app.submit(breaks, 'snooze')
+  for (const job of [broken, snoozes])
+    await until(async () => (await app.getJob(job.id)).state === 'scheduled', 'both to wait')
+
+  expect(await why(app, later)).toBe('it is not due before 2100-01-01T00:00:00.000Z')
+  expect(await why(app, unapproved)).toBe('it waits for somebody to approve it')
+  expect(await why(app, broken)).toMatch(/^it failed \(the disk is full\) and is tried again at 20/)
+  expect(await why(app, snoozes)).toMatch(/^it is not due before 20/)
+})
+
+test('a job without capacity names what it lacks', async () => {
+  const gate = new Gate()
+  const held = task({ name: 'held', lane: 'tight', run: () => gate.pass() })
+  const choosy = task({ name: 'choosy', requires: { gpu: true }, run: () => null })
+  const app = await apps.open({ tasks: [held, choosy], lanes: { tight: { slots: 2 } }, actor: 'op' })
+
+  const waiting = await app.submit(held, undefined)
+  expect(await why(app, waiting)).toBe('no worker runs task held')
+  await app.setLane('tight', { enabled: false })
+  expect(await why(app, waiting)).toBe('lane tight is disabled')
+  await app.work({ capacity: 1, name: 'w', labels: { gpu: false } })
+  await app.setLane('tight', { enabled: true })
+  await gate.arrived()
+  const second = await app.submit(held, undefined)
+  expect(await why(app, second)).toBe('every worker that runs task held is at capacity')
+  await app.setLane('tight', { slots: 1 })
+  expect(await why(app, second)).toBe('lane tight is full: 1 of 1 slots are busy')
+  await app.drainWorker('w')
+  expect(await why(app, second)).toBe('every worker that runs task held is draining')
+  await app.drainWorker('w', false)
+  const unfit = await app.submit(choosy, undefined)
+  expect(await why(app, unfit)).toBe(
+    'no worker that runs task choosy has the labels it requires: {"gpu": true}',
+  )
+
+  gate.open()
+  await second.result()
+  await app.stopWorking()
+  await app.work({ labels: { gpu: true, cores: 4 } })
+  await unfit.result()
+})
+
+test('a job that only waits its turn says how many wait with it; one alone, that nothing stands in its way', async () => {
+  const lined = task({ name: 'lined', lane: 'line', run: () => null })
+  const app = await apps.open({ tasks: [lined], lanes: { line: { slots: 1, poll: '1h' } } })
+  // A worker that is there, and takes nothing just now.
+  await database.sql(
+    `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks) values ('idle', 'h', 1, '0', 1, 1, '{lined}')`,
+  )
+  const first = await app.submit(lined, undefined)
+  expect(await why(app, first)).toBe('nothing stands in its way: a worker takes it with its next look')
+  await app.submitMany(lined, Array.from({ length: 3 }))
+  expect(await why(app, first)).toBe('its turn: 3 others of task lined wait in lane line')
+  await database.sql(`delete from sluice.workers where name = 'idle'`)
+})
+
+test('a job that runs or has ended says that it does not wait', async () => {
+  const gate = new Gate()
+  const held = task({ name: 'ends', run: () => gate.pass() })
+  const app = await apps.open({ tasks: [held] })
+  await app.work({ name: 'here' })
+  const job = await app.submit(held, undefined)
+  const cancelled = await app.submit(held, undefined)
+  await app.cancel(cancelled.id)
+  await gate.arrived()
+
+  expect(await why(app, job)).toBe('it does not wait: it runs on here')
+  expect(await why(app, cancelled)).toBe('it does not wait: it has been cancelled')
+  gate.open()
+  await job.result()
+  expect(await why(app, job)).toBe('it does not wait: it has completed')
+  await expect(app.why('99999')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
+})
+
+test('each job keeps how often it was passed over, and why', async () => {
+  const passed = task({ name: 'passed', lane: 'passing', run: () => null })
+  const app = await apps.open({ tasks: [passed], lanes: { passing: { slots: 1 } } })
+  const job = await app.submit(passed, undefined)
+  const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'sampling' })
+  try {
+    for (let n = 0; n < 3; n++) await sampleQueues(db, { exact: 100, keep: true })
+    await app.setLane('passing', { enabled: false })
+    for (let n = 0; n < 5; n++) await sampleQueues(db, { exact: 100, keep: true })
+    const late = await app.submit(passed, undefined)
+    await sampleQueues(db, { exact: 100, keep: true })
+
+    expect((await app.why(job.id)).passedOver).toEqual([
+      { reason: 'lane passing is disabled', times: 6 },
+      { reason: 'no worker runs task passed', times: 3 },
+    ])
+    expect((await app.why(late.id)).passedOver).toEqual([{ reason: 'lane passing is disabled', times: 1 }])
+    // It stays with the job when it has run, and nothing is added.
+    await app.setLane('passing', { enabled: true })
+    await app.work()
+    await job.result()
+    await app.stopWorking()
+    expect((await app.why(job.id)).passedOver).toHaveLength(2)
+  } finally {
+    await db.close()
+  }
+})
+
+test('depth and oldest wait can be seen per task and lane', async () => {
+  const deep = task({ name: 'deep', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [deep] })
+  await app.submitMany(deep, Array.from({ length: 30 }))
+  const urgent = await app.submit(deep, 1, { priority: 9 })
+  await app.submit(deep, 1, { lane: 'system' })
+  await app.submit(deep, 1, { runAt: '1h' })
+  await database.sql(`update sluice.jobs set ready_at = ready_at - interval '1 day' where id = $1`, [
+    urgent.id,
+  ])
+
+  const mine = (await app.sampleQueues()).filter((each) => each.task === 'deep')
+  const inDefault = mine.find((each) => each.lane === 'default')!
+  expect(inDefault).toMatchObject({ depth: 31, reason: 'no worker runs task deep' })
+  expect(inDefault.oldestAt).toEqual((await app.getJob(urgent.id)).readyAt)
+  expect(mine.find((each) => each.lane === 'system')).toMatchObject({ depth: 1 })
+})
