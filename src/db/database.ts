@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { SluiceError } from '../errors.ts'
 import { cutClient, endClient } from './end-client.ts'
@@ -7,6 +8,8 @@ import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 export interface Statement {
   readonly name: string
   readonly text: string
+  /** What the server knows it by. */
+  readonly preparedAs?: string
 }
 
 export type Row = pg.QueryResultRow
@@ -18,10 +21,16 @@ export interface Queryable {
 
 const registry = new Map<string, Statement>()
 
-/** Declares a statement. Names are unique, so that tests can see that each one has been exercised. */
+/**
+ * Declares a statement. Names are unique, so that tests can see that each one has been exercised.
+ *
+ * The server gets the name with a digest of the text. Behind a pooler, sessions are shared with programs of other
+ * versions: a name that means something else there would run the wrong statement without a word.
+ */
 export function statement(name: string, text: string): Statement {
   if (registry.has(name)) throw new Error(`statement ${name} is declared twice`)
-  const declared = { name, text }
+  const digest = createHash('sha256').update(text).digest('hex').slice(0, 12)
+  const declared = { name, text, preparedAs: `${name}_${digest}` }
   registry.set(name, declared)
   return declared
 }
@@ -110,7 +119,10 @@ export class Database implements Queryable {
   /** Runs `work` on one connection between BEGIN and COMMIT; any error rolls back and is passed on. */
   async transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#connect()
-    const tx: Queryable = { run: (statement, values = []) => this.#runOn(client, statement, values) }
+    // Without names: a clash would spoil the whole transaction.
+    const tx: Queryable = {
+      run: (statement, values = []) => queryWithin(client, wire(statement, false), values, this.#timeoutMs),
+    }
     let broken = false
     try {
       await this.#command(client, 'begin')
@@ -164,19 +176,15 @@ export class Database implements Queryable {
     statement: Statement,
     values: readonly unknown[],
   ): Promise<R[]> {
+    const prepared = this.#prepare
     try {
-      return await queryWithin<R>(
-        client,
-        this.#prepare ? statement : { text: statement.text },
-        values,
-        this.#timeoutMs,
-      )
+      return await queryWithin<R>(client, wire(statement, prepared), values, this.#timeoutMs)
     } catch (error) {
       // A pooler in transaction mode hands out connections that lack, or already have, our statement.
       // Both are refused before anything runs, so sending it again without a name is safe.
-      if (!this.#prepare || !isPreparedStatementClash(error)) throw error
+      if (!prepared || !isPreparedStatementClash(error)) throw error
       this.#prepare = false
-      return await queryWithin<R>(client, { text: statement.text }, values, this.#timeoutMs)
+      return await queryWithin<R>(client, wire(statement, false), values, this.#timeoutMs)
     }
   }
 }
@@ -264,6 +272,13 @@ export class Connection implements Queryable {
     this.#client = client
     return client
   }
+}
+
+function wire(
+  { name, text, preparedAs = name }: Statement,
+  prepared: boolean,
+): { name?: string; text: string } {
+  return prepared ? { name: preparedAs, text } : { text }
 }
 
 /** Fails after `timeoutMs` even when the other side has gone silent. The caller must then discard the connection. */

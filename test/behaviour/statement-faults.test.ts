@@ -9,7 +9,12 @@ import { WatchedCommits } from '../support/watched-commits.ts'
 // Every statement there is, whoever declares it: a new one is part of this test without being named here.
 const store = new URL('../../src/store/', import.meta.url)
 for (const name of readdirSync(store)) await import(new URL(name, store).href)
-const byText = new Map([...declaredStatements().values()].map(({ name, text }) => [text, name]))
+const nameOf = new Map(
+  [...declaredStatements().values()].flatMap(({ name, text, preparedAs = name }) => [
+    [text, name],
+    [preparedAs, name],
+  ]),
+)
 
 /** Which times a statement is sent it fails: once alone, then twice in a row. */
 const FAILS_AT = [1, 3, 4]
@@ -38,7 +43,7 @@ class Schedule {
   }
 
   decide({ name, text }: { name: string; text: string }): Fault | undefined {
-    const statement = name === '' ? byText.get(text) : name
+    const statement = nameOf.get(name === '' ? text : name)
     if (statement === undefined || this.#over) return undefined
     const times = (this.#sent.get(statement) ?? 0) + 1
     this.#sent.set(statement, times)
