@@ -5,11 +5,12 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
  * What happens to one statement.
  *
  * `before`: the server never hears of it. `after`: it is carried out and committed, and the answer is lost. Then the
- * client sees a reset connection, or an error with that SQLSTATE. A state that ends sessions also ends this one.
+ * client sees a reset connection, or nothing ever again, or an error with that SQLSTATE. A state that ends sessions
+ * also ends this one.
  */
 export interface Fault {
   readonly when: 'before' | 'after'
-  readonly how: 'reset' | string
+  readonly how: 'reset' | 'silence' | string
 }
 
 export interface FaultProxy {
@@ -151,6 +152,7 @@ class Session {
   }
 
   #break({ how }: Fault): void {
+    if (how === 'silence') return
     if (how === 'reset') {
       this.#client.resetAndDestroy()
       this.#server.destroy()
