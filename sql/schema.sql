@@ -582,7 +582,7 @@ end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
- RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, peers integer)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, peers integer, offer text)
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -592,7 +592,9 @@ begin
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
             w.draining,
-            (select count(*)::integer from sluice.workers p where p.ended_at is null);
+            (select count(*)::integer from sluice.workers p where p.ended_at is null),
+            -- Changes with every new class and every change to a lane. Not the largest id or time: a later commit may be older.
+            (select count(*) from sluice.classes) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $function$;
 
 --- function sluice.hint_v1(p_what text, p_when text)

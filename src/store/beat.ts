@@ -8,9 +8,11 @@ export interface Beat {
   readonly draining: boolean
   /** Workers alive, itself included. */
   readonly peers: number
+  /** Another text means that there are other lanes or classes to serve than before. */
+  readonly offer: string
 }
 
-const BEAT = statement('beat', 'select lanes, cancels, draining, peers from sluice.heartbeat_v1($1)')
+const BEAT = statement('beat', 'select lanes, cancels, draining, peers, offer from sluice.heartbeat_v1($1)')
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
 export async function beat(db: Queryable, workerId: string): Promise<Beat | undefined> {

@@ -1,7 +1,7 @@
 import { expect, type TestContext, test } from 'vitest'
 import { Connection, Database, type Statement } from '../../src/db/database.ts'
 import { Listener } from '../../src/db/listener.ts'
-import { type Sluice, type SluiceOptions, sluice, task } from '../../src/index.ts'
+import { type Duration, type Sluice, type SluiceOptions, sluice, task } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { Gate } from '../support/gate.ts'
@@ -268,6 +268,27 @@ test.concurrent(
   },
 )
 
+test.concurrent(
+  'a worker that hears no hint learns of new lanes and classes from its heartbeat',
+  LIMIT,
+  async (context) => {
+    const { database, proxy } = await place(context)
+    proxy.onConnect((connection) => {
+      if (connection.applicationName === 'sluice-listen') connection.blackhole()
+    })
+    const slow = allStale('5s', '10m')
+    const app = await open(context, proxy.url, { heartbeat: '500ms', lanes: slow })
+    await app.work()
+    await quiet(proxy.connections('sluice-cycle')[0]!)
+
+    const other = await open(context, database.directUrl, {
+      lanes: { ...slow, express: { poll: '10m', stale: '5s' } },
+    })
+    const job = await other.submit(echo, { n: 2 }, { lane: 'express' })
+    expect(await job.result()).toBe(2)
+  },
+)
+
 /** Waits for a heartbeat that is later than now. */
 async function beat(database: TestDatabase): Promise<void> {
   const [row] = await database.sql<{ now: Date }>('select clock_timestamp() as now')
@@ -284,7 +305,7 @@ async function quiet(connection: ProxiedConnection): Promise<void> {
   }, 'the connection to fall quiet')
 }
 
-function allStale(stale: `${number}s`): NonNullable<SluiceOptions['lanes']> {
+function allStale(stale: Duration, poll: Duration = '300ms'): NonNullable<SluiceOptions['lanes']> {
   const names = ['default', 'interactive', 'maintenance', 'system']
-  return Object.fromEntries(names.map((name) => [name, { stale, poll: '300ms' as const }]))
+  return Object.fromEntries(names.map((name) => [name, { stale, poll }]))
 }

@@ -37,6 +37,7 @@ export class DatabaseSource implements JobSource {
   #unsubscribe: (() => void) | undefined
   #workerId = ''
   #refreshedAt = 0
+  #offer: string | undefined
   /** No heartbeat gets through: what it would claim now it would have to give up at once. */
   #silent = false
   #peers = 1
@@ -83,6 +84,7 @@ export class DatabaseSource implements JobSource {
           }
           if (beat === null) return
           this.#peers = beat.peers
+          this.#noteOffer(beat.offer, events)
           if (beat.cancels.length > 0) events.cancel(beat.cancels)
           events.draining(beat.draining)
         },
@@ -192,6 +194,14 @@ export class DatabaseSource implements JobSource {
       default:
         topic satisfies never
     }
+  }
+
+  /** Where no hints arrive, the heartbeat still tells of lanes and classes that are new. */
+  #noteOffer(offer: string, events: SourceEvents): void {
+    if (offer === this.#offer) return
+    this.#offer = offer
+    this.#refreshedAt = 0
+    events.wake(false)
   }
 
   async #refresh(): Promise<void> {
