@@ -282,6 +282,7 @@ test.concurrent(
     await quiet(proxy.connections('sluice-cycle')[0]!)
 
     const other = await open(context, database.directUrl, {
+      heartbeat: '500ms',
       lanes: { ...slow, express: { poll: '10m', stale: '5s' } },
     })
     const job = await other.submit(echo, { n: 2 }, { lane: 'express' })
