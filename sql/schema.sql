@@ -244,7 +244,7 @@ CREATE INDEX jobs_key_history ON sluice.jobs USING btree (task, key, id) WHERE (
 CREATE INDEX jobs_ready ON sluice.jobs USING btree (class_id, rank, id) WHERE (state = 'ready'::sluice.job_state);
 
 --- index sluice.jobs_running
-CREATE INDEX jobs_running ON sluice.jobs USING btree (worker_id) WHERE (state = 'running'::sluice.job_state);
+CREATE INDEX jobs_running ON sluice.jobs USING btree (worker_id, started_at) WHERE (state = 'running'::sluice.job_state);
 
 --- index sluice.jobs_scheduled
 CREATE INDEX jobs_scheduled ON sluice.jobs USING btree (ready_at) WHERE (state = 'scheduled'::sluice.job_state);
@@ -295,9 +295,9 @@ begin
   return true;
 end $function$;
 
---- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
-CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb)
+--- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
+CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
@@ -308,6 +308,8 @@ AS $function$
 #variable_conflict use_column
 declare
   v_now      timestamptz := clock_timestamp();
+  v_mark     bigint      := sluice.mark_v1(v_now);
+  v_known    timestamptz := to_timestamp(p_known / 1000000.0);
   v_none     integer[]   := array_fill(0, array[cardinality(p_lanes)]);
   v_no       boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
   v_lanes    text[];
@@ -342,7 +344,8 @@ begin
                                      and (j.rank, j.id) > (c.rank, c.after)))
        and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
-                        where h.wants or h.slots > greatest(k.run, k.keep)) then
+                        where h.wants or h.slots > greatest(k.run, k.keep))
+       and not exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known) then
       return;
     end if;
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
@@ -354,6 +357,9 @@ begin
            order by lane for no key update) h;
   if coalesce(v_lanes, '{}') is distinct from p_lanes then
     raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
+  end if;
+  if exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known) then
+    raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
   end if;
   v_before := v_slots;
 
@@ -479,7 +485,8 @@ begin
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
-      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input;
+      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
+                v_mark;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
@@ -491,8 +498,9 @@ begin
       when v_limit[i] is null then 0
       -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it
       -- has slots for only because others were taking the same rows, and handing slots to and fro costs more than it gives.
-      when v_asked[i] then greatest(v_run[i], least(v_cap[i], case when v_run[i] > p_run[i] then v_slots[i] else 0 end))
-      else greatest(v_run[i], least(v_cap[i], v_slots[i], p_keep[i])) end;
+      -- Never above what was held or granted under the lane's lock, whatever the worker says it runs.
+      when v_asked[i] then least(v_slots[i], greatest(v_run[i], least(v_cap[i], case when v_run[i] > p_run[i] then v_slots[i] else 0 end)))
+      else least(v_slots[i], greatest(v_run[i], least(v_cap[i], p_keep[i]))) end;
     if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i] then
       v_hint := true;
     end if;
@@ -508,7 +516,7 @@ begin
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb;
+                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint;
   end if;
 end $function$;
 
@@ -669,6 +677,13 @@ begin
   end loop;
   return v_id;
 end $function$;
+
+--- function sluice.mark_v1(p_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
 
 --- function sluice.promote_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
@@ -844,7 +859,7 @@ end $function$;
 
 --- function sluice.resync_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.resync_v1(p_worker bigint)
- RETURNS TABLE(lane text, epoch integer, job_id bigint, attempt integer, class_id integer)
+ RETURNS TABLE(lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -859,10 +874,10 @@ begin
     select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
      where w.id = p_worker order by c.lane on conflict do nothing;
   return query
-  select h.lane, v_epoch, r.id, r.attempt, r.class_id
+  select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
     from (select 1) one
     left join sluice.holdings h on h.worker_id = p_worker
-    left join (select j.id, j.attempt, j.class_id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
+    left join (select j.id, j.attempt, j.class_id, c.lane, sluice.mark_v1(j.started_at) as mark from sluice.jobs j join sluice.classes c on c.id = j.class_id
                 where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
    order by h.lane, r.id;
 end $function$;

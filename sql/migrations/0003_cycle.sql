@@ -17,12 +17,17 @@ begin
   return v_id;
 end $$;
 
+-- A moment as a whole number, microseconds since 1970: exact in JavaScript until the year 2255.
+create function sluice.mark_v1(p_at timestamptz) returns bigint
+language sql immutable
+return (extract(epoch from p_at) * 1000000)::bigint;
+
 -- After an unknown outcome, a fence or a change of lanes: raises the epoch, so that whatever is still under way with
 -- the old one does nothing, and tells what the worker runs. One row per lane it can serve, with the jobs running in it;
 -- a worker that can serve nothing yet gets one row without a lane. No rows: it has been declared dead and must start over
 -- as a new one.
 create function sluice.resync_v1(p_worker bigint)
-returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer)
+returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
 language plpgsql as $$
 declare
   v_epoch integer;
@@ -36,10 +41,10 @@ begin
     select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
      where w.id = p_worker order by c.lane on conflict do nothing;
   return query
-  select h.lane, v_epoch, r.id, r.attempt, r.class_id
+  select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
     from (select 1) one
     left join sluice.holdings h on h.worker_id = p_worker
-    left join (select j.id, j.attempt, j.class_id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
+    left join (select j.id, j.attempt, j.class_id, c.lane, sluice.mark_v1(j.started_at) as mark from sluice.jobs j join sluice.classes c on c.id = j.class_id
                 where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
    order by h.lane, r.id;
 end $$;
@@ -97,8 +102,10 @@ end $$;
 --
 -- The worker's own holdings are locked first. That serialises its cycles, and a cycle sent with an old epoch, or after
 -- the worker lost a lane, is refused as a whole (SL001). If fewer jobs ended than were sent, nothing is claimed and the
--- answer is one row with a null id: the worker's picture is wrong and it must resync. So what it says it runs can be
--- trusted: it is what earlier cycles under the same epoch gave it, less what they recorded as ended.
+-- answer is one row with a null id: the worker's picture is wrong and it must resync. What it says it runs can then be
+-- trusted: it is what earlier cycles under the same epoch gave it, less what they recorded as ended. The worker never sends
+-- a cycle twice, but should one be carried out twice all the same, the second finds jobs newer than the worker knows of
+-- and is refused; so is the worker's next one, should the second have found none, and it learns of its jobs by a resync.
 --
 -- A worker that ends as many jobs of a lane as it takes keeps its slots, and nothing is written but the jobs. Only to
 -- grow does it lock the lane's row; the limit is then checked against the sum of the holdings, in a statement of its own
@@ -108,6 +115,7 @@ end $$;
 -- once it is full (measured: 110-170 ms a cycle instead of 3).
 create function sluice.cycle_v1(
   p_worker bigint, p_epoch integer,
+  p_known bigint,          -- mark of the newest job it knows of, 0 for none
   p_done jsonb,            -- [{id, attempt, result}] completed attempts, or null
   p_endings jsonb,         -- [{id, attempt, ending, error, delayMs}] the others, or null
   p_lanes text[],          -- the lanes of its holdings, in the order resync gave them; the next three run beside it
@@ -123,13 +131,15 @@ create function sluice.cycle_v1(
   p_merge boolean,         -- some lane has several classes
   p_hint boolean           -- tell waiting processes that something ended
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer,
-                 submitted_at timestamptz, key text, tags text[], input jsonb)
+                 submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
   v_now      timestamptz := clock_timestamp();
+  v_mark     bigint      := sluice.mark_v1(v_now);
+  v_known    timestamptz := to_timestamp(p_known / 1000000.0);
   v_none     integer[]   := array_fill(0, array[cardinality(p_lanes)]);
   v_no       boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
   v_lanes    text[];
@@ -164,7 +174,8 @@ begin
                                      and (j.rank, j.id) > (c.rank, c.after)))
        and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
-                        where h.wants or h.slots > greatest(k.run, k.keep)) then
+                        where h.wants or h.slots > greatest(k.run, k.keep))
+       and not exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known) then
       return;
     end if;
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
@@ -176,6 +187,9 @@ begin
            order by lane for no key update) h;
   if coalesce(v_lanes, '{}') is distinct from p_lanes then
     raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
+  end if;
+  if exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known) then
+    raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
   end if;
   v_before := v_slots;
 
@@ -301,7 +315,8 @@ begin
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
-      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input;
+      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
+                v_mark;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
@@ -313,8 +328,9 @@ begin
       when v_limit[i] is null then 0
       -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it
       -- has slots for only because others were taking the same rows, and handing slots to and fro costs more than it gives.
-      when v_asked[i] then greatest(v_run[i], least(v_cap[i], case when v_run[i] > p_run[i] then v_slots[i] else 0 end))
-      else greatest(v_run[i], least(v_cap[i], v_slots[i], p_keep[i])) end;
+      -- Never above what was held or granted under the lane's lock, whatever the worker says it runs.
+      when v_asked[i] then least(v_slots[i], greatest(v_run[i], least(v_cap[i], case when v_run[i] > p_run[i] then v_slots[i] else 0 end)))
+      else least(v_slots[i], greatest(v_run[i], least(v_cap[i], p_keep[i]))) end;
     if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i] then
       v_hint := true;
     end if;
@@ -330,7 +346,7 @@ begin
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb;
+                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint;
   end if;
 end $$;
 

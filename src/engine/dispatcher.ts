@@ -69,6 +69,8 @@ export class Dispatcher {
   readonly #held = new Map<string, string>()
   #workerId = ''
   #epoch = 0
+  /** When the newest job it knows of was claimed: a cycle that finds a newer one is refused. */
+  #known = 0
   #lanes: readonly string[] = []
   #classes: readonly DispatchClass[] = []
   #taskOf = new Map<number, DispatchClass>()
@@ -176,6 +178,7 @@ export class Dispatcher {
     const rows = await runCycle(this.#connection, {
       workerId: this.#workerId,
       epoch: this.#epoch,
+      known: this.#known,
       done,
       endings,
       lanes: this.#lanes,
@@ -220,7 +223,8 @@ export class Dispatcher {
   }
 
   #adopt(row: ClaimedRow): DispatchedJob {
-    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input] = row
+    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark] = row
+    this.#known = Math.max(this.#known, Number(mark))
     const known = this.#taskOf.get(classId)!
     this.#held.set(id!, known.lane)
     this.#slots.started(known.lane)
@@ -285,13 +289,16 @@ export class Dispatcher {
       if (state === undefined) return await this.#startOver(ended)
       this.#epoch = state.epoch
       this.#lanes = state.lanes
+      this.#known = Math.max(0, ...state.running.map((job) => job.mark))
       const running = new Map(state.running.map((job) => [job.id, job.attempt]))
       const unsent = ended.filter((each) => running.get(each.id) === each.attempt)
-      for (const each of ended) if (running.get(each.id) !== each.attempt) this.#forget(each.id)
-      const lost = [...this.#held.keys()].filter((id) => !running.has(id))
-      for (const id of lost) this.#forget(id)
-      const unknown = [...running.keys()].filter((id) => !this.#held.has(id))
-      const assignments = unknown.length === 0 ? [] : await this.#adoptUnknown(unknown)
+      const settled = new Set(ended.filter((each) => !unsent.includes(each)).map((each) => each.id))
+      const lost = [...this.#held.keys()].filter((id) => !running.has(id) && !settled.has(id))
+      const unknown = [...running.keys()].filter((id) => !this.#held.has(id) || settled.has(id))
+      // What can fail comes first: what is forgotten below is told only this once.
+      const rows = unknown.length === 0 ? [] : await this.#loadUnknown(unknown)
+      for (const id of [...settled, ...lost]) this.#forget(id)
+      const assignments = rows.map((row) => this.#adopt(row))
       this.#outOfStep = false
       return { assignments, lost, unsent, reached: true, again: true }
     } catch (error) {
@@ -300,10 +307,9 @@ export class Dispatcher {
     }
   }
 
-  async #adoptUnknown(ids: readonly string[]): Promise<DispatchedJob[]> {
+  async #loadUnknown(ids: readonly string[]): Promise<ClaimedRow[]> {
     await this.refresh()
-    const rows = await loadClaimed(this.#connection, this.#workerId, ids)
-    return rows.map((row) => this.#adopt(row))
+    return loadClaimed(this.#connection, this.#workerId, ids)
   }
 
   /** Declared dead: others run its jobs now. Everything it has is lost; it goes on as a new worker. */
@@ -313,12 +319,13 @@ export class Dispatcher {
       { worker: this.#identity.name, workerId: this.#workerId, lost: lost.length, refused: ended.length },
       'this worker was declared dead; its late results are refused and it registers anew',
     )
-    for (const id of lost) this.#forget(id)
     await this.#register()
+    for (const id of lost) this.#forget(id)
     return { assignments: [], lost, unsent: [], reached: true, again: true }
   }
 
   async #register(): Promise<void> {
+    this.#known = 0
     this.#workerId = await registerWorker(this.#connection, this.#identity)
     const state = await resyncWorker(this.#connection, this.#workerId)
     this.#epoch = state!.epoch

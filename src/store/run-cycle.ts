@@ -5,6 +5,7 @@ import type { ClaimedRow } from '../model/claim.ts'
 export interface CycleArguments {
   readonly workerId: string
   readonly epoch: number
+  readonly known: number
   readonly done: string | null
   readonly endings: string | null
   readonly lanes: readonly string[]
@@ -24,8 +25,8 @@ export interface CycleArguments {
 
 const CYCLE = statement(
   'run_cycle',
-  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input
-     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, mark
+     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 )
 
 /** Records endings and takes new jobs, in one round trip. */
@@ -33,6 +34,7 @@ export async function runCycle(connection: Connection, cycle: CycleArguments): P
   return connection.runRaw<ClaimedRow>(CYCLE, [
     cycle.workerId,
     cycle.epoch,
+    cycle.known,
     cycle.done,
     cycle.endings,
     cycle.lanes,
