@@ -535,9 +535,11 @@ begin
   with given as materialized (
     select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
   ), locked as materialized (
-    select j.id from sluice.jobs j join given g on j.id = g.id
-     where j.attempt = g.attempt and j.worker_id = p_worker and j.state is not distinct from 'running'
-     order by j.id for no key update of j
+    -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
+    select x.id from (select e.id, e.attempt from given e order by e.id) g
+     cross join lateral (select j.id from sluice.jobs j
+                          where j.id = g.id and j.attempt = g.attempt and j.worker_id = p_worker
+                            and j.state is not distinct from 'running' for no key update) x
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
@@ -693,9 +695,10 @@ AS $function$
 declare
   v_count integer;
 begin
-  if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= clock_timestamp()) then
+  -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read.
+  if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp()) then
     update sluice.jobs j set state = 'ready'
-     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= clock_timestamp()
+     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= statement_timestamp()
                               order by k.ready_at limit p_limit for no key update skip locked));
     get diagnostics v_count = row_count;
     if v_count > 0 then
@@ -791,7 +794,7 @@ begin
       select j.id from sluice.jobs j
        where j.worker_id = v_dead.worker_id and j.state = 'running'
          and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-       order by j.id for no key update
+       order by j.id + 0 for no key update   -- sorted, not read in the order of the primary key: that is the whole table
     ), judged as materialized (
       select j.id, j.attempt, j.worker_id, j.started_at,
              case when j.cancel_at is not null then 'cancelled'

@@ -64,9 +64,11 @@ begin
   with given as materialized (
     select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
   ), locked as materialized (
-    select j.id from sluice.jobs j join given g on j.id = g.id
-     where j.attempt = g.attempt and j.worker_id = p_worker and j.state is not distinct from 'running'
-     order by j.id for no key update of j
+    -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
+    select x.id from (select e.id, e.attempt from given e order by e.id) g
+     cross join lateral (select j.id from sluice.jobs j
+                          where j.id = g.id and j.attempt = g.attempt and j.worker_id = p_worker
+                            and j.state is not distinct from 'running' for no key update) x
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error

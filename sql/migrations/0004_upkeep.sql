@@ -54,7 +54,7 @@ begin
       select j.id from sluice.jobs j
        where j.worker_id = v_dead.worker_id and j.state = 'running'
          and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-       order by j.id for no key update
+       order by j.id + 0 for no key update   -- sorted, not read in the order of the primary key: that is the whole table
     ), judged as materialized (
       select j.id, j.attempt, j.worker_id, j.started_at,
              case when j.cancel_at is not null then 'cancelled'
@@ -166,9 +166,10 @@ language plpgsql as $$
 declare
   v_count integer;
 begin
-  if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= clock_timestamp()) then
+  -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read.
+  if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp()) then
     update sluice.jobs j set state = 'ready'
-     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= clock_timestamp()
+     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= statement_timestamp()
                               order by k.ready_at limit p_limit for no key update skip locked));
     get diagnostics v_count = row_count;
     if v_count > 0 then

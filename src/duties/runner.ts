@@ -39,6 +39,7 @@ export class DutyRunner {
   #soon: NodeJS.Timeout | undefined
   #soonAt = 0
   #ticking: Promise<void> | undefined
+  #promoting: Promise<void> | undefined
   #goodSince: number | undefined
   #lastGood = { at: 0, wall: 0 }
   #mode: 'new' | 'running' | 'stopped' = 'new'
@@ -61,7 +62,7 @@ export class DutyRunner {
     this.#mode = 'stopped'
     clearTimeout(this.#timer)
     clearTimeout(this.#soon)
-    await this.#ticking
+    await Promise.all([this.#ticking, this.#promoting])
   }
 
   #next(ms: number): void {
@@ -126,7 +127,7 @@ export class DutyRunner {
     this.#soon = setTimeout(
       () => {
         this.#soon = undefined
-        if (this.#mode === 'running') void this.#run(promote)
+        if (this.#mode === 'running') this.#promoting = this.#run(promote)
       },
       Math.max(1, Math.ceil(ms)),
     )

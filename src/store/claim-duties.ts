@@ -6,7 +6,8 @@ export interface ClaimedDuties {
   readonly nextDueInMs: number | null
 }
 
-// Duties without work are not even claimed, so that an idle system writes nothing and asks one question per tick.
+// Duties without work are not even claimed, so that an idle system writes nothing and asks one question per tick. The
+// questions are put so that an index answers them: the head of each class, and times that do not change meanwhile.
 const CLAIM = statement(
   'claim_duties',
   `with claimed as (
@@ -15,13 +16,15 @@ const CLAIM = statement(
        from unnest($1::text[], $2::integer[]) g(name, ms)
       where not exists (select 1 from sluice.duties k where k.name = g.name and k.due_at > clock_timestamp())
         and case g.name
-              when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= clock_timestamp())
+              when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp())
               when 'expire' then exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
-                                            and j.deadline_at <= clock_timestamp())
+                                            and j.deadline_at <= statement_timestamp())
               when 'recover' then exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
                                             join sluice.lanes l on l.name = h.lane
                                            where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0))
-              when 'sample' then exists (select 1 from sluice.jobs j where j.state = 'ready')
+              when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
+                                            select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                             order by j.rank, j.id limit 1) x)
               else true
             end
       order by g.name

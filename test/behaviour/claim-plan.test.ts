@@ -1,0 +1,218 @@
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Connection, Statement } from '../../src/db/database.ts'
+import { Database } from '../../src/db/database.ts'
+import { DUTIES } from '../../src/duties/runner.ts'
+import { type Dispatched, Dispatcher } from '../../src/engine/dispatcher.ts'
+import { sluice, task } from '../../src/index.ts'
+import { beat } from '../../src/store/beat.ts'
+import { claimDuties } from '../../src/store/claim-duties.ts'
+import { expireDeadlines } from '../../src/store/expire-deadlines.ts'
+import { findJobs } from '../../src/store/find-jobs.ts'
+import { loadEndings } from '../../src/store/load-endings.ts'
+import { promoteDue } from '../../src/store/promote-due.ts'
+import { resyncWorker } from '../../src/store/resync-worker.ts'
+import { submitJobs } from '../../src/store/submit-jobs.ts'
+import { useDatabase } from '../support/database.ts'
+
+// What a worker's session does, with auto_explain telling the plan of every statement inside the cycle as it was
+// really carried out. A plan cached on an empty table must serve a million rows; a plan for a full one must not change.
+
+const database = useDatabase()
+
+interface PlanNode {
+  readonly 'Node Type': string
+  readonly 'Relation Name'?: string
+  readonly 'Index Name'?: string
+  readonly 'Actual Rows': number
+  readonly 'Actual Loops': number
+  readonly 'Rows Removed by Filter'?: number
+  readonly Plans?: readonly PlanNode[]
+}
+
+const client = new pg.Client(database.url)
+const plans: PlanNode[] = []
+let db: Database
+let dispatcher: Dispatcher
+
+beforeAll(async () => {
+  const one = task({ name: 'one', lane: 'planned', run: (_: unknown) => null })
+  const two = task({ name: 'two', lane: 'planned', run: (_: unknown) => null })
+  const app = await sluice({ database: database.url, tasks: [one, two], lanes: { planned: { slots: 50 } } })
+  await app.close()
+  await client.connect()
+  client.on('notice', ({ message = '' }) => {
+    const start = message.indexOf('{')
+    if (message.startsWith('duration:') && start > 0) plans.push(JSON.parse(message.slice(start)).Plan)
+  })
+  await client.query(`load 'auto_explain'`)
+  for (const [name, value] of [
+    ['log_min_duration', '0'],
+    ['log_nested_statements', 'on'],
+    ['log_analyze', 'on'],
+    ['log_timing', 'off'],
+    ['log_format', 'json'],
+    ['log_level', 'notice'],
+  ]) {
+    await client.query(`set auto_explain.${name} = '${value}'`)
+  }
+  db = new Database({ url: database.url, maxConnections: 1, applicationName: 'plans' })
+  // Statistics stay as they are until the test says otherwise.
+  await database.sql('alter table sluice.jobs set (autovacuum_enabled = false)')
+})
+afterAll(async () => {
+  await dispatcher.close('done')
+  await client.end()
+  await db.close()
+})
+
+/** The session of a worker: prepared statements on one connection. */
+const session = {
+  run: async (statement: Statement, values: readonly unknown[] = []) =>
+    (await client.query({ ...statement, values: [...values] })).rows,
+  runRaw: async (statement: Statement, values: readonly unknown[]) =>
+    (await client.query({ ...statement, values: [...values], rowMode: 'array', types: TEXT })).rows,
+} as unknown as Connection
+/** As the worker's own connection does it: what is not looked at stays text. */
+const TEXT = {
+  getTypeParser: (id: number, format: 'text') =>
+    id === pg.types.builtins.JSONB || id === pg.types.builtins.TIMESTAMPTZ
+      ? (text: string) => text
+      : pg.types.getTypeParser(id, format),
+} as pg.CustomTypesConfig
+
+test('claims and endings go by the index on a million rows, with plans cached on an empty table', async () => {
+  const identity = {
+    name: 'planner',
+    host: 'h',
+    pid: 1,
+    version: '0',
+    capacity: 0,
+    cores: 1,
+    tasks: ['one', 'two'],
+    labels: {},
+  }
+  const log = { debug() {}, info() {}, warn() {}, error() {} }
+  dispatcher = new Dispatcher({ db, connection: session, identity, processTasks: new Set(), log })
+  await dispatcher.open()
+  await database.sql('analyze sluice.jobs')
+  // A function's statements get their lasting plans after five runs.
+  await fill(60, 'ready')
+  await work(10)
+  expect(await waiting()).toBe(0)
+
+  await fill(900_000, 'completed')
+  await fill(100_000, 'ready')
+  await checkWork('planned on an empty table')
+  await database.sql('analyze sluice.jobs')
+  await work(10)
+  await checkWork('planned on a full one')
+}, 120_000)
+
+test('what the duties and waiting programs ask goes by an index as well', async () => {
+  await database.sql(
+    `update sluice.jobs set deadline_at = clock_timestamp() + interval '1 h'
+      where id = any (array(select id from sluice.jobs where state = 'ready' limit 20000))`,
+  )
+  await database.sql(
+    `update sluice.jobs set state = 'scheduled', ready_at = clock_timestamp() + interval '1 h'
+      where id = any (array(select id from sluice.jobs where state = 'ready' order by id desc limit 20000))`,
+  )
+  await database.sql('analyze sluice.jobs')
+  const ids = await database.sql<{ id: string }>('select min(id) as id from sluice.jobs')
+  const questions: [string, () => Promise<unknown>, string[]][] = [
+    ['promote', () => promoteDue(session, 1000), ['jobs_scheduled']],
+    ['expire', () => expireDeadlines(session, 1000), ['jobs_deadline']],
+    [
+      'duties',
+      () => claimDuties(session, DUTIES, 'planner'),
+      ['jobs_scheduled', 'jobs_deadline', 'jobs_ready'],
+    ],
+    ['heartbeat', () => beat(session, dispatcher.workerId), ['jobs_running']],
+    ['resync', () => resyncWorker(session, dispatcher.workerId), ['jobs_running']],
+    ['endings', () => loadEndings(session, [ids[0]!.id, '5', '77']), ['jobs_pkey']],
+    ['one job', () => findJobs(session, { ids: [ids[0]!.id] }), ['jobs_pkey']],
+    [
+      'a key',
+      () => submitJobs(session, '[{"task": "one", "key": "k", "input": 1}]', 'none'),
+      ['jobs_active_key'],
+    ],
+  ]
+  for (const [name, ask, indexes] of questions) {
+    // Often enough for a plan that no longer looks at the values, where there is one.
+    for (let n = 0; n < 8; n++) {
+      plans.length = 0
+      await ask()
+    }
+    const scans = plans.flatMap(scansOfJobs)
+    expect(scans.length, name).toBeGreaterThan(0)
+    for (const scan of scans) {
+      expect([...indexes, 'jobs_pkey'], name).toContain(scan['Index Name'])
+      expect(looked(scan), name).toBeLessThanOrEqual(60)
+    }
+  }
+  dispatcher.markOutOfStep()
+})
+
+let running: Dispatched['assignments'] = []
+
+/** Cycles as a worker makes them: end what runs, take as much again. */
+async function work(cycles: number): Promise<void> {
+  for (let n = 0; n < cycles; n++) {
+    const ended = running.map(({ id, attempt }, i) => ({
+      id,
+      attempt,
+      ending:
+        i % 5 === 0
+          ? ({ kind: 'failed', error: 'planned' } as const)
+          : ({ kind: 'completed', result: '{"n": 1}' } as const),
+    }))
+    const answer = await dispatcher.cycle(ended, 20, 0)
+    expect(answer).toMatchObject({ reached: true, lost: [], unsent: [] })
+    running = answer.assignments
+  }
+}
+
+async function checkWork(when: string): Promise<void> {
+  plans.length = 0
+  const before = await waiting()
+  await work(5)
+  expect(before - (await waiting()), when).toBe(100)
+  const scans = plans.flatMap(scansOfJobs)
+  expect(scans.length, when).toBeGreaterThan(10)
+  for (const scan of scans) {
+    expect(['jobs_ready', 'jobs_pkey'], when).toContain(scan['Index Name'])
+    // Nothing is looked at that is not taken.
+    expect(looked(scan), when).toBeLessThanOrEqual(60)
+  }
+  expect(
+    scans.some((scan) => scan['Index Name'] === 'jobs_ready'),
+    when,
+  ).toBe(true)
+}
+
+/** Rows a scan touched, taken or not. */
+function looked(scan: PlanNode): number {
+  return (scan['Actual Rows'] + (scan['Rows Removed by Filter'] ?? 0)) * scan['Actual Loops']
+}
+
+function scansOfJobs(node: PlanNode): PlanNode[] {
+  const own = node['Relation Name'] === 'jobs' && node['Node Type'] !== 'ModifyTable' ? [node] : []
+  return [...own, ...(node.Plans ?? []).flatMap(scansOfJobs)]
+}
+
+async function fill(count: number, state: 'ready' | 'completed'): Promise<void> {
+  await database.sql(
+    `insert into sluice.jobs (task, class_id, state, finished_at, priority, rank)
+     select t.name, t.class_id, $2::sluice.job_state, case when $2 = 'completed' then clock_timestamp() end, n % 3, -(n % 3)
+       from generate_series(1, $1::integer) n join sluice.tasks t on t.name = case n % 2 when 0 then 'one' else 'two' end`,
+    [count, state],
+  )
+}
+
+async function waiting(): Promise<number> {
+  const rows = await database.sql<{ n: number }>(
+    `select count(*)::integer as n from sluice.jobs where state = 'ready'`,
+  )
+  return rows[0]!.n
+}

@@ -1,0 +1,260 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Database } from '../../src/db/database.ts'
+import type { Duty } from '../../src/duties/duty.ts'
+import { reconcile } from '../../src/duties/reconcile.ts'
+import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
+import { task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { until } from '../support/until.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+let db: Database
+
+beforeAll(() => {
+  db = new Database({ url: database.url, maxConnections: 10, applicationName: 'duties' })
+})
+afterAll(() => db.close())
+
+function recordingLog() {
+  const lines: { level: string; fields: Record<string, unknown>; message: string }[] = []
+  const at = (level: string) => (fields: object, message: string) =>
+    void lines.push({ level, fields: { ...fields }, message })
+  return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+test('with ten processes, each tick of a duty goes to one of them', async () => {
+  const EVERY_MS = 100
+  let runs = 0
+  const counts: Duty = {
+    name: 'counts',
+    everyMs: EVERY_MS,
+    run: async () => {
+      runs++
+      return {}
+    },
+  }
+  const log = recordingLog()
+  const runners = Array.from({ length: 10 }, (_, n) => new DutyRunner(db, log, `process ${n}`, [counts], 10))
+  const started = performance.now()
+  for (const runner of runners) runner.start()
+  await until(() => runs >= 10, 'ten ticks')
+  await Promise.all(runners.map((runner) => runner.stop()))
+
+  expect(runs).toBeLessThanOrEqual(Math.floor((performance.now() - started) / EVERY_MS) + 1)
+  expect(log.lines).toEqual([])
+})
+
+test('a tick that throws is logged, the other duties run, and the next tick runs', async () => {
+  let tries = 0
+  let others = 0
+  const breaks: Duty = {
+    name: 'breaks',
+    everyMs: 1,
+    run: async () => {
+      if (++tries <= 2) throw new Error(`broke ${tries}`)
+      return { summary: { fine: tries } }
+    },
+  }
+  const other: Duty = {
+    name: 'other',
+    everyMs: 1,
+    run: async () => {
+      others++
+      return {}
+    },
+  }
+  const log = recordingLog()
+  const runner = new DutyRunner(db, log, 'one', [breaks, other], 10)
+  runner.start()
+  await until(() => tries >= 4, 'four tries')
+  await runner.stop()
+
+  expect(log.lines.slice(0, 3)).toMatchObject([
+    {
+      level: 'error',
+      fields: { duty: 'breaks', error: 'broke 1' },
+      message: expect.stringContaining('next tick'),
+    },
+    { level: 'error', fields: { duty: 'breaks', error: 'broke 2' } },
+    { level: 'info', fields: { duty: 'breaks', fine: 3 }, message: 'duty done' },
+  ])
+  expect(others).toBeGreaterThanOrEqual(2)
+  expect(
+    await database.sql(`select summary->'fine' as fine from sluice.duties where name = 'breaks'`),
+  ).toEqual([{ fine: tries }])
+})
+
+test('starting and stopping in any order, at any moment, is harmless', async () => {
+  const log = recordingLog()
+  await Promise.all(
+    Array.from({ length: 60 }, async (_, n) => {
+      const runner = new DutyRunner(db, log, `stress ${n}`, DUTIES, 2)
+      if (n % 5 === 0) await runner.stop()
+      runner.start()
+      runner.start()
+      runner.promoteIn(n % 3)
+      for (let turns = n % 7; turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve))
+      await Promise.all([runner.stop(), runner.stop()])
+      runner.start()
+      await runner.stop()
+    }),
+  )
+  expect(log.lines.filter((line) => line.level === 'error' || line.level === 'warn')).toEqual([])
+})
+
+test('a runner that stops leaves nothing running on the pool it was given', async () => {
+  const own = new Database({ url: database.url, maxConnections: 2, applicationName: 'own' })
+  const log = recordingLog()
+  const app = await apps.open({ tasks: [task({ name: 'later', run: (_: unknown) => null })] })
+  for (let n = 0; n < 10; n++) {
+    await app.submit('later', n, { runAt: 1 })
+    const runner = new DutyRunner(own, log, 'leaving', DUTIES, 1)
+    runner.start()
+    runner.promoteIn(1)
+    for (let turns = 5 * n; turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve))
+    await runner.stop()
+  }
+  await own.close()
+  expect(log.lines.filter((line) => line.level === 'error' || line.level === 'warn')).toEqual([])
+  await database.sql(`delete from sluice.jobs where task = 'later'`)
+})
+
+test('ten that promote, expire and recover at once do each once', async () => {
+  const due = task({ name: 'due', lane: 'none', run: (_: unknown) => null })
+  const late = task({ name: 'late', lane: 'none', run: (_: unknown) => null })
+  const lost = task({ name: 'lost', lane: 'shaky', run: (_: unknown) => null })
+  const app = await apps.open({
+    tasks: [due, late, lost],
+    lanes: { none: { slots: 1, enabled: false }, shaky: { slots: 100, enabled: false } },
+  })
+  await app.submitMany(due, Array.from({ length: 500 }), { runAt: 1 })
+  await app.submitMany(late, Array.from({ length: 300 }), { deadline: 1 })
+  await app.submitMany(lost, Array.from({ length: 60 }))
+  await plantDeadWorkers('lost', 3)
+  await database.sql(`update sluice.lanes set stale_ms = 50 where name = 'shaky'`)
+
+  const log = recordingLog()
+  const runners = Array.from({ length: 10 }, (_, n) => new DutyRunner(db, log, `process ${n}`, DUTIES, 20))
+  for (const runner of runners) runner.start()
+  const states = (name: string, state: string) =>
+    database.sql(`select 1 from sluice.jobs where task = $1 and state = $2::sluice.job_state`, [name, state])
+  await until(async () => (await states('due', 'ready')).length === 500, 'all to be promoted')
+  await until(async () => (await states('late', 'failed')).length === 300, 'all to expire')
+  await until(async () => (await states('lost', 'ready')).length === 60, 'all to be recovered')
+  await Promise.all(runners.map((runner) => runner.stop()))
+  await database.sql(`update sluice.lanes set stale_ms = 15000 where name = 'shaky'`)
+
+  expect(log.lines.filter((line) => line.level === 'error')).toEqual([])
+  const [counts] = await database.sql(
+    `select count(*)::integer as attempts, count(distinct job_id)::integer as jobs from sluice.attempts where ending = 'lost'`,
+  )
+  expect(counts).toEqual({ attempts: 60, jobs: 60 })
+  expect(
+    await database.sql(`select distinct losses, failures, attempt from sluice.jobs where task = 'lost'`),
+  ).toEqual([{ losses: 1, failures: 0, attempt: 1 }])
+  const taken = log.lines.filter((line) => line.message === 'took over the jobs of a silent worker')
+  expect(taken.reduce((sum, line) => sum + Number(line.fields.requeued), 0)).toBe(60)
+  expect(
+    await database.sql(`select 1 from sluice.workers where name like 'dead%' and ended_at is null`),
+  ).toEqual([])
+})
+
+test('a lost job is tried again, failed or cancelled, as its task and its state say', async () => {
+  const again = task({ name: 'again', lane: 'gone', losses: 1, run: (_: unknown) => null })
+  const never = task({ name: 'never', lane: 'gone', onLost: 'fail', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [again, never], lanes: { gone: { slots: 10, enabled: false } } })
+  const first = await app.submit(again, 1)
+  const last = await app.submit(again, 2)
+  const harmful = await app.submit(never, 3)
+  const unwanted = await app.submit(again, 4)
+  await database.sql('update sluice.jobs set losses = 1 where id = $1', [last.id])
+  await plantDeadWorkers('again', 1)
+  await plantDeadWorkers('never', 1)
+  await app.cancel(unwanted.id, 'too late')
+  await database.sql(`update sluice.lanes set stale_ms = 50 where name = 'gone'`)
+  await database.sql('select sluice.recover_v1(1000000)')
+  await database.sql(`update sluice.lanes set stale_ms = 15000 where name = 'gone'`)
+
+  const text = expect.stringMatching(/^lost: worker dead \d+ stopped answering during attempt 1$/)
+  expect(await app.getJob(first.id)).toMatchObject({ status: 'queued', losses: 1, failures: 0, error: text })
+  expect(await app.getJob(last.id)).toMatchObject({ status: 'failed', losses: 2, error: text })
+  expect(await app.getJob(harmful.id)).toMatchObject({ status: 'failed', losses: 1, error: text })
+  expect(await app.getJob(unwanted.id)).toMatchObject({ status: 'cancelled', error: 'cancelled: too late' })
+  expect(await app.listAttempts(first.id)).toMatchObject([{ attempt: 1, ending: 'lost', error: text }])
+})
+
+test('a worker that was heard of lately is left alone, and so is everybody until the caller has looked long enough', async () => {
+  const calm = task({ name: 'calm', lane: 'calm', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [calm], lanes: { calm: { slots: 10, enabled: false } } })
+  const job = await app.submit(calm, 1)
+  await plantDeadWorkers('calm', 1)
+  await database.sql(`update sluice.lanes set stale_ms = 1000 where name = 'calm'`)
+  const recover = (goodForMs: number) => database.sql('select * from sluice.recover_v1($1)', [goodForMs])
+
+  expect(await recover(999), 'not long enough').toEqual([])
+  await database.sql(`update sluice.workers set seen_at = clock_timestamp() where name like 'dead%'`)
+  expect(await recover(1_000_000), 'heard of lately').toEqual([])
+  expect(await app.getJob(job.id)).toMatchObject({ status: 'running' })
+  await database.sql(
+    `update sluice.workers set seen_at = clock_timestamp() - interval '1 h' where name like 'dead%'`,
+  )
+  expect(await recover(1000)).toMatchObject([{ requeued: 1 }])
+  await database.sql(`update sluice.lanes set stale_ms = 15000 where name = 'calm'`)
+})
+
+test('drift between slots and what runs is told loudly and repaired', async () => {
+  const adrift = task({ name: 'adrift', lane: 'drift', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [adrift], lanes: { drift: { slots: 10, enabled: false } } })
+  const jobs = await app.submitMany(adrift, [1, 2, 3])
+  await plantDeadWorkers('adrift', 1)
+  await database.sql(`update sluice.holdings set slots = 1 where lane = 'drift'`)
+  // And one that runs under nobody at all.
+  await database.sql(`update sluice.jobs set worker_id = 999999 where id = $1`, [jobs[2]!.id])
+  const log = recordingLog()
+
+  await reconcile.run({ db, log, goodForMs: 0 })
+
+  expect(log.lines).toMatchObject([
+    {
+      level: 'error',
+      fields: { lane: 'drift', held: 1, running: 2 },
+      message: expect.stringContaining('DRIFT'),
+    },
+    { level: 'error', fields: { lane: 'drift', running: 1 }, message: expect.stringContaining('DRIFT') },
+  ])
+  expect(await database.sql(`select slots from sluice.holdings where lane = 'drift'`)).toEqual([{ slots: 2 }])
+  expect(await app.getJob(jobs[2]!.id)).toMatchObject({
+    status: 'queued',
+    losses: 1,
+    error: 'lost: no worker held this job',
+  })
+  log.lines.length = 0
+  await reconcile.run({ db, log, goodForMs: 0 })
+  expect(log.lines).toEqual([])
+  await database.sql('delete from sluice.jobs')
+  await database.sql('delete from sluice.workers')
+})
+
+/** Workers that have been silent for an hour and run all jobs of the task between them. */
+async function plantDeadWorkers(name: string, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) {
+    const [worker] = await database.sql<{ id: string }>(
+      `select sluice.register_worker_v1('dead ${n}', 'host', 1, '0', 0, 1, $1) as id`,
+      [[name]],
+    )
+    await database.sql('select sluice.resync_v1($1)', [worker!.id])
+    await database.sql(
+      `with mine as (
+         update sluice.jobs set state = 'running', worker_id = $1, attempt = 1, started_at = clock_timestamp()
+          where task = $2 and state = 'ready' and id % $3 = $4 returning 1
+       ) update sluice.holdings set slots = (select count(*) from mine) where worker_id = $1`,
+      [worker!.id, name, count, n],
+    )
+    await database.sql(
+      `update sluice.workers set seen_at = clock_timestamp() - interval '1 h' where id = $1`,
+      [worker!.id],
+    )
+  }
+}
