@@ -221,16 +221,17 @@ export class Connection implements Queryable {
     rowMode: 'array' | undefined,
   ): Promise<R[]> {
     const client = this.#client ?? (await this.#connect())
+    const prepared = this.#prepare
     try {
-      const named = this.#prepare ? statement : { text: statement.text }
+      const query = wire(statement, prepared)
       return await queryWithin<R>(
         client,
-        rowMode ? { ...named, rowMode, types: RAW } : named,
+        rowMode ? { ...query, rowMode, types: RAW } : query,
         values,
         this.#options.timeoutMs,
       )
     } catch (error) {
-      if (this.#prepare && isPreparedStatementClash(error)) {
+      if (prepared && isPreparedStatementClash(error)) {
         this.#prepare = false
         return this.#run(statement, values, rowMode)
       }
