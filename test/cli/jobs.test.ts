@@ -255,10 +255,13 @@ describe('one job', () => {
     expect(lines).toContainEqual(expect.objectContaining({ attempt: 1, line: 'to stderr' }))
   })
 
-  test('logs -f goes on until the job has ended', async () => {
+  test('logs -f goes on until the job has ended, or until Ctrl-C', async () => {
     const id = await submit('hold', '--input', JSON.stringify(`${cli.folder}/go-2`))
     const following = cli.start(['logs', '-f', id])
     await following.says('waiting')
+    const impatient = cli.start(['logs', '-f', id])
+    await impatient.says('waiting')
+    expect(await impatient.end('SIGINT')).toBe(130)
     await cli.write('go-2', '')
     expect(await following.exited).toBe(0)
     expect(following.stdout).toContain('gone on')
