@@ -34,8 +34,8 @@ export interface RequestProxy {
   readonly url: string
   /** Holds the next request that `matches`, and gives it to the caller. */
   hold(matches: (request: ProxiedRequest) => boolean): Promise<HeldRequest>
-  /** Offers every request; the first watcher to return true is in charge of it, the others pass. Returns its own end. */
-  watch(watcher: (request: HeldRequest) => boolean): () => void
+  /** Lets all requests through that `hold` still waits for; its promises stay open. */
+  forgetHolds(): void
   close(): Promise<void>
 }
 
@@ -49,11 +49,10 @@ export interface RequestProxy {
 export async function startRequestProxy(targetUrl: string): Promise<RequestProxy> {
   const target = addressOf(targetUrl)
   const links = new Set<Link>()
-  const watchers = new Set<(request: HeldRequest) => boolean>()
+  /** The first one to return true is in charge of the request. */
+  const holds = new Set<(request: HeldRequest) => boolean>()
   const server = createServer({ noDelay: true }, (client) => {
-    const link = new Link(client, connect(target), (request) =>
-      [...watchers].some((watcher) => watcher(request)),
-    )
+    const link = new Link(client, connect(target), (request) => [...holds].some((hold) => hold(request)))
     links.add(link)
     client.once('close', () => links.delete(link))
   })
@@ -66,19 +65,16 @@ export async function startRequestProxy(targetUrl: string): Promise<RequestProxy
     url: address.href,
     hold(matches) {
       return new Promise((resolve) => {
-        const watcher = (request: HeldRequest): boolean => {
+        const hold = (request: HeldRequest): boolean => {
           if (!matches(request)) return false
-          watchers.delete(watcher)
+          holds.delete(hold)
           resolve(request)
           return true
         }
-        watchers.add(watcher)
+        holds.add(hold)
       })
     },
-    watch(watcher) {
-      watchers.add(watcher)
-      return () => watchers.delete(watcher)
-    },
+    forgetHolds: () => holds.clear(),
     async close() {
       const closed = once(server, 'close')
       server.close()
@@ -239,7 +235,13 @@ function describe(request: Buffer): Pick<ProxiedRequest, 'statement' | 'text' | 
   let repeatable = true
   for (const { type, bytes } of new Messages().push(request, false)) {
     // A bind names its portal first, then its statement, each ended by a zero.
-    if (type === BIND) statement = bytes.subarray(5).toString('latin1').split('\0', 2)[1]!
+    // The statement's name ends in a digest of its text.
+    if (type === BIND)
+      statement = bytes
+        .subarray(5)
+        .toString('latin1')
+        .split('\0', 2)[1]!
+        .replace(/_[0-9a-f]{12}$/, '')
     if (type === PARSE) repeatable = false
   }
   return { statement, text: request.toString('latin1'), repeatable }

@@ -1,0 +1,257 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'vitest'
+import { hasCode, type Sluice, sluice } from '../../src/index.ts'
+import { chooseFault, type Fault, type Victims } from './chaos-faults.ts'
+import { query } from './embedded.ts'
+import { type RequestProxy, startRequestProxy } from './request-proxy.ts'
+import { SeededRandom } from './seeded-random.ts'
+import { startProxy, type TcpProxy } from './tcp-proxy.ts'
+import { until } from './until.ts'
+import type { WatchedCommits } from './watched-commits.ts'
+import { type TaskSettings, WorkerProcess } from './worker-process.ts'
+
+const SUBMITTER = fileURLToPath(new URL('./programs/submitter.mjs', import.meta.url))
+const HEARTBEAT_MS = 200
+const STALE_MS = 1000
+const LEASES = { heartbeat: HEARTBEAT_MS, stale: STALE_MS }
+
+/** Small enough to bind: the workers together could run twice as much. Two classes share each of the limited lanes. */
+const LANES = {
+  a: { slots: 10, poll: 200 },
+  b: { slots: 7, perWorker: 2, poll: 200 },
+  c: { perWorker: 3, poll: 200 },
+} as const
+const RETRY = { retry: { attempts: 3, delay: 20 }, losses: 2 }
+const TASKS: Readonly<Record<string, TaskSettings>> = {
+  a1: { lane: 'a', ...RETRY },
+  a2: { lane: 'a', ...RETRY },
+  b1: { lane: 'b', ...RETRY },
+  b2: { lane: 'b', ...RETRY },
+  c1: { lane: 'c', ...RETRY },
+}
+const SLOTS = [null, 0, 1, 3, 5, 7, 10, 12]
+
+export interface ChaosOptions {
+  readonly url: string
+  readonly commits: WatchedCommits
+  readonly seed: number
+  readonly seconds: number
+  readonly faults: readonly Fault[]
+  /** How long the survivors get to finish once the faults end. */
+  readonly drainMs: number
+}
+
+export interface ChaosReport {
+  readonly accepted: number
+  readonly unknown: number
+  readonly workersStarted: number
+  readonly faults: Readonly<Record<string, number>>
+}
+
+/**
+ * Eight workers, two submitters and an operator at work, while processes are
+ * killed and stopped and the network between them and the database fails in
+ * every way the proxies know. Then the faults end, and all must come right by itself.
+ */
+export class Chaos implements Victims {
+  readonly random: SeededRandom
+  readonly staleMs = STALE_MS
+  readonly connections: TcpProxy
+  readonly requests: RequestProxy
+  readonly #options: ChaosOptions
+  readonly #app: Sluice
+  readonly #workers: WorkerProcess[] = []
+  readonly #submitters: ChildProcess[] = []
+  readonly #accepted: string[] = []
+  readonly #pending = new Map<NodeJS.Timeout, () => void>()
+  readonly #faults: Record<string, number> = {}
+  #unknown = 0
+  #workersStarted = 0
+  #ending = false
+  #closed = false
+
+  private constructor(options: ChaosOptions, app: Sluice, connections: TcpProxy, requests: RequestProxy) {
+    this.#options = options
+    this.#app = app
+    this.connections = connections
+    this.requests = requests
+    this.random = new SeededRandom(options.seed)
+  }
+
+  static async run(options: ChaosOptions): Promise<ChaosReport> {
+    const app = await sluice({ database: options.url, ...LEASES, lanes: LANES })
+    const requests = await startRequestProxy(options.url)
+    const connections = await startProxy(requests.url)
+    const chaos = new Chaos(options, app, connections, requests)
+    try {
+      await chaos.#begin()
+      const end = performance.now() + options.seconds * 1000
+      await Promise.all([chaos.#harm(end), chaos.#operate(end), chaos.#check(end)])
+      await chaos.#end()
+      await chaos.#verify()
+    } finally {
+      chaos.#closed = true
+      for (const process of [...chaos.#workers.map((worker) => worker.process), ...chaos.#submitters])
+        process.kill('SIGKILL')
+      await connections.close()
+      await requests.close()
+      await app.close()
+    }
+    return {
+      accepted: chaos.#accepted.length,
+      unknown: chaos.#unknown,
+      workersStarted: chaos.#workersStarted,
+      faults: chaos.#faults,
+    }
+  }
+
+  workers(): readonly WorkerProcess[] {
+    return this.#workers.filter((worker) => worker.running)
+  }
+
+  later(ms: number, act: () => void): void {
+    const timer = setTimeout(() => {
+      this.#pending.delete(timer)
+      act()
+    }, ms)
+    this.#pending.set(timer, act)
+  }
+
+  async #begin(): Promise<void> {
+    for (let place = 0; place < 8; place++) this.#startWorker(place)
+    await Promise.all(this.#workers.map((worker) => worker.ready()))
+    for (let n = 0; n < 2; n++) this.#startSubmitter(this.#options.seed + n)
+  }
+
+  /** What a service manager does, too: a worker that ends is started again, half the time under the same name. */
+  #startWorker(place: number): void {
+    const names = Object.keys(TASKS)
+    const worker = new WorkerProcess({
+      options: { database: this.connections.url, ...LEASES, lanes: LANES, migrate: false },
+      work: {
+        capacity: 3 + (place % 2),
+        ...(this.random.chance(0.5) && { name: `worker-${place}` }),
+        ...(place % 4 === 3 && { tasks: names.slice(0, 3) }),
+      },
+      tasks: TASKS,
+    })
+    this.#workersStarted++
+    this.#workers[place] = worker
+    void worker.exited.then(() => {
+      if (!this.#closed) this.#startWorker(place)
+    })
+  }
+
+  #startSubmitter(seed: number): void {
+    const options = { database: this.connections.url, ...LEASES }
+    const most = 60 * this.#options.seconds
+    const settings = JSON.stringify({ options, seed, tasks: Object.keys(TASKS), most })
+    const submitter = spawn(process.execPath, [SUBMITTER, settings], {
+      stdio: ['ignore', 'inherit', 'ignore', 'ipc'],
+    })
+    submitter.on('message', (message: { kind: string; ids?: string[] }) => {
+      this.#accepted.push(...(message.ids ?? []))
+      if (message.kind === 'unknown') this.#unknown++
+    })
+    submitter.on('error', () => {})
+    submitter.once('exit', (code) => {
+      if (!this.#ending && code !== 0) this.#startSubmitter(seed + 1000)
+    })
+    this.#submitters.push(submitter)
+  }
+
+  async #harm(end: number): Promise<void> {
+    while (performance.now() < end) {
+      const fault = chooseFault(this.#options.faults, this.random)
+      this.#faults[fault.name] = (this.#faults[fault.name] ?? 0) + 1
+      // Not awaited: a request to be held may not come for a while.
+      void fault.apply(this)
+      await delay(this.random.whole(20, 180))
+    }
+  }
+
+  async #operate(end: number): Promise<void> {
+    while (performance.now() < end) {
+      await this.#operateOnce().catch((error: unknown) => {
+        // The job has ended meanwhile, or its key was taken.
+        if (!hasCode(error, 'ILLEGAL_TRANSITION') && !hasCode(error, 'KEY_CONFLICT')) throw error
+      })
+      await delay(this.random.whole(10, 80))
+    }
+  }
+
+  async #operateOnce(): Promise<void> {
+    const { random } = this
+    const job = random.pick(this.#accepted.slice(-200))
+    const lane = random.pick(['a', 'b', 'c'] as const)!
+    const dice = random.next()
+    if (dice < 0.2) {
+      // Mostly what it was: a lane that is closed most of the time proves little.
+      await this.#app.setLane(lane, { slots: random.chance(0.5) ? baseSlots(lane) : random.pick(SLOTS)! })
+    } else if (dice < 0.25) await this.#app.setLane(lane, { enabled: random.chance(0.7) })
+    else if (dice < 0.3) await this.#app.setLane('b', { perWorker: random.pick([1, 2, 3, null])! })
+    else if (job === undefined) return
+    else if (dice < 0.55) await this.#app.cancel(job)
+    else if (dice < 0.8) await this.#app.reprioritise(job, random.whole(-5, 5))
+    else await this.#app.rerun(job)
+  }
+
+  /** Reads the commits as they come, so that a long run needs little memory and a violation is told early. */
+  async #check(end: number): Promise<void> {
+    while (performance.now() < end) {
+      const { violations } = await this.#options.commits.catchUp()
+      expect(violations.slice(0, 20), `promises broken, seed ${this.#options.seed}`).toEqual([])
+      await delay(500)
+    }
+  }
+
+  /** The faults are over, what was delayed arrives; nobody helps from here on. */
+  async #end(): Promise<void> {
+    this.#ending = true
+    this.requests.forgetHolds()
+    for (const submitter of this.#submitters) submitter.kill('SIGKILL')
+    for (const connection of this.connections.connections()) connection.delay(0)
+    for (const [timer, act] of this.#pending) {
+      clearTimeout(timer)
+      act()
+    }
+    for (const lane of ['a', 'b', 'c'] as const)
+      await this.#app.setLane(lane, { slots: baseSlots(lane), enabled: true })
+  }
+
+  async #verify(): Promise<void> {
+    const { url, commits, seed, drainMs } = this.#options
+    const report = async (what: string, text: string): Promise<void> => {
+      await until(async () => (await query(url, text)).length === 0, what, drainMs).catch(async (error) => {
+        console.error(`seed ${seed}`, await query(url, text), await query(url, STANDING))
+        throw error
+      })
+    }
+    await report(
+      'all jobs to end',
+      `select id, state, attempt, worker_id from sluice.jobs where state < 'completed'`,
+    )
+    await report('no slot to be held', 'select * from sluice.holdings where slots > 0')
+    const ended = await query<{ id: string }>(url, `select id from sluice.jobs where state >= 'completed'`)
+    const known = new Set(ended.map(({ id }) => id))
+    expect(
+      this.#accepted.filter((id) => !known.has(id)),
+      `accepted jobs that are gone, seed ${seed}`,
+    ).toEqual([])
+    expect(await query(url, 'select * from sluice.reconcile_v1()'), 'drift').toEqual([])
+    for (const worker of this.workers()) expect(worker.hasLogged('DRIFT')).toBe(false)
+    const { violations } = await commits.catchUp()
+    expect(violations.slice(0, 20), `promises broken, seed ${seed}`).toEqual([])
+  }
+}
+
+/** For the person who looks for the reason. */
+const STANDING = `select w.id, w.name, w.pid, w.ended_at, w.seen_at, h.lane, h.slots, h.epoch, h.wants,
+                         (select array_agg(j.id) from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as runs
+                    from sluice.workers w left join sluice.holdings h on h.worker_id = w.id where w.ended_at is null`
+
+function baseSlots(lane: keyof typeof LANES): number | null {
+  return lane === 'c' ? null : LANES[lane].slots
+}
