@@ -21,7 +21,7 @@ beforeAll(async () => {
   await migrate(database.url)
   expected = await schema()
 })
-beforeEach(() => database.sql('drop schema if exists sluice cascade'))
+beforeEach(() => database.admin('drop schema if exists sluice cascade'))
 afterAll(async () => {
   const client = new pg.Client(inject('serverUrl'))
   await client.connect()
@@ -95,12 +95,12 @@ test('a program told to leave the schema alone refuses one that is too old', asy
 })
 
 test('a role that owns the database and may nothing else migrates it and works in it', async () => {
-  await database.sql(`create role ${role} login nosuperuser nocreatedb nocreaterole`)
+  await database.admin(`create role ${role} login nosuperuser nocreatedb nocreaterole`)
   const before = await owner()
-  await database.sql(`alter database ${database.name} owner to ${role}`)
+  await database.admin(`alter database ${database.name} owner to ${role}`)
   onTestFinished(async () => {
-    await database.sql('drop schema if exists sluice cascade')
-    await database.sql(`alter database ${database.name} owner to ${before}`)
+    await database.admin('drop schema if exists sluice cascade')
+    await database.admin(`alter database ${database.name} owner to ${before}`)
   })
   const double = task({ name: 'double', run: (input: { n: number }) => input.n * 2 })
   const app = await sluice({ database: withUser(database.directUrl, role), tasks: [double] })
@@ -113,9 +113,9 @@ test('a role that owns the database and may nothing else migrates it and works i
 })
 
 test('a role that may not create a schema is told what it needs', async () => {
-  await database.sql(`create role ${role}_guest login`)
+  await database.admin(`create role ${role}_guest login`)
   onTestFinished(async () => {
-    await database.sql(`drop role ${role}_guest`)
+    await database.admin(`drop role ${role}_guest`)
   })
   await expect(migrate(withUser(database.directUrl, `${role}_guest`))).rejects.toMatchObject({
     code: 'DATABASE_UNSUITABLE',

@@ -70,7 +70,7 @@ test('a worker that ends a job sends a hint while somebody waits, and none when 
   const app = await apps.open({ tasks: [quick] })
   await app.work()
   const hints: string[] = []
-  const client = new pg.Client(database.url)
+  const client = new pg.Client(database.directUrl)
   client.on('notification', (message) => hints.push(message.payload ?? ''))
   await client.connect()
   try {

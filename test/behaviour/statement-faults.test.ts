@@ -70,7 +70,7 @@ class Schedule {
 
 for (const fault of FAULTS) {
   test.concurrent(`nothing is lost, doubled or stuck when any statement fails: ${fault.how} ${fault.when} it`, {
-    timeout: 120_000,
+    timeout: 240_000,
   }, async () => {
     const database = await createDatabase()
     const commits = await WatchedCommits.open(database.directUrl)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject } from 'vitest'
-import { TEMPLATE, withDatabase } from './global-setup.ts'
+import { TEMPLATE, withDatabase, withUser } from './global-setup.ts'
 
 export interface TestDatabase {
   /** For what is tested: perhaps through a pooler, perhaps as an ordinary role. */
@@ -9,9 +9,13 @@ export interface TestDatabase {
   /** Straight to the server, with every right: for what looks behind the scenes. */
   readonly directUrl: string
   readonly name: string
-  /** A plain client for looking behind the scenes. */
-  readonly sql: <R extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<R[]>
+  /** A plain client for looking behind the scenes, with the rights of what is tested. */
+  readonly sql: Sql
+  /** The same with every right. */
+  readonly admin: Sql
 }
+
+export type Sql = <R extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<R[]>
 
 /**
  * A database for the tests of one file, a copy of the migrated template, or empty.
@@ -26,7 +30,11 @@ export function useDatabase(options: DatabaseOptions = {}): TestDatabase {
     database = await createDatabase(options, name)
   })
   afterAll(() => database!.drop())
-  return { ...addressesOf(name), sql: (text, values) => database!.sql(text, values) }
+  return {
+    ...addressesOf(name),
+    sql: (text, values) => database!.sql(text, values),
+    admin: (text, values) => database!.admin(text, values),
+  }
 }
 
 interface DatabaseOptions {
@@ -39,30 +47,41 @@ export async function createDatabase(
   options: DatabaseOptions = {},
   name = randomName(),
 ): Promise<TestDatabase & { drop(): Promise<void> }> {
-  const owner = process.env.SLUICE_TEST_ROLE === undefined ? '' : `owner ${process.env.SLUICE_TEST_ROLE}`
+  const role = process.env.SLUICE_TEST_ROLE
   const template = options.empty === true ? 'template0' : TEMPLATE
-  await onServer(`create database ${name} template ${template} ${owner}`)
+  await onServer(`create database ${name} template ${template} ${role === undefined ? '' : `owner ${role}`}`)
   const addresses = addressesOf(name)
-  const client = new pg.Client(addresses.directUrl)
+  const user = await connected(withUser(addresses.directUrl, role))
+  const admin = role === undefined ? user : await connected(addresses.directUrl)
+  return {
+    ...addresses,
+    sql: user.sql,
+    admin: admin.sql,
+    async drop() {
+      const [row] = await user.sql<{ deadlocks: string }>(
+        'select deadlocks from pg_stat_database where datname = current_database()',
+      )
+      await user.end()
+      if (admin !== user) await admin.end()
+      await onServer(`drop database if exists ${name} with (force)`)
+      expect(row!.deadlocks, 'deadlocks in this database').toBe('0')
+    },
+  }
+}
+
+async function connected(url: string): Promise<{ sql: Sql; end(): Promise<void> }> {
+  const client = new pg.Client(url)
   client.on('error', () => {})
   await client.connect()
   let last: Promise<unknown> = Promise.resolve()
   return {
-    ...addresses,
     // One after the other: the driver is about to stop queueing for us.
     sql(text, values) {
       const result = last.then(() => client.query(text, values))
       last = result.catch(() => {})
       return result.then(({ rows }) => rows as never)
     },
-    async drop() {
-      const { rows } = await client.query<{ deadlocks: string }>(
-        'select deadlocks from pg_stat_database where datname = current_database()',
-      )
-      await client.end()
-      await onServer(`drop database if exists ${name} with (force)`)
-      expect(rows[0]!.deadlocks, 'deadlocks in this database').toBe('0')
-    },
+    end: () => client.end(),
   }
 }
 
@@ -70,7 +89,7 @@ function randomName(): string {
   return `t_${randomBytes(6).toString('hex')}`
 }
 
-function addressesOf(name: string): Omit<TestDatabase, 'sql'> {
+function addressesOf(name: string): Omit<TestDatabase, 'sql' | 'admin'> {
   return {
     url: withDatabase(inject('clientUrl'), name),
     directUrl: withDatabase(inject('serverUrl'), name),

@@ -11,11 +11,9 @@ import {
   type TaskContext,
   task,
 } from '../../src/index.ts'
+import type { Sql } from './database.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
 import { until } from './until.ts'
-
-/** Straight to the server, past every fault. */
-type Sql = <R extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<R[]>
 
 const STALE = '2s'
 
@@ -38,6 +36,7 @@ export class JobLife {
   readonly #hurry: NodeJS.Timeout
   #round = 0
 
+  /** @param sql Straight to the server, past every fault. */
   constructor(url: string, sql: Sql) {
     this.#url = url
     this.#sql = sql
