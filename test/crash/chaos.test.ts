@@ -9,10 +9,10 @@ const database = useDatabase()
 test('eight workers keep every promise at every commit while processes, connections and requests fail', async () => {
   const seed = Number(process.env.SLUICE_CHAOS_SEED ?? Math.floor(Math.random() * 1_000_000_000))
   console.log(`chaos with seed ${seed}; SLUICE_CHAOS_SEED repeats its plan`)
-  const commits = await WatchedCommits.open(database.url)
+  const commits = await WatchedCommits.open(database.directUrl)
   onTestFinished(() => commits.close())
   const report = await Chaos.run({
-    url: database.url,
+    url: database.directUrl,
     commits,
     seed,
     seconds: 12,

@@ -17,10 +17,10 @@ test.each(seeds)(
   'every promise is kept at every commit while everything fails, half-open connections included: seed %i',
   async (seed) => {
     console.log(`chaos for ${SECONDS} s with seed ${seed}; SLUICE_CHAOS_SEED repeats its plan`)
-    const commits = await WatchedCommits.open(database.url)
+    const commits = await WatchedCommits.open(database.directUrl)
     onTestFinished(() => commits.close())
     const report = await Chaos.run({
-      url: database.url,
+      url: database.directUrl,
       commits,
       seed,
       seconds: SECONDS,

@@ -35,7 +35,7 @@ class Scene {
       [scene.lane],
     )
     scene.#classId = row!.id
-    scene.#watched = await WatchedCommits.open(database.url, new CommitChecker({ visibleMs: 0 }))
+    scene.#watched = await WatchedCommits.open(database.directUrl, new CommitChecker({ visibleMs: 0 }))
     onTestFinished(() => scene.#watched.close())
     return scene
   }

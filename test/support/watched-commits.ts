@@ -39,10 +39,12 @@ export class WatchedCommits {
  * Checks every commit of the tests of a file, and fails the file when one broke a promise. Call it after
  * `useDatabase()`: the last hook is run first, and the database cannot go before its slot.
  */
-export function useCommitChecker(database: { readonly url: string }): { catchUp(): Promise<CommitChecker> } {
+export function useCommitChecker(database: { readonly directUrl: string }): {
+  catchUp(): Promise<CommitChecker>
+} {
   let watched: WatchedCommits | undefined
   beforeAll(async () => {
-    watched = await WatchedCommits.open(database.url)
+    watched = await WatchedCommits.open(database.directUrl)
   })
   afterAll(async () => {
     try {
