@@ -164,6 +164,7 @@ async function prepare(url: string, options: SluiceOptions): Promise<Database> {
 
 /** Makes lanes, tasks and shared settings known, and checks them against what other programs and operators have set. */
 async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor: string): Promise<number> {
+  await checkStale(db, settings)
   await saveSettings(
     db,
     {
@@ -182,11 +183,9 @@ async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor:
   for (const [name, lane] of lanes) {
     if (lane.given.size > 0) await changeLane(db, name, givenFields(lane), actor, false)
   }
-  const { heartbeatMs } = await readSettings(db)
-  await checkStale(db, heartbeatMs)
   const records = tasks.records(settings.deadlineMs)
   if (records.length > 0) await saveTasks(db, records)
-  return heartbeatMs
+  return (await readSettings(db)).heartbeatMs
 }
 
 function laneRecord(name: string, lane: LaneSettings): LaneRecord {
@@ -207,10 +206,22 @@ function givenFields(lane: LaneSettings): LaneChange {
   }
 }
 
-async function checkStale(db: Queryable, heartbeatMs: number): Promise<void> {
-  const bad = (await listLanes(db)).filter((lane) => lane.staleMs <= 2 * heartbeatMs)
+/**
+ * Refuses settings that do not fit together with what other programs and operators have set. Before any of them is
+ * stored: a heartbeat that is too long would keep every other program from starting.
+ */
+async function checkStale(db: Queryable, settings: Settings): Promise<void> {
+  const shared = await readSettings(db)
+  const own = settings.given.has('heartbeat') && !shared.heartbeatByOperator
+  const heartbeatMs = own ? settings.heartbeatMs : shared.heartbeatMs
+  const stale = new Map([...settings.lanes].map(([name, lane]) => [name, lane.staleMs]))
+  for (const { name, staleMs, operatorSet } of await listLanes(db)) {
+    const given = settings.lanes.get(name)?.given.has('stale') ?? false
+    if (!given || operatorSet.includes('staleMs')) stale.set(name, staleMs)
+  }
+  const bad = [...stale].filter(([, staleMs]) => staleMs <= 2 * heartbeatMs)
   if (bad.length === 0) return
-  const names = bad.map((lane) => `${lane.name} (${lane.staleMs} ms)`).join(', ')
+  const names = bad.map(([name, staleMs]) => `${name} (${staleMs} ms)`).join(', ')
   throw new SluiceError(
     'INVALID_CONFIG',
     `stale must be greater than twice the heartbeat, which is ${heartbeatMs} ms: raise stale of ${names} above ${2 * heartbeatMs} ms, or lower the heartbeat`,

@@ -3,13 +3,22 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface SharedSettings {
   readonly heartbeatMs: number
   readonly retentionMs: number
+  /** True when an operator set the heartbeat: programs leave it alone. */
+  readonly heartbeatByOperator: boolean
 }
 
-const READ = statement('read_settings', 'select name, value::float8 as value from sluice.settings')
+const READ = statement(
+  'read_settings',
+  'select name, value::float8 as value, operator_set as "byOperator" from sluice.settings',
+)
 
 /** The settings that are the same for every process. */
 export async function readSettings(db: Queryable): Promise<SharedSettings> {
-  const rows = await db.run<{ name: string; value: number }>(READ)
-  const value = (name: string) => rows.find((row) => row.name === name)!.value
-  return { heartbeatMs: value('heartbeat_ms'), retentionMs: value('retention_ms') }
+  const rows = await db.run<{ name: string; value: number; byOperator: boolean }>(READ)
+  const row = (name: string) => rows.find((each) => each.name === name)!
+  return {
+    heartbeatMs: row('heartbeat_ms').value,
+    retentionMs: row('retention_ms').value,
+    heartbeatByOperator: row('heartbeat_ms').byOperator,
+  }
 }

@@ -76,7 +76,12 @@ describe('what a lane is set to', () => {
     })
 
     await operator.resetLane('ruled')
-    expect(await lane(again, 'ruled')).toMatchObject({ slots: 3, enabled: true, pollMs: 1500, operatorSet: [] })
+    expect(await lane(again, 'ruled')).toMatchObject({
+      slots: 3,
+      enabled: true,
+      pollMs: 1500,
+      operatorSet: [],
+    })
   })
 
   test('which task is in which lane follows file and code', async () => {

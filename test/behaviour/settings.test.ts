@@ -1,0 +1,145 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { expect, inject, test } from 'vitest'
+import { openEmbedded } from '../../src/db/embedded/embedded.ts'
+import { sluice } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+
+test('a stale time that is not greater than twice the heartbeat is refused at start, with what to change', async () => {
+  await expect(apps.open({ heartbeat: '5s', stale: '10s' })).rejects.toMatchObject({
+    code: 'INVALID_CONFIG',
+    message: expect.stringContaining(
+      'stale must be greater than twice the heartbeat, but stale is 10s (option stale) and heartbeat is 5s ' +
+        '(option heartbeat); set option stale to more than 10s, or option heartbeat to less than 5s',
+    ),
+  })
+  await expect(apps.open({ lanes: { hasty: { stale: '9s' } } })).rejects.toMatchObject({
+    message: expect.stringContaining(
+      'stale is 9s (option lanes.hasty.stale) and heartbeat is 5s (the default); ' +
+        'set option lanes.hasty.stale to more than 10s, or heartbeat (SLUICE_HEARTBEAT) to less than 4s500ms',
+    ),
+  })
+  await expect(apps.open({ heartbeat: '8s' })).rejects.toMatchObject({
+    message: expect.stringContaining('stale is 15s (the default) and heartbeat is 8s (option heartbeat)'),
+  })
+  expect(await database.sql(`select 1 from sluice.lanes where name = 'hasty'`)).toEqual([])
+})
+
+test('it is refused as well when another program or an operator has set the other half', async () => {
+  const first = await apps.open({ lanes: { slow: { slots: 1, stale: '16s' } } })
+  await expect(apps.open({ heartbeat: '7s', stale: '20s' })).resolves.toBeDefined()
+  // The heartbeat is one setting for all: this program brings a longer one than lane slow allows.
+  await expect(apps.open({ heartbeat: '9s', stale: '20s' })).rejects.toMatchObject({
+    code: 'INVALID_CONFIG',
+    message:
+      'stale must be greater than twice the heartbeat, which is 9000 ms: raise stale of slow (16000 ms) above 18000 ms, or lower the heartbeat',
+  })
+  // Nothing of it was stored: others start as before.
+  expect(
+    await database.sql(`select value::integer as value from sluice.settings where name = 'heartbeat_ms'`),
+  ).toEqual([{ value: 7000 }])
+  await apps.open({})
+  await apps.open({ heartbeat: '5s' })
+
+  for (const [staleMs, message] of [
+    [10_000, 'stale: 10000 ms must be greater than twice the heartbeat (5000 ms): set it above 10000 ms'],
+    [1, 'stale: 1 ms must be greater than twice the heartbeat (5000 ms)'],
+  ] as const) {
+    await expect(first.setLane('slow', { staleMs })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    })
+  }
+  expect(await first.setLane('slow', { staleMs: 10_001 })).toMatchObject({ staleMs: 10_001 })
+})
+
+test('the environment is read, and its mistakes are named', async () => {
+  const environment: Record<string, string> = {
+    SLUICE_HEARTBEAT: '2s',
+    SLUICE_STALE: '30s',
+    SLUICE_LANE_INTERACTIVE_SLOTS: '9',
+    SLUICE_RETENTION: '3d',
+  }
+  Object.assign(process.env, environment)
+  try {
+    const app = await apps.open({})
+    expect((await app.listLanes()).find((lane) => lane.name === 'interactive')).toMatchObject({
+      slots: 9,
+      staleMs: 30_000,
+    })
+    expect(
+      await database.sql('select name, value::integer as value from sluice.settings order by name'),
+    ).toEqual([
+      { name: 'heartbeat_ms', value: 2000 },
+      { name: 'retention_ms', value: 259_200_000 },
+    ])
+    process.env.SLUICE_STALE = 'soon'
+    process.env.SLUICE_CYCLE_MAX = '0'
+    process.env.SLUICE_LANE_INTERACTIVE_SLOTS = '-1'
+    const refused = apps.open({})
+    await expect(refused).rejects.toMatchObject({ code: 'INVALID_CONFIG' })
+    for (const name of ['SLUICE_STALE', 'SLUICE_CYCLE_MAX', 'SLUICE_LANE_INTERACTIVE_SLOTS'])
+      await expect(refused).rejects.toThrow(name)
+  } finally {
+    for (const name of [...Object.keys(environment), 'SLUICE_CYCLE_MAX']) delete process.env[name]
+  }
+})
+
+test('a database that is read-only, or isolates by default in another way, is refused with the setting', async () => {
+  const name = `unfit_${database.name}`
+  const server = new pg.Client(inject('serverUrl'))
+  await server.connect()
+  const url = database.url.replace(database.name, name)
+  try {
+    await server.query(`create database ${name}`)
+    await server.query(`alter database ${name} set default_transaction_read_only = on`)
+    await expect(apps.open({ database: url })).rejects.toMatchObject({
+      code: 'DATABASE_UNSUITABLE',
+      message:
+        'the database is read-only: connect to the primary, and set default_transaction_read_only = off',
+    })
+    await server.query(`alter database ${name} reset default_transaction_read_only`)
+    await server.query(`alter database ${name} set default_transaction_isolation = 'serializable'`)
+    await expect(apps.open({ database: url })).rejects.toMatchObject({
+      code: 'DATABASE_UNSUITABLE',
+      message: expect.stringContaining(
+        `default_transaction_isolation is serializable: set it to 'read committed'`,
+      ),
+    })
+    const { rows } = await server.query(
+      `select count(*)::integer as n from pg_stat_activity where datname = $1`,
+      [name],
+    )
+    expect(rows[0].n, 'connections left').toBe(0)
+  } finally {
+    await server.query(`drop database if exists ${name} with (force)`)
+    await server.end()
+  }
+})
+
+test('fsync = off is refused: an accepted job could be lost', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-fsync-'))
+  const server = await openEmbedded({ dataFolder: join(folder, 'data'), settings: { fsync: 'off' } })
+  try {
+    await expect(sluice({ database: server.url })).rejects.toMatchObject({
+      code: 'DATABASE_UNSUITABLE',
+      message: 'fsync is off, so accepted jobs could be lost: set fsync = on in postgresql.conf and reload',
+    })
+  } finally {
+    await server.release()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('a database that cannot be reached is told as such, within a moment', async () => {
+  await expect(sluice({ database: 'postgres://nobody@127.0.0.1:1/none' })).rejects.toMatchObject({
+    code: 'DATABASE_UNAVAILABLE',
+    message: expect.stringMatching(/^cannot connect to PostgreSQL: .*127\.0\.0\.1:1/),
+  })
+})
