@@ -234,9 +234,6 @@ CREATE INDEX jobs_approval ON sluice.jobs USING btree (id) WHERE (state = 'await
 --- index sluice.jobs_deadline
 CREATE INDEX jobs_deadline ON sluice.jobs USING btree (deadline_at) WHERE ((state = 'ready'::sluice.job_state) AND (deadline_at IS NOT NULL));
 
---- index sluice.jobs_finished
-CREATE INDEX jobs_finished ON sluice.jobs USING brin (finished_at) WITH (pages_per_range='32');
-
 --- index sluice.jobs_key_history
 CREATE INDEX jobs_key_history ON sluice.jobs USING btree (task, key, id) WHERE (key IS NOT NULL);
 
@@ -249,9 +246,6 @@ CREATE INDEX jobs_running ON sluice.jobs USING btree (worker_id, started_at) WHE
 --- index sluice.jobs_scheduled
 CREATE INDEX jobs_scheduled ON sluice.jobs USING btree (ready_at) WHERE (state = 'scheduled'::sluice.job_state);
 
---- index sluice.samples_at
-CREATE INDEX samples_at ON sluice.samples USING brin (at);
-
 --- index sluice.workers_alive
 CREATE INDEX workers_alive ON sluice.workers USING btree (seen_at) WHERE (ended_at IS NULL);
 
@@ -263,8 +257,9 @@ AS $function$
 declare
   v_old   sluice.lanes;
   v_given jsonb;
+  v_class integer;
 begin
-  select * into v_old from sluice.lanes l where l.name = p_name;
+  select * into v_old from sluice.lanes l where l.name = p_name for no key update;
   if not found then
     return false;
   end if;
@@ -277,6 +272,23 @@ begin
        set slots = (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
                      where j.worker_id = h.worker_id and j.state = 'running' and c.lane = p_name)
      where h.lane = p_name;
+  end if;
+  if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
+    -- Ranks with and without ageing do not mix: give what waits the rank it would get now. A state at a time, as the
+    -- indexes have them.
+    for v_class in select c.id from sluice.classes c where c.lane = p_name loop
+      update sluice.jobs j set rank = sluice.rank_v1(j.priority, (v_given ->> 'ageingMs')::integer, j.submitted_at)
+       where j.class_id = v_class and j.state = 'ready';
+      update sluice.jobs j set rank = sluice.rank_v1(j.priority, (v_given ->> 'ageingMs')::integer, j.submitted_at)
+       where j.class_id = v_class and j.state = 'scheduled';
+      update sluice.jobs j set rank = sluice.rank_v1(j.priority, (v_given ->> 'ageingMs')::integer, j.submitted_at)
+       where j.class_id = v_class and j.state = 'awaiting_approval';
+    end loop;
+  end if;
+  if not p_operator and v_old.declared @> p_given and jsonb_build_object(
+       'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
+       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled) @> v_given then
+    return true;   -- every start of every program comes by here: nothing is new, nobody is told
   end if;
   update sluice.lanes l
      set slots      = case when v_given ? 'slots' then (v_given ->> 'slots')::integer else l.slots end,
@@ -856,7 +868,7 @@ CREATE OR REPLACE FUNCTION sluice.reset_lane_v1(p_name text, p_by text)
  LANGUAGE plpgsql
 AS $function$
 begin
-  update sluice.lanes l set operator_set = '{}' where l.name = p_name;
+  update sluice.lanes l set operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by where l.name = p_name;
   return found and sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
 end $function$;
 

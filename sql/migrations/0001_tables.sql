@@ -132,8 +132,6 @@ create index jobs_deadline  on sluice.jobs (deadline_at) where state = 'ready' a
 create index jobs_approval  on sluice.jobs (id) where state = 'awaiting_approval';
 create unique index jobs_active_key on sluice.jobs (task, key) where key is not null and state < 'completed';
 create index jobs_key_history on sluice.jobs (task, key, id) where key is not null;
--- Pruning asks by time only. Finished versions are appended in time order, so a block range index is enough.
-create index jobs_finished on sluice.jobs using brin (finished_at) with (pages_per_range = 32);
 
 -- Attempts that ended without ending the job. The last attempt is in the job's own row.
 create table sluice.attempts (
@@ -195,7 +193,6 @@ create table sluice.samples (
   reason    text,                       -- null: nothing stood in the way
   primary key (class_id, at)
 );
-create index samples_at on sluice.samples using brin (at);
 
 -- Processes that wait for results just now, so that finishing workers know whether a hint is worth sending.
 create unlogged table sluice.waiters (

@@ -24,7 +24,7 @@ import { listWorkers, type WorkerView } from '../store/list-workers.ts'
 import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
 import { parseInput } from '../worker/inline.ts'
-import type { Task } from '../worker/task.ts'
+import type { AnyTask, Task } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
 import { JobHandle } from './job-handle.ts'
 import type { WorkOptions } from './start-worker.ts'
@@ -330,7 +330,8 @@ export class Sluice {
     options: SubmitOptions,
   ): Submission | Promise<Submission> {
     const name = typeof task === 'string' ? task : task.name
-    const known = this.#parts.tasks.byName.get(name)
+    const known =
+      this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
     const { actor } = this.#parts
     if (known?.schema === undefined) return toSubmission(name, input, options, actor)
     return parseInput(known, input).then(() => toSubmission(name, input, options, actor))

@@ -164,7 +164,9 @@ async function prepare(url: string, options: SluiceOptions): Promise<Database> {
 
 /** Makes lanes, tasks and shared settings known, and checks them against what other programs and operators have set. */
 async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor: string): Promise<number> {
-  await checkStale(db, settings)
+  const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
+  // Checked before anything is stored: a refused start must not leave settings behind that refuse everybody else.
+  const heartbeatMs = await checkStale(db, settings)
   await saveSettings(
     db,
     {
@@ -174,7 +176,6 @@ async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor:
     actor,
     false,
   )
-  const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
   await createLanes(
     db,
     lanes.map(([name, lane]) => laneRecord(name, lane)),
@@ -185,7 +186,7 @@ async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor:
   }
   const records = tasks.records(settings.deadlineMs)
   if (records.length > 0) await saveTasks(db, records)
-  return (await readSettings(db)).heartbeatMs
+  return heartbeatMs
 }
 
 function laneRecord(name: string, lane: LaneSettings): LaneRecord {
@@ -210,17 +211,18 @@ function givenFields(lane: LaneSettings): LaneChange {
  * Refuses settings that do not fit together with what other programs and operators have set. Before any of them is
  * stored: a heartbeat that is too long would keep every other program from starting.
  */
-async function checkStale(db: Queryable, settings: Settings): Promise<void> {
-  const shared = await readSettings(db)
-  const own = settings.given.has('heartbeat') && !shared.heartbeatByOperator
-  const heartbeatMs = own ? settings.heartbeatMs : shared.heartbeatMs
+/** The heartbeat that will be in force, once every lane's `stale` is known to be greater than twice that. */
+async function checkStale(db: Queryable, settings: Settings): Promise<number> {
+  const stored = await readSettings(db)
+  const heartbeatMs =
+    settings.given.has('heartbeat') && !stored.heartbeatByOperator ? settings.heartbeatMs : stored.heartbeatMs
   const stale = new Map([...settings.lanes].map(([name, lane]) => [name, lane.staleMs]))
-  for (const { name, staleMs, operatorSet } of await listLanes(db)) {
-    const given = settings.lanes.get(name)?.given.has('stale') ?? false
-    if (!given || operatorSet.includes('staleMs')) stale.set(name, staleMs)
+  for (const lane of await listLanes(db)) {
+    const given = settings.lanes.get(lane.name)?.given.has('stale') && !lane.operatorSet.includes('staleMs')
+    if (!given) stale.set(lane.name, lane.staleMs)
   }
   const bad = [...stale].filter(([, staleMs]) => staleMs <= 2 * heartbeatMs)
-  if (bad.length === 0) return
+  if (bad.length === 0) return heartbeatMs
   const names = bad.map(([name, staleMs]) => `${name} (${staleMs} ms)`).join(', ')
   throw new SluiceError(
     'INVALID_CONFIG',

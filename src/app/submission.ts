@@ -20,6 +20,9 @@ export interface SubmitOptions {
   readonly tags?: readonly string[]
 }
 
+/** A longer wait given as a number is a point in time that was meant to be a Date. */
+const MAX_DELAY_MS = 10 * 366 * 86_400_000
+
 const MAX_KEY = 500
 const MAX_TAGS = 50
 const MAX_TAG = 100
@@ -41,8 +44,7 @@ export function toSubmission(
   if (priority !== undefined) json += `,"priority":${checkPriority(priority)}`
   if (lane !== undefined) json += `,"lane":${text(lane, 'lane', 100)}`
   if (runAt !== undefined)
-    json +=
-      runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${milliseconds(runAt, 'runAt', 0)}`
+    json += runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${delay(runAt)}`
   if (deadline !== undefined) json += `,"deadlineMs":${milliseconds(deadline, 'deadline', 1)}`
   if (tags !== undefined) json += `,"tags":${tagList(tags)}`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
@@ -73,6 +75,15 @@ function milliseconds(value: Duration, field: string, min: number): number {
     )
   }
   return ms
+}
+
+function delay(runAt: Duration): number {
+  const ms = milliseconds(runAt, 'runAt', 0)
+  if (ms <= MAX_DELAY_MS) return ms
+  throw new SluiceError(
+    'INVALID_ARGUMENT',
+    `runAt: ${ms} ms is more than ten years away; a number is a wait in milliseconds, give a Date for a point in time`,
+  )
 }
 
 function tagList(tags: readonly string[]): string {

@@ -47,10 +47,11 @@ function isRefusal(state: string): boolean {
 /** Refused before anything ran: the name is unknown on this connection, or taken. */
 const PREPARED_STATES = new Set(['26000', '42P05'])
 
+/** The code of an error that came from the server. Every SQLSTATE has a digit; EPIPE and its like have none. */
 export function sqlState(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   const code = error.code
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
+  return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined
 }
 
 export function isFenced(error: unknown): boolean {

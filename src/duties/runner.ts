@@ -15,11 +15,14 @@ export const DUTIES: readonly Duty[] = [promote, recover, expire, sample, reconc
 /** An idle worker asks for due duties this often; jitter spreads many of them. */
 const TICK_MS = 1500
 
+/** Between two ticks, jobs that are due are promoted at most this often. */
+const SOON_MS = 20
+
 /**
  * Two good looks further apart than this do not count as one unbroken time: the process, or the whole machine, stood
  * still, and other workers may have been kept from reporting just as long.
  */
-const LONGEST_GAP_MS = 2 * TICK_MS
+const LONGEST_GAP_MS = 5000
 
 /**
  * Does the duties of the system in this process.
@@ -75,7 +78,7 @@ export class DutyRunner {
   async #tick(): Promise<void> {
     let due: ClaimedDuties
     try {
-      due = await claimDuties(this.#db, this.#duties, this.#name)
+      due = await claimDuties(this.#db, this.#duties, this.#name, this.#goodForMs())
       this.#noteGood()
       this.promoteIn(due.nextDueInMs)
     } catch (error) {
@@ -100,14 +103,15 @@ export class DutyRunner {
     this.#lastGood = { at: performance.now(), wall: Date.now() }
   }
 
-  async #run(duty: Duty): Promise<void> {
+  /** @param early Between two ticks: nothing is recorded, for there may be many. */
+  async #run(duty: Duty, early = false): Promise<void> {
     try {
       const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodForMs() })
-      if (report.summary !== undefined) {
+      this.#noteGood()
+      if (report.summary !== undefined && !early) {
         this.#log.info({ duty: duty.name, ...report.summary }, 'duty done')
         await recordDuty(this.#db, duty.name, report.summary)
       }
-      this.#noteGood()
       if (report.nextDueInMs !== undefined) this.promoteIn(report.nextDueInMs)
     } catch (error) {
       this.#log.error(
@@ -127,9 +131,10 @@ export class DutyRunner {
     this.#soon = setTimeout(
       () => {
         this.#soon = undefined
-        if (this.#mode === 'running') this.#promoting = this.#run(promote)
+        if (this.#mode === 'running') this.#promoting = this.#run(promote, true)
       },
-      Math.max(1, Math.ceil(ms)),
+      // Many processes know of the same job, and jobs may be due one after another: not each at its own instant.
+      Math.max(SOON_MS * (1 + Math.random()), Math.ceil(ms)),
     )
   }
 }

@@ -248,7 +248,7 @@ export class Dispatcher {
   }
 
   async #afterFailure(error: unknown, ended: readonly Ended[]): Promise<Dispatched> {
-    if (isNotStorable(error) && ended.length > 0) return this.#sendOneByOne(ended)
+    if (blamesValues(error) && ended.length > 0) return this.#sendOneByOne(ended)
     if (isFenced(error) || isConnectionLoss(error)) {
       this.#outOfStep = true
       this.#log.warn(
@@ -273,7 +273,7 @@ export class Dispatcher {
         await this.#send([each], 0, 0)
         this.#forget(each.id)
       } catch (error) {
-        if (!isNotStorable(error)) unsent.push(each)
+        if (!blamesValues(error)) unsent.push(each)
         else {
           const text = `internal: the outcome could not be stored: ${message(error)}`
           unsent.push({ ...each, ending: { kind: 'failed', error: text } })
@@ -374,6 +374,11 @@ function encode(ended: readonly Ended[]): { done: string | null; endings: string
     done: done === '' ? null : `[${done}]`,
     endings: others.length === 0 ? null : JSON.stringify(others),
   }
+}
+
+/** The server refuses what it was given, and would again: bad data, a broken rule of the table, a limit of a value. */
+function blamesValues(error: unknown): boolean {
+  return isNotStorable(error) || /^2[23]/.test(sqlState(error) ?? '')
 }
 
 function message(error: unknown): string {

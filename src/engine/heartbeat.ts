@@ -32,48 +32,37 @@ export interface HeartbeatEvents {
 
 const TICK_MS = 250
 
+export interface HeartbeatOptions {
+  readonly url: string
+  readonly workerId: string
+  readonly heartbeatMs: number
+  readonly inlineTasks: readonly string[]
+  readonly events: HeartbeatEvents
+  readonly log: Log
+}
+
 /** Keeps a worker's leases alive from a thread of its own. */
 export class Heartbeat {
-  readonly #thread: Worker
   readonly #counters: Int32Array
   readonly #index = new Map<string, number>()
+  readonly #options: HeartbeatOptions
+  readonly #shared: SharedArrayBuffer
   readonly #tick: NodeJS.Timeout
+  #thread: Worker
+  #exited: Promise<void>
+  #workerId: string
+  #stopping = false
   #lastError = ''
 
-  constructor(options: {
-    url: string
-    workerId: string
-    heartbeatMs: number
-    inlineTasks: readonly string[]
-    events: HeartbeatEvents
-    log: Log
-  }) {
-    const { url, workerId, heartbeatMs, inlineTasks, events, log } = options
-    const shared = new SharedArrayBuffer(4 * (inlineTasks.length + 1))
-    this.#counters = new Int32Array(shared)
-    inlineTasks.forEach((name, index) => {
+  constructor(options: HeartbeatOptions) {
+    this.#options = options
+    this.#workerId = options.workerId
+    this.#shared = new SharedArrayBuffer(4 * (options.inlineTasks.length + 1))
+    this.#counters = new Int32Array(this.#shared)
+    options.inlineTasks.forEach((name, index) => {
       this.#index.set(name, index + 1)
     })
-    this.#thread = new Worker(builtEntry('./heartbeat-thread', import.meta.url), {
-      workerData: { url, workerId, heartbeatMs, taskNames: inlineTasks, shared } satisfies ThreadData,
-      name: 'sluice-heartbeat',
-    })
-    this.#thread.on('message', (message: FromThread) => {
-      if (message.kind === 'beat') events.beat(message.workerId, message.beat)
-      else if (message.kind === 'missed') {
-        if (message.error !== null && message.error !== this.#lastError) {
-          this.#lastError = message.error
-          log.warn({ silentMs: Math.round(message.silentMs), error: message.error }, 'heartbeat failed')
-        }
-        events.silent(message.silentMs)
-      } else {
-        log.error(
-          { forMs: Math.round(message.forMs), tasks: message.tasks },
-          'an inline task blocked the event loop; run such tasks in a process',
-        )
-      }
-    })
-    this.#thread.on('error', (error) => log.error({ error: error.message }, 'the heartbeat thread died'))
+    ;[this.#thread, this.#exited] = this.#startThread()
     this.#tick = setInterval(() => {
       this.#counters[0] = this.#counters[0]! + 1
     }, TICK_MS)
@@ -97,16 +86,61 @@ export class Heartbeat {
 
   /** Goes on for another incarnation. */
   follow(workerId: string): void {
+    this.#workerId = workerId
     this.#post({ kind: 'worker', workerId })
   }
 
   async stop(): Promise<void> {
+    this.#stopping = true
     clearInterval(this.#tick)
-    const exited = new Promise<void>((resolve) => this.#thread.once('exit', () => resolve()))
     this.#post({ kind: 'stop' })
     const timer = setTimeout(() => void this.#thread.terminate(), 2000)
-    await exited
+    await this.#exited
     clearTimeout(timer)
+  }
+
+  #startThread(): [Worker, Promise<void>] {
+    const { url, heartbeatMs, inlineTasks, events, log } = this.#options
+    const workerData: ThreadData = {
+      url,
+      workerId: this.#workerId,
+      heartbeatMs,
+      taskNames: inlineTasks,
+      shared: this.#shared,
+    }
+    const thread = new Worker(builtEntry('./heartbeat-thread', import.meta.url), {
+      workerData,
+      name: 'sluice-heartbeat',
+    })
+    thread.on('message', (message: FromThread) => this.#hear(message))
+    thread.on('error', (error) => log.error({ error: error.message }, 'the heartbeat thread died'))
+    const exited = new Promise<void>((resolve) => {
+      thread.once('exit', () => {
+        resolve()
+        if (this.#stopping) return
+        // Without it nobody would notice that the leases run out: what runs counts as abandoned, and a new one starts.
+        events.silent(Number.POSITIVE_INFINITY)
+        ;[this.#thread, this.#exited] = this.#startThread()
+      })
+    })
+    return [thread, exited]
+  }
+
+  #hear(message: FromThread): void {
+    const { events, log } = this.#options
+    if (message.kind === 'beat') events.beat(message.workerId, message.beat)
+    else if (message.kind === 'missed') {
+      if (message.error !== null && message.error !== this.#lastError) {
+        this.#lastError = message.error
+        log.warn({ silentMs: Math.round(message.silentMs), error: message.error }, 'heartbeat failed')
+      }
+      events.silent(message.silentMs)
+    } else {
+      log.error(
+        { forMs: Math.round(message.forMs), tasks: message.tasks },
+        'an inline task blocked the event loop; run such tasks in a process',
+      )
+    }
   }
 
   #post(message: ToThread): void {

@@ -3,7 +3,6 @@ import { SluiceError } from '../errors.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
-import { rerankLane } from '../store/rerank-lane.ts'
 import { resetLane } from '../store/reset-lane.ts'
 
 /** An operator's change to a lane. Takes effect for every cycle that begins afterwards; what runs is left alone. */
@@ -11,7 +10,6 @@ export async function setLane(db: Queryable, name: string, change: LaneChange, b
   if (name.includes('\0')) throw await unknownLane(db, name)
   await checkChange(db, change)
   if (!(await changeLane(db, name, change, by, true))) throw await unknownLane(db, name)
-  if (change.ageingMs !== undefined) await rerankLane(db, name)
   return getLane(db, name)
 }
 

@@ -39,6 +39,7 @@ export class Submitter {
   readonly #nudge: () => void
   #waiting: Waiting[] = []
   #sending = 0
+  readonly #keyed = new Set<Promise<void>>()
 
   /** @param nudge Called after something was stored: a worker in this process need not wait for the hint. */
   constructor(db: Queryable, nudge: () => void) {
@@ -47,12 +48,28 @@ export class Submitter {
   }
 
   submit(submission: Submission): Promise<SubmittedJob> {
-    if (submission.keyed) return this.#send(`[${submission.json}]`, true).then((jobs) => jobs[0]!)
+    if (submission.keyed) return this.#submitKeyed(submission)
     return new Promise((resolve, reject) => {
       // Producers that were answered together submit together: wait until all of them have had their turn.
       if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
       this.#waiting.push({ json: submission.json, resolve, reject })
     })
+  }
+
+  /** One after another but for two: each may wait for a stranger's transaction, and must not take all connections with it. */
+  async #submitKeyed(submission: Submission): Promise<SubmittedJob> {
+    while (this.#keyed.size >= 2) await Promise.race(this.#keyed)
+    const sent = this.#send(`[${submission.json}]`, true)
+    const settled = sent.then(
+      () => {},
+      () => {},
+    )
+    this.#keyed.add(settled)
+    try {
+      return (await sent)[0]!
+    } finally {
+      this.#keyed.delete(settled)
+    }
   }
 
   /** All or none, in the order given. */

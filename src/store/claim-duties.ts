@@ -21,7 +21,8 @@ const CLAIM = statement(
                                             and j.deadline_at <= statement_timestamp())
               when 'recover' then exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
                                             join sluice.lanes l on l.name = h.lane
-                                           where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0))
+                                           where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+                                             and l.stale_ms <= $4::bigint)   -- others may be entitled to it already
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
                                             select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                              order by j.rank, j.id limit 1) x)
@@ -45,11 +46,13 @@ export async function claimDuties(
   db: Queryable,
   duties: readonly { readonly name: string; readonly everyMs: number }[],
   by: string,
+  goodForMs: number,
 ): Promise<ClaimedDuties> {
   const rows = await db.run<ClaimedDuties & Record<string, unknown>>(CLAIM, [
     duties.map((duty) => duty.name),
     duties.map((duty) => duty.everyMs),
     by,
+    Math.floor(goodForMs),
   ])
   return rows[0]!
 }

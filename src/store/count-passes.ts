@@ -10,7 +10,7 @@ const COUNT = statement(
   'count_passes',
   `select s.reason, count(*)::integer as times
      from sluice.jobs j join sluice.samples s on s.class_id = j.class_id and s.reason is not null
-      and s.at >= j.ready_at and s.at <= coalesce(j.started_at, j.finished_at, clock_timestamp())
+      and s.at >= j.ready_at and s.at <= case when j.state < 'running' then clock_timestamp() else coalesce(j.started_at, j.finished_at) end
     where j.id = $1 group by s.reason order by times desc`,
 )
 

@@ -1,36 +1,30 @@
 import { type Queryable, statement } from '../db/database.ts'
 
+export interface Pruned {
+  readonly pruned: number
+  /** The last id looked at; `null` when there was none left. */
+  readonly last: string | null
+  /** True when everything from here on is too young: the next look starts at the beginning. */
+  readonly done: boolean
+}
+
+// Walks the primary key in windows. A search by time would need an index on every finished row, and the planner, which
+// does not know how many rows are old, would walk the whole table for the last few of them.
 const PRUNE = statement(
   'prune_history',
   `with cutoff as materialized (
-     select clock_timestamp() - make_interval(secs => value / 1000.0) as at from sluice.settings where name = 'retention_ms'
-   ), old as materialized (
-     select id from sluice.jobs
-      where finished_at < (select at from cutoff) and state >= 'completed' order by id limit $1 for update skip locked
+     select statement_timestamp() - make_interval(secs => value / 1000.0) as at from sluice.settings where name = 'retention_ms'
+   ), seen as materialized (
+     select id, submitted_at, finished_at from sluice.jobs where id > $1 order by id limit $2
+   ), gone as (
+     delete from sluice.jobs j using seen s, cutoff c
+      where j.id = s.id and s.finished_at < c.at and j.state >= 'completed' returning j.id
    )
-   delete from sluice.jobs j using old where j.id = old.id returning j.id`,
-)
-const PRUNE_SAMPLES = statement(
-  'prune_samples',
-  `delete from sluice.samples s using sluice.settings r
-    where r.name = 'retention_ms' and s.at < clock_timestamp() - least(make_interval(secs => r.value / 1000.0), interval '1 day')`,
-)
-const PRUNE_WORKERS = statement(
-  'prune_workers',
-  `delete from sluice.workers w using sluice.settings r
-    where r.name = 'retention_ms' and w.ended_at < clock_timestamp() - make_interval(secs => r.value / 1000.0)
-      and not exists (select 1 from sluice.holdings h where h.worker_id = w.id)`,
-)
-const PRUNE_WAITERS = statement(
-  'prune_waiters',
-  `delete from sluice.waiters where until < clock_timestamp() - interval '1 hour'`,
+   select (select count(*)::integer from gone) as pruned, (select max(id)::text from seen) as last,
+          coalesce((select min(submitted_at) from seen) > (select at from cutoff), true) as done`,
 )
 
-/** Deletes finished jobs older than the retention, at most `limit`, and what refers to nothing any more. Answers how many jobs. */
-export async function pruneHistory(db: Queryable, limit: number): Promise<number> {
-  const jobs = await db.run(PRUNE, [limit])
-  await db.run(PRUNE_SAMPLES)
-  await db.run(PRUNE_WORKERS)
-  await db.run(PRUNE_WAITERS)
-  return jobs.length
+/** Deletes the finished jobs older than the retention among the next `window` jobs after a given id. */
+export async function pruneHistory(db: Queryable, after: string, window: number): Promise<Pruned> {
+  return (await db.run<Pruned & Record<string, unknown>>(PRUNE, [after, window]))[0]!
 }

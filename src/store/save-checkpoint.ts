@@ -5,6 +5,7 @@ const SAVE = statement(
   `insert into sluice.notes as n (job_id, attempt, checkpoint)
    select id, attempt, $4::jsonb from sluice.jobs where id = $1 and attempt = $2 and worker_id = $3 and state = 'running'
    on conflict (job_id) do update set attempt = excluded.attempt, checkpoint = excluded.checkpoint, updated_at = clock_timestamp()
+    where n.attempt <= excluded.attempt
    returning job_id`,
 )
 

@@ -9,7 +9,8 @@ const SAVE = statement(
      join sluice.jobs j on j.id = g.id and j.attempt = g.attempt and j.worker_id = $1 and j.state is not distinct from 'running'
     order by j.id
    on conflict (job_id) do update set attempt = excluded.attempt, progress = excluded.progress, message = excluded.message,
-      updated_at = clock_timestamp()`,
+      updated_at = clock_timestamp()
+    where n.attempt <= excluded.attempt`,
 )
 
 export interface ProgressNote {

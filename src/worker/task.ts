@@ -155,13 +155,11 @@ export function commonOptions(
       attempts,
       backoff,
       delayMs:
-        retry.delay === undefined
-          ? DEFAULT_RETRY.delayMs
-          : parseDuration(retry.delay, `${where} retry.delay`),
+        retry.delay === undefined ? DEFAULT_RETRY.delayMs : delayOf(retry.delay, `${where} retry.delay`),
       maxDelayMs:
         retry.maxDelay === undefined
           ? DEFAULT_RETRY.maxDelayMs
-          : parseDuration(retry.maxDelay, `${where} retry.maxDelay`),
+          : delayOf(retry.maxDelay, `${where} retry.maxDelay`),
     },
     timeoutMs: positive(options.timeout, `${where} timeout`, 2_147_483_647),
     deadlineMs: positive(options.deadline, `${where} deadline`, Number.MAX_SAFE_INTEGER),
@@ -170,6 +168,13 @@ export function commonOptions(
     approval: options.approval ?? false,
     requires: options.requires ?? {},
   }
+}
+
+function delayOf(value: Duration, where: string): number {
+  const ms = parseDuration(value, where)
+  if (ms > 366 * 86_400_000)
+    throw new SluiceError('INVALID_ARGUMENT', `${where}: must be at most 366d, found ${ms}ms`)
+  return ms
 }
 
 function positive(value: Duration | undefined, where: string, max: number): number | undefined {

@@ -11,6 +11,7 @@ import { expireDeadlines } from '../../src/store/expire-deadlines.ts'
 import { findJobs } from '../../src/store/find-jobs.ts'
 import { loadEndings } from '../../src/store/load-endings.ts'
 import { promoteDue } from '../../src/store/promote-due.ts'
+import { pruneHistory } from '../../src/store/prune-history.ts'
 import { resyncWorker } from '../../src/store/resync-worker.ts'
 import { submitJobs } from '../../src/store/submit-jobs.ts'
 import { useDatabase } from '../support/database.ts'
@@ -121,11 +122,12 @@ test('what the duties and waiting programs ask goes by an index as well', async 
   await database.sql('analyze sluice.jobs')
   const ids = await database.sql<{ id: string }>('select min(id) as id from sluice.jobs')
   const questions: [string, () => Promise<unknown>, string[]][] = [
+    ['prune', () => pruneHistory(session, '0', 1000), ['jobs_pkey']],
     ['promote', () => promoteDue(session, 1000), ['jobs_scheduled']],
     ['expire', () => expireDeadlines(session, 1000), ['jobs_deadline']],
     [
       'duties',
-      () => claimDuties(session, DUTIES, 'planner'),
+      () => claimDuties(session, DUTIES, 'planner', 60_000),
       ['jobs_scheduled', 'jobs_deadline', 'jobs_ready'],
     ],
     ['heartbeat', () => beat(session, dispatcher.workerId), ['jobs_running']],

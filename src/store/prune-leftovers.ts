@@ -1,0 +1,25 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+const SAMPLES = statement(
+  'prune_samples',
+  `delete from sluice.samples
+    where at < statement_timestamp() - least(interval '1 day',
+            (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms'))`,
+)
+const WORKERS = statement(
+  'prune_workers',
+  `delete from sluice.workers w
+    where w.ended_at < statement_timestamp() - (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms')
+      and not exists (select 1 from sluice.holdings h where h.worker_id = w.id)`,
+)
+const WAITERS = statement(
+  'prune_waiters',
+  `delete from sluice.waiters where until < statement_timestamp() - interval '1 hour'`,
+)
+
+/** Deletes old samples, workers that ended long ago, and processes that waited for results once. */
+export async function pruneLeftovers(db: Queryable): Promise<void> {
+  await db.run(SAMPLES)
+  await db.run(WORKERS)
+  await db.run(WAITERS)
+}
