@@ -147,6 +147,33 @@ test('an input that the schema refuses is not stored', async () => {
   expect(await app.listJobs({ task: 'strict' })).toEqual([])
 })
 
+test('any Standard Schema will do, also one that takes its time', async () => {
+  const input = {
+    '~standard': {
+      version: 1,
+      vendor: 'by hand',
+      validate: async (value: unknown) => {
+        await new Promise((resolve) => setImmediate(resolve))
+        return typeof value === 'number'
+          ? { value: value * 2 }
+          : { issues: [{ message: 'no number', path: ['a', { key: 0 }] }, { message: 'at all' }] }
+      },
+    },
+  } as const
+  const doubled = task({ name: 'doubled', input, run: (n) => n })
+  const app = await apps.open({ tasks: [doubled] })
+  await app.work()
+
+  // The task gets what the schema gives; what is stored is what was submitted.
+  const job = await app.submit('doubled', 21)
+  expect(await job.result()).toBe(42)
+  expect((await app.getJob(job.id)).input).toBe(21)
+  await expect(app.submit('doubled', 'x')).rejects.toMatchObject({
+    code: 'INVALID_INPUT',
+    message: 'the input of task doubled is not right: a.0: no number; at all',
+  })
+})
+
 test('an input stored by a program without the schema is checked when it runs, and fails the job for good', async () => {
   const strict = task({ name: 'late', input: z.object({ n: z.number() }), run: ({ n }) => n })
   const app = await apps.open({ tasks: [strict] })
