@@ -1,0 +1,111 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ScanPlaces } from './scan-places.ts'
+
+type Row = [id: string | null, classId: number, attempt: number, failures: number, rank: number]
+const TOP = { rank: -2_147_483_648, id: '0' }
+const row = (classId: number, rank: number, id: number | string): Row => [String(id), classId, 1, 0, rank]
+const many = [{ id: 1, slots: 10 }]
+
+test('the first scan, and every scan in a lane of one slot, starts at the top', () => {
+  const places = new ScanPlaces()
+  const single = [{ id: 1, slots: 1 }]
+  for (let now = 0; now < 100; now += 10) {
+    expect(places.take(single, now)).toEqual([TOP])
+    places.put(single, [row(1, 0, now + 1)], 1, now, 1)
+  }
+})
+
+test('a full answer leaves a place: the last entry taken, by rank and then by number', () => {
+  const places = new ScanPlaces()
+  places.take(many, 0)
+  places.put(many, [row(1, 0, 9), row(1, 0, 10), row(1, -5, 99), row(2, 7, 1)], 4, 0, 1)
+
+  expect(places.take(many, 10)).toEqual([{ rank: 0, id: '10' }])
+})
+
+test('a place is used until 50 ms, or ten times what the scan from the top took, have passed', () => {
+  for (const [tookMs, until] of [
+    [1, 50],
+    [20, 200],
+  ] as const) {
+    const places = new ScanPlaces()
+    places.take(many, 0)
+    places.put(many, [row(1, 0, 5)], 1, 0, tookMs)
+    // Scans from the place do not put off the next one from the top.
+    for (let now = 10; now < until; now += 10) {
+      expect(places.take(many, now)[0], `${now} of ${until} ms`).not.toEqual(TOP)
+      places.put(many, [row(1, 0, 5 + now)], 1, now, 100)
+    }
+    expect(places.take(many, until)).toEqual([TOP])
+  }
+})
+
+test('an answer that was not full goes back to the top at once, while that is cheap', () => {
+  const places = new ScanPlaces()
+  places.take(many, 0)
+  places.put(many, [row(1, 0, 5)], 2, 0, 1)
+  expect(places.take(many, 1)).toEqual([TOP])
+
+  // Stepping over many dead entries took 20 ms: not again at once.
+  const costly = new ScanPlaces()
+  costly.take(many, 0)
+  costly.put(many, [row(1, 0, 5)], 2, 0, 20)
+  expect(costly.take(many, 1)).toEqual([{ rank: 0, id: '5' }])
+  expect(costly.take(many, 200)).toEqual([TOP])
+})
+
+test('an answer that tells of a broken picture moves no place', () => {
+  const places = new ScanPlaces()
+  places.take(many, 0)
+  places.put(many, [row(1, 0, 5)], 1, 0, 1)
+  places.take(many, 1)
+  places.put(many, [[null, 0, 0, 0, 0]], 1, 1, 1)
+  expect([TOP, { rank: 0, id: '5' }]).toContainEqual(places.take(many, 2)[0])
+})
+
+test('no entry of the queue is passed over for longer than the bound, whatever is taken meanwhile', () => {
+  const step = fc.record({
+    wait: fc.integer({ min: 1, max: 40 }),
+    free: fc.integer({ min: 1, max: 5 }),
+    tookMs: fc.integer({ min: 0, max: 12 }),
+    arrivals: fc.array(fc.record({ rank: fc.integer({ min: -2, max: 2 }), early: fc.boolean() }), {
+      maxLength: 4,
+    }),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 5, maxLength: 80 }), (steps) => {
+      const places = new ScanPlaces()
+      const queue: { rank: number; id: number; since: number }[] = []
+      let [now, nextId] = [0, 1000]
+      for (const { wait, free, tookMs, arrivals } of steps) {
+        now += wait
+        // Late commits come with an id from before; others with the next one.
+        for (const { rank, early } of arrivals)
+          queue.push({ rank, id: early ? 1000 - nextId++ + 100_000 : nextId++ + 100_000, since: now })
+        queue.sort((a, b) => a.rank - b.rank || a.id - b.id)
+        const [place] = places.take(many, now)
+        const after = queue.filter(
+          (each) => each.rank > place!.rank || (each.rank === place!.rank && each.id > Number(place!.id)),
+        )
+        const taken = after.slice(0, free)
+        for (const each of taken) queue.splice(queue.indexOf(each), 1)
+        places.put(
+          many,
+          taken.map((each) => row(1, each.rank, each.id)),
+          free,
+          now,
+          tookMs,
+        )
+        // Whatever is left before something that was taken has been there for less than the bound.
+        const last = taken.at(-1)
+        for (const each of queue) {
+          const passed =
+            last !== undefined && (each.rank < last.rank || (each.rank === last.rank && each.id < last.id))
+          if (passed) expect(now - each.since).toBeLessThan(Math.max(50, 10 * 12) + 40)
+        }
+      }
+    }),
+    { numRuns: 300 },
+  )
+})
