@@ -86,6 +86,10 @@ export class JobLife {
     await app.close()
     await this.#none('holdings of workers that have left', 'from sluice.holdings')
     await this.#none('workers that nobody has ended', 'from sluice.workers where ended_at is null')
+  }
+
+  /** Stops what goes on behind the rounds. */
+  async end(): Promise<void> {
     clearInterval(this.#hurry)
     await this.#duties.stop()
     await this.#db.close()
