@@ -10,7 +10,8 @@ const apps = useApps(database)
 async function connections(): Promise<Record<string, number>> {
   const rows = await database.sql<{ name: string; n: number }>(
     `select application_name as name, count(*)::integer as n from pg_stat_activity
-      where datname = current_database() and pid <> pg_backend_pid() group by 1 order by 1`,
+      where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+      group by 1 order by 1`,
   )
   return Object.fromEntries(rows.map((row) => [row.name, row.n]))
 }

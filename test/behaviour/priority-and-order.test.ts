@@ -92,7 +92,7 @@ test('a waiting job can be reprioritised, up and down; one that runs or has ende
 test('ageing lets a low priority rise: one per period waited', async () => {
   const order: string[] = []
   const ages = task({ name: 'ages', lane: 'ageing', run: (name: string) => void order.push(name) })
-  const app = await apps.open({ tasks: [ages], lanes: { ageing: { slots: 1, ageing: '10m' } } })
+  const app = await apps.open({ tasks: [ages], lanes: { ageing: { slots: 1 } } })
   // Five periods ago, in the time of the database.
   const old = await app.submit(ages, 'old, 0', { priority: 0 })
   await database.sql(
@@ -100,9 +100,9 @@ test('ageing lets a low priority rise: one per period waited', async () => {
     [old.id],
   )
   await app.submit(ages, 'new, 4', { priority: 4 })
-  await app.submit(ages, 'new, 6', { priority: 6 })
-  // A change of ageing puts what waits in the new order.
+  // Ageing that begins now puts what waits in the new order; what comes later has its age from the start.
   await app.setLane('ageing', { ageingMs: 600_000 })
+  await app.submit(ages, 'new, 6', { priority: 6 })
   await app.work()
 
   await until(() => order.length === 3, 'all to run')
