@@ -357,8 +357,8 @@ begin
        and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
                         where h.wants or h.slots > greatest(k.run, k.keep))
-       and coalesce((select j.started_at from sluice.jobs j where j.worker_id = p_worker and j.state = 'running'
-                      order by j.started_at desc limit 1) <= v_known, true) then
+       and (select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known
+             order by j.started_at limit 1) is null then
       return;
     end if;
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
@@ -371,9 +371,10 @@ begin
   if coalesce(v_lanes, '{}') is distinct from p_lanes then
     raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
   end if;
-  -- By the order the planner is led to the index, also where its plan was made on an empty table.
-  if (select j.started_at from sluice.jobs j where j.worker_id = p_worker and j.state = 'running'
-       order by j.started_at desc limit 1) > v_known then
+  -- By the order the planner is led to the index, also where its plan was made on an empty table. By the bound it looks
+  -- at nothing old: under a transaction held open the entries of all that has ended since are still there.
+  if (select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known
+       order by j.started_at limit 1) is not null then
     raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
   end if;
   v_before := v_slots;
