@@ -1,14 +1,13 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { migrate } from '../../src/db/migrate.ts'
-import { type Sluice, SluiceError, task } from '../../src/index.ts'
+import { type Sluice, SluiceError, sluice, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { withDatabase } from '../support/global-setup.ts'
 
 const database = useDatabase()
-const apps = useApps(database)
 
 function nested(depth: number): unknown {
   let value: unknown = 'core'
@@ -66,7 +65,6 @@ type How = 'result' | 'step' | 'checkpoint'
 let value: () => unknown
 const leaves = task({
   name: 'leaves',
-  lane: 'system',
   retry: { attempts: 5, delay: '1h' },
   run: async (how: How, ctx) => {
     if (how === 'step') return await ctx.step('s', value)
@@ -78,23 +76,89 @@ const leaves = task({
   },
 })
 
+const echo = task({ name: 'echo', run: (input: unknown) => input })
+let thrown: () => unknown
+const throws = task({
+  name: 'throws',
+  retry: { attempts: 1 },
+  run: (when: string) => {
+    if (when === 'later') return Promise.reject(thrown())
+    throw thrown()
+  },
+})
+
+const odd = task({
+  name: 'odd',
+  retry: { attempts: 1 },
+  run: (how: string): unknown => {
+    const refuse = (what: string) => () => {
+      throw new Error(`no ${what} for you`)
+    }
+    if (how === 'toJSON') return { toJSON: refuse('JSON') }
+    if (how === 'then') return Object.defineProperty({}, 'then', { get: refuse('then') })
+    // biome-ignore lint/suspicious/noThenProperty: this is about such objects
+    return { then: (_: unknown, reject: (error: Error) => void) => reject(new Error('not kept')) }
+  },
+})
+const chatty = task({
+  name: 'chatty',
+  run: (_: unknown, ctx) => {
+    ctx.log.info('a\0b \ud83d c')
+    ctx.log.warn('z'.repeat(10_000_000))
+    ctx.log.error({
+      [Symbol.for('nodejs.util.inspect.custom')]() {
+        throw new Error('no')
+      },
+    })
+    ctx.log.debug('after')
+    ctx.progress(0.25, 'p\0q')
+  },
+})
+const named = task({
+  name: 'named',
+  retry: { attempts: 1 },
+  run: (name: string, ctx) => ctx.step(`${name}\0`, () => 1),
+})
+const gate = new Gate()
+const heavy = task({
+  name: 'heavy',
+  run: (n: number) => gate.pass().then(() => String.fromCharCode(97 + n).repeat(9_000_000)),
+})
+
+// One worker for most of the file: starting one for each of the many cases would take most of the time.
+const silent = { debug() {}, info() {}, warn() {}, error() {} }
+const tasks = [leaves, echo, throws, odd, chatty, named, heavy]
+let app: Sluice
+beforeAll(async () => {
+  app = await sluice({
+    database: database.url,
+    tasks,
+    lanes: { all: { slots: 5, tasks: tasks.map((each) => each.name) } },
+    log: silent,
+  })
+  await app.work({ capacity: 5 })
+})
+afterAll(async () => {
+  await app.close()
+  expect(await database.sql(`select task from sluice.jobs where state = 'running'`)).toEqual([])
+})
+
 describe('a value that cannot be stored', () => {
   test.each(UNSTORABLE)(
     '%s is refused as input, alone, in bulk and beside others',
-    async (_, make, message) => {
-      const app = await apps.open({ tasks: [leaves] })
+    async (name, make, message) => {
       const refused = { code: 'NOT_STORABLE', message: expect.stringMatching(message) }
+      const tags = [name]
 
       const [bad, good] = await Promise.allSettled([
-        app.submit('leaves', make()),
-        app.submit(leaves, 'result'),
+        app.submit(echo, make(), { tags }),
+        app.submit(echo, 'good', { tags }),
       ])
       expect(bad).toMatchObject({ reason: refused })
       expect(good.status).toBe('fulfilled')
-      await expect(app.submitMany('leaves', ['result', make()])).rejects.toMatchObject(refused)
-      await expect(app.submit('leaves', make(), { key: 'k' })).rejects.toMatchObject(refused)
-      expect(await app.listJobs({ task: 'leaves', states: ['ready'] })).toHaveLength(1)
-      await database.sql('delete from sluice.jobs')
+      await expect(app.submitMany(echo, ['good', make()], { tags })).rejects.toMatchObject(refused)
+      await expect(app.submit(echo, make(), { tags, key: 'k' })).rejects.toMatchObject(refused)
+      expect(await app.listJobs({ tag: name })).toMatchObject([{ input: 'good' }])
     },
   )
 
@@ -102,9 +166,6 @@ describe('a value that cannot be stored', () => {
     '%s as result, step or checkpoint fails the job at once, with the cause',
     async (_, make, message) => {
       value = make
-      const app = await apps.open({ tasks: [leaves] })
-      await app.work()
-
       for (const how of ['result', 'step', 'checkpoint'] as const) {
         const job = await app.submit(leaves, how)
         await expect(job.result(), how).rejects.toMatchObject({
@@ -120,7 +181,6 @@ describe('a value that cannot be stored', () => {
     ['a NUL', 'a\0b'],
     ['half a surrogate pair', 'a\ud83d'],
   ])('%s is refused in a key, a tag, a task and a lane', async (_, text) => {
-    const app = await apps.open({ tasks: [leaves] })
     for (const options of [{ key: text }, { tags: ['ok', text] }, { lane: text }]) {
       await expect(app.submit(leaves, 'result', options)).rejects.toMatchObject({ code: 'NOT_STORABLE' })
     }
@@ -130,11 +190,7 @@ describe('a value that cannot be stored', () => {
 })
 
 test.each(STORABLE)('%s comes back unchanged as input, result, step and checkpoint', async (_, sample) => {
-  const echo = task({ name: 'echo', run: (input: unknown) => input })
   value = () => sample
-  const app = await apps.open({ tasks: [leaves, echo] })
-  await app.work()
-
   const job = await app.submit(echo, sample)
   expect(await job.result()).toEqual(sample)
   expect((await app.getJob(job.id)).input).toEqual(sample)
@@ -145,9 +201,6 @@ test.each(STORABLE)('%s comes back unchanged as input, result, step and checkpoi
 })
 
 test('values of other kinds are stored as JSON has them', async () => {
-  const echo = task({ name: 'plain', run: (input: unknown) => input })
-  const app = await apps.open({ tasks: [echo] })
-  await app.work()
   const when = new Date('2030-01-01T00:00:00Z')
 
   const job = await app.submit(echo, { when, missing: undefined, list: [undefined], zero: -0 })
@@ -214,17 +267,7 @@ const THROWN: [string, () => unknown, RegExp][] = [
 ]
 
 test.each(THROWN)('a task that throws %s fails with a text that can be stored', async (_, make, message) => {
-  const throws = task({
-    name: 'throws',
-    retry: { attempts: 1 },
-    run: (when: string) => {
-      if (when === 'later') return Promise.reject(make())
-      throw make()
-    },
-  })
-  const app = await apps.open({ tasks: [throws] })
-  await app.work()
-
+  thrown = make
   for (const when of ['now', 'later']) {
     const job = await app.submit(throws, when)
     await expect(job.result()).rejects.toMatchObject({
@@ -235,29 +278,6 @@ test.each(THROWN)('a task that throws %s fails with a text that can be stored', 
 })
 
 test('a result that fails while it is turned to JSON, or pretends to be a promise, fails only its job', async () => {
-  const odd = task({
-    name: 'odd',
-    run: (how: string): unknown => {
-      if (how === 'toJSON')
-        return {
-          toJSON: () => {
-            throw new Error('no JSON for you')
-          },
-        }
-      if (how === 'then')
-        return Object.defineProperty({}, 'then', {
-          get() {
-            throw new Error('no then for you')
-          },
-        })
-      // biome-ignore lint/suspicious/noThenProperty: this is about such objects
-      return { then: (_: unknown, reject: (error: Error) => void) => reject(new Error('not kept')) }
-    },
-    retry: { attempts: 1 },
-  })
-  const app = await apps.open({ tasks: [odd] })
-  await app.work()
-
   for (const [how, message] of [
     ['toJSON', 'no JSON for you'],
     ['then', 'no then for you'],
@@ -269,23 +289,6 @@ test('a result that fails while it is turned to JSON, or pretends to be a promis
 })
 
 test('log lines and progress with unstorable text are stored with what could be kept', async () => {
-  const chatty = task({
-    name: 'chatty',
-    run: (_: unknown, ctx) => {
-      ctx.log.info('a\0b \ud83d c')
-      ctx.log.warn('z'.repeat(10_000_000))
-      ctx.log.error({
-        toString: () => 'x',
-        [Symbol.for('nodejs.util.inspect.custom')]() {
-          throw new Error('no')
-        },
-      })
-      ctx.log.debug('after')
-      ctx.progress(0.25, 'p\0q')
-    },
-  })
-  const app = await apps.open({ tasks: [chatty] })
-  await app.work()
   const job = await app.submit(chatty, null)
   await job.result()
 
@@ -298,14 +301,6 @@ test('log lines and progress with unstorable text are stored with what could be 
 })
 
 test('a step whose name cannot be stored fails the job', async () => {
-  const named = task({
-    name: 'named',
-    retry: { attempts: 1 },
-    run: (name: string, ctx) => ctx.step(`${name}\0`, () => 1),
-  })
-  const app = await apps.open({ tasks: [named] })
-  await app.work()
-
   await expect(app.submit(named, 'a').then((job) => job.result())).rejects.toMatchObject({
     code: 'JOB_FAILED',
   })
@@ -313,19 +308,38 @@ test('a step whose name cannot be stored fails the job', async () => {
 
 test('reasons, comments, names and filters with a NUL do no harm', async () => {
   const asks = task({ name: 'asks', approval: true, run: (_: unknown) => null })
-  const app = await apps.open({ tasks: [asks], actor: 'ev\0e' })
-  const [one, two] = [await app.submit(asks, 1), await app.submit(asks, 2)]
-
-  await app.cancel(one.id, 'no\0pe')
-  await app.reject(two.id, 'no\ud83d')
-  expect(await app.getJob(one.id)).toMatchObject({ error: 'cancelled: no\u2400pe', submittedBy: 'ev\u2400e' })
-  expect(await app.getJob(two.id)).toMatchObject({ error: 'rejected: no\ufffd' })
-  for (const filter of [{ task: 'a\0' }, { lane: 'a\0' }, { key: 'a\0' }, { tag: 'a\0' }]) {
-    await expect(app.listJobs(filter)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+  const own = await sluice({ database: database.url, tasks: [asks], actor: 'ev\0e', log: silent })
+  try {
+    const [one, two] = [await own.submit(asks, 1), await own.submit(asks, 2)]
+    await own.cancel(one.id, 'no\0pe')
+    await own.reject(two.id, 'no\ud83d')
+    expect(await own.getJob(one.id)).toMatchObject({
+      error: 'cancelled: no\u2400pe',
+      submittedBy: 'ev\u2400e',
+    })
+    expect(await own.getJob(two.id)).toMatchObject({ error: 'rejected: no\ufffd' })
+    for (const filter of [{ task: 'a\0' }, { lane: 'a\0' }, { key: 'a\0' }, { tag: 'a\0' }]) {
+      await expect(own.listJobs(filter)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    }
+    await expect(own.setLane('a\0', { slots: 1 })).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
+    await own.work({ name: 'w\0' })
+    expect((await own.listWorkers()).map((worker) => worker.name)).toContain('w\u2400')
+  } finally {
+    await own.close()
   }
-  await expect(app.setLane('a\0', { slots: 1 })).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
-  await app.work({ name: 'w\0' })
-  expect((await app.listWorkers()).map((worker) => worker.name)).toEqual(['w\u2400'])
+})
+
+test('results that are too much for one statement are recorded in several', async () => {
+  const jobs = await app.submitMany(heavy, [0, 1, 2, 3, 4])
+  await gate.arrived(5)
+  gate.open()
+
+  for (const [n, job] of jobs.entries())
+    expect(await job.result()).toMatch(String.fromCharCode(97 + n).repeat(100))
+  const rows = await database.sql(
+    `select distinct xmin::text from sluice.jobs where task = 'heavy' and length(result::text) = 9000002`,
+  )
+  expect(rows.length).toBeGreaterThan(1)
 })
 
 describe('in a database whose encoding lacks most characters', () => {
@@ -399,27 +413,6 @@ describe('in a database whose encoding lacks most characters', () => {
     }
     expect(await stuck(app)).toEqual([])
   })
-})
-
-test('results that are too much for one statement are recorded in several', async () => {
-  const gate = new Gate()
-  const heavy = task({
-    name: 'heavy-results',
-    run: (n: number) => gate.pass().then(() => String.fromCharCode(97 + n).repeat(9_000_000)),
-  })
-  const app = await apps.open({ tasks: [heavy], lanes: { heavy: { slots: 5, tasks: ['heavy-results'] } } })
-  const jobs = await app.submitMany(heavy, [0, 1, 2, 3, 4])
-  await app.work({ capacity: 5 })
-  await gate.arrived(5)
-  gate.open()
-
-  for (const [n, job] of jobs.entries())
-    expect(await job.result()).toMatch(String.fromCharCode(97 + n).repeat(100))
-  const rows = await database.sql(
-    `select distinct xmin::text from sluice.jobs where task = 'heavy-results' and length(result::text) = 9000002`,
-  )
-  expect(rows).toHaveLength(2)
-  await database.sql(`delete from sluice.jobs where task = 'heavy-results'`)
 })
 
 async function stuck(app: Sluice): Promise<string[]> {
