@@ -23,6 +23,10 @@ const CLAIM = statement(
                                             join sluice.lanes l on l.name = h.lane
                                            where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
                                              and l.stale_ms <= $4::bigint)   -- others may be entitled to it already
+                             or exists (select 1 from sluice.workers w, (select max(l.stale_ms) as ms from sluice.lanes l) stale
+                                         where w.ended_at is null and stale.ms <= $4::bigint
+                                           and w.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                                           and not exists (select 1 from sluice.holdings h where h.worker_id = w.id))
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
                                             select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                              order by j.rank, j.id limit 1) x)
