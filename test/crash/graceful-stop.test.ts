@@ -77,14 +77,17 @@ test('workers that come and go under load lose nothing, whenever the stop falls'
       if ((await waiting()) < 40) submitted += (await app.submitMany('act', [{}, { sleepMs: 3 }])).length
     }
   })()
-  for (let round = 0; round < 6; round++) {
-    const worker = await start()
-    const before = submitted
-    await until(() => submitted > before + 10 * round, 'more jobs to be submitted')
-    await worker.close()
+  try {
+    for (let round = 0; round < 6; round++) {
+      const worker = await start()
+      const before = submitted
+      await until(() => submitted > before + 10 * round, 'more jobs to be submitted')
+      await worker.close()
+    }
+  } finally {
+    stop = true
+    await submitting
   }
-  stop = true
-  await submitting
   expect(await burned()).toEqual({ losses: 0, failures: 0 })
   const [row] = await database.sql(
     `select (select count(*)::integer from sluice.jobs where state = 'running') as running,

@@ -123,6 +123,7 @@ export class Chaos implements Victims {
     for (let place = 0; place < 8; place++) this.#startWorker(place)
     await Promise.all(this.#workers.map((worker) => worker.ready()))
     for (let n = 0; n < 2; n++) this.#startSubmitter(this.#options.seed + n)
+    await until(() => this.#accepted.length > 20, 'jobs to be submitted', 30_000)
   }
 
   /** What a service manager does, too: a worker that ends is started again, half the time under the same name. */

@@ -1,10 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { onTestFinished } from 'vitest'
+import { onTestFinished, vi } from 'vitest'
 import type { LaneOptions, SluiceOptions } from '../../src/app/open.ts'
 import type { WorkOptions } from '../../src/app/start-worker.ts'
 import { until } from './until.ts'
+
+// Starting processes takes its time on a machine that is busy with other things. What must be quick is bounded by itself.
+vi.setConfig({ testTimeout: 90_000 })
 
 const PROGRAM = fileURLToPath(new URL('./programs/worker.mjs', import.meta.url))
 
@@ -94,7 +97,7 @@ export class WorkerProcess {
     return until(
       () => this.#find('started', (each) => each.job === job && each.attempt >= attempt),
       `worker ${this.pid} to start attempt ${attempt} of job ${job}`,
-      20_000,
+      30_000,
     )
   }
 
@@ -107,7 +110,7 @@ export class WorkerProcess {
     return until(
       () => this.#find('stopped', (each) => each.job === job),
       `worker ${this.pid} to stop job ${job}`,
-      20_000,
+      30_000,
     )
   }
 
@@ -116,7 +119,7 @@ export class WorkerProcess {
     return until(
       () => this.#find('log', (each) => each.message.includes(text)),
       `worker ${this.pid} to log "${text}"`,
-      20_000,
+      30_000,
     )
   }
 
@@ -182,7 +185,7 @@ export function whoStarted(
   return until(
     () => workers.find((worker) => worker.hasStarted(job, attempt)),
     `attempt ${attempt} of job ${job} to start`,
-    20_000,
+    30_000,
   )
 }
 
