@@ -3,6 +3,7 @@ import { Database } from '../../src/db/database.ts'
 import type { Duty } from '../../src/duties/duty.ts'
 import { reconcile } from '../../src/duties/reconcile.ts'
 import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
+import { sample } from '../../src/duties/sample.ts'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -235,6 +236,31 @@ test('drift between slots and what runs is told loudly and repaired', async () =
   expect(log.lines).toEqual([])
   await database.sql('delete from sluice.jobs')
   await database.sql('delete from sluice.workers')
+})
+
+test('overflow is told in the log before any deadline passes, with what stands in the way', async () => {
+  const flood = task({ name: 'flood', lane: 'dam', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [flood], lanes: { dam: { slots: 1, enabled: false } } })
+  await app.submitMany(flood, Array.from({ length: 7 }), { deadline: '1h' })
+  const log = recordingLog()
+
+  const report = await sample.run({ db, log, goodForMs: 0 })
+
+  expect(log.lines).toMatchObject([
+    {
+      level: 'info',
+      fields: {
+        lane: 'dam',
+        task: 'flood',
+        depth: 7,
+        reason: 'lane dam is disabled',
+        oldestAt: expect.any(Date),
+      },
+      message: 'overflow: jobs wait for capacity',
+    },
+  ])
+  expect(report.summary).toEqual({ waiting: 7, classes: 1, blocked: 1 })
+  await database.sql('delete from sluice.jobs')
 })
 
 /** Workers that have been silent for an hour and run all jobs of the task between them. */
