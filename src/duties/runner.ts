@@ -22,7 +22,7 @@ const SOON_MS = 20
  * Two good looks further apart than this do not count as one unbroken time: the process, or the whole machine, stood
  * still, and other workers may have been kept from reporting just as long.
  */
-const LONGEST_GAP_MS = 5000
+const LONGEST_GAP_MS = 2 * TICK_MS
 
 /**
  * Does the duties of the system in this process.
