@@ -82,16 +82,19 @@ test('when all stood still, as on a suspended machine, nobody is declared dead',
     jobs.map(async ({ id }) => ({ id, worker: await whoStarted(workers, id) })),
   )
   for (const worker of workers) await worker.pause()
-  for (const worker of workers) await silentFor(worker, 3 * STALE_MS)
+  // Longer than the upkeep takes for granted that nothing happened, which is 5 s.
+  for (const worker of workers) await silentFor(worker, 6500)
   const [{ now } = { now: '' }] = await database.sql<{ now: string }>('select clock_timestamp()::text as now')
   for (const worker of workers) worker.resume()
-  // Whoever wakes first looks for dead workers while the others have not yet said a word.
-  await until(async () => {
-    const ran = await database.sql(`select 1 from sluice.duties where name = 'recover' and ran_at > $1`, [
-      now,
-    ])
-    return ran.length === 1
-  }, 'somebody to look for dead workers')
+  // Whoever wakes first looks for dead workers while the others have not yet said a word. Then all have spoken.
+  for (const { pid } of workers) {
+    await until(
+      async () =>
+        (await database.sql('select 1 from sluice.workers where pid = $1 and seen_at > $2', [pid, now]))
+          .length > 0,
+      `worker ${pid} to be heard of`,
+    )
+  }
 
   for (const { id, worker } of holders) worker.go(id)
   for (const { id, worker } of holders) {
