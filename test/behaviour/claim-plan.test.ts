@@ -19,7 +19,7 @@ import { useDatabase } from '../support/database.ts'
 // What a worker's session does, with auto_explain telling the plan of every statement inside the cycle as it was
 // really carried out. A plan cached on an empty table must serve a million rows; a plan for a full one must not change.
 
-const database = useDatabase()
+const database = useDatabase({ direct: true })
 
 interface PlanNode {
   readonly 'Node Type': string

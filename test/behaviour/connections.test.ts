@@ -4,7 +4,7 @@ import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 
-const database = useDatabase()
+const database = useDatabase({ direct: true })
 const apps = useApps(database)
 
 async function connections(): Promise<Record<string, number>> {

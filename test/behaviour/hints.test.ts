@@ -119,7 +119,7 @@ test('hints are merged: a thousand submissions at once send a few, and jobs of a
   const idle = task({ name: 'idle', lane: 'polled', run: (_: unknown) => null })
   const app = await apps.open({ tasks: [idle], lanes })
   const hints: (string | undefined)[] = []
-  const client = new pg.Client(database.url)
+  const client = new pg.Client(database.directUrl)
   client.on('notification', (message) => hints.push(message.payload))
   await client.connect()
   try {

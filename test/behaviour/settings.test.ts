@@ -95,7 +95,8 @@ test('a database that is read-only, or isolates by default in another way, is re
   const name = `unfit_${database.name}`
   const server = new pg.Client(inject('serverUrl'))
   await server.connect()
-  const url = database.url.replace(database.name, name)
+  // A pooler's sessions keep the settings they began with.
+  const url = database.directUrl.replace(database.name, name)
   try {
     await server.query(`create database ${name}`)
     await server.query(`alter database ${name} set default_transaction_read_only = on`)

@@ -5,21 +5,19 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const PGBOUNCER = '/usr/sbin/pgbouncer'
+/** Which test files; all by default. */
+const files = process.argv.length > 2 ? process.argv.slice(2) : ['test/behaviour']
 
 if (!existsSync(PGBOUNCER)) install()
 if (!existsSync(PGBOUNCER)) {
   console.log(`skipped: the behaviour suite behind PgBouncer, because ${PGBOUNCER} is not there`)
 } else {
   const vitest = fileURLToPath(new URL('../../node_modules/vitest/vitest.mjs', import.meta.url))
-  const { status } = spawnSync(
-    process.execPath,
-    [vitest, 'run', 'test/behaviour', ...process.argv.slice(2)],
-    {
-      cwd: fileURLToPath(new URL('../..', import.meta.url)),
-      stdio: 'inherit',
-      env: { ...process.env, SLUICE_TEST_POOLER: 'pgbouncer', SLUICE_TEST_ROLE: 'sluice_plain' },
-    },
-  )
+  const { status } = spawnSync(process.execPath, [vitest, 'run', ...files], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    stdio: 'inherit',
+    env: { ...process.env, SLUICE_TEST_POOLER: 'pgbouncer', SLUICE_TEST_ROLE: 'sluice_plain' },
+  })
   process.exitCode = status ?? 1
 }
 

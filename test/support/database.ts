@@ -31,7 +31,7 @@ export function useDatabase(options: DatabaseOptions = {}): TestDatabase {
   })
   afterAll(() => database!.drop())
   return {
-    ...addressesOf(name),
+    ...addressesOf(name, options),
     sql: (text, values) => database!.sql(text, values),
     admin: (text, values) => database!.admin(text, values),
   }
@@ -40,6 +40,8 @@ export function useDatabase(options: DatabaseOptions = {}): TestDatabase {
 interface DatabaseOptions {
   /** Without a schema. */
   readonly empty?: boolean
+  /** No pooler and every right, however the rest is run: for tests about the server's own sessions. */
+  readonly direct?: boolean
 }
 
 /** A database for one test, which has to drop it; that fails when there were deadlocks in it. */
@@ -47,10 +49,10 @@ export async function createDatabase(
   options: DatabaseOptions = {},
   name = randomName(),
 ): Promise<TestDatabase & { drop(): Promise<void> }> {
-  const role = process.env.SLUICE_TEST_ROLE
+  const role = options.direct === true ? undefined : process.env.SLUICE_TEST_ROLE
   const template = options.empty === true ? 'template0' : TEMPLATE
   await onServer(`create database ${name} template ${template} ${role === undefined ? '' : `owner ${role}`}`)
-  const addresses = addressesOf(name)
+  const addresses = addressesOf(name, options)
   const user = await connected(withUser(addresses.directUrl, role))
   const admin = role === undefined ? user : await connected(addresses.directUrl)
   return {
@@ -89,12 +91,9 @@ function randomName(): string {
   return `t_${randomBytes(6).toString('hex')}`
 }
 
-function addressesOf(name: string): Omit<TestDatabase, 'sql' | 'admin'> {
-  return {
-    url: withDatabase(inject('clientUrl'), name),
-    directUrl: withDatabase(inject('serverUrl'), name),
-    name,
-  }
+function addressesOf(name: string, { direct }: DatabaseOptions): Omit<TestDatabase, 'sql' | 'admin'> {
+  const directUrl = withDatabase(inject('serverUrl'), name)
+  return { url: direct === true ? directUrl : withDatabase(inject('clientUrl'), name), directUrl, name }
 }
 
 async function onServer(text: string): Promise<void> {
