@@ -82,8 +82,8 @@ test('when all stood still, as on a suspended machine, nobody is declared dead',
     jobs.map(async ({ id }) => ({ id, worker: await whoStarted(workers, id) })),
   )
   for (const worker of workers) await worker.pause()
-  // Longer than the upkeep takes for granted that nothing happened, which is 5 s.
-  for (const worker of workers) await silentFor(worker, 6500)
+  // Longer than the upkeep takes for granted that nothing happened, which is 3 s.
+  for (const worker of workers) await silentFor(worker, 3 * STALE_MS)
   const [{ now } = { now: '' }] = await database.sql<{ now: string }>('select clock_timestamp()::text as now')
   for (const worker of workers) worker.resume()
   // Whoever wakes first looks for dead workers while the others have not yet said a word. Then all have spoken.
