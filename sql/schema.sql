@@ -201,6 +201,15 @@ create unlogged table sluice.waiters (
   constraint waiters_pkey PRIMARY KEY (process)
 ) with (fillfactor=50);
 
+--- table sluice.watch
+create table sluice.watch (
+  one boolean not null default true,
+  since timestamp with time zone not null default clock_timestamp(),
+  last_at timestamp with time zone not null default clock_timestamp(),
+  constraint watch_one_check CHECK (one),
+  constraint watch_pkey PRIMARY KEY (one)
+) with (fillfactor=20);
+
 --- table sluice.workers
 create table sluice.workers (
   id bigint not null generated always as identity,

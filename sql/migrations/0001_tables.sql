@@ -183,6 +183,15 @@ create table sluice.duties (
   summary jsonb
 ) with (fillfactor = 20);
 
+-- Since when the database has been looked at without a break, by whichever process. After an outage, or when a whole
+-- machine stood still, every worker looks dead: nobody is taken over before all had time to report.
+create table sluice.watch (
+  one     boolean primary key default true check (one),
+  since   timestamptz not null default clock_timestamp(),
+  last_at timestamptz not null default clock_timestamp()
+) with (fillfactor = 20);
+insert into sluice.watch default values;
+
 -- Depth and oldest wait per class, sampled by a duty; also the record of why waiting jobs were passed over.
 create table sluice.samples (
   class_id  integer not null,

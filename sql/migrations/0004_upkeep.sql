@@ -19,9 +19,9 @@ end $$;
 
 -- Takes over the jobs of workers that have not been heard of for their lane's stale time.
 --
--- p_good_for_ms is how long the caller has been able to reach the database without a break. After an outage every worker
--- looks dead; nobody is taken over before all had a whole stale time to report, counted from the start of the server and
--- from the caller's first good look.
+-- p_good_for_ms is how long the database has been looked at without a break. After an outage every worker looks dead;
+-- nobody is taken over before all had a whole stale time to report, counted from the start of the server and from the
+-- first good look.
 --
 -- The fence is the holding: it is locked, the heartbeat is read again under that lock, the jobs go back, the holding goes.
 -- Whatever the old holder still sends finds no holding.

@@ -4,7 +4,7 @@ import type { Log } from '../engine/log.ts'
 export interface DutyContext {
   readonly db: Queryable
   readonly log: Log
-  /** How long this process has reached the database without a break. */
+  /** How long the database has been looked at without a break, by this process or others. */
   readonly goodForMs: number
 }
 

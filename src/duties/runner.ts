@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { isConnectionLoss } from '../db/sqlstate.ts'
 import type { Log } from '../engine/log.ts'
 import { type ClaimedDuties, claimDuties } from '../store/claim-duties.ts'
 import { recordDuty } from '../store/record-duty.ts'
@@ -18,10 +19,7 @@ const TICK_MS = 1500
 /** Between two ticks, jobs that are due are promoted at most this often. */
 const SOON_MS = 20
 
-/**
- * Two good looks further apart than this do not count as one unbroken time: the process, or the whole machine, stood
- * still, and other workers may have been kept from reporting just as long.
- */
+/** Two looks at the database further apart than this, whoever made them, are no unbroken time. */
 const LONGEST_GAP_MS = 2 * TICK_MS
 
 /**
@@ -43,8 +41,8 @@ export class DutyRunner {
   #soonAt = 0
   #ticking: Promise<void> | undefined
   #promoting: Promise<void> | undefined
-  #goodSince: number | undefined
-  #lastGood = { at: 0, wall: 0 }
+  #goodForMs = 0
+  #brokenAt = performance.now()
   #mode: 'new' | 'running' | 'stopped' = 'new'
 
   constructor(db: Queryable, log: Log, name: string, duties: readonly Duty[] = DUTIES, tickMs = TICK_MS) {
@@ -78,11 +76,17 @@ export class DutyRunner {
   async #tick(): Promise<void> {
     let due: ClaimedDuties
     try {
-      due = await claimDuties(this.#db, this.#duties, this.#name, this.#goodForMs())
-      this.#noteGood()
+      due = await claimDuties(
+        this.#db,
+        this.#duties,
+        this.#name,
+        LONGEST_GAP_MS,
+        performance.now() - this.#brokenAt,
+      )
+      this.#goodForMs = due.goodForMs
       this.promoteIn(due.nextDueInMs)
     } catch (error) {
-      this.#goodSince = undefined
+      this.#noteBroken(error)
       this.#log.warn({ error: text(error) }, 'duties: the database cannot be reached')
       return
     }
@@ -91,29 +95,22 @@ export class DutyRunner {
     }
   }
 
-  /** How long the database has been reached without a break; 0 when the last good look is too long ago. */
-  #goodForMs(): number {
-    // A suspended machine stops the one clock, a corrected time moves the other: the larger gap counts.
-    const gap = Math.max(performance.now() - this.#lastGood.at, Date.now() - this.#lastGood.wall)
-    return this.#goodSince === undefined || gap > LONGEST_GAP_MS ? 0 : performance.now() - this.#goodSince
-  }
-
-  #noteGood(): void {
-    if (this.#goodForMs() === 0) this.#goodSince = performance.now()
-    this.#lastGood = { at: performance.now(), wall: Date.now() }
+  /** An error the server answered with is no break: it was there. */
+  #noteBroken(error: unknown): void {
+    if (isConnectionLoss(error)) this.#brokenAt = performance.now()
   }
 
   /** @param early Between two ticks: nothing is recorded, for there may be many. */
   async #run(duty: Duty, early = false): Promise<void> {
     try {
-      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodForMs() })
-      this.#noteGood()
+      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodForMs })
       if (report.summary !== undefined && !early) {
         this.#log.info({ duty: duty.name, ...report.summary }, 'duty done')
         await recordDuty(this.#db, duty.name, report.summary)
       }
       if (report.nextDueInMs !== undefined) this.promoteIn(report.nextDueInMs)
     } catch (error) {
+      this.#noteBroken(error)
       this.#log.error(
         { duty: duty.name, error: text(error) },
         'duty failed; it is tried again at its next tick',

@@ -4,13 +4,26 @@ export interface ClaimedDuties {
   readonly names: readonly string[]
   /** How long until the next scheduled job is due; `null` when there is none. */
   readonly nextDueInMs: number | null
+  /** How long the database has been looked at without a break, by this process or others; never more than `unbrokenMs`. */
+  readonly goodForMs: number
 }
 
-// Duties without work are not even claimed, so that an idle system writes nothing and asks one question per tick. The
+// Duties without work are not even claimed: an idle system asks one question per tick, and notes once a second that it
+// was looked at. The
 // questions are put so that an index answers them: the head of each class, and times that do not change meanwhile.
 const CLAIM = statement(
   'claim_duties',
-  `with claimed as (
+  `with look as materialized (
+     select case when k.last_at < clock_timestamp() - make_interval(secs => $4::integer / 1000.0) then 0
+                 else least($5::float8, extract(epoch from clock_timestamp() - k.since)::float8 * 1000) end as good_for_ms
+       from sluice.watch k
+   ), noted as (
+     -- Once a second is enough, whoever does it.
+     update sluice.watch k
+        set since = case when k.last_at < clock_timestamp() - make_interval(secs => $4::integer / 1000.0) then clock_timestamp() else k.since end,
+            last_at = clock_timestamp()
+      where k.last_at < clock_timestamp() - interval '1 second'
+   ), claimed as (
      insert into sluice.duties as d (name, due_at, ran_at, ran_by)
      select g.name, clock_timestamp() + make_interval(secs => g.ms / 1000.0), clock_timestamp(), $3
        from unnest($1::text[], $2::integer[]) g(name, ms)
@@ -22,9 +35,9 @@ const CLAIM = statement(
               when 'recover' then exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
                                             join sluice.lanes l on l.name = h.lane
                                            where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
-                                             and l.stale_ms <= $4::bigint)   -- others may be entitled to it already
+                                             and l.stale_ms <= (select good_for_ms from look))
                              or exists (select 1 from sluice.workers w, (select max(l.stale_ms) as ms from sluice.lanes l) stale
-                                         where w.ended_at is null and stale.ms <= $4::bigint
+                                         where w.ended_at is null and stale.ms <= (select good_for_ms from look)
                                            and w.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
                                            and not exists (select 1 from sluice.holdings h where h.worker_id = w.id))
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
@@ -39,24 +52,31 @@ const CLAIM = statement(
    )
    select array(select c.name from claimed c) as names,
           (select extract(epoch from min(j.ready_at) - clock_timestamp())::float8 * 1000
-             from sluice.jobs j where j.state = 'scheduled') as "nextDueInMs"`,
+             from sluice.jobs j where j.state = 'scheduled') as "nextDueInMs",
+          (select good_for_ms from look) as "goodForMs"`,
 )
 
 /**
  * Takes those duties whose time has come and that have something to do, and moves their next time forward.
  * With many processes, each tick of a duty goes to one of them.
+ *
+ * @param gapMs Two looks further apart than this, whoever made them, do not count as one unbroken time: the database was
+ *   away, or the machines stood still, and workers may have been kept from reporting just as long.
+ * @param unbrokenMs How long the caller has had no failed connection: what cut it off may have cut off others.
  */
 export async function claimDuties(
   db: Queryable,
   duties: readonly { readonly name: string; readonly everyMs: number }[],
   by: string,
-  goodForMs: number,
+  gapMs: number,
+  unbrokenMs: number,
 ): Promise<ClaimedDuties> {
   const rows = await db.run<ClaimedDuties & Record<string, unknown>>(CLAIM, [
     duties.map((duty) => duty.name),
     duties.map((duty) => duty.everyMs),
     by,
-    Math.floor(goodForMs),
+    gapMs,
+    unbrokenMs,
   ])
   return rows[0]!
 }

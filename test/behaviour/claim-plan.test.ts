@@ -127,7 +127,7 @@ test('what the duties and waiting programs ask goes by an index as well', async 
     ['expire', () => expireDeadlines(session, 1000), ['jobs_deadline']],
     [
       'duties',
-      () => claimDuties(session, DUTIES, 'planner', 60_000),
+      () => claimDuties(session, DUTIES, 'planner', 3000, 60_000),
       ['jobs_scheduled', 'jobs_deadline', 'jobs_ready'],
     ],
     ['heartbeat', () => beat(session, dispatcher.workerId), ['jobs_running']],
