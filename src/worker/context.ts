@@ -97,7 +97,8 @@ class AttemptContext implements TaskContext {
   }
 
   get step(): TaskContext['step'] {
-    this.#step ??= runStep.bind(undefined, this.#attempt) as TaskContext['step']
+    this.#step ??= ((name: string, fn: () => unknown) =>
+      tolerated(runStep(this.#attempt, name, fn))) as TaskContext['step']
     return this.#step
   }
 }
@@ -114,6 +115,15 @@ function reportProgress(attempt: Attempt, fraction: number, message?: string): v
     Math.min(1, Math.max(0, fraction)),
     message === undefined ? undefined : String(message),
   )
+}
+
+/**
+ * A task that forgets to await must not take the worker with it: the rejection of what nobody waits for would end the
+ * process, and every other job in it. Whoever does await still gets it.
+ */
+function tolerated<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {})
+  return promise
 }
 
 async function runStep(attempt: Attempt, name: string, fn: () => unknown): Promise<unknown> {
@@ -148,7 +158,15 @@ class AttemptCheckpoint implements Checkpoint {
     this.#attempt = attempt
   }
 
-  async get<T>(): Promise<T | undefined> {
+  get<T>(): Promise<T | undefined> {
+    return tolerated(this.#get<T>())
+  }
+
+  set(value: unknown): Promise<void> {
+    return tolerated(this.#set(value))
+  }
+
+  async #get<T>(): Promise<T | undefined> {
     this.#attempt.signal.throwIfAborted()
     const value = await this.#attempt.services.loadCheckpoint()
     this.#attempt.signal.throwIfAborted()
@@ -156,7 +174,7 @@ class AttemptCheckpoint implements Checkpoint {
     return (value ?? undefined) as T | undefined
   }
 
-  async set(value: unknown): Promise<void> {
+  async #set(value: unknown): Promise<void> {
     this.#attempt.signal.throwIfAborted()
     await this.#attempt.services.saveCheckpoint(value)
   }

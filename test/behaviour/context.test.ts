@@ -138,3 +138,20 @@ test('makes a workdir only for a task that reads it', () => {
   expect(context.workdir).toBe('/made')
   expect(made).toEqual(['folder'])
 })
+
+test('a step or checkpoint nobody waits for cannot end the process when it fails', async () => {
+  const unhandled: unknown[] = []
+  const listen = (reason: unknown) => unhandled.push(reason)
+  process.on('unhandledRejection', listen)
+  try {
+    const ctx = createContext(new RecordedAttempt())
+    void ctx.step('', () => 1)
+    void ctx.step('throws', () => Promise.reject(new Error('no')))
+    await expect(ctx.step('', () => 1)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    // Unhandled rejections are reported once the microtasks of a turn are done.
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(unhandled).toEqual([])
+  } finally {
+    process.off('unhandledRejection', listen)
+  }
+})

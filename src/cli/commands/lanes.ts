@@ -40,7 +40,7 @@ export const declareLanes: Declare = (command, act) => {
     .action((name: string, options: SetOptions) => act((world) => setLane(world, name, options)))
   command
     .command('reset')
-    .description('forget what operators changed: files and programs decide again at their next start')
+    .description('undo what operators changed: the lane is again as files and programs last said')
     .argument('<name>', 'name of the lane')
     .action((name: string, options: CommonOptions) => act((world) => resetLane(world, name, options)))
 }
