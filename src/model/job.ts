@@ -34,5 +34,5 @@ export type Ending =
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'retry'; readonly error: string; readonly delayMs: number }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
-  | { readonly kind: 'returned' }
+  | { readonly kind: 'returned'; readonly error?: string }
   | { readonly kind: 'cancelled'; readonly error: string }

@@ -49,8 +49,11 @@ describe('an attempt that nobody stopped', () => {
     expect(decide(threw(foreign))).toEqual({ kind: 'failed', error: 'from afar' })
   })
 
-  test('goes back without a word when this worker could not even start it', () => {
-    expect(decide(threw(new BrokenWorker('no such program')), { failures: 2 })).toEqual({ kind: 'returned' })
+  test('goes back with the reason when this worker could not even start it', () => {
+    expect(decide(threw(new BrokenWorker('no such program')), { failures: 2 })).toEqual({
+      kind: 'returned',
+      error: 'no such program',
+    })
   })
 
   test('fails for good when its input does not fit or something it left cannot be stored', () => {

@@ -93,7 +93,7 @@ function afterError(
   now: number,
   random: number,
 ): Ending {
-  if (error instanceof BrokenWorker) return { kind: 'returned' }
+  if (error instanceof BrokenWorker) return { kind: 'returned', error: errorText(error) }
   if (error instanceof SluiceError && (error.code === 'NOT_STORABLE' || error.code === 'INVALID_INPUT')) {
     return { kind: 'failed', error: `internal: ${errorText(error)}` }
   }

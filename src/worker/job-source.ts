@@ -71,6 +71,8 @@ export interface JobSource {
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices
   /** Resolves when the traces of this attempt are stored; `undefined` when there are none. */
   flush(assignment: Assignment): Promise<void> | undefined
+  /** This worker cannot start jobs any more and takes no new ones: let operators see it. */
+  broken(): void
   /** Takes the worker off the books. Everything must have been reported. */
   close(why: string): Promise<void>
 }

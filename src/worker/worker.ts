@@ -327,6 +327,7 @@ export class Worker {
   /** Takes no more jobs: something this worker needs is missing or broken. */
   breakDown(cause: unknown): void {
     this.#failedStarts = FAILED_STARTS
+    this.#source.broken()
     this.#options.log.error(
       { error: errorText(cause) },
       'this worker is broken and takes no more jobs; mend it and restart it',

@@ -55,6 +55,8 @@ class ControlledSource implements JobSource {
     throw new Error('not used')
   }
 
+  broken(): void {}
+
   flush(): undefined {
     return undefined
   }

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -31,6 +31,8 @@ export const TEMPLATE = 'sluice_template'
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { SLUICE_TEST_SERVER: given, SLUICE_TEST_ROLE: role, SLUICE_TEST_POOLER: pooled } = process.env
   const folder = await mkdtemp(join(tmpdir(), 'sluice-test-'))
+  // Open to the account the server runs as; else, as root, its data would be left in a system folder after every run.
+  await chmod(folder, 0o755)
   const embedded =
     given === undefined
       ? await openEmbedded({

@@ -5,6 +5,7 @@ import { Dispatcher } from '../../engine/dispatcher.ts'
 import { Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
+import { setDraining } from '../../engine/worker-control.ts'
 import type { AttemptServices } from '../attempt.ts'
 import type { Assignment, CycleAnswer, CycleRequest, JobSource, SourceEvents } from '../job-source.ts'
 
@@ -148,6 +149,16 @@ export class DatabaseSource implements JobSource {
 
   ended(task: string): void {
     this.#heartbeat?.ended(task)
+  }
+
+  /** Shown as draining: that is what it does, and `why` names it. The cause is in the log and with the jobs handed back. */
+  broken(): void {
+    setDraining(this.#options.db, this.#options.identity.name, true).catch((error: unknown) => {
+      this.#options.log.warn(
+        { error: error instanceof Error ? error.message : String(error) },
+        'could not report as broken',
+      )
+    })
   }
 
   async close(why: string): Promise<void> {
