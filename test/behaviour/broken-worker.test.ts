@@ -28,6 +28,7 @@ test('a worker that cannot start a program is seen as draining, and the job keep
     async () => (await app.listWorkers())[0]?.draining === true,
     'the worker to be seen as draining',
   )
+  await until(async () => (await app.getJob(id)).status === 'queued', 'the last try to be handed back')
   expect((await app.why(id)).reason).toContain('drain')
   const attempts = await app.listAttempts(id)
   expect(attempts).toHaveLength(3)
