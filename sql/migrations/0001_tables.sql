@@ -79,7 +79,7 @@ create index workers_alive on sluice.workers (seen_at) where ended_at is null;
 
 -- The slots a worker holds in a lane with a limit. There is no counter per lane: what is in use is the sum of these rows.
 -- How many of them are busy is not written here: a row that changed with every start and end would drag a chain of dead
--- versions behind it whenever some transaction is held open (measured: starts slowed from 14 to 474 ms within a minute).
+-- versions behind it whenever some transaction is held open (seen in one run: starts slowed from 14 to 474 ms).
 create table sluice.holdings (
   worker_id bigint not null references sluice.workers (id) on delete cascade,
   lane      text not null references sluice.lanes (name),

@@ -114,7 +114,7 @@ end $$;
 -- that sees every earlier grower. Shrinking needs no lock: a sum that is too high is only cautious.
 --
 -- The plans are pinned by the settings below: a plan cached while the table was empty would otherwise scan and sort it
--- once it is full (measured: 110-170 ms a cycle instead of 3).
+-- once it is full (in a prototype: 110-170 ms a cycle instead of 3).
 create function sluice.cycle_v1(
   p_worker bigint, p_epoch integer,
   p_known bigint,          -- mark of the newest job it knows of, 0 for none

@@ -27,8 +27,8 @@ interface Memory {
  *
  * Scans start from the top, so that order is exact. But entries of jobs taken a
  * moment ago may still lie there, and under a transaction held open they stay:
- * from the top the drain then falls from 14,600 to 4,100 jobs a second, with a
- * remembered place it stays flat. So a place is used until 50 ms, or ten times
+ * in a prototype the drain from the top then fell from 14,600 to 4,100 jobs a
+ * second; with a remembered place it stayed flat. So a place is used until 50 ms, or ten times
  * what the last scan from the top took, have passed: at most a tenth of the time
  * goes into stepping over the dead. A scan that reached the end of the queue goes
  * back to the top at once while that is cheap. Lanes with one slot promise strict

@@ -29,8 +29,8 @@ interface Waiting {
  * Stores jobs.
  *
  * Single submissions without a key that come while an insert is on its way are
- * merged into the next one: 1 producer gets about 1,800 a second, 16 producers
- * 20,900, 256 producers 46,600. If a merged insert is refused, its members are
+ * merged into the next one, so that many producers share one commit. If a
+ * merged insert is refused, its members are
  * sent one by one, so that each gets its own answer. Submissions with a key go
  * alone: they may have to wait for a stranger's open transaction.
  */
