@@ -36,8 +36,9 @@ const SQL_ALLOWED = {
   'db/migrate.ts': 'runs before there is a schema for a store file to speak about',
   'db/embedded/server.ts': 'creates the database in single-user mode, before anything can connect',
 }
+// A word of SQL by itself is no statement: code may look for one at the start of a text.
 const SQL = new RegExp(
-  String.raw`^\s*(?:(?:select|explain|listen|notify|truncate|vacuum|analyze|copy)\s|insert into\s|delete from\s|update\s+[\w.]+\s+(?:as\s+|\w+\s+)?set\s` +
+  String.raw`^\s*(?:(?:select|explain|listen|notify|truncate|vacuum|analyze|copy)\s+\S|insert into\s|delete from\s|update\s+[\w.]+\s+(?:as\s+|\w+\s+)?set\s` +
     String.raw`|with\s+(?:recursive\s+)?\w+\s+as\s|(?:create|alter|drop)\s+(?:or replace\s+|unique\s+|unlogged\s+)?(?:table|schema|function|index|type|database|role|extension|view)\s` +
     String.raw`|set\s+(?:local|session|role)\s)`,
   'i',

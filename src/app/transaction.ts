@@ -108,7 +108,7 @@ async function runOnKnex(trx: KnexTransaction, text: string, values: readonly un
   } catch (error) {
     if (error instanceof Error) {
       const own = error.message.indexOf(' - ')
-      if (/^select /.test(error.message) && own >= 0) error.message = error.message.slice(own + 3)
+      if (error.message.startsWith('select ') && own >= 0) error.message = error.message.slice(own + 3)
     }
     throw error
   }

@@ -32,7 +32,7 @@ test('accepts imports along the table, from inside and outside a walled subfolde
       "import type { b } from '../job-source.ts'\nimport { c } from '../../engine/d.ts'",
     'engine/d.ts': "import { e } from '../store/e.ts'",
     'store/e.ts': "const s = statement('e', 'select 1')",
-    'app/f.ts': "import { g } from '../worker/sources/database.ts'",
+    'app/f.ts': "import { g } from '../worker/sources/database.ts'\nconst query = text.startsWith('select ')",
     'cli/h.ts': "import type { i } from '../store/e.ts'",
   })
   expect(found).toEqual([])
