@@ -2,6 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { SluiceError } from '../errors.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
 import { DEFAULT_RETRY, type RetryPolicy } from '../model/retry.ts'
+import { isName, NAME_RULE } from '../model/setting-value.ts'
 import type { TaskContext } from './context.ts'
 
 export interface RetryOptions {
@@ -124,11 +125,8 @@ export function commonOptions(
   options: TaskOptionsBase,
   where: string,
 ): Omit<AnyTask, 'execution' | 'module' | 'program' | 'schema' | 'run'> {
-  if (typeof options.name !== 'string' || !/^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/.test(options.name)) {
-    throw refuse(
-      where,
-      'the name must start with a letter or _ and have only letters, digits, _, . and -, at most 100',
-    )
+  if (typeof options.name !== 'string' || !isName(options.name)) {
+    throw refuse(where, `the name must be ${NAME_RULE}`)
   }
   const { retry = {}, onLost = 'retry', losses = 3, priority = 0 } = options
   const attempts = retry.attempts ?? DEFAULT_RETRY.attempts
