@@ -1,7 +1,7 @@
 import type { Connection, Queryable } from '../db/database.ts'
 import { isConnectionLoss, isFenced, isNotStorable, sqlState } from '../db/sqlstate.ts'
+import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
-import type { Ending } from '../model/job.ts'
 import { endWorker } from '../store/end-worker.ts'
 import { loadClaimed } from '../store/load-claimed.ts'
 import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
@@ -11,35 +11,6 @@ import { runCycle } from '../store/run-cycle.ts'
 import type { Log } from './log.ts'
 import { ScanPlaces } from './scan-places.ts'
 import { SlotKeeper } from './slot-keeper.ts'
-
-export interface DispatchedJob {
-  readonly id: string
-  readonly attempt: number
-  readonly task: string
-  readonly lane: string
-  readonly failures: number
-  readonly priority: number
-  readonly key: string | null
-  readonly tags: readonly string[]
-  readonly submittedAt: string
-  /** JSON text. */
-  readonly input: string | null
-}
-
-export interface Ended {
-  readonly id: string
-  readonly attempt: number
-  readonly ending: Ending
-}
-
-export interface Dispatched {
-  readonly assignments: readonly DispatchedJob[]
-  readonly lost: readonly string[]
-  readonly unsent: readonly Ended[]
-  readonly reached: boolean
-  /** True after a resync: nothing was claimed yet. */
-  readonly again: boolean
-}
 
 /** Processes that wait for results are told at most this often; they poll too. */
 const HINT_MS = 20
@@ -134,7 +105,7 @@ export class Dispatcher {
     this.#slots.dropIdle()
   }
 
-  async cycle(ended: readonly Ended[], free: number, freeProcesses: number): Promise<Dispatched> {
+  async cycle(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<CycleAnswer> {
     if (this.#outOfStep) return this.#resync(ended)
     const fits = howManyFit(ended)
     if (fits < ended.length) {
@@ -167,7 +138,7 @@ export class Dispatcher {
     return endWorker(this.#db, this.#workerId, why)
   }
 
-  async #send(ended: readonly Ended[], free: number, freeProcesses: number): Promise<ClaimedRow[]> {
+  async #send(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<ClaimedRow[]> {
     const { done, endings } = encode(ended)
     const now = performance.now()
     const classes = free > 0 ? this.#claimable(freeProcesses) : []
@@ -200,7 +171,7 @@ export class Dispatcher {
   }
 
   /** What it runs per lane once these endings are recorded. */
-  #runningAfter(ended: readonly Ended[]): number[] {
+  #runningAfter(ended: readonly EndedAttempt[]): number[] {
     const endedIn = new Map<string, number>()
     for (const { id } of ended) {
       const lane = this.#held.get(id)!
@@ -222,7 +193,7 @@ export class Dispatcher {
     return claimable
   }
 
-  #adopt(row: ClaimedRow): DispatchedJob {
+  #adopt(row: ClaimedRow): Assignment {
     const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark] = row
     this.#known = Math.max(this.#known, Number(mark))
     const known = this.#taskOf.get(classId)!
@@ -247,7 +218,7 @@ export class Dispatcher {
     if (lane !== undefined && this.#held.delete(id)) this.#slots.ended(lane)
   }
 
-  async #afterFailure(error: unknown, ended: readonly Ended[]): Promise<Dispatched> {
+  async #afterFailure(error: unknown, ended: readonly EndedAttempt[]): Promise<CycleAnswer> {
     if (blamesValues(error) && ended.length > 0) return this.#sendOneByOne(ended)
     if (isFenced(error) || isConnectionLoss(error)) {
       this.#outOfStep = true
@@ -266,8 +237,8 @@ export class Dispatcher {
   }
 
   /** One ending of the batch cannot be stored: find it, and fail that job instead of holding up the others. */
-  async #sendOneByOne(ended: readonly Ended[]): Promise<Dispatched> {
-    const unsent: Ended[] = []
+  async #sendOneByOne(ended: readonly EndedAttempt[]): Promise<CycleAnswer> {
+    const unsent: EndedAttempt[] = []
     for (const each of ended) {
       try {
         await this.#send([each], 0, 0)
@@ -283,7 +254,7 @@ export class Dispatcher {
     return { assignments: [], lost: [], unsent, reached: true, again: true }
   }
 
-  async #resync(ended: readonly Ended[]): Promise<Dispatched> {
+  async #resync(ended: readonly EndedAttempt[]): Promise<CycleAnswer> {
     try {
       const state = await resyncWorker(this.#connection, this.#workerId)
       if (state === undefined) return await this.#startOver(ended)
@@ -313,7 +284,7 @@ export class Dispatcher {
   }
 
   /** Declared dead: others run its jobs now. Everything it has is lost; it goes on as a new worker. */
-  async #startOver(ended: readonly Ended[]): Promise<Dispatched> {
+  async #startOver(ended: readonly EndedAttempt[]): Promise<CycleAnswer> {
     const lost = [...this.#held.keys()]
     this.#log.error(
       { worker: this.#identity.name, workerId: this.#workerId, lost: lost.length, refused: ended.length },
@@ -344,7 +315,7 @@ function shareOf(total: number, parts: number, part: number, turn: number): numb
 const MAX_RESULTS = 32 * 1024 * 1024
 
 /** How many of the first endings may go into one cycle, at least one. */
-function howManyFit(ended: readonly Ended[]): number {
+function howManyFit(ended: readonly EndedAttempt[]): number {
   let characters = 0
   for (let i = 0; i < ended.length; i++) {
     const { ending } = ended[i]!
@@ -354,7 +325,7 @@ function howManyFit(ended: readonly Ended[]): number {
   return ended.length
 }
 
-function encode(ended: readonly Ended[]): { done: string | null; endings: string | null } {
+function encode(ended: readonly EndedAttempt[]): { done: string | null; endings: string | null } {
   let done = ''
   const others: object[] = []
   for (const { id, attempt, ending } of ended) {

@@ -1,5 +1,6 @@
+import type { Assignment } from '../model/assignment.ts'
 import type { Attempt, AttemptServices, JobFacts, Stop } from './attempt.ts'
-import type { Assignment, JobSource } from './job-source.ts'
+import type { JobSource } from './job-source.ts'
 import type { Workdirs } from './workdir.ts'
 
 /**

@@ -3,8 +3,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Connection, Statement } from '../../src/db/database.ts'
 import { Database } from '../../src/db/database.ts'
 import { DUTIES } from '../../src/duties/runner.ts'
-import { type Dispatched, Dispatcher } from '../../src/engine/dispatcher.ts'
+import { Dispatcher } from '../../src/engine/dispatcher.ts'
 import { sluice, task } from '../../src/index.ts'
+import type { CycleAnswer } from '../../src/model/assignment.ts'
 import { beat } from '../../src/store/beat.ts'
 import { claimDuties } from '../../src/store/claim-duties.ts'
 import { expireDeadlines } from '../../src/store/expire-deadlines.ts'
@@ -156,7 +157,7 @@ test('what the duties and waiting programs ask goes by an index as well', async 
   dispatcher.markOutOfStep()
 })
 
-let running: Dispatched['assignments'] = []
+let running: CycleAnswer['assignments'] = []
 
 /** Cycles as a worker makes them: end what runs, take as much again. */
 async function work(cycles: number): Promise<void> {

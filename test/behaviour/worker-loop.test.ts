@@ -2,13 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type {
-  Assignment,
-  CycleAnswer,
-  CycleRequest,
-  JobSource,
-  SourceEvents,
-} from '../../src/worker/job-source.ts'
+import type { Assignment, CycleAnswer } from '../../src/model/assignment.ts'
+import type { CycleRequest, JobSource, SourceEvents } from '../../src/worker/job-source.ts'
 import { task } from '../../src/worker/task.ts'
 import { Workdirs } from '../../src/worker/workdir.ts'
 import { Worker } from '../../src/worker/worker.ts'

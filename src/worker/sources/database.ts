@@ -6,8 +6,9 @@ import { Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
 import { setDraining } from '../../engine/worker-control.ts'
+import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
 import type { AttemptServices } from '../attempt.ts'
-import type { Assignment, CycleAnswer, CycleRequest, JobSource, SourceEvents } from '../job-source.ts'
+import type { CycleRequest, JobSource, SourceEvents } from '../job-source.ts'
 
 export interface DatabaseSourceOptions {
   readonly db: Database

@@ -1,0 +1,38 @@
+import type { Ending } from './job.ts'
+
+/** A job given to a worker, with the lease that proves it. */
+export interface Assignment {
+  readonly id: string
+  /** With the worker's identity the proof of ownership. 1 on the first try. */
+  readonly attempt: number
+  readonly task: string
+  readonly lane: string
+  /** Failures of earlier attempts. */
+  readonly failures: number
+  readonly priority: number
+  readonly key: string | null
+  readonly tags: readonly string[]
+  /** ISO text, or the database's. */
+  readonly submittedAt: string
+  /** JSON text; parsed when the attempt starts, so that one bad input spoils only its own job. */
+  readonly input: string | null
+}
+
+export interface EndedAttempt {
+  readonly id: string
+  readonly attempt: number
+  readonly ending: Ending
+}
+
+/** What a worker hears after it has reported endings and asked for jobs. */
+export interface CycleAnswer {
+  readonly assignments: readonly Assignment[]
+  /** Jobs this worker believed to run and no longer holds: they must be stopped and their results dropped. */
+  readonly lost: readonly string[]
+  /** Endings that have not been recorded and must be sent again. */
+  readonly unsent: readonly EndedAttempt[]
+  /** False when the other side could not be reached: wait a moment before the next cycle. */
+  readonly reached: boolean
+  /** True when this round only set things right, and jobs may be waiting: run the next one at once. */
+  readonly again: boolean
+}
