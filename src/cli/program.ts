@@ -1,6 +1,6 @@
 import { Command, CommanderError } from 'commander'
-import { suggest } from '../config/suggest.ts'
 import { SluiceError } from '../errors.ts'
+import { suggest } from '../model/suggest.ts'
 import { VERSION } from '../version.ts'
 import { CATALOGUE } from './catalogue.ts'
 import type { World } from './command.ts'

@@ -9,7 +9,7 @@ import {
   type Problem,
   type Reader,
 } from '../model/setting-value.ts'
-import { suggest } from './suggest.ts'
+import { suggest } from '../model/suggest.ts'
 
 /**
  * What a part of the config must look like. One shape gives the check at run time, the type a writer
