@@ -1,5 +1,14 @@
 import { SluiceError } from '../errors.ts'
 
+/** What JSON can say: inputs, results, and everything kept with a job. */
+export type JsonValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue }
+
 /** Deeper values are refused: parsers on the way, PostgreSQL's included, run out of stack somewhere beyond. */
 export const MAX_JSON_DEPTH = 1000
 
