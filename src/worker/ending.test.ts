@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { SluiceError } from '../errors.ts'
 import type { Ending } from '../model/job.ts'
 import { BrokenWorker, Stop, type StopReason } from './attempt.ts'
-import { decideEnding, errorText, fail, readable, retryAt, type Settled, snooze } from './ending.ts'
+import { decideEnding, errorText, fail, retryAt, type Settled, snooze } from './ending.ts'
+import { readable } from './thrown.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
 const retry = { attempts: 3, backoff: 'fixed', delayMs: 1000, maxDelayMs: 10_000 } as const

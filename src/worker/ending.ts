@@ -3,6 +3,7 @@ import type { Ending } from '../model/job.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
 import { type RetryPolicy, retryDelay } from '../model/retry.ts'
 import { BrokenWorker, type Stop } from './attempt.ts'
+import { toWireError, type WireError } from './thrown.ts'
 
 const MAX_ERROR = 16_384
 const MAX_DELAY_MS = 366 * 86_400_000
@@ -128,38 +129,23 @@ function delayUntil(at: Date | number | undefined, now: number): number {
   return Number.isNaN(delay) ? 0 : Math.min(Math.max(0, delay), MAX_DELAY_MS)
 }
 
-const UNREADABLE = 'the task threw something that cannot be read'
-
-/** What was thrown, or an error in its place when even looking at it throws: proxies do that. */
-export function readable(thrown: unknown): unknown {
-  try {
-    void (thrown instanceof Error)
-    return thrown
-  } catch {
-    return new Error(UNREADABLE)
-  }
-}
-
 /** The text kept with the job: the message, with the causes behind it. Never throws. */
 export function errorText(error: unknown): string {
-  try {
-    let text = describe(error)
-    let each = error
-    for (let depth = 1; depth < 5 && each instanceof Error && each.cause != null; depth++) {
-      each = each.cause
-      text += ` (caused by ${describe(each)})`
-    }
-    return toStorableText(text, MAX_ERROR)
-  } catch {
-    return UNREADABLE
+  let each = toWireError(error, Number.POSITIVE_INFINITY)
+  let text = describe(each)
+  for (let depth = 1; depth < 5 && each.kind === 'error' && each.cause !== undefined; depth++) {
+    each = each.cause
+    text += ` (caused by ${describe(each)})`
   }
+  return toStorableText(text, MAX_ERROR)
 }
 
-function describe(error: unknown): string {
-  if (error instanceof Error) return String(error.message || error.name)
+function describe(error: WireError): string {
+  if (error.kind === 'error') return error.message || error.name
+  const { value } = error
   try {
-    return typeof error === 'string' ? error : (JSON.stringify(error) ?? String(error))
+    return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
   } catch {
-    return typeof error === 'bigint' ? String(error) : Object.prototype.toString.call(error)
+    return typeof value === 'bigint' ? String(value) : Object.prototype.toString.call(value)
   }
 }

@@ -1,10 +1,11 @@
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
 import { BrokenWorker, type Executor, Stop } from './attempt.ts'
-import { decideEnding, errorText, readable, type Settled } from './ending.ts'
+import { decideEnding, errorText, type Settled } from './ending.ts'
 import type { JobSource } from './job-source.ts'
 import type { ProcessPool } from './pool/pool.ts'
 import { RunningAttempt } from './running-attempt.ts'
 import type { AnyTask } from './task.ts'
+import { readable } from './thrown.ts'
 import type { Workdirs } from './workdir.ts'
 
 export interface WorkerLog {

@@ -195,6 +195,18 @@ describe('what a task throws', () => {
     await expect(run('throwing', 'text')).rejects.toBe('just text')
     await expect(run('throwing', 'odd')).rejects.toBe('odd object')
   })
+
+  test('may refuse to be looked at, and the process goes on', async () => {
+    const both = async () => new Set(await Promise.all([run('pid'), run('pid')]))
+    const pids = await both()
+    for (const what of ['refusing', 'revoked'])
+      await expect(run('throwing', what)).rejects.toThrow('the task threw something that cannot be read')
+    await expect(run('throwing', 'fickle')).rejects.toMatchObject({
+      message: 'looked at once',
+      extra: { looks: 1 },
+    })
+    expect(await both()).toEqual(pids)
+  })
 })
 
 describe('a stop', () => {

@@ -245,6 +245,39 @@ const THROWN: [string, () => unknown, RegExp][] = [
       }),
     /./,
   ],
+  ...(['name', 'cause', 'stack', 'kind'] as const).map((name): (typeof THROWN)[number] => [
+    `an error whose ${name} throws`,
+    () =>
+      Object.defineProperty(new Error('still told'), name, {
+        enumerable: true,
+        get() {
+          throw new Error('never')
+        },
+      }),
+    /^still told$/,
+  ]),
+  [
+    'a proxy that has been revoked',
+    () => {
+      const { proxy, revoke } = Proxy.revocable({}, {})
+      revoke()
+      return proxy
+    },
+    /cannot be read/,
+  ],
+  [
+    'an object that answers once',
+    () => {
+      let looks = 0
+      return {
+        get reason() {
+          if (++looks > 1) throw new Error('never')
+          return 'seen once'
+        },
+      }
+    },
+    /seen once/,
+  ],
   [
     'a proxy that refuses everything',
     () =>

@@ -1,9 +1,9 @@
 import { toStorableJson } from '../../model/json.ts'
 import { createInlineExecutor } from '../inline.ts'
+import { fromWireError, toWireError } from '../thrown.ts'
 import { loadTask, runInitialiser } from './load-task.ts'
 import { type FromChild, parseToChild, type RunOrder, type ToChild } from './messages.ts'
 import { RemoteAttempt } from './remote-attempt.ts'
-import { fromWireError, toWireError } from './wire-error.ts'
 
 /**
  * Entry of a pool process: initialise, then run one task at a time.

@@ -4,6 +4,7 @@ import { builtEntry } from '../../built-entry.ts'
 import { SluiceError } from '../../errors.ts'
 import { type Attempt, BrokenWorker } from '../attempt.ts'
 import { guardGroup, releaseGroup, signalGroup } from '../orphan-guard.ts'
+import { fromWireError } from '../thrown.ts'
 import {
   type Initialiser,
   type OfRun,
@@ -14,7 +15,6 @@ import {
   type WorkdirAnswer,
 } from './messages.ts'
 import { type ProcessLink, ServedRun } from './served-run.ts'
-import { fromWireError } from './wire-error.ts'
 
 export interface ChildOptions {
   readonly initialiser: Initialiser | undefined

@@ -1,5 +1,5 @@
 import type { JobFacts, LogLevel, StopReason } from '../attempt.ts'
-import { isWireError, type WireError } from './wire-error.ts'
+import { isWireError, type WireError } from '../thrown.ts'
 
 /**
  * What the worker and its pool processes say to each other.

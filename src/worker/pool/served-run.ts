@@ -1,6 +1,6 @@
 import { type Attempt, BrokenWorker, Stop } from '../attempt.ts'
+import { fromWireError, toWireError } from '../thrown.ts'
 import type { OfRun, ServiceCall, ToChild, WorkdirAnswer } from './messages.ts'
-import { fromWireError, toWireError } from './wire-error.ts'
 
 /** What a run may do to the process it runs in. */
 export interface ProcessLink {

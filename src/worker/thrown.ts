@@ -1,8 +1,8 @@
-import { serialize } from 'node:v8'
-import { ERROR_STATUS, type ErrorCode, SluiceError } from '../../errors.ts'
-import { BrokenWorker } from '../attempt.ts'
+import { deserialize, serialize } from 'node:v8'
+import { ERROR_STATUS, type ErrorCode, SluiceError } from '../errors.ts'
+import { BrokenWorker } from './attempt.ts'
 
-/** Whatever a task threw, in a form that crosses to another process. */
+/** Whatever a task threw, in a form that is safe to look at and crosses to another process. */
 export type WireError =
   | {
       readonly kind: 'error'
@@ -21,22 +21,37 @@ const MAX_PROPERTY_BYTES = 65_536
 const MAX_CAUSES = 5
 const NOT_COPIED = new Set(['name', 'message', 'stack', 'cause', '__proto__'])
 
-export function toWireError(thrown: unknown, causesLeft = MAX_CAUSES): WireError {
-  if (!(thrown instanceof Error))
-    return { kind: 'value', value: copyable(thrown) ? thrown : describe(thrown) }
-  const properties: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(thrown)) {
-    if (!NOT_COPIED.has(name) && copyable(value)) properties[name] = value
+const UNREADABLE = 'the task threw something that cannot be read'
+
+/**
+ * What was thrown, copied. Never throws, whatever it is: proxies and getters run the task's code while they are
+ * looked at, and may fail, or answer differently the next time. The copy is safe to look at and to send.
+ *
+ * @param maxText Longer messages and stacks are cut.
+ */
+export function toWireError(thrown: unknown, maxText = MAX_TEXT, causesLeft = MAX_CAUSES): WireError {
+  try {
+    if (!(thrown instanceof Error)) return { kind: 'value', value: copyOf(thrown) ?? describe(thrown) }
+  } catch {
+    return { kind: 'error', name: 'Error', message: UNREADABLE, properties: {} }
   }
+  const cause = read(() => thrown.cause)
   return {
     kind: 'error',
-    name: String(thrown.name),
-    message: String(thrown.message).slice(0, MAX_TEXT),
-    stack: thrown.stack === undefined ? undefined : String(thrown.stack).slice(0, MAX_TEXT),
-    properties,
+    name: read(() => String(thrown.name)) ?? 'Error',
+    message: read(() => String(thrown.message).slice(0, maxText)) ?? UNREADABLE,
+    stack: read(() => thrown.stack?.toString().slice(0, maxText)),
+    properties: propertiesOf(thrown),
     cause:
-      thrown.cause === undefined || causesLeft === 0 ? undefined : toWireError(thrown.cause, causesLeft - 1),
+      cause === undefined || cause === null || causesLeft === 0
+        ? undefined
+        : toWireError(cause, maxText, causesLeft - 1),
   }
+}
+
+/** What was thrown as everybody may handle it: see `toWireError` for why the thing itself is not passed on. */
+export function readable(thrown: unknown): unknown {
+  return fromWireError(toWireError(thrown, Number.POSITIVE_INFINITY))
 }
 
 /**
@@ -84,18 +99,36 @@ function hidden(value: string): PropertyDescriptor {
   return { value, configurable: true, enumerable: false, writable: true }
 }
 
-function copyable(value: unknown): boolean {
-  try {
-    return serialize(value).byteLength <= MAX_PROPERTY_BYTES
-  } catch {
-    return false
+function propertiesOf(thrown: Error): Readonly<Record<string, unknown>> {
+  const properties: Record<string, unknown> = {}
+  for (const name of read(() => Object.keys(thrown)) ?? []) {
+    if (NOT_COPIED.has(name)) continue
+    const value = copyOf(read(() => (thrown as unknown as Record<string, unknown>)[name]))
+    if (value !== undefined) properties[name] = value
   }
+  return properties
+}
+
+/** `undefined` for what cannot be copied, or is too large. */
+function copyOf(value: unknown): unknown {
+  return read(() => {
+    const bytes = serialize(value)
+    return bytes.byteLength <= MAX_PROPERTY_BYTES ? deserialize(bytes) : undefined
+  })
 }
 
 function describe(value: unknown): string {
+  return (
+    read(() => String(value).slice(0, MAX_TEXT)) ??
+    read(() => Object.prototype.toString.call(value)) ??
+    UNREADABLE
+  )
+}
+
+function read<T>(look: () => T): T | undefined {
   try {
-    return String(value).slice(0, MAX_TEXT)
+    return look()
   } catch {
-    return Object.prototype.toString.call(value)
+    return undefined
   }
 }
