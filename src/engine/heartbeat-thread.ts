@@ -20,17 +20,24 @@ let { workerId } = workerData as ThreadData
 let lastGood = performance.now()
 let timer: NodeJS.Timeout | undefined
 let beating = false
+/** Asked for while a beat was under way: that one may have looked before what is to be seen was there. */
+let beatAgain = false
 let lastTick = counters[0]!
 let tickedAt = performance.now()
 let toldBlockedAt = -TELL_AGAIN_MS
+let watchedAt = performance.now()
 
 function send(message: FromThread): void {
   parentPort!.postMessage(message)
 }
 
 async function beatOnce(): Promise<void> {
-  if (beating) return
+  if (beating) {
+    beatAgain = true
+    return
+  }
   beating = true
+  beatAgain = false
   // The lease runs from before the beat was sent: by then the database cannot have renewed it yet.
   const sentAt = performance.now()
   const id = workerId
@@ -46,6 +53,7 @@ async function beatOnce(): Promise<void> {
     })
   } finally {
     beating = false
+    if (beatAgain) void beatOnce()
   }
 }
 
@@ -72,6 +80,13 @@ function shout(line: string): void {
 
 function watchMainLoop(): void {
   const now = performance.now()
+  const unwatchedMs = now - watchedAt
+  watchedAt = now
+  // This thread stood still too, so nothing is known about the main loop: it is given its time from now on.
+  if (unwatchedMs > BLOCKED_MS) {
+    tickedAt = now
+    send({ kind: 'paused', forMs: unwatchedMs })
+  }
   if (counters[0] !== lastTick) {
     lastTick = counters[0]!
     tickedAt = now

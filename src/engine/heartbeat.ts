@@ -17,6 +17,7 @@ export type FromThread =
   | { readonly kind: 'beat'; readonly workerId: string; readonly beat: Beat | null }
   | { readonly kind: 'missed'; readonly silentMs: number; readonly error: string | null }
   | { readonly kind: 'blocked'; readonly forMs: number; readonly tasks: readonly string[] }
+  | { readonly kind: 'paused'; readonly forMs: number }
 
 export type ToThread =
   | { readonly kind: 'now' }
@@ -128,18 +129,31 @@ export class Heartbeat {
 
   #hear(message: FromThread): void {
     const { events, log } = this.#options
-    if (message.kind === 'beat') events.beat(message.workerId, message.beat)
-    else if (message.kind === 'missed') {
-      if (message.error !== null && message.error !== this.#lastError) {
-        this.#lastError = message.error
-        log.warn({ silentMs: Math.round(message.silentMs), error: message.error }, 'heartbeat failed')
-      }
-      events.silent(message.silentMs)
-    } else {
-      log.error(
-        { forMs: Math.round(message.forMs), tasks: message.tasks },
-        'an inline task blocked the event loop; run such tasks in a process',
-      )
+    switch (message.kind) {
+      case 'beat':
+        events.beat(message.workerId, message.beat)
+        return
+      case 'missed':
+        if (message.error !== null && message.error !== this.#lastError) {
+          this.#lastError = message.error
+          log.warn({ silentMs: Math.round(message.silentMs), error: message.error }, 'heartbeat failed')
+        }
+        events.silent(message.silentMs)
+        return
+      case 'blocked':
+        log.error(
+          { forMs: Math.round(message.forMs), tasks: message.tasks },
+          'an inline task blocked the event loop; run such tasks in a process',
+        )
+        return
+      case 'paused':
+        log.warn(
+          { forMs: Math.round(message.forMs) },
+          `this process did not run for ${Math.round(message.forMs)} ms: it or its machine was stopped, or had no processor time`,
+        )
+        return
+      default:
+        message satisfies never
     }
   }
 

@@ -60,6 +60,11 @@ test('a worker that wakes after 3 x stale finds its job in other hands: its late
   sleeper.go(id)
   sleeper.resume()
   await sleeper.logged('late result')
+  // All that is known is that it did not run: no task is blamed for it.
+  const { fields } = await sleeper.logged('this process did not run for')
+  expect(fields.forMs).toBeGreaterThan(2 * STALE_MS)
+  expect(sleeper.hasLogged('blocked the event loop')).toBe(false)
+  expect(sleeper.stderr).not.toContain('event loop')
   expect(await slotsHeld()).toBe(1)
   expect((await app.getJob(id)).status).toBe('running')
   other.go(id)
