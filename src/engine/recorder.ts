@@ -38,6 +38,8 @@ export class Recorder {
   /** Lines taken in and lines done with, ever. */
   #accepted = 0
   #settled = 0
+  /** Lines that had to go since the last time that was said. */
+  #dropped = 0
 
   constructor(db: Queryable, log: Log) {
     this.#db = db
@@ -62,6 +64,7 @@ export class Recorder {
     if (this.#lines.length > MAX_WAITING) {
       this.#lines.shift()
       this.#settled++
+      this.#dropped++
     }
     trace.waiting++
     this.#schedule()
@@ -112,6 +115,13 @@ export class Recorder {
   }
 
   async #flushOnce(): Promise<void> {
+    if (this.#dropped > 0) {
+      this.#log.warn(
+        { dropped: this.#dropped, waiting: this.#lines.length },
+        `${this.#dropped} log lines dropped: more than ${MAX_WAITING} waited to be stored`,
+      )
+      this.#dropped = 0
+    }
     const lines = this.#lines.splice(0, BATCH)
     const notes = [...this.#progress.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
     this.#progress.clear()
