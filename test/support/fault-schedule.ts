@@ -4,6 +4,7 @@ import { declaredStatements } from '../../src/db/database.ts'
 import { createDatabase } from './database.ts'
 import { type Fault, startFaultProxy } from './fault-proxy.ts'
 import { JobLife } from './job-life.ts'
+import type { ProxiedRequest } from './request-proxy.ts'
 import { WatchedCommits } from './watched-commits.ts'
 
 // Every statement there is, whoever declares it: a new one is part of these tests without being named anywhere.
@@ -11,12 +12,7 @@ const store = new URL('../../src/store/', import.meta.url)
 for (const name of readdirSync(store)) await import(new URL(name, store).href)
 
 export const STATEMENTS = [...declaredStatements().keys()]
-const nameOf = new Map(
-  [...declaredStatements().values()].flatMap(({ name, text, preparedAs = name }) => [
-    [text, name],
-    [preparedAs, name],
-  ]),
-)
+const nameOf = new Map([...declaredStatements().values()].map(({ name, text }) => [text, name]))
 
 export const FAULTS: readonly Fault[] = [
   { when: 'before', how: 'reset' },
@@ -43,7 +39,7 @@ export async function liveThrough(plans: ReadonlyMap<string, Plan>): Promise<voi
   const database = await createDatabase()
   const commits = await WatchedCommits.open(database.directUrl)
   const schedule = new Schedule(plans)
-  const proxy = await startFaultProxy(database.directUrl, (statement) => schedule.decide(statement))
+  const proxy = await startFaultProxy(database.directUrl, (request) => schedule.decide(request))
   const life = new JobLife(proxy.url, database.sql)
   try {
     for (let round = 1; schedule.left.length > 0 && round <= MOST_ROUNDS; round++) await life.round()
@@ -71,8 +67,8 @@ class Schedule {
     this.#plans = plans
   }
 
-  decide({ name, text }: { name: string; text: string }): Fault | undefined {
-    const statement = nameOf.get(name === '' ? text : name)
+  decide({ statement: name, sql }: ProxiedRequest): Fault | undefined {
+    const statement = name === '' ? nameOf.get(sql) : name
     if (statement === undefined || this.#over) return undefined
     const times = (this.#sent.get(statement) ?? 0) + 1
     this.#sent.set(statement, times)

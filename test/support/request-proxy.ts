@@ -4,8 +4,10 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 /** What a client asked for: everything up to the point where it waits for the answer. */
 export interface ProxiedRequest {
   readonly applicationName: string
-  /** The name of its prepared statement; '' when it has none. */
+  /** The name of its prepared statement, as it is declared; '' when it has none. */
   readonly statement: string
+  /** The text of its statement; '' when it names one that the server knows already. */
+  readonly sql: string
   /** All its bytes, one character each: ids and JSON can be looked for. */
   readonly text: string
   /** True when it names the statement without its text, so that the same bytes can be sent twice. */
@@ -23,8 +25,12 @@ export interface HeldRequest extends ProxiedRequest {
   deliver(): Promise<boolean>
   /** Sends it to the server if that was not done, and lets the client have the answer. */
   pass(): void
+  /** Answers the client in the server's place, which does not notice. After the `last` answer both connections end. */
+  answer(bytes: Buffer, last?: boolean): void
   /** Breaks the client's connection. The server does not notice. */
   cut(): void
+  /** Never answers. Both connections end when the client gives up. */
+  ignore(): void
   /** Ends both connections. */
   close(): void
 }
@@ -32,6 +38,8 @@ export interface HeldRequest extends ProxiedRequest {
 export interface RequestProxy {
   /** The target's address, through the proxy. */
   readonly url: string
+  /** Asked for every request: true takes charge of it. The first who does has it. */
+  takeOver(take: (request: HeldRequest) => boolean): void
   /** Holds the next request that `matches`, and gives it to the caller. */
   hold(matches: (request: ProxiedRequest) => boolean): Promise<HeldRequest>
   /** Lets all requests through that `hold` still waits for; its promises stay open. */
@@ -52,9 +60,11 @@ export async function startRequestProxy(targetUrl: string): Promise<RequestProxy
   /** The first one to return true is in charge of the request. */
   const holds = new Set<(request: HeldRequest) => boolean>()
   const server = createServer({ noDelay: true }, (client) => {
-    const link = new Link(client, connect(target), (request) => [...holds].some((hold) => hold(request)))
+    const upstream = connect(target)
+    const link = new Link(client, upstream, (request) => [...holds].some((hold) => hold(request)))
     links.add(link)
-    client.once('close', () => links.delete(link))
+    // Not when the client leaves: what is held of it may still be sent.
+    upstream.once('close', () => links.delete(link))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -63,6 +73,7 @@ export async function startRequestProxy(targetUrl: string): Promise<RequestProxy
   address.searchParams.set('port', String((server.address() as AddressInfo).port))
   return {
     url: address.href,
+    takeOver: (take) => void holds.add(take),
     hold(matches) {
       return new Promise((resolve) => {
         const hold = (request: HeldRequest): boolean => {
@@ -167,8 +178,19 @@ class Link {
           this.#release()
         }
       },
+      answer: (bytes, last = false) => {
+        if (last) this.#client.end(bytes, () => this.#server.destroy())
+        else {
+          this.#client.write(bytes)
+          this.#release()
+        }
+      },
       cut: () => {
         this.#client.resetAndDestroy()
+      },
+      ignore: () => {
+        if (this.#client.destroyed) this.close()
+        else this.#client.once('close', () => this.close())
       },
       close: () => this.close(),
     }
@@ -230,21 +252,22 @@ class Messages {
   }
 }
 
-function describe(request: Buffer): Pick<ProxiedRequest, 'statement' | 'text' | 'repeatable'> {
+function describe(request: Buffer): Omit<ProxiedRequest, 'applicationName'> {
   let statement = ''
+  let sql = ''
   let repeatable = true
   for (const { type, bytes } of new Messages().push(request, false)) {
-    // A bind names its portal first, then its statement, each ended by a zero.
-    // The statement's name ends in a digest of its text.
-    if (type === BIND)
-      statement = bytes
-        .subarray(5)
-        .toString('latin1')
-        .split('\0', 2)[1]!
-        .replace(/_[0-9a-f]{12}$/, '')
-    if (type === PARSE) repeatable = false
+    // Texts end with a zero. A parse has the statement's name and text, a bind those of portal and statement.
+    const [first = '', second = ''] = bytes.subarray(5).toString('utf8').split('\0', 2)
+    // The name ends in a digest of the statement's text.
+    if (type === BIND) statement = second.replace(/_[0-9a-f]{12}$/, '')
+    if (type === PARSE) {
+      sql = second
+      repeatable = false
+    }
+    if (type === QUERY) sql = first
   }
-  return { statement, text: request.toString('latin1'), repeatable }
+  return { statement, sql, text: request.toString('latin1'), repeatable }
 }
 
 function applicationNameIn(startup: Buffer): string {
