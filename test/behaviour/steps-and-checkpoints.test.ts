@@ -1,7 +1,8 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { fail, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { type Fault, startFaultProxy } from '../support/fault-proxy.ts'
 import { Gate } from '../support/gate.ts'
 
 const database = useDatabase()
@@ -198,4 +199,72 @@ test('whoever lost the lease can commit neither step nor checkpoint nor progress
     [job.id],
   )
   expect(await job.result()).toBe('the second attempt')
+})
+
+const TRACES = ['load_step', 'save_step', 'load_checkpoint', 'save_checkpoint']
+
+test('steps and checkpoints outlast a database that is away, whether it had heard them or not', async () => {
+  const faults: readonly Fault[] = [
+    { when: 'before', how: 'reset' },
+    { when: 'after', how: 'reset' },
+    { when: 'before', how: '53300' },
+    { when: 'after', how: '57P01' },
+  ]
+  const left = new Map(TRACES.map((name) => [name, [...faults]]))
+  const proxy = await startFaultProxy(database.directUrl, ({ statement }) => left.get(statement)?.shift())
+  onTestFinished(() => proxy.close())
+  let runs = 0
+  const long = task({
+    name: 'outlasts',
+    retry: { attempts: 1 },
+    run: async (_: unknown, ctx) => {
+      const before = await ctx.checkpoint.get()
+      const made = await ctx.step('once', () => ++runs)
+      await ctx.checkpoint.set({ made })
+      return { before, made, after: await ctx.checkpoint.get() }
+    },
+  })
+  const app = await apps.open({ database: proxy.url, tasks: [long] })
+  await app.work()
+
+  const job = await app.submit(long, null)
+
+  expect(await job.result()).toEqual({ made: 1, after: { made: 1 } })
+  expect([...left.values()].flat()).toEqual([])
+  expect(await app.getJob(job.id)).toMatchObject({ attempt: 1, failures: 0, losses: 0 })
+  await app.close()
+})
+
+test('a checkpoint that cannot be stored before the attempt is stopped fails, and says why', async () => {
+  const proxy = await startFaultProxy(database.directUrl, ({ statement }) =>
+    statement === 'save_checkpoint' ? { when: 'before', how: 'reset' } : undefined,
+  )
+  onTestFinished(() => proxy.close())
+  const gate = new Gate()
+  let thrown: unknown
+  const stuck = task({
+    name: 'gives-up',
+    run: async (_: unknown, ctx) => {
+      const stored = ctx.checkpoint.set(1).catch((error: unknown) => {
+        thrown = error
+      })
+      await gate.pass()
+      await stored
+    },
+  })
+  const app = await apps.open({ database: proxy.url, tasks: [stuck] })
+  await app.work()
+  const job = await app.submit(stuck, null)
+  await gate.arrived(1)
+  gate.open()
+  await app.cancel(job.id)
+
+  await expect(job.result()).rejects.toMatchObject({ code: 'JOB_CANCELLED' })
+  expect(thrown).toMatchObject({
+    code: 'DATABASE_UNAVAILABLE',
+    message: expect.stringMatching(
+      /^the checkpoint could not be stored before the attempt was stopped \(tries: \d+\): /,
+    ),
+  })
+  await app.close()
 })

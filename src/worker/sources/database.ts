@@ -125,16 +125,16 @@ export class DatabaseSource implements JobSource {
     const { id, attempt } = assignment
     const recorder = this.#recorder
     const store = this.#store
-    const lease = { jobId: id, attempt, workerId: this.#workerId }
+    const lease = { jobId: id, attempt, workerId: this.#workerId, signal }
     return {
       progress(fraction, message) {
         signal.throwIfAborted()
         recorder.progress(id, attempt, fraction, message)
       },
       log: (level, message) => recorder.log(id, attempt, level, message),
-      loadStep: (name) => store.loadStep(id, name),
+      loadStep: (name) => store.loadStep(lease, name),
       saveStep: (name, result) => store.saveStep(lease, name, result),
-      loadCheckpoint: () => store.loadCheckpoint(id),
+      loadCheckpoint: () => store.loadCheckpoint(lease),
       saveCheckpoint: (value) => store.saveCheckpoint(lease, value),
     }
   }
