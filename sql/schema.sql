@@ -316,10 +316,21 @@ begin
   return true;
 end $function$;
 
+--- function sluice.class_in_lane_v1(p_class integer, p_lane text)
+CREATE OR REPLACE FUNCTION sluice.class_in_lane_v1(p_class integer, p_lane text)
+ RETURNS integer
+ LANGUAGE sql
+BEGIN ATOMIC
+ SELECT sluice.intern_class_v1(c.task, class_in_lane_v1.p_lane, c.model, c.requires) AS intern_class_v1
+    FROM sluice.classes c
+   WHERE (c.id = class_in_lane_v1.p_class);
+END;
+
 --- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
 CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint)
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -348,7 +359,8 @@ declare
   v_counts   integer[];
   v_ids      bigint[];
   v_id_lane  integer[];
-  v_sent     integer     := coalesce(jsonb_array_length(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
+  v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
+  v_sent     integer     := cardinality(v_done) + coalesce(jsonb_array_length(p_endings), 0);
   v_ended    integer     := 0;
   v_free     integer     := p_free;
   v_open     integer     := 0;         -- lanes that something may be taken from
@@ -389,10 +401,10 @@ begin
   v_before := v_slots;
 
   if p_done is not null then
-    update sluice.jobs j set state = 'completed', result = d.result, error = null, finished_at = v_now
-      from jsonb_to_recordset(p_done) as d(id bigint, attempt integer, result jsonb)
-     where j.id = d.id and j.attempt = d.attempt and j.worker_id = p_worker
-       and j.state is not distinct from 'running';   -- not "=": that would let the planner walk all running jobs per row
+    -- By id and nothing else: joined with a list, a plan made on an empty table reads all jobs and looks for each in it.
+    update sluice.jobs j set state = 'completed', result = nullif(p_done -> j.id::text -> 'result', 'null'), error = null, finished_at = v_now
+     where j.id = any (v_done) and j.attempt = (p_done -> j.id::text ->> 'attempt')::integer and j.worker_id = p_worker
+       and j.state is not distinct from 'running';   -- not "=": that would let the planner walk all running jobs
     get diagnostics v_ended = row_count;
   end if;
   if p_endings is not null then
@@ -480,6 +492,21 @@ begin
         v_take[i] := greatest(0, v_slots[i] - v_run[i]);
       end if;
     end loop;
+    if clock_timestamp() > v_now + interval '100 milliseconds' then
+      -- A lane's row was waited for, or the server is busy: by now another lane may be disabled, or its limit lower.
+      for v_row in
+        select l.ord, s.enabled, s.slots as lim, (select sum(h.slots)::integer from sluice.holdings h where h.lane = l.name) as held
+          from unnest(p_lanes) with ordinality l(name, ord) join sluice.lanes s on s.name = l.name
+         where v_take[l.ord] > 0
+      loop
+        if not v_row.enabled then
+          v_take[v_row.ord] := 0;
+        elsif v_row.held > v_row.lim then
+          v_cap[v_row.ord] := greatest(0, v_before[v_row.ord] - (v_row.held - v_row.lim));
+          v_take[v_row.ord] := greatest(0, least(v_take[v_row.ord], v_cap[v_row.ord] - v_run[v_row.ord]));
+        end if;
+      end loop;
+    end if;
 
     if not p_merge then
       select array_agg(least(v_take[c.lane], c.most) order by c.ord) into v_counts
@@ -647,6 +674,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.insert_jobs_v1(p_jobs jsonb, p_hint text)
  RETURNS SETOF bigint
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 declare
   v_now  timestamptz := clock_timestamp();
@@ -657,22 +685,23 @@ begin
   insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
                            deadline_ms, deadline_at, tags, submitted_by)
   select g.task,
-         case when g.lane is null or g.lane = t.lane then t.class_id
-              else sluice.intern_class_v1(g.task, g.lane, k.model, k.requires) end,
-         g.key, g.input, p.priority, sluice.rank_v1(p.priority, l.ageing_ms, v_now),
-         case when t.approval then 'awaiting_approval' when p.due > v_now then 'scheduled' else 'ready' end::sluice.job_state,
+         case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
+         g.key, g.input, p.priority,
+         case when p.own_lane then sluice.rank_v1(p.priority, t.ageing_ms, v_now)
+              else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = g.lane) end,
+         case when t.approval then 'awaiting_approval'::sluice.job_state when p.due > v_now then 'scheduled'::sluice.job_state
+              else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
          g.tags, g."by"
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
                                                    "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text))
          with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", ord)
-    join sluice.tasks t on t.name = g.task
-    join sluice.classes k on k.id = t.class_id
-    left join sluice.lanes l on l.name = coalesce(g.lane, t.lane)
+    join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms) as deadline_ms,
-                              greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due) p
+                              greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
+                              g.lane is null or g.lane = t.lane as own_lane) p
    order by g.ord   -- a join may turn the order round
   returning jobs.id;
   get diagnostics v_count = row_count;
@@ -709,7 +738,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
  RETURNS bigint
  LANGUAGE sql
- IMMUTABLE
+ STABLE
 RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
 
 --- function sluice.promote_v1(p_limit integer)
@@ -738,7 +767,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
- IMMUTABLE
+ STABLE
 RETURN (CASE WHEN (p_ageing_ms IS NULL) THEN 0 ELSE (floor(((EXTRACT(epoch FROM p_since) * (1000)::numeric) / (p_ageing_ms)::numeric)))::integer END - p_priority);
 
 --- function sluice.reconcile_v1()

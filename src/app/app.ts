@@ -108,7 +108,7 @@ export class Sluice {
   }
 
   /**
-   * Stores many jobs, about a thousand per round trip. Each round trip is all or none; an error tells in
+   * Stores many jobs, a few thousand per round trip. Each round trip is all or none; an error tells in
    * `details.stored` how many of the first inputs had been stored before it.
    */
   async submitMany<Input, Result>(
@@ -121,10 +121,17 @@ export class Sluice {
     const handles: JobHandle<Result>[] = []
     let part: Submission[] = []
     let characters = 0
-    const send = async () => {
+    let sending: Promise<void> = Promise.resolve()
+    const send = async (jobs: readonly Submission[]) => {
       const stored =
-        tx === undefined ? await this.#submitter.submitMany(part) : await this.#submitter.submitIn(tx, part)
+        tx === undefined ? await this.#submitter.submitMany(jobs) : await this.#submitter.submitIn(tx, jobs)
       for (const each of stored) handles.push(new JobHandle(each.id, each.attached, this.#waiter))
+    }
+    // One part is on its way while the next is made ready.
+    const sendPart = async () => {
+      await sending
+      sending = send(part)
+      sending.catch(() => {}) // awaited later; until then its failure is no unhandled one
       part = []
       characters = 0
     }
@@ -132,16 +139,15 @@ export class Sluice {
       for (const input of inputs) {
         const made = this.#toSubmission(task, input, options)
         const submission = made instanceof Promise ? await made : made
+        if (part.length > 0 && isFullBatch(part.length, characters + submission.json.length)) await sendPart()
         characters += submission.json.length
-        if (part.length > 0 && isFullBatch(part.length, characters)) {
-          await send()
-          characters = submission.json.length
-        }
         part.push(submission)
       }
-      if (part.length > 0) await send()
+      if (part.length > 0) await sendPart()
+      await sending
       return handles
     } catch (error) {
+      await sending.catch(() => {}) // what is on its way may yet be stored
       throw tellStored(error, handles.length)
     }
   }

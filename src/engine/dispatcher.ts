@@ -330,7 +330,7 @@ function encode(ended: readonly EndedAttempt[]): { done: string | null; endings:
   const others: object[] = []
   for (const { id, attempt, ending } of ended) {
     if (ending.kind === 'completed')
-      done += `${done === '' ? '' : ','}{"id":${id},"attempt":${attempt},"result":${ending.result}}`
+      done += `${done === '' ? '' : ','}"${id}":{"attempt":${attempt},"result":${ending.result}}`
     else {
       others.push({
         id,
@@ -342,7 +342,7 @@ function encode(ended: readonly EndedAttempt[]): { done: string | null; endings:
     }
   }
   return {
-    done: done === '' ? null : `[${done}]`,
+    done: done === '' ? null : `{${done}}`,
     endings: others.length === 0 ? null : JSON.stringify(others),
   }
 }

@@ -9,8 +9,8 @@ export interface Submission {
   readonly keyed: boolean
 }
 
-/** Jobs in one insert, at most. */
-const MAX_BATCH = 1000
+/** Jobs in one insert, at most. With 1,000 the round trip and the commit were a tenth of the time of a bulk submission. */
+const MAX_BATCH = 4000
 /** Characters in one insert; only a single job may have more. PostgreSQL refuses 256 MB of JSON in one value. */
 const MAX_BATCH_CHARACTERS = 16 * 1024 * 1024
 

@@ -85,7 +85,7 @@ test('a refused submission does not spoil those that go out with it', async () =
 test('a bulk submission stores its jobs in the order given, more than one round trip of them', async () => {
   const bulk = task({ name: 'bulk', run: (_: number) => null })
   const app = await apps.open({ tasks: [bulk] })
-  const inputs = Array.from({ length: 2500 }, (_, n) => n)
+  const inputs = Array.from({ length: 5000 }, (_, n) => n)
 
   const handles = await app.submitMany(bulk, inputs, { priority: 4, tags: ['all'] })
 
@@ -97,18 +97,18 @@ test('a bulk submission stores its jobs in the order given, more than one round 
 })
 
 test('a bulk submission that fails in a later round trip tells how many were stored', async () => {
-  const bulk = task({ name: 'bulk-fails', input: z.number().max(1499), run: () => null })
+  const bulk = task({ name: 'bulk-fails', input: z.number().max(5999), run: () => null })
   const app = await apps.open({ tasks: [bulk] })
-  const inputs = Array.from({ length: 2500 }, (_, n) => n)
+  const inputs = Array.from({ length: 10_000 }, (_, n) => n)
 
   await expect(app.submitMany(bulk, inputs)).rejects.toMatchObject({
     code: 'INVALID_INPUT',
-    details: { stored: 1000 },
+    details: { stored: 4000 },
   })
   const [{ count }] = (await database.sql<{ count: number }>(
     `select count(*)::integer as count from sluice.jobs where task = 'bulk-fails'`,
   )) as [{ count: number }]
-  expect(count).toBe(1000)
+  expect(count).toBe(4000)
 })
 
 test('inputs of many megabytes may be submitted together', async () => {
