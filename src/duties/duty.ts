@@ -11,6 +11,8 @@ export interface DutyContext {
 export interface DutyReport {
   /** What this tick did, for the log; left out when there was nothing to do. */
   readonly summary?: Readonly<Record<string, unknown>>
+  /** It looked and had nothing to do: the summary is kept, and logged for those who look for it only. */
+  readonly uneventful?: boolean
   /** How long until the next scheduled job is due, where the duty learned it. */
   readonly nextDueInMs?: number | null
 }

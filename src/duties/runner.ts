@@ -105,7 +105,8 @@ export class DutyRunner {
     try {
       const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodForMs })
       if (report.summary !== undefined && !early) {
-        this.#log.info({ duty: duty.name, ...report.summary }, 'duty done')
+        const level = report.uneventful === true ? 'debug' : 'info'
+        this.#log[level]({ duty: duty.name, ...report.summary }, 'duty done')
         await recordDuty(this.#db, duty.name, report.summary)
       }
       if (report.nextDueInMs !== undefined) this.promoteIn(report.nextDueInMs)

@@ -17,6 +17,9 @@ export const sample: Duty = {
     }
     if (waiting.length === 0) return {}
     const depth = waiting.reduce((sum, each) => sum + each.depth, 0)
-    return { summary: { waiting: depth, classes: waiting.length, blocked: blocked.length } }
+    return {
+      summary: { waiting: depth, classes: waiting.length, blocked: blocked.length },
+      uneventful: blocked.length === 0,
+    }
   },
 }

@@ -87,6 +87,28 @@ test('a tick that throws is logged, the other duties run, and the next tick runs
   ).toEqual([{ fine: tries }])
 })
 
+test('a duty that only looked keeps its summary, and tells it at debug', async () => {
+  const looks: Duty = {
+    name: 'looks',
+    everyMs: 1,
+    run: async () => ({ summary: { waiting: 2 }, uneventful: true }),
+  }
+  const log = recordingLog()
+  const runner = new DutyRunner(db, log, 'one', [looks], 10)
+  runner.start()
+  await until(() => log.lines.length > 0, 'a line')
+  await runner.stop()
+
+  expect(log.lines[0]).toEqual({
+    level: 'debug',
+    fields: { duty: 'looks', waiting: 2 },
+    message: 'duty done',
+  })
+  expect(await database.sql(`select summary from sluice.duties where name = 'looks'`)).toEqual([
+    { summary: { waiting: 2 } },
+  ])
+})
+
 test('starting and stopping in any order, at any moment, is harmless', async () => {
   const log = recordingLog()
   await Promise.all(
