@@ -16,6 +16,8 @@ export type Row = pg.QueryResultRow
 
 /** Anything that runs one statement: a database, a single connection, a caller's transaction, a test's wrapper. */
 export interface Queryable {
+  /** Which database this is, for messages; not known of a caller's transaction. */
+  readonly place?: string | undefined
   run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
 }
 
@@ -69,6 +71,7 @@ const CONNECT_TIMEOUT_MS = 10_000
  */
 export class Database implements Queryable {
   readonly url: string
+  readonly place: string
   readonly #pool: pg.Pool
   readonly #timeoutMs: number
   /** Open connections, with when they were made. */
@@ -79,6 +82,7 @@ export class Database implements Queryable {
 
   constructor(options: DatabaseOptions) {
     this.url = options.url
+    this.place = placeOf(options.url)
     this.#timeoutMs = options.statementTimeoutMs ?? DEFAULT_STATEMENT_TIMEOUT_MS
     this.#pool = new pg.Pool({
       connectionString: options.url,
@@ -273,6 +277,13 @@ export class Connection implements Queryable {
     this.#client = client
     return client
   }
+}
+
+/** Name and host of a database: what tells one from another, and nothing that opens it. */
+function placeOf(url: string): string {
+  // Reads the address as the driver does, with what the environment adds; it connects only when told to.
+  const { database, host, port } = new pg.Client({ connectionString: url })
+  return `database ${database} on ${host.startsWith('/') ? host : `${host}:${port}`}`
 }
 
 function wire(

@@ -11,6 +11,7 @@ const TRIES = 3
  */
 export function forCallers(db: Queryable): Queryable {
   return {
+    place: db.place,
     async run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]> {
       for (let tries = 1; ; tries++) {
         try {

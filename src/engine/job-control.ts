@@ -59,7 +59,7 @@ function invalid(field: string, found: unknown, expected: string): SluiceError {
 /** The job, or `JOB_NOT_FOUND`. */
 export async function getJob(db: Queryable, id: string): Promise<JobView> {
   const [job] = await findJobs(db, { ids: [checkJobId(id)] })
-  if (job === undefined) throw notFound(id)
+  if (job === undefined) throw jobNotFound(db, id)
   return job
 }
 
@@ -124,6 +124,8 @@ async function refuse(db: Queryable, id: string, what: string, rule: string): Pr
   })
 }
 
-function notFound(id: string): SluiceError {
-  return new SluiceError('JOB_NOT_FOUND', `there is no job ${id}`, { details: { jobId: id } })
+/** Names the database: an id that is not there is most often one of another database. */
+export function jobNotFound({ place }: Queryable, id: string): SluiceError {
+  const where = place === undefined ? '' : ` in ${place}`
+  return new SluiceError('JOB_NOT_FOUND', `there is no job ${id}${where}`, { details: { jobId: id } })
 }

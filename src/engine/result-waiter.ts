@@ -3,6 +3,7 @@ import type { Listener } from '../db/listener.ts'
 import { SluiceError } from '../errors.ts'
 import { announceWaiting } from '../store/announce-waiting.ts'
 import { type EndedJob, loadEndings } from '../store/load-endings.ts'
+import { jobNotFound } from './job-control.ts'
 
 const FIRST_POLL_MS = 20
 const LONGEST_POLL_MS = 1000
@@ -120,7 +121,7 @@ export class ResultWaiter {
     if (performance.now() - awaited.missingSince < MISSING_MS) return
     this.#jobs.delete(id)
     for (const waiter of awaited.waiters) {
-      waiter.reject(new SluiceError('JOB_NOT_FOUND', `job ${id} does not exist`, { details: { jobId: id } }))
+      waiter.reject(jobNotFound(this.#db, id))
     }
   }
 }

@@ -91,7 +91,13 @@ test('only a finished job can run again, and only while its key is free', async 
   await expect(app.rerun(first.id)).rejects.toMatchObject({ code: 'KEY_CONFLICT' })
   await app.cancel(second.id)
   await app.rerun(first.id)
-  await expect(app.rerun('31337')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
+  await expect(app.rerun('31337')).rejects.toMatchObject({
+    code: 'JOB_NOT_FOUND',
+    // Which database, and nothing that opens it.
+    message: expect.stringMatching(
+      new RegExp(`^there is no job 31337 in database ${database.name} on [^@]+$`),
+    ),
+  })
 })
 
 test('two reruns at once make one', async () => {

@@ -281,7 +281,7 @@ describe('one job', () => {
     ])
     expect(code).toBe(1)
     expect(stdout).toBe(`job ${waiting}: cancelled\njob ${running}: asked to stop\n`)
-    expect(stderr).toContain('there is no job 99999999 (JOB_NOT_FOUND)')
+    expect(stderr).toMatch(/there is no job 99999999 in database \S+ on \S+ \(JOB_NOT_FOUND\)/)
     expect((await row(waiting)).error).toBe('cancelled: enough')
     await inState(running, 'cancelled')
     const again = await cli.run(['kill', waiting, '--json'])
