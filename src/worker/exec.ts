@@ -2,12 +2,13 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { isAbsolute, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SluiceError } from '../errors.ts'
 import { MAX_JSON_BYTES } from '../model/json.ts'
 import { type Attempt, BrokenWorker } from './attempt.ts'
+import { resolveArgv } from './find-program.ts'
 import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
 import { ProgramOutput } from './program-output.ts'
 
@@ -66,21 +67,6 @@ export function createExecExecutor(options: ExecOptions): (attempt: Attempt) => 
     maxResultBytes: options.maxResultBytes ?? MAX_JSON_BYTES,
   }
   return (attempt) => runProgram(program, attempt)
-}
-
-function resolveArgv(argv: readonly string[], cwd: string): readonly string[] {
-  const wrong = argv.findIndex((part) => typeof part !== 'string' || part.includes('\0'))
-  if (argv.length === 0 || argv[0] === '' || wrong >= 0) {
-    const where = wrong >= 0 ? `exec[${wrong}]` : 'exec'
-    throw new SluiceError(
-      'INVALID_CONFIG',
-      `${where}: must be a program and its arguments, as texts without NUL, for example [./align.sh, --fast]`,
-    )
-  }
-  return argv.map((part, index) => {
-    const isPath = /^\.\.?\//.test(part) || (index === 0 && part.includes('/') && !isAbsolute(part))
-    return isPath ? resolve(cwd, part) : part
-  })
 }
 
 async function runProgram(program: Program, attempt: Attempt): Promise<unknown> {

@@ -29,9 +29,9 @@ describe('lanes', () => {
   test('are listed with what runs and waits in them', async () => {
     const { code, stdout } = await cli.run(['lanes'])
     expect(code).toBe(0)
-    expect(stdout).toMatch(/^LANE +STATE +RUNNING +WAITING +OLDEST +PER WORKER +POLL +STALE +TASKS\n/)
-    expect(stdout).toMatch(/\ndefault +open +0 of any +0 +cores +2s +15s\n/)
-    expect(stdout).toMatch(/\ninteractive +open +0 of 3 +0 +any +2s +15s +noop\n/)
+    expect(stdout).toMatch(/^LANE +STATE +RUNNING +SLOTS +WAITING +OLDEST +PER WORKER +POLL +STALE +TASKS\n/)
+    expect(stdout).toMatch(/\ndefault +open +0 +none +0 +cores +2s +15s\n/)
+    expect(stdout).toMatch(/\ninteractive +open +0 +3 +0 +none +2s +15s +noop\n/)
   })
 
   test('a change stays whatever files say, until it is reset', async () => {

@@ -92,7 +92,7 @@ describe('a wrong config', () => {
     const nowhere = { environment: { DATABASE_URL: 'postgres://127.0.0.1:1/none' } }
     const text = await cli.run(['check', 'good.yaml'], nowhere)
     expect(text.code).toBe(0)
-    expect(text.stdout).toMatch(/good\.yaml is fine: 1 task in 5 lanes\n[\s\S]*\nfast +3 +any +a\n/)
+    expect(text.stdout).toMatch(/good\.yaml is fine: 1 task in 5 lanes\n[\s\S]*\nfast +3 +none +a\n/)
     const json = await cli.run(['check', '--config', 'good.yaml', '--json'], nowhere)
     expect(JSON.parse(json.stdout)).toMatchObject({
       valid: true,
@@ -103,6 +103,27 @@ describe('a wrong config', () => {
   test('does not keep anybody from looking after jobs', async () => {
     expect((await cli.run(['ps', '--config', 'bad.yaml'])).code).toBe(0)
   })
+})
+
+test('check warns of programs that a worker on this machine could not start', async () => {
+  await cli.write('plain.txt', 'no program')
+  const exec = ['/bin/true', 'true', './missing.sh', './plain.txt', '.', '/', 'no-such-program-anywhere']
+  const tasks = exec.map((program, n) => `  t${n}: { exec: ['${program}'] }`).join('\n')
+  await cli.write('programs.yaml', `tasks:\n${tasks}\n`)
+  const { code, stdout, stderr } = await cli.run(['check', 'programs.yaml'])
+  expect([code, stdout]).toEqual([0, expect.stringContaining('programs.yaml is fine: 7 tasks')])
+  const warnings = [
+    ['t2', `${cli.folder}/missing.sh does not exist`],
+    ['t3', `${cli.folder}/plain.txt is not executable for this user`],
+    ['t4', '. is in no folder of PATH'],
+    ['t5', '/ is no file'],
+    ['t6', 'no-such-program-anywhere is in no folder of PATH'],
+  ] as const
+  expect(stderr.trimEnd().split('\n')).toEqual(
+    warnings.map(([task, why]) => `warning: task ${task}: ${why}; a worker here could not start it`),
+  )
+  const told = await cli.json<{ warnings: { task: string }[] }>('check', 'programs.yaml')
+  expect(told.warnings.map(({ task }) => task)).toEqual(warnings.map(([task]) => task))
 })
 
 describe('a database that cannot be used', () => {

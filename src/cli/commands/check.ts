@@ -1,11 +1,13 @@
 import { TaskSet } from '../../app/task-set.ts'
 import { loadConfig } from '../../config/load-config.ts'
-import { resolveSettings } from '../../model/settings.ts'
+import { LANE_FIELDS, resolveSettings } from '../../model/settings.ts'
+import { whyNotStartable } from '../../worker/find-program.ts'
 import type { AnyTask } from '../../worker/task.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { count } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
+import { painter } from '../output/style.ts'
 import { writeTable } from '../output/table.ts'
 
 /** `sluice check [FILE]` */
@@ -30,9 +32,10 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     perWorker: lane.perWorker,
     tasks: tasks.filter((task) => task.lane === name).map((task) => task.name),
   }))
+  const warnings = missingPrograms(tasks, world.environment)
   if (options.json === true) {
     const shown = tasks.map(({ name, lane, execution }) => ({ name, lane, execution }))
-    writeJson(world.out, { file: loaded.file ?? null, valid: true, lanes, tasks: shown })
+    writeJson(world.out, { file: loaded.file ?? null, valid: true, lanes, tasks: shown, warnings })
     return EXIT.done
   }
   world.out.line(
@@ -44,15 +47,21 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     world.out,
     [
       { title: 'LANE', value: (lane) => lane.name },
-      { title: 'SLOTS', value: (lane) => String(lane.slots ?? 'any'), align: 'right' },
-      {
-        title: 'PER WORKER',
-        value: ({ perWorker }) => (perWorker === 0 ? 'cores' : String(perWorker ?? 'any')),
-        align: 'right',
-      },
+      { title: 'SLOTS', value: (lane) => LANE_FIELDS.slots.format(lane.slots), align: 'right' },
+      { title: 'PER WORKER', value: (lane) => LANE_FIELDS.perWorker.format(lane.perWorker), align: 'right' },
       { title: 'TASKS', value: (lane) => lane.tasks.join(' '), shrinks: true },
     ],
     lanes,
   )
+  for (const { task, message } of warnings)
+    world.err.line(`${painter(world.err)('yellow', 'warning:')} task ${task}: ${message}`)
   return EXIT.done
+}
+
+/** A warning, no error: the workers may run on other machines. */
+function missingPrograms(tasks: readonly AnyTask[], environment: NodeJS.ProcessEnv) {
+  return tasks.flatMap(({ name, program }) => {
+    const why = program === undefined ? undefined : whyNotStartable(program, environment)
+    return why === undefined ? [] : [{ task: name, message: `${why}; a worker here could not start it` }]
+  })
 }

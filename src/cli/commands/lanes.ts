@@ -71,14 +71,15 @@ function columns(now: number): Column<LaneLoad>[] {
       value: (lane) => (lane.enabled ? 'open' : 'drained'),
       colour: (lane) => (lane.enabled ? 'green' : 'yellow'),
     },
-    { title: 'RUNNING', value: (lane) => `${lane.running} of ${lane.slots ?? 'any'}`, align: 'right' },
+    { title: 'RUNNING', value: (lane) => String(lane.running), align: 'right' },
+    { title: 'SLOTS', value: (lane) => LANE_FIELDS.slots.format(lane.slots), align: 'right' },
     { title: 'WAITING', value: (lane) => String(lane.waiting), align: 'right' },
     {
       title: 'OLDEST',
       value: ({ oldestAt }) => (oldestAt === null ? '' : roughly(now - oldestAt.getTime())),
       align: 'right',
     },
-    { title: 'PER WORKER', value: (lane) => perWorker(lane), align: 'right' },
+    { title: 'PER WORKER', value: (lane) => LANE_FIELDS.perWorker.format(lane.perWorker), align: 'right' },
     { title: 'POLL', value: (lane) => formatDuration(lane.pollMs), align: 'right' },
     { title: 'STALE', value: (lane) => formatDuration(lane.staleMs), align: 'right' },
     {
@@ -95,10 +96,6 @@ function columns(now: number): Column<LaneLoad>[] {
       optional: true,
     },
   ]
-}
-
-function perWorker({ perWorker: limit }: Lane): string {
-  return limit === null ? 'any' : limit === 0 ? 'cores' : String(limit)
 }
 
 /** The database calls a field `pollMs` where options and files say `poll`. */
@@ -136,11 +133,11 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
   writeFacts(world.out, [
     ['lane', lane.name],
     ['state', lane.enabled ? 'open' : 'drained'],
-    ['slots', lane.slots === null ? 'no limit' : String(lane.slots)],
-    ['per worker', perWorker(lane)],
+    ['slots', LANE_FIELDS.slots.format(lane.slots)],
+    ['per worker', LANE_FIELDS.perWorker.format(lane.perWorker)],
     ['poll', formatDuration(lane.pollMs)],
     ['stale', formatDuration(lane.staleMs)],
-    ['ageing', lane.ageingMs === null ? 'off' : formatDuration(lane.ageingMs)],
+    ['ageing', LANE_FIELDS.ageing.format(lane.ageingMs)],
     ['running', String(lane.running)],
     ['set by operator', setByOperator(lane).join(', ') || 'nothing'],
   ])

@@ -46,7 +46,7 @@ export function writeSummary(
     output,
     [
       { title: 'LANE', value: (lane) => lane.name },
-      { title: 'SLOTS', value: (lane) => String(lane.slots ?? 'any'), align: 'right' },
+      { title: 'SLOTS', value: (lane) => String(lane.slots ?? 'none'), align: 'right' },
       { title: 'MOST AT ONCE', value: (lane) => String(lane.most), align: 'right' },
       { title: 'COMPLETED', value: (lane) => String(lane.completed), align: 'right' },
     ],
