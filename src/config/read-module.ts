@@ -1,5 +1,7 @@
+import { writeSync } from 'node:fs'
 import { basename } from 'node:path'
 import { createJiti } from 'jiti'
+import { formatDuration } from '../model/duration.ts'
 import { describe, invalidConfig } from '../model/setting-value.ts'
 
 /** A task as `task()` makes it, as far as a config has to know it. */
@@ -17,20 +19,30 @@ export interface ConfigModule {
 
 type Refuse = (message: string) => Error
 
+/** Compiling a large module on a busy machine takes seconds; waiting for something that never comes takes for ever. */
+const LONGEST_RUN_MS = 30_000
+/** As for any other fault of a config. */
+const EXIT_CODE = 2
+
 /**
  * Runs a config written as a module and returns what it exports: its default or `config`, and `tasks`.
  *
- * It is run once per process, like any module: a change shows after a restart.
+ * It is run once per process, like any module: a change shows after a restart. A module that ends the process while it
+ * is run is named on stderr, and the exit code 0 becomes 2: nobody can go on after that, and it must not look like success.
  *
- * @throws {SluiceError} `INVALID_CONFIG` when it cannot be run, exports both a default and `config`, or nothing of use,
- *   or something in `tasks` that is no task.
+ * @throws {SluiceError} `INVALID_CONFIG` when it cannot be run, does not come to its end within `limitMs`, exports both a
+ *   default and `config`, or nothing of use, or something in `tasks` that is no task.
  */
-export async function readModule(path: string, file: string): Promise<ConfigModule> {
+export async function readModule(
+  path: string,
+  file: string,
+  limitMs = LONGEST_RUN_MS,
+): Promise<ConfigModule> {
   // The cache of compiled code would lie in a shared temporary folder, where others could plant code.
   const jiti = createJiti(path, { fsCache: false, interopDefault: false })
   let exported: Record<string, unknown>
   try {
-    exported = await jiti.import<Record<string, unknown>>(path)
+    exported = await runWithin(limitMs, file, () => jiti.import<Record<string, unknown>>(path))
   } catch (error) {
     throw invalidConfig([{ path: '', place: { file }, message: explainFailure(error) }], error)
   }
@@ -45,6 +57,29 @@ export async function readModule(path: string, file: string): Promise<ConfigModu
   return {
     config: onlyTasks ? withoutTasks(byDefault) : configOf(config, byDefault, refuse),
     tasks: tasks === undefined ? [] : tasksOf(tasks, refuse),
+  }
+}
+
+/** The timer also keeps the process alive: with nothing else to wait for, it would end and look content. */
+async function runWithin<T>(limitMs: number, file: string, run: () => Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLong = new Promise<never>((_, reject) => {
+    const message = `it did not come to its end within ${formatDuration(limitMs)}; it may wait for something that never comes`
+    timer = setTimeout(() => reject(new Error(message)), limitMs)
+  })
+  const onExit = (code: number) => {
+    // More than 128: a signal, and its handler, ended the process.
+    if (code > 128) return
+    if (code === 0) process.exitCode = EXIT_CODE
+    const message = `${file}: ended the process with code ${code} while it was run; a config must not`
+    writeSync(2, `error: ${message}\ncode:  INVALID_CONFIG\n`)
+  }
+  process.once('exit', onExit)
+  try {
+    return await Promise.race([run(), tooLong])
+  } finally {
+    clearTimeout(timer)
+    process.off('exit', onExit)
   }
 }
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { readModule } from '../../src/config/read-module.ts'
 import { hasCode } from '../../src/errors.ts'
 import { resolveSettings } from '../../src/model/settings.ts'
 
@@ -215,6 +216,16 @@ describe('modules', () => {
       file: join(folder, name),
       folder,
       config: { capacity: 5 },
+    })
+  })
+
+  test('a module that waits for what never comes is given up, and named', async () => {
+    await write('sluice.config.mjs', 'await new Promise(() => {})\nexport default {}')
+    const path = join(folder, 'sluice.config.mjs')
+    await expect(readModule(path, 'sluice.config.mjs', 200)).rejects.toMatchObject({
+      code: 'INVALID_CONFIG',
+      message:
+        'sluice.config.mjs: could not be run: it did not come to its end within 200ms; it may wait for something that never comes',
     })
   })
 

@@ -100,6 +100,19 @@ describe('a wrong config', () => {
     })
   })
 
+  test.each([
+    ['process.exit(0)', 0],
+    ['setImmediate(() => process.exit(0))\nawait new Promise(() => {})', 0],
+    ['process.exit(7)', 7],
+  ])('that ends the process (%s) is named, and does not look fine', async (source, own) => {
+    await cli.write('exits.config.mjs', `${source}\nexport default {}`)
+    const { code, stdout, stderr } = await cli.run(['check', 'exits.config.mjs'])
+    expect([code, stdout]).toEqual([own === 0 ? 2 : own, ''])
+    expect(stderr).toBe(
+      `error: exits.config.mjs: ended the process with code ${own} while it was run; a config must not\ncode:  INVALID_CONFIG\n`,
+    )
+  })
+
   test('does not keep anybody from looking after jobs', async () => {
     expect((await cli.run(['ps', '--config', 'bad.yaml'])).code).toBe(0)
   })
