@@ -36,6 +36,8 @@ export const ERROR_STATUS = {
   JOB_CANCELLED: 422,
   /** A program or pool process that ran a task ended badly, or left no usable result. */
   ATTEMPT_FAILED: 422,
+  /** An expression of a workflow cannot be read, or not worked out with the values it was given. */
+  EXPRESSION_FAILED: 422,
   /** The ceiling on active jobs is reached. */
   ADMISSION_REJECTED: 429,
   /** The database cannot be reached, or refuses to do its work. */
