@@ -13,6 +13,7 @@ import { ResultWaiter } from '../engine/result-waiter.ts'
 import { isFullBatch, type Submission, Submitter } from '../engine/submitter.ts'
 import { setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
+import { checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import type { Settings } from '../model/settings.ts'
 import type { LaneChange } from '../store/change-lane.ts'
@@ -21,16 +22,18 @@ import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type KnownTask, listTasks } from '../store/list-tasks.ts'
 import { listWorkers, type WorkerView } from '../store/list-workers.ts'
-import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
+import type { StoredLogLine } from '../store/read-logs.ts'
 import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
 import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
 import { JobHandle } from './job-handle.ts'
 import type { WorkOptions } from './start-worker.ts'
-import { type SubmitOptions, toSubmission } from './submission.ts'
+import { SUBMIT_OPTIONS, type SubmitOptions, toSubmission } from './submission.ts'
 import type { TaskSet } from './task-set.ts'
 import { type TransactionLike, toQueryable } from './transaction.ts'
+
+const OPTIONS_OF_SUBMIT = [...SUBMIT_OPTIONS, 'transaction']
 
 export interface AppParts {
   readonly db: Database
@@ -99,6 +102,7 @@ export class Sluice {
     options: SubmitOptions & { readonly transaction?: TransactionLike } = {},
   ): Promise<JobHandle> {
     this.#checkOpen()
+    checkOptions(options, OPTIONS_OF_SUBMIT, 'options')
     const submission = await this.#toSubmission(task, input, options)
     const stored =
       options.transaction === undefined
@@ -117,6 +121,9 @@ export class Sluice {
     options: SubmitOptions & { readonly transaction?: TransactionLike } = {},
   ): Promise<JobHandle<Result>[]> {
     this.#checkOpen()
+    checkOptions(options, OPTIONS_OF_SUBMIT, 'options')
+    if (typeof inputs !== 'object' || inputs === null || !(Symbol.iterator in inputs))
+      throw invalidArgument('inputs', inputs, 'a list of inputs')
     const tx = options.transaction === undefined ? undefined : toQueryable(options.transaction)
     const handles: JobHandle<Result>[] = []
     let part: Submission[] = []
@@ -177,13 +184,6 @@ export class Sluice {
 
   async #startWorker(options: WorkOptions): Promise<Worker> {
     const { db, tasks, settings, heartbeatMs, log } = this.#parts
-    const capacity = options.capacity ?? settings.capacity
-    if (!Number.isInteger(capacity) || capacity < 0) {
-      throw new SluiceError(
-        'INVALID_ARGUMENT',
-        `capacity: ${capacity} must be a whole number, 0 (no limit) or more`,
-      )
-    }
     // Loaded when needed: a program that only submits, or looks, starts in half the time.
     const { startWorker } = await import('./start-worker.ts')
     return startWorker({
@@ -191,7 +191,7 @@ export class Sluice {
       listener: this.#listener,
       tasks: tasks.byName,
       options,
-      capacity,
+      defaultCapacity: settings.capacity,
       heartbeatMs,
       cycleMax: settings.cycleMax,
       graceMs: settings.graceMs,
@@ -240,8 +240,7 @@ export class Sluice {
 
   /** Log lines after the line with id `after`, oldest first. */
   async readLogs(id: string, after = '0', limit = 1000): Promise<StoredLogLine[]> {
-    if (after !== '0') jobControl.checkJobId(after)
-    return readLogs(this.#calls, jobControl.checkJobId(id), after, limit)
+    return jobControl.readJobLogs(this.#calls, id, after, limit)
   }
 
   /** What a job waits for, in words. */
@@ -315,6 +314,7 @@ export class Sluice {
    *   is under way.
    */
   close(options: { readonly now?: boolean } = {}): Promise<void> {
+    checkOptions(options, ['now'], 'options')
     this.#closing ??= this.#close()
     if (options.now === true) this.#leaving?.hurry()
     return this.#closing
@@ -335,7 +335,7 @@ export class Sluice {
     input: unknown,
     options: SubmitOptions,
   ): Submission | Promise<Submission> {
-    const name = typeof task === 'string' ? task : task.name
+    const name = nameOf(task)
     const known =
       this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
     const { actor } = this.#parts
@@ -347,6 +347,13 @@ export class Sluice {
     if (this.#closing !== undefined)
       throw new SluiceError('CLOSED', 'this program has closed its connection to Sluice')
   }
+}
+
+function nameOf(task: unknown): string {
+  if (typeof task === 'string') return task
+  if (typeof task === 'object' && task !== null && 'name' in task && typeof task.name === 'string')
+    return task.name
+  throw invalidArgument('task', task, 'a task made with task(), or the name of one')
 }
 
 function tellStored(error: unknown, stored: number): unknown {

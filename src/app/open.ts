@@ -8,9 +8,24 @@ import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, migrate } from '../db/migrate.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
+import {
+  checkFlag,
+  checkList,
+  checkOptions,
+  checkText,
+  invalidArgument,
+  optionNames,
+} from '../model/argument.ts'
 import type { Duration } from '../model/duration.ts'
 import { toStorableText } from '../model/json.ts'
-import { type LaneSettings, resolveSettings, type Settings, type SettingsSource } from '../model/settings.ts'
+import {
+  LANE_FIELDS,
+  type LaneSettings,
+  resolveSettings,
+  SETTINGS,
+  type Settings,
+  type SettingsSource,
+} from '../model/settings.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { createLanes, type LaneRecord } from '../store/create-lanes.ts'
 import { listLanes } from '../store/list-lanes.ts'
@@ -76,6 +91,7 @@ const POOL_SIZE = 4
  * const app = await sluice({ tasks: [resize], lanes: { interactive: { slots: 2 } } })
  */
 export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
+  checkSluiceOptions(options)
   const log =
     options.log ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
   const settings = settingsOf(options)
@@ -109,6 +125,53 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     await place.release()
     throw error
   }
+}
+
+const LANE_OPTIONS = ['tasks', ...Object.keys(LANE_FIELDS)]
+const SLUICE_OPTIONS = [
+  ...Object.keys(SETTINGS),
+  ...optionNames<Omit<SluiceOptions, keyof typeof SETTINGS>>({
+    database: true,
+    dataFolder: true,
+    tasks: true,
+    lanes: true,
+    config: true,
+    log: true,
+    migrate: true,
+    publish: true,
+    actor: true,
+  }),
+]
+
+function checkSluiceOptions(options: SluiceOptions): void {
+  checkOptions(options, SLUICE_OPTIONS, 'options')
+  const { tasks, lanes, log, migrate: migrates, publish: publishes } = options
+  if (tasks !== undefined) checkList(tasks, 'tasks', checkTask)
+  if (lanes !== undefined) {
+    if (typeof lanes !== 'object' || lanes === null || Array.isArray(lanes))
+      throw invalidArgument('lanes', lanes, 'an object with the options of each lane by its name')
+    for (const [name, lane] of Object.entries(lanes)) {
+      checkOptions(lane, LANE_OPTIONS, `lanes.${name}`)
+      if (lane.tasks !== undefined) checkList(lane.tasks, `lanes.${name}.tasks`, checkText)
+    }
+  }
+  const { config } = options
+  if (config !== undefined && typeof (config as Partial<LoadedConfig> | null)?.config !== 'object')
+    throw invalidArgument('config', config, 'what loadConfig() gives')
+  for (const level of ['debug', 'info', 'warn', 'error'] as const) {
+    if (log !== undefined && typeof log?.[level] !== 'function')
+      throw invalidArgument('log', log, 'a logger with debug, info, warn and error')
+  }
+  for (const field of ['database', 'dataFolder', 'actor'] as const)
+    if (options[field] !== undefined) checkText(options[field], field, { min: 0 })
+  if (migrates !== undefined) checkFlag(migrates, 'migrate')
+  if (publishes !== undefined) checkFlag(publishes, 'publish')
+}
+
+function checkTask(task: unknown, name: string): void {
+  const isTask =
+    typeof task === 'object' && task !== null && 'run' in task && 'name' in task && 'retry' in task
+  if (!isTask) throw invalidArgument(name, task, 'a task made with task()')
 }
 
 function settingsOf(options: SluiceOptions): Settings {

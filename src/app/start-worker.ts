@@ -4,6 +4,14 @@ import type { Database } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
+import {
+  checkLabels,
+  checkList,
+  checkOptions,
+  checkText,
+  invalidArgument,
+  optionNames,
+} from '../model/argument.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
 import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
@@ -42,7 +50,8 @@ export interface StartWorker {
   readonly listener: Listener
   readonly tasks: ReadonlyMap<string, AnyTask>
   readonly options: WorkOptions
-  readonly capacity: number
+  /** Where the options name none. */
+  readonly defaultCapacity: number
   readonly heartbeatMs: number
   readonly cycleMax: number
   readonly graceMs: number
@@ -54,8 +63,8 @@ export interface StartWorker {
 /** Puts a worker together and starts it. */
 export async function startWorker(setup: StartWorker): Promise<Worker> {
   const { options, log } = setup
+  const capacity = checkWorkOptions(options) ?? setup.defaultCapacity
   const tasks = selectTasks(setup.tasks, options.tasks)
-  toStorableJson(options.labels, 'labels')
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
   const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
@@ -71,7 +80,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
       host: hostname(),
       pid: process.pid,
       version: VERSION,
-      capacity: setup.capacity,
+      capacity,
       cores: availableParallelism(),
       tasks: [...tasks.keys()],
       labels: options.labels ?? {},
@@ -88,7 +97,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     executors: new Map([...tasks].map(([name, task]) => [name, executorOf(task, pool)])),
     pool,
     workdirs,
-    capacity: setup.capacity,
+    capacity,
     cycleMax: setup.cycleMax,
     graceMs: setup.graceMs,
     shutdownGraceMs: setup.shutdownGraceMs,
@@ -102,6 +111,35 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     throw error
   }
   return worker
+}
+
+const WORK_OPTIONS = optionNames<WorkOptions>({
+  capacity: true,
+  name: true,
+  labels: true,
+  tasks: true,
+  pool: true,
+  workdirRoot: true,
+})
+const POOL_OPTIONS = optionNames<NonNullable<WorkOptions['pool']>>({
+  size: true,
+  initialiser: true,
+  maxJobs: true,
+  maxMemoryBytes: true,
+})
+
+/** The capacity, if one is given. */
+function checkWorkOptions(options: WorkOptions): number | undefined {
+  checkOptions(options, WORK_OPTIONS, 'options')
+  const { capacity, name, labels, tasks, pool, workdirRoot } = options
+  if (capacity !== undefined && (!Number.isInteger(capacity) || capacity < 0))
+    throw invalidArgument('capacity', capacity, 'a whole number, 0 (no limit) or more')
+  if (name !== undefined) checkText(name, 'name')
+  if (labels !== undefined) toStorableJson(checkLabels(labels, 'labels'), 'labels')
+  if (tasks !== undefined) checkList(tasks, 'tasks', checkText)
+  if (pool !== undefined) checkOptions(pool, POOL_OPTIONS, 'pool')
+  if (workdirRoot !== undefined) checkText(workdirRoot, 'workdirRoot')
+  return capacity
 }
 
 function selectTasks(

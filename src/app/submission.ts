@@ -1,6 +1,7 @@
 import { checkPriority } from '../engine/job-control.ts'
 import type { Submission } from '../engine/submitter.ts'
 import { SluiceError } from '../errors.ts'
+import { checkList, checkText, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
 import { toStorableJson } from '../model/json.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
@@ -19,6 +20,15 @@ export interface SubmitOptions {
   /** Up to 50 words to find it by. */
   readonly tags?: readonly string[]
 }
+
+export const SUBMIT_OPTIONS = optionNames<SubmitOptions>({
+  key: true,
+  priority: true,
+  lane: true,
+  runAt: true,
+  deadline: true,
+  tags: true,
+})
 
 /** A longer wait given as a number is a point in time that was meant to be a Date. */
 const MAX_DELAY_MS = 10 * 366 * 86_400_000
@@ -52,29 +62,20 @@ export function toSubmission(
 }
 
 function text(value: unknown, field: string, max: number): string {
-  if (typeof value !== 'string' || value === '' || value.length > max) {
-    throw new SluiceError('INVALID_ARGUMENT', `${field}: must be a text of 1 to ${max} characters`)
-  }
-  return toStorableJson(value, field)
+  return toStorableJson(checkText(value, field, { max }), field)
 }
 
 function instant(value: Date): string {
   const ms = value.getTime()
-  if (Number.isNaN(ms) || ms < 0 || ms > 253_402_300_799_000) {
-    throw new SluiceError('INVALID_ARGUMENT', `runAt: must be a time between the years 1970 and 9999`)
-  }
+  if (Number.isNaN(ms) || ms < 0 || ms > 253_402_300_799_000)
+    throw invalidArgument('runAt', value, 'a time between the years 1970 and 9999')
   return value.toISOString()
 }
 
 function milliseconds(value: Duration, field: string, min: number): number {
   const ms = Math.round(parseDuration(value, field))
-  if (ms < min || ms > MAX_STORED_MS) {
-    throw new SluiceError(
-      'INVALID_ARGUMENT',
-      `${field}: must be from ${min}ms to ${MAX_STORED_MS / 86_400_000}d`,
-    )
-  }
-  return ms
+  if (ms >= min && ms <= MAX_STORED_MS) return ms
+  throw invalidArgument(field, value, `from ${min}ms to ${MAX_STORED_MS / 86_400_000}d`)
 }
 
 function delay(runAt: Duration): number {
@@ -87,8 +88,7 @@ function delay(runAt: Duration): number {
 }
 
 function tagList(tags: readonly string[]): string {
-  if (!Array.isArray(tags) || tags.length > MAX_TAGS) {
-    throw new SluiceError('INVALID_ARGUMENT', `tags: must be a list of at most ${MAX_TAGS} texts`)
-  }
-  return `[${tags.map((tag, index) => text(tag, `tags[${index}]`, MAX_TAG)).join(',')}]`
+  if (!Array.isArray(tags) || tags.length > MAX_TAGS)
+    throw invalidArgument('tags', tags, `a list of at most ${MAX_TAGS} texts`)
+  return `[${checkList(tags, 'tags', (tag, name) => text(tag, name, MAX_TAG)).join(',')}]`
 }

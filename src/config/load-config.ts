@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve } from 'node:path'
+import { checkOptions, checkText } from '../model/argument.ts'
 import { invalidConfig, type Locate } from '../model/setting-value.ts'
 import { checkConfig, findProblems } from './check-config.ts'
 import { type ExportedTask, isModule, readModule } from './read-module.ts'
@@ -42,6 +43,9 @@ export async function loadConfig(options: {
   path?: string | undefined
   folder: string
 }): Promise<LoadedConfig> {
+  checkOptions(options, ['path', 'folder'], 'options')
+  if (options.path !== undefined) checkText(options.path, 'path')
+  checkText(options.folder, 'folder')
   const folder = resolve(options.folder)
   const file = options.path === undefined ? await findConfig(folder) : resolve(folder, options.path)
   if (file === undefined) return { file, folder, config: {}, tasks: [], locate: () => undefined }

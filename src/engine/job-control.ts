@@ -1,24 +1,39 @@
 import type { Queryable } from '../db/database.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
+import {
+  checkList,
+  checkOptions,
+  checkText,
+  checkWhole,
+  invalidArgument,
+  optionNames,
+  show,
+} from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import { toStorableText } from '../model/json.ts'
 import { approveJob } from '../store/approve-job.ts'
 import { cancelJob } from '../store/cancel-job.ts'
 import { deleteJob } from '../store/delete-job.ts'
 import { findJobs, type JobFilter, type JobView } from '../store/find-jobs.ts'
+import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { rejectJob } from '../store/reject-job.ts'
 import { reprioritiseJob } from '../store/reprioritise-job.ts'
 import { rerunJob } from '../store/rerun-job.ts'
 
 /** A job id is a positive whole number of up to 19 digits, as text. */
 export function checkJobId(id: unknown): string {
-  if (typeof id === 'string' && /^[1-9]\d{0,18}$/.test(id) && BigInt(id) <= 9_223_372_036_854_775_807n)
-    return id
+  if (isId(id)) return id
+  const text = typeof id === 'string' ? '' : ', given as text'
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `${JSON.stringify(id)} is no job id; a job id is a whole number, such as 42`,
+    `${show(id)} is no job id; a job id is a whole number, such as 42${text}`,
+    { details: { argument: 'id' } },
   )
+}
+
+function isId(id: unknown): id is string {
+  return typeof id === 'string' && /^[1-9]\d{0,18}$/.test(id) && BigInt(id) <= 9_223_372_036_854_775_807n
 }
 
 /** Texts given with a cancel or a rejection are cut to this length. */
@@ -34,26 +49,46 @@ const STATES: ReadonlySet<string> = new Set<JobState>([
   'cancelled',
 ])
 
+const FILTER_OPTIONS = optionNames<JobFilter>({
+  ids: true,
+  states: true,
+  task: true,
+  lane: true,
+  key: true,
+  tag: true,
+  before: true,
+  limit: true,
+})
+
 /** Jobs that match every filter given, newest first; 50 unless `limit` says otherwise. */
 export async function listJobs(db: Queryable, filter: JobFilter): Promise<JobView[]> {
-  for (const id of filter.ids ?? []) checkJobId(id)
+  checkOptions(filter, FILTER_OPTIONS, 'filter')
+  if (filter.ids !== undefined) checkList(filter.ids, 'ids', checkJobId)
   if (filter.before !== undefined) checkJobId(filter.before)
-  for (const state of filter.states ?? []) {
-    if (!STATES.has(state)) throw invalid('states', state, `one of ${[...STATES].join(', ')}`)
-  }
+  if (filter.states !== undefined) checkList(filter.states, 'states', checkState)
   for (const field of ['task', 'lane', 'key', 'tag'] as const) {
     const text = filter[field]
     if (text !== undefined && (typeof text !== 'string' || text.includes('\0')))
-      throw invalid(field, text, 'a text without NUL')
+      throw invalidArgument(field, text, 'a text without NUL')
   }
-  const { limit = 0 } = filter
-  if (!Number.isInteger(limit) || limit < 0 || limit > MAX_LISTED)
-    throw invalid('limit', limit, `a whole number up to ${MAX_LISTED}`)
+  if (filter.limit !== undefined) checkWhole(filter.limit, 'limit', 0, MAX_LISTED)
   return findJobs(db, filter)
 }
 
-function invalid(field: string, found: unknown, expected: string): SluiceError {
-  return new SluiceError('INVALID_ARGUMENT', `${field}: ${JSON.stringify(found)} must be ${expected}`)
+function checkState(state: unknown, name: string): void {
+  if (typeof state !== 'string' || !STATES.has(state))
+    throw invalidArgument(name, state, `one of ${[...STATES].join(', ')}`)
+}
+
+/** Log lines of a job after the line with id `after`, oldest first. */
+export async function readJobLogs(
+  db: Queryable,
+  id: string,
+  after: string,
+  limit: number,
+): Promise<StoredLogLine[]> {
+  if (after !== '0' && !isId(after)) throw invalidArgument('after', after, 'the id of a log line, or "0"')
+  return readLogs(db, checkJobId(id), after, checkWhole(limit, 'limit', 1, MAX_LISTED))
 }
 
 /** The job, or `JOB_NOT_FOUND`. */
@@ -69,7 +104,7 @@ export async function getJob(db: Queryable, id: string): Promise<JobView> {
  * @returns the state it is in now: `cancelled`, or `running` while it is being stopped.
  */
 export async function cancel(db: Queryable, id: string, reason: string): Promise<JobState> {
-  const state = await cancelJob(db, checkJobId(id), toStorableText(reason, MAX_REASON))
+  const state = await cancelJob(db, checkJobId(id), checkReason(reason, 'reason'))
   return state ?? (await refuse(db, id, 'cancelled', 'only a job that has not ended can be'))
 }
 
@@ -79,7 +114,7 @@ export async function approve(db: Queryable, id: string, by: string): Promise<vo
 }
 
 export async function reject(db: Queryable, id: string, comment: string, by: string): Promise<void> {
-  if (!(await rejectJob(db, checkJobId(id), toStorableText(comment, MAX_REASON), by))) {
+  if (!(await rejectJob(db, checkJobId(id), checkReason(comment, 'comment'), by))) {
     await refuse(db, id, 'rejected', 'only a job that awaits approval can be')
   }
 }
@@ -109,12 +144,11 @@ export async function rerun(db: Queryable, id: string): Promise<void> {
 }
 
 export function checkPriority(priority: unknown): number {
-  if (typeof priority === 'number' && Number.isInteger(priority) && Math.abs(priority) <= 1_000_000)
-    return priority
-  throw new SluiceError(
-    'INVALID_ARGUMENT',
-    `priority: ${JSON.stringify(priority)} must be a whole number from -1000000 to 1000000`,
-  )
+  return checkWhole(priority, 'priority', -1_000_000, 1_000_000)
+}
+
+function checkReason(text: unknown, name: string): string {
+  return toStorableText(checkText(text, name, { min: 0 }), MAX_REASON)
 }
 
 async function refuse(db: Queryable, id: string, what: string, rule: string): Promise<never> {

@@ -1,5 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
+import { checkFlag, checkOptions, checkText, invalidArgument } from '../model/argument.ts'
+import { isName } from '../model/setting-value.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
@@ -7,15 +9,15 @@ import { resetLane } from '../store/reset-lane.ts'
 
 /** An operator's change to a lane. Takes effect for every cycle that begins afterwards; what runs is left alone. */
 export async function setLane(db: Queryable, name: string, change: LaneChange, by: string): Promise<Lane> {
-  if (name.includes('\0')) throw await unknownLane(db, name)
   await checkChange(db, change)
-  if (!(await changeLane(db, name, change, by, true))) throw await unknownLane(db, name)
+  if (!isName(checkText(name, 'lane')) || !(await changeLane(db, name, change, by, true)))
+    throw await unknownLane(db, name)
   return getLane(db, name)
 }
 
 /** Undoes operators' changes to a lane: it is again as files and programs last said. */
 export async function forgetLaneChanges(db: Queryable, name: string, by: string): Promise<Lane> {
-  if (!(await resetLane(db, name, by))) throw await unknownLane(db, name)
+  if (!isName(checkText(name, 'lane')) || !(await resetLane(db, name, by))) throw await unknownLane(db, name)
   return getLane(db, name)
 }
 
@@ -36,19 +38,16 @@ const FIELDS: Readonly<Record<keyof LaneChange, { min: number; max: number; none
 }
 
 async function checkChange(db: Queryable, change: LaneChange): Promise<void> {
+  checkOptions(change, Object.keys(FIELDS), 'change')
   for (const [field, value] of Object.entries(change) as [keyof LaneChange, unknown][]) {
     if (value === undefined) continue
-    const rule = Object.hasOwn(FIELDS, field) ? FIELDS[field] : undefined
-    if (rule === undefined) throw invalid(field, value, `one of ${Object.keys(FIELDS).join(', ')}`)
-    if (rule === 'flag') {
-      if (typeof value !== 'boolean') throw invalid(field, value, 'true or false')
-    } else if (value !== null || !rule.none) {
-      if (!Number.isInteger(value) || Number(value) < rule.min || Number(value) > rule.max)
-        throw invalid(
-          field,
-          value,
-          `a whole number from ${rule.min} to ${rule.max}${rule.none ? ', or null for none' : ''}`,
-        )
+    const rule = FIELDS[field]
+    if (rule === 'flag') checkFlag(value, field)
+    else if (value !== null || !rule.none) {
+      if (!Number.isInteger(value) || Number(value) < rule.min || Number(value) > rule.max) {
+        const none = rule.none ? ', or null for none' : ''
+        throw invalidArgument(field, value, `a whole number from ${rule.min} to ${rule.max}${none}`)
+      }
     }
   }
   if (change.staleMs === undefined) return
@@ -59,10 +58,6 @@ async function checkChange(db: Queryable, change: LaneChange): Promise<void> {
       `stale: ${change.staleMs} ms must be greater than twice the heartbeat (${heartbeatMs} ms): set it above ${2 * heartbeatMs} ms`,
     )
   }
-}
-
-function invalid(field: string, found: unknown, expected: string): SluiceError {
-  return new SluiceError('INVALID_ARGUMENT', `${field}: ${JSON.stringify(found)} must be ${expected}`)
 }
 
 async function unknownLane(db: Queryable, name: string): Promise<SluiceError> {

@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
+import { checkFlag, checkText } from '../model/argument.ts'
 import { drainWorker } from '../store/drain-worker.ts'
 import { listWorkers } from '../store/list-workers.ts'
 
@@ -11,7 +12,7 @@ import { listWorkers } from '../store/list-workers.ts'
  * @throws {SluiceError} `WORKER_NOT_FOUND` when none has.
  */
 export async function setDraining(db: Queryable, name: string, draining: boolean): Promise<number> {
-  const count = await drainWorker(db, name, draining)
+  const count = await drainWorker(db, checkText(name, 'worker'), checkFlag(draining, 'draining'))
   if (count > 0) return count
   const names = [...new Set((await listWorkers(db)).map((worker) => worker.name))]
   const there = names.length === 0 ? 'no worker is alive' : `there are ${names.join(', ')}`

@@ -1,4 +1,5 @@
 import { SluiceError } from '../errors.ts'
+import { show } from './argument.ts'
 
 /** A length of time: milliseconds as a number, or text such as `250ms`, `15s`, `10m`, `4h`, `7d`. */
 export type Duration = number | string
@@ -12,11 +13,11 @@ const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h
  * @throws {SluiceError} `INVALID_ARGUMENT` when it is no duration, negative or not finite.
  */
 export function parseDuration(value: Duration, where: string): number {
-  const ms = typeof value === 'number' ? value : parseText(value)
+  const ms = typeof value === 'number' ? value : typeof value === 'string' ? parseText(value) : undefined
   if (ms === undefined || !Number.isFinite(ms) || ms < 0) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      `${where}: ${JSON.stringify(value)} is no duration; write milliseconds or text such as 250ms, 15s, 10m, 4h, 7d`,
+      `${where}: ${show(value)} is no duration; write milliseconds or text such as 250ms, 15s, 10m, 4h, 7d`,
       { details: { where } },
     )
   }

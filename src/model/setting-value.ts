@@ -1,4 +1,5 @@
 import { SluiceError } from '../errors.ts'
+import { show } from './argument.ts'
 import { type Duration, formatDuration, parseDuration } from './duration.ts'
 
 /**
@@ -131,13 +132,10 @@ export function isName(text: string): boolean {
   return text !== '__proto__' && NAME_PATTERN.test(text)
 }
 
-/** What was found, in a few words and never long: it ends up in an error message. */
+/** What was found in a file, in a few words and never long: it ends up in an error message. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
-  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value)
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
-  if (Array.isArray(value)) return 'a list'
-  return typeof value === 'object' ? 'a map' : `a ${typeof value}`
+  return typeof value === 'object' && !Array.isArray(value) ? 'a map' : show(value)
 }
 
 /** Keys and list positions, from the top of a config: `['lanes', 'interactive', 'tasks', 0]`. */

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { SluiceError } from '../errors.ts'
+import { checkFlag, checkLabels, checkOptions, optionNames, show } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
 import { DEFAULT_RETRY, type RetryPolicy } from '../model/retry.ts'
 import { isName, NAME_RULE } from '../model/setting-value.ts'
@@ -98,11 +99,12 @@ export function task<Input = void, Result = void>(
   options: TaskOptions<Input, Result>,
 ): Task<Input, Awaited<Result>>
 export function task(options: TaskOptionsBase & { input?: StandardSchemaV1; run: AnyTask['run'] }): AnyTask {
-  const where = `task ${JSON.stringify(options.name)}`
+  checkOptions(options, TASK_OPTIONS, 'task')
+  const where = `task ${show(options.name)}`
   if (typeof options.run !== 'function') throw refuse(where, 'run must be a function')
   const execution = options.execution ?? 'inline'
   if (execution !== 'inline' && execution !== 'process') {
-    throw refuse(where, `execution must be "inline" or "process", found ${JSON.stringify(execution)}`)
+    throw refuse(where, `execution must be "inline" or "process", found ${show(execution)}`)
   }
   if (execution === 'process' && options.module === undefined) {
     throw refuse(
@@ -110,15 +112,41 @@ export function task(options: TaskOptionsBase & { input?: StandardSchemaV1; run:
       'execution "process" needs module: import.meta.url, so that a process can load the task',
     )
   }
+  const { input } = options
+  if (input !== undefined && typeof (input as Partial<StandardSchemaV1> | null)?.['~standard'] !== 'object')
+    throw refuse(where, `input must be a Standard Schema, found ${show(input)}`)
   return Object.freeze({
     ...commonOptions(options, where),
     execution,
     module: options.module,
     program: undefined,
-    schema: options.input,
+    schema: input,
     run: options.run,
   })
 }
+
+const RETRY_OPTIONS = optionNames<RetryOptions>({
+  attempts: true,
+  backoff: true,
+  delay: true,
+  maxDelay: true,
+})
+const TASK_OPTIONS = optionNames<SchemaTaskOptions<StandardSchemaV1, unknown>>({
+  name: true,
+  lane: true,
+  priority: true,
+  retry: true,
+  timeout: true,
+  deadline: true,
+  onLost: true,
+  losses: true,
+  approval: true,
+  requires: true,
+  execution: true,
+  module: true,
+  input: true,
+  run: true,
+})
 
 /** Checks and completes what all kinds of tasks share. */
 export function commonOptions(
@@ -128,23 +156,28 @@ export function commonOptions(
   if (typeof options.name !== 'string' || !isName(options.name)) {
     throw refuse(where, `the name must be ${NAME_RULE}`)
   }
-  const { retry = {}, onLost = 'retry', losses = 3, priority = 0 } = options
+  const { retry = {}, onLost = 'retry', losses = 3, priority = 0, approval = false, requires = {} } = options
+  checkOptions(retry, RETRY_OPTIONS, `${where} retry`)
   const attempts = retry.attempts ?? DEFAULT_RETRY.attempts
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > 32_767) {
-    throw refuse(where, `retry.attempts must be a whole number from 1 to 32767, found ${attempts}`)
+    throw refuse(where, `retry.attempts must be a whole number from 1 to 32767, found ${show(attempts)}`)
   }
   const backoff = retry.backoff ?? DEFAULT_RETRY.backoff
   if (backoff !== 'exponential' && backoff !== 'fixed') {
-    throw refuse(where, `retry.backoff must be "exponential" or "fixed", found ${JSON.stringify(backoff)}`)
+    throw refuse(where, `retry.backoff must be "exponential" or "fixed", found ${show(backoff)}`)
   }
   if (!Number.isInteger(losses) || losses < 0 || losses > 32_767) {
-    throw refuse(where, `losses must be a whole number from 0 to 32767, found ${losses}`)
+    throw refuse(where, `losses must be a whole number from 0 to 32767, found ${show(losses)}`)
   }
   if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000) {
-    throw refuse(where, `priority must be a whole number from -1000000 to 1000000, found ${priority}`)
+    throw refuse(where, `priority must be a whole number from -1000000 to 1000000, found ${show(priority)}`)
   }
   if (onLost !== 'retry' && onLost !== 'fail')
-    throw refuse(where, `onLost must be "retry" or "fail", found ${JSON.stringify(onLost)}`)
+    throw refuse(where, `onLost must be "retry" or "fail", found ${show(onLost)}`)
+  if (options.lane !== undefined && (typeof options.lane !== 'string' || !isName(options.lane)))
+    throw refuse(where, `lane must be ${NAME_RULE}, found ${show(options.lane)}`)
+  checkFlag(approval, `${where} approval`)
+  checkLabels(requires, `${where} requires`)
   return {
     name: options.name,
     lane: options.lane,
@@ -163,8 +196,8 @@ export function commonOptions(
     deadlineMs: positive(options.deadline, `${where} deadline`, Number.MAX_SAFE_INTEGER),
     onLost,
     losses,
-    approval: options.approval ?? false,
-    requires: options.requires ?? {},
+    approval,
+    requires,
   }
 }
 

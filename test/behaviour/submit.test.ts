@@ -189,23 +189,27 @@ test('an input stored by a program without the schema is checked when it runs, a
 })
 
 test.each([
-  ['an empty key', { key: '' }, 'key: must be a text of 1 to 500 characters'],
-  ['a key too long', { key: 'k'.repeat(501) }, 'key: must be a text of 1 to 500 characters'],
-  ['a key that is no text', { key: 7 as never }, 'key: must be a text'],
+  ['an empty key', { key: '' }, 'key: "" must be a text of 1 to 500 characters'],
+  ['a key too long', { key: 'k'.repeat(501) }, 'must be a text of 1 to 500 characters'],
+  ['a key that is no text', { key: 7 as never }, 'key: 7 must be a text'],
   ['a priority that is no whole number', { priority: 1.5 }, 'priority: 1.5 must be a whole number'],
   ['a priority out of range', { priority: 1_000_001 }, 'from -1000000 to 1000000'],
-  ['a priority that is not a number', { priority: Number.NaN }, 'must be a whole number'],
-  ['a lane that is no text', { lane: '' }, 'lane: must be a text'],
-  ['a time that is none', { runAt: new Date('never') }, 'runAt: must be a time'],
+  ['a priority that is not a number', { priority: Number.NaN }, 'priority: NaN must be a whole number'],
+  ['a lane that is no text', { lane: '' }, 'lane: "" must be a text'],
+  ['a time that is none', { runAt: new Date('never') }, 'runAt: a Date without a time must be a time'],
   ['a delay that is none', { runAt: 'soon' }, 'runAt: "soon" is no duration'],
   ['a negative delay', { runAt: -1 }, 'runAt: -1 is no duration'],
   ['a delay beyond all time', { runAt: '99999999999d' }, 'runAt: '],
-  ['a deadline of nothing', { deadline: 0 }, 'deadline: must be '],
-  ['a deadline beyond all time', { deadline: '99999999999d' }, 'deadline: must be '],
+  ['a deadline of nothing', { deadline: 0 }, 'deadline: 0 must be '],
+  ['a deadline beyond all time', { deadline: '99999999999d' }, 'deadline: "99999999999d" must be '],
   ['a deadline that is none', { deadline: '1 fortnight' }, 'deadline: "1 fortnight" is no duration'],
-  ['tags that are no list', { tags: 'a' as never }, 'tags: must be a list of at most 50 texts'],
-  ['too many tags', { tags: Array.from({ length: 51 }, String) }, 'tags: must be a list of at most 50 texts'],
-  ['a tag that is empty', { tags: ['a', ''] }, 'tags[1]: must be a text of 1 to 100 characters'],
+  ['tags that are no list', { tags: 'a' as never }, 'tags: "a" must be a list of at most 50 texts'],
+  [
+    'too many tags',
+    { tags: Array.from({ length: 51 }, String) },
+    'tags: a list must be a list of at most 50 texts',
+  ],
+  ['a tag that is empty', { tags: ['a', ''] }, 'tags[1]: "" must be a text of 1 to 100 characters'],
 ])('%s is refused, and nothing is stored', async (_, options, message) => {
   const picky = task({ name: 'picky', run: (_: number) => null })
   const app = await apps.open({ tasks: [picky] })

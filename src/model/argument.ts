@@ -1,0 +1,79 @@
+import { SluiceError } from '../errors.ts'
+import { suggest } from './suggest.ts'
+
+/** A value of a caller, in a few words and never long: it ends up in an error message. */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value)
+  if (value === undefined) return 'nothing'
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (value instanceof Date)
+    return Number.isNaN(value.getTime()) ? 'a Date without a time' : value.toISOString()
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
+/** What every wrong argument of the library gets: its name, what was found, what would be right. */
+export function invalidArgument(name: string, found: unknown, expected: string): SluiceError {
+  return new SluiceError('INVALID_ARGUMENT', `${name}: ${show(found)} must be ${expected}`, {
+    details: { argument: name },
+  })
+}
+
+/** The names of all options of `T`. A test of the types: one that is forgotten here does not compile. */
+export function optionNames<T>(names: Readonly<Record<keyof T, true>>): readonly string[] {
+  return Object.keys(names)
+}
+
+/**
+ * Refuses what is no object, and options that nobody would ever read.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the option that was probably meant.
+ */
+export function checkOptions(value: unknown, known: readonly string[], name: string): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalidArgument(name, value, `an object with some of ${known.join(', ')}`)
+  for (const [option, given] of Object.entries(value)) {
+    if (given === undefined || known.includes(option)) continue
+    const near = suggest(option, known) ?? known.find((each) => option.length > 2 && each.startsWith(option))
+    const advice = near === undefined ? `there are ${known.join(', ')}` : `did you mean ${near}?`
+    throw new SluiceError('INVALID_ARGUMENT', `${name}: there is no ${show(option)}; ${advice}`, {
+      details: { argument: `${name}.${option}` },
+    })
+  }
+}
+
+/** A text of `min` to `max` characters. */
+export function checkText(value: unknown, name: string, bounds: { min?: number; max?: number } = {}): string {
+  const { min = 1, max = Number.POSITIVE_INFINITY } = bounds
+  if (typeof value === 'string' && value.length >= min && value.length <= max) return value
+  const expected = max < Number.POSITIVE_INFINITY ? `a text of ${min} to ${max} characters` : 'a text'
+  throw invalidArgument(name, value, min > 0 && expected === 'a text' ? 'a text that is not empty' : expected)
+}
+
+/** A whole number within bounds. */
+export function checkWhole(value: unknown, name: string, min: number, max: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value
+  throw invalidArgument(name, value, `a whole number from ${min} to ${max}`)
+}
+
+export function checkFlag(value: unknown, name: string): boolean {
+  if (typeof value === 'boolean') return value
+  throw invalidArgument(name, value, 'true or false')
+}
+
+/** A list, each of whose items passes `check`, which gets the item's name: `tags[3]`. */
+export function checkList<T>(value: unknown, name: string, check: (item: unknown, name: string) => T): T[] {
+  if (!Array.isArray(value)) throw invalidArgument(name, value, 'a list')
+  return value.map((item, index) => check(item, `${name}[${index}]`))
+}
+
+/** What workers offer and tasks require. */
+export function checkLabels(value: unknown, name: string): object {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalidArgument(name, value, 'an object of texts, numbers and booleans')
+  for (const [label, each] of Object.entries(value)) {
+    if (typeof each !== 'string' && typeof each !== 'boolean' && !Number.isFinite(each))
+      throw invalidArgument(`${name}.${label}`, each, 'a text, a number, true or false')
+  }
+  return value
+}
