@@ -34,6 +34,8 @@ export const ERROR_STATUS = {
   JOB_FAILED: 422,
   /** The job was cancelled; thrown by `result()`. */
   JOB_CANCELLED: 422,
+  /** The job has not ended within the time that `result()` was given. It goes on. */
+  RESULT_TIMEOUT: 504,
   /** A program or pool process that ran a task ended badly, or left no usable result. */
   ATTEMPT_FAILED: 422,
   /** An expression of a workflow cannot be read, or not worked out with the values it was given. */

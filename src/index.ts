@@ -1,5 +1,5 @@
 export type { Sluice } from './app/app.ts'
-export type { JobHandle } from './app/job-handle.ts'
+export type { JobHandle, ResultOptions } from './app/job-handle.ts'
 export { type LaneOptions, type SluiceOptions, sluice } from './app/open.ts'
 export type { WorkOptions } from './app/start-worker.ts'
 export type { SubmitOptions } from './app/submission.ts'

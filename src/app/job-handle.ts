@@ -1,6 +1,18 @@
-import type { ResultWaiter } from '../engine/result-waiter.ts'
+import type { Patience, ResultWaiter } from '../engine/result-waiter.ts'
 import { SluiceError } from '../errors.ts'
+import { checkOptions, invalidArgument, optionNames } from '../model/argument.ts'
+import { type Duration, formatDuration, parseDuration } from '../model/duration.ts'
+import { MAX_TIMER_MS } from '../model/setting-value.ts'
 import { runningJob } from '../worker/running-job.ts'
+
+export interface ResultOptions {
+  /** How long to wait; then `RESULT_TIMEOUT`. Default: as long as it takes. */
+  readonly timeout?: Duration | undefined
+  /** Ends the waiting with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
+const RESULT_OPTIONS = optionNames<ResultOptions>({ timeout: true, signal: true })
 
 /** A submitted job. */
 export class JobHandle<Result = unknown> {
@@ -18,11 +30,15 @@ export class JobHandle<Result = unknown> {
   /**
    * Waits until the job has ended and gives its result.
    *
+   * Without a timeout it waits as long as it takes. Giving up changes nothing for the job.
+   *
    * @throws {SluiceError} `JOB_FAILED` or `JOB_CANCELLED` with the job's error as message; `JOB_NOT_FOUND`;
+   *   `RESULT_TIMEOUT`; the signal's own reason when that has fired;
    *   `WOULD_DEADLOCK` inside a running task, which would hold its slot while it waits: make the two jobs steps
    *   of a workflow instead.
    */
-  async result(): Promise<Result> {
+  async result(options: ResultOptions = {}): Promise<Result> {
+    const patience = patienceOf(options)
     const inside = runningJob.getStore()
     if (inside !== undefined) {
       throw new SluiceError(
@@ -31,9 +47,21 @@ export class JobHandle<Result = unknown> {
         { details: { jobId: inside, waitsFor: this.id } },
       )
     }
-    const ended = await this.#waiter.wait(this.id)
+    const ended = await this.#waiter.wait(this.id, patience)
     if (ended.state === 'completed') return ended.result as Result
     const code = ended.state === 'failed' ? 'JOB_FAILED' : 'JOB_CANCELLED'
     throw new SluiceError(code, ended.error ?? ended.state, { details: { jobId: this.id } })
   }
+}
+
+function patienceOf(options: ResultOptions): Patience {
+  checkOptions(options, RESULT_OPTIONS, 'options')
+  const { timeout, signal } = options
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw invalidArgument('signal', signal, 'an AbortSignal')
+  if (timeout === undefined) return { signal }
+  const timeoutMs = parseDuration(timeout, 'timeout')
+  if (timeoutMs < 1 || timeoutMs > MAX_TIMER_MS)
+    throw invalidArgument('timeout', timeout, `from 1ms to ${formatDuration(MAX_TIMER_MS)}`)
+  return { signal, timeoutMs }
 }

@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import { SluiceError } from '../errors.ts'
+import { formatDuration } from '../model/duration.ts'
 import { announceWaiting } from '../store/announce-waiting.ts'
 import { type EndedJob, loadEndings } from '../store/load-endings.ts'
 import { jobNotFound } from './job-control.ts'
@@ -13,13 +14,20 @@ const ASK_AT_ONCE = 10_000
 /** A job that is not there for this long does not exist: until then its submission may not have been committed. */
 const MISSING_MS = 2000
 
+/** How long somebody waits, where that is not for ever. */
+export interface Patience {
+  readonly timeoutMs?: number | undefined
+  /** Ends the waiting with its reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
 interface Waiter {
   readonly resolve: (job: EndedJob) => void
   readonly reject: (error: unknown) => void
 }
 
 interface Awaited {
-  readonly waiters: Waiter[]
+  readonly waiters: Set<Waiter>
   missingSince: number | undefined
 }
 
@@ -48,13 +56,34 @@ export class ResultWaiter {
     this.#process = process
   }
 
-  /** Resolves when the job has ended, whichever way. Rejects when there is no such job, or on close. */
-  wait(id: string): Promise<EndedJob> {
+  /** Resolves when the job has ended, whichever way. Rejects when there is no such job, on close, or out of patience. */
+  wait(id: string, { timeoutMs, signal }: Patience = {}): Promise<EndedJob> {
     if (this.#closed) return Promise.reject(closed())
+    if (signal?.aborted) return Promise.reject(signal.reason)
     return new Promise((resolve, reject) => {
+      let timer: NodeJS.Timeout | undefined
+      const onAbort = () => waiter.reject(signal?.reason)
+      const leave = () => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', onAbort)
+        this.#forget(id, waiter)
+      }
+      const waiter: Waiter = {
+        resolve: (job) => {
+          leave()
+          resolve(job)
+        },
+        reject: (error) => {
+          leave()
+          reject(error)
+        },
+      }
+      signal?.addEventListener('abort', onAbort)
+      if (timeoutMs !== undefined)
+        timer = setTimeout(() => waiter.reject(outOfPatience(id, timeoutMs)), timeoutMs)
       const job = this.#jobs.get(id)
-      if (job === undefined) this.#jobs.set(id, { waiters: [{ resolve, reject }], missingSince: undefined })
-      else job.waiters.push({ resolve, reject })
+      if (job === undefined) this.#jobs.set(id, { waiters: new Set([waiter]), missingSince: undefined })
+      else job.waiters.add(waiter)
       this.#unsubscribe ??= this.#listener.subscribe((topic) => topic === 'done' && this.nudge())
       this.#listener.start()
       this.#pollMs = FIRST_POLL_MS
@@ -75,6 +104,13 @@ export class ResultWaiter {
     this.#unsubscribe?.()
     for (const { waiters } of this.#jobs.values()) for (const waiter of waiters) waiter.reject(closed())
     this.#jobs.clear()
+  }
+
+  #forget(id: string, waiter: Waiter): void {
+    const job = this.#jobs.get(id)
+    job?.waiters.delete(waiter)
+    if (job?.waiters.size === 0) this.#jobs.delete(id)
+    if (this.#jobs.size === 0) clearTimeout(this.#timer)
   }
 
   #schedule(ms: number): void {
@@ -124,6 +160,14 @@ export class ResultWaiter {
       waiter.reject(jobNotFound(this.#db, id))
     }
   }
+}
+
+function outOfPatience(id: string, timeoutMs: number): SluiceError {
+  return new SluiceError(
+    'RESULT_TIMEOUT',
+    `job ${id} has not ended within ${formatDuration(timeoutMs)}; it goes on`,
+    { details: { jobId: id, timeoutMs } },
+  )
 }
 
 function closed(): SluiceError {

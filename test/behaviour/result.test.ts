@@ -207,3 +207,46 @@ test('closing rejects those who wait, and nobody can wait afterwards', async () 
   gate.open()
   expect(await worker.job(job.id).result()).toBeNull()
 })
+
+test('whoever waits may give up after a time or by a signal; the job goes on, and others still wait for it', async () => {
+  const gate = new Gate()
+  const slow = task({ name: 'slow', run: (n: number) => gate.pass().then(() => n) })
+  const app = await apps.open({ tasks: [slow] })
+  await app.work()
+  const job = await app.submit(slow, 7)
+  const patient = job.result({ timeout: '1m', signal: new AbortController().signal })
+
+  await expect(job.result({ timeout: 50 })).rejects.toMatchObject({
+    code: 'RESULT_TIMEOUT',
+    message: `job ${job.id} has not ended within 50ms; it goes on`,
+    details: { jobId: job.id, timeoutMs: 50 },
+  })
+  const controller = new AbortController()
+  const stopped = job.result({ signal: controller.signal })
+  const reason = new Error('the user left')
+  controller.abort(reason)
+  await expect(stopped).rejects.toBe(reason)
+  await expect(job.result({ signal: controller.signal })).rejects.toBe(reason)
+
+  gate.open()
+  expect(await patient).toBe(7)
+  expect(await job.result({ timeout: '1m' })).toBe(7)
+})
+
+test('a time limit or a signal that cannot work is refused', async () => {
+  const app = await apps.open()
+  const job = app.job('1')
+  for (const [options, message] of [
+    [{ timeout: 0 }, 'timeout: 0 must be from 1ms to 24d'],
+    [{ timeout: '25d' }, 'timeout: "25d" must be from 1ms to 24d'],
+    [{ timeout: 'soon' }, 'timeout: "soon" is no duration'],
+    [{ signal: {} }, 'signal: an object must be an AbortSignal'],
+    [{ timeuot: 5 }, 'options: there is no "timeuot"; did you mean timeout?'],
+    [null, 'options: null must be an object with some of timeout, signal'],
+  ] as const) {
+    await expect(job.result(options as never)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    })
+  }
+})

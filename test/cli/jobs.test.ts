@@ -76,6 +76,15 @@ describe('submit', () => {
     })
   })
 
+  test('--wait says that it waits when that takes its time, and for what', async () => {
+    const running = cli.start(['submit', 'parked', '--wait', '--run-at', '1h'])
+    await running.says(
+      /^waiting for job (\d+); sluice show \1 tells how it is, sluice why \1 what it waits for$/m,
+    )
+    expect(running.stdout).toBe('')
+    await running.end('SIGINT')
+  })
+
   test('--wait on a job that fails exits with 1 and tells the error', async () => {
     const text = await cli.run(['submit', 'broken', '--wait'])
     expect([text.code, text.stdout]).toEqual([1, ''])

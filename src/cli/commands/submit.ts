@@ -27,6 +27,8 @@ interface SubmitCommandOptions extends CommonOptions {
   readonly wait?: boolean
 }
 
+const SAY_AFTER_MS = 2000
+
 /** `sluice submit TASK` */
 export const declareSubmit: Declare = (command, act) => {
   command
@@ -126,6 +128,13 @@ async function waitFor(world: World, app: Sluice, job: JobHandle, options: Commo
   const { soon } = world.interrupts.take()
   const line = new StatusLine(world.err, app, job.id)
   const stopped = fired(soon).then(() => 'stopped' as const)
+  // At once where somebody watches; elsewhere only when it takes its time, so that a script's log stays short.
+  const say = () =>
+    world.err.line(
+      `waiting for job ${job.id}; sluice show ${job.id} tells how it is, sluice why ${job.id} what it waits for`,
+    )
+  if (world.err.isTerminal) say()
+  const late = world.err.isTerminal ? undefined : setTimeout(say, SAY_AFTER_MS)
   line.start()
   try {
     const outcome = await Promise.race([job.result().then((result) => ({ result })), stopped])
@@ -161,6 +170,7 @@ async function waitFor(world: World, app: Sluice, job: JobHandle, options: Commo
       },
     )
   } finally {
+    clearTimeout(late)
     line.stop()
   }
 }
