@@ -29,11 +29,15 @@ import type { AnyTask, Task } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
 import { JobHandle } from './job-handle.ts'
 import type { WorkOptions } from './start-worker.ts'
-import { SUBMIT_OPTIONS, type SubmitOptions, toSubmission } from './submission.ts'
+import {
+  type BulkOptions,
+  OPTIONS_OF_SUBMIT,
+  optionsOfEach,
+  type SubmitOptions,
+  toSubmission,
+} from './submission.ts'
 import type { TaskSet } from './task-set.ts'
 import { type TransactionLike, toQueryable } from './transaction.ts'
-
-const OPTIONS_OF_SUBMIT = [...SUBMIT_OPTIONS, 'transaction']
 
 export interface AppParts {
   readonly db: Database
@@ -113,15 +117,16 @@ export class Sluice {
 
   /**
    * Stores many jobs, a few thousand per round trip. Each round trip is all or none; an error tells in
-   * `details.stored` how many of the first inputs had been stored before it.
+   * `details.stored` how many of the first inputs had been stored before it. `options.each` gives every job options of
+   * its own, such as a key.
    */
   async submitMany<Input, Result>(
     task: Task<Input, Result> | string,
     inputs: readonly NoInfer<Input>[],
-    options: SubmitOptions & { readonly transaction?: TransactionLike } = {},
+    options: BulkOptions<NoInfer<Input>> = {},
   ): Promise<JobHandle<Result>[]> {
     this.#checkOpen()
-    checkOptions(options, OPTIONS_OF_SUBMIT, 'options')
+    const optionsOf = optionsOfEach(options)
     if (typeof inputs !== 'object' || inputs === null || !(Symbol.iterator in inputs))
       throw invalidArgument('inputs', inputs, 'a list of inputs')
     const tx = options.transaction === undefined ? undefined : toQueryable(options.transaction)
@@ -143,8 +148,9 @@ export class Sluice {
       characters = 0
     }
     try {
+      let index = 0
       for (const input of inputs) {
-        const made = this.#toSubmission(task, input, options)
+        const made = this.#toSubmission(task, input, optionsOf(input, index++))
         const submission = made instanceof Promise ? await made : made
         if (part.length > 0 && isFullBatch(part.length, characters + submission.json.length)) await sendPart()
         characters += submission.json.length

@@ -1,10 +1,11 @@
 import { checkPriority } from '../engine/job-control.ts'
 import type { Submission } from '../engine/submitter.ts'
 import { SluiceError } from '../errors.ts'
-import { checkList, checkText, invalidArgument, optionNames } from '../model/argument.ts'
+import { checkList, checkOptions, checkText, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
 import { toStorableJson } from '../model/json.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
+import type { TransactionLike } from './transaction.ts'
 
 export interface SubmitOptions {
   /** At most one active job per task and key: a later submission with the same input attaches to it. */
@@ -21,7 +22,14 @@ export interface SubmitOptions {
   readonly tags?: readonly string[]
 }
 
-export const SUBMIT_OPTIONS = optionNames<SubmitOptions>({
+/** Options of `submitMany`: the same for all, but for what `each` says. */
+export interface BulkOptions<Input = unknown> extends SubmitOptions {
+  /** The options of one job, over the others: `(input) => ({ key: input.id })`. */
+  readonly each?: (input: Input, index: number) => SubmitOptions
+  readonly transaction?: TransactionLike
+}
+
+const OWN_OPTIONS = optionNames<SubmitOptions>({
   key: true,
   priority: true,
   lane: true,
@@ -29,6 +37,28 @@ export const SUBMIT_OPTIONS = optionNames<SubmitOptions>({
   deadline: true,
   tags: true,
 })
+
+export const OPTIONS_OF_SUBMIT = [...OWN_OPTIONS, 'transaction']
+const OPTIONS_OF_SUBMIT_MANY = [...OPTIONS_OF_SUBMIT, 'each']
+
+/**
+ * The options of every job of a bulk submission.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` for options that do not exist, now or when `each` gives them.
+ */
+export function optionsOfEach<Input>(
+  options: BulkOptions<Input>,
+): (input: Input, index: number) => SubmitOptions {
+  checkOptions(options, OPTIONS_OF_SUBMIT_MANY, 'options')
+  const { each, ...common } = options
+  if (each === undefined) return () => common
+  if (typeof each !== 'function') throw invalidArgument('each', each, 'a function (input, index) => options')
+  return (input, index) => {
+    const own = each(input, index)
+    checkOptions(own, OWN_OPTIONS, `each(inputs[${index}])`)
+    return { ...common, ...own }
+  }
+}
 
 /** A longer wait given as a number is a point in time that was meant to be a Date. */
 const MAX_DELAY_MS = 10 * 366 * 86_400_000

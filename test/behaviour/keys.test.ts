@@ -220,3 +220,52 @@ async function lockWaits(): Promise<number> {
   )
   return rows[0]!.n
 }
+
+test('in bulk every job may have a key of its own, and other options over the common ones', async () => {
+  const ship = task({ name: 'ship-many', run: (_: { order: string }) => null })
+  const app = await apps.open({ tasks: [ship] })
+  const inputs = ['a', 'b', 'c'].map((order) => ({ order }))
+  const seen: number[] = []
+
+  const jobs = await app.submitMany(ship, inputs, {
+    priority: 3,
+    tags: ['bulk'],
+    each: ({ order }, index) => {
+      seen.push(index)
+      return { key: order, ...(order === 'b' && { priority: 9 }) }
+    },
+  })
+
+  expect(seen).toEqual([0, 1, 2])
+  const stored = await Promise.all(jobs.map(({ id }) => app.getJob(id)))
+  expect(stored.map(({ key, priority, tags }) => ({ key, priority, tags }))).toEqual([
+    { key: 'a', priority: 3, tags: ['bulk'] },
+    { key: 'b', priority: 9, tags: ['bulk'] },
+    { key: 'c', priority: 3, tags: ['bulk'] },
+  ])
+  // Once more, with one twice: all find the jobs that are there.
+  const again = await app.submitMany(ship, [...inputs, inputs[0]!], { each: ({ order }) => ({ key: order }) })
+  expect(again.map(({ id, attached }) => [id, attached])).toEqual(
+    [...jobs, jobs[0]!].map(({ id }) => [id, true]),
+  )
+  const twins = await app.submitMany(ship, [{ order: 'd' }, { order: 'd' }], { each: () => ({ key: 'd' }) })
+  expect(twins.map(({ attached }) => attached)).toEqual([false, true])
+  expect(twins[1]!.id).toBe(twins[0]!.id)
+})
+
+test('what each gives is checked as any options are, and nothing is stored', async () => {
+  const ship = task({ name: 'ship-none', run: (_: number) => null })
+  const app = await apps.open({ tasks: [ship] })
+  for (const [each, message] of [
+    [() => ({ kye: 'x' }), 'each(inputs[0]): there is no "kye"; did you mean key?'],
+    [() => undefined, 'each(inputs[0]): nothing must be an object with some of key'],
+    [(_: number, index: number) => ({ key: index === 0 ? 'k' : '' }), 'key: "" must be a text'],
+    ['key', 'each: "key" must be a function (input, index) => options'],
+  ] as const) {
+    await expect(app.submitMany(ship, [1, 2], { each: each as never })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    })
+  }
+  expect(await app.listJobs({ task: 'ship-none' })).toEqual([])
+})

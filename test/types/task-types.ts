@@ -96,3 +96,12 @@ export function endingsAreErrors(): never {
   snooze()
   throw endings[0]
 }
+
+export async function optionsOfEachSeeTheirInput(): Promise<void> {
+  await app.submitMany(resize, [{ url: 'a' }], { each: ({ url }, index) => ({ key: `${url} ${index}` }) })
+  await app.submitMany('resize', [1], { each: () => ({ priority: 1 }) })
+  // @ts-expect-error: the input has no such field
+  await app.submitMany(resize, [{ url: 'a' }], { each: ({ id }) => ({ key: id }) })
+  // @ts-expect-error: a key is a text
+  await app.submitMany(resize, [{ url: 'a' }], { each: () => ({ key: 7 }) })
+}
