@@ -10,24 +10,25 @@ import { dirname, join, relative, resolve, sep } from 'node:path'
 const MAY_IMPORT = {
   '.': [],
   model: ['.'],
+  workflow: ['.', 'model'],
   config: ['.', 'model'],
   db: ['.', 'model'],
   store: ['.', 'model', 'db'],
-  engine: ['.', 'model', 'db', 'store'],
+  engine: ['.', 'model', 'workflow', 'db', 'store'],
   duties: ['.', 'model', 'db', 'store', 'engine'],
   worker: ['.', 'model'],
   // The only place where a worker meets the engine: behind the contract in worker/job-source.ts.
   'worker/sources': ['.', 'model', 'worker', 'db', 'engine'],
-  app: ['.', 'model', 'config', 'db', 'store', 'engine', 'duties', 'worker'],
+  app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker'],
   cli: ['.', 'model', 'config', 'db', 'engine', 'duties', 'worker', 'app'],
-  index: ['.', 'model', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'app'],
+  index: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'app'],
 }
 
 /** Folders of which only types may be imported: what the engine hands out is described where it is read. */
 const MAY_IMPORT_TYPES = { cli: ['store'] }
 
 /** Data in, data out: no clock, no randomness, no machine. */
-const PURE = ['model']
+const PURE = ['model', 'workflow']
 const IMPURE = /\b(?:Date\.now|new Date\(\)|performance\.now|Math\.random|process\.|setTimeout|setInterval)/
 
 /** Statements outside src/store, each with its reason. */

@@ -1,8 +1,11 @@
 -- The schema after all migrations. Generated from a migrated database by `npm run schema`; do not edit.
 -- Nothing runs this file: it shows reviewers what a migration changes, and `sluice doctor` what a database should be.
 
+--- type sluice.composite_kind
+create type sluice.composite_kind as enum ('workflow', 'group', 'fanout');
+
 --- type sluice.job_state
-create type sluice.job_state as enum ('awaiting_approval', 'scheduled', 'ready', 'running', 'completed', 'failed', 'cancelled');
+create type sluice.job_state as enum ('awaiting_approval', 'scheduled', 'waiting', 'ready', 'running', 'completed', 'failed', 'cancelled', 'skipped');
 
 --- table sluice.attempts
 create table sluice.attempts (
@@ -18,6 +21,15 @@ create table sluice.attempts (
   constraint attempts_pkey PRIMARY KEY (job_id, attempt)
 );
 
+--- table sluice.chunks
+create table sluice.chunks (
+  job_id bigint not null,
+  first integer not null,
+  items jsonb not null,
+  constraint chunks_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint chunks_pkey PRIMARY KEY (job_id, first)
+);
+
 --- table sluice.classes
 create table sluice.classes (
   id integer not null generated always as identity,
@@ -30,6 +42,29 @@ create table sluice.classes (
   constraint classes_task_lane_model_requires_key UNIQUE NULLS NOT DISTINCT (task, lane, model, requires)
 );
 
+--- table sluice.composites
+create table sluice.composites (
+  job_id bigint not null,
+  graph text not null,
+  node text not null,
+  taken_until timestamp with time zone,
+  version integer not null default 0,
+  window_size integer,
+  tokens integer not null default 0,
+  total integer,
+  completed integer not null default 0,
+  failed integer not null default 0,
+  cancelled integer not null default 0,
+  timeout_ms bigint,
+  closing sluice.job_state,
+  closing_error text,
+  closed boolean not null default false,
+  constraint composites_graph_fkey FOREIGN KEY (graph) REFERENCES sluice.graphs(hash),
+  constraint composites_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint composites_pkey PRIMARY KEY (job_id),
+  constraint composites_window_size_check CHECK ((window_size >= 0))
+) with (fillfactor=50);
+
 --- table sluice.duties
 create table sluice.duties (
   name text not null,
@@ -39,6 +74,13 @@ create table sluice.duties (
   summary jsonb,
   constraint duties_pkey PRIMARY KEY (name)
 ) with (fillfactor=20);
+
+--- table sluice.graphs
+create table sluice.graphs (
+  hash text not null,
+  body jsonb not null,
+  constraint graphs_pkey PRIMARY KEY (hash)
+);
 
 --- table sluice.holdings
 create table sluice.holdings (
@@ -64,14 +106,19 @@ create table sluice.jobs (
   cancel_at timestamp with time zone,
   deadline_ms bigint,
   worker_id bigint,
-  class_id integer not null,
+  parent_id bigint,
+  root_id bigint,
+  class_id integer,
   state sluice.job_state not null default 'ready'::sluice.job_state,
+  composite sluice.composite_kind,
   rank integer not null default 0,
   priority integer not null default 0,
   attempt integer not null default 0,
+  idx integer,
   failures smallint not null default 0,
   losses smallint not null default 0,
   task text not null,
+  step text,
   key text,
   tags text[],
   input jsonb,
@@ -79,10 +126,14 @@ create table sluice.jobs (
   error text,
   submitted_by text,
   approved_by text,
+  policy jsonb,
+  superseded_at timestamp with time zone,
+  constraint child_has_a_place CHECK ((((parent_id IS NULL) = (root_id IS NULL)) AND ((parent_id IS NULL) = (idx IS NULL)))),
   constraint failed_has_an_error CHECK (((state <> ALL (ARRAY['failed'::sluice.job_state, 'cancelled'::sluice.job_state])) OR (error IS NOT NULL))),
   constraint finished_has_a_time CHECK (((state >= 'completed'::sluice.job_state) = (finished_at IS NOT NULL))),
   constraint jobs_pkey PRIMARY KEY (id),
-  constraint running_has_a_lease CHECK (((state <> 'running'::sluice.job_state) OR ((worker_id IS NOT NULL) AND (started_at IS NOT NULL))))
+  constraint leaf_has_a_class CHECK (((class_id IS NOT NULL) OR (composite IS NOT NULL) OR (state >= 'completed'::sluice.job_state))),
+  constraint running_has_a_lease CHECK (((state <> 'running'::sluice.job_state) OR ((started_at IS NOT NULL) AND ((worker_id IS NOT NULL) OR (composite IS NOT NULL)))))
 ) with (autovacuum_analyze_scale_factor=0.2, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, fillfactor=85, vacuum_index_cleanup=on);
 
 --- table sluice.lanes
@@ -201,6 +252,18 @@ create unlogged table sluice.waiters (
   constraint waiters_pkey PRIMARY KEY (process)
 ) with (fillfactor=50);
 
+--- table sluice.wakeups
+create table sluice.wakeups (
+  id bigint not null generated always as identity,
+  job_id bigint not null,
+  due_at timestamp with time zone not null default clock_timestamp(),
+  completed integer not null default 0,
+  failed integer not null default 0,
+  cancelled integer not null default 0,
+  dropped integer not null default 0,
+  constraint wakeups_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
+
 --- table sluice.watch
 create table sluice.watch (
   one boolean not null default true,
@@ -231,6 +294,22 @@ create table sluice.workers (
   constraint workers_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 
+--- table sluice.workflows
+create table sluice.workflows (
+  name text not null,
+  graph text not null,
+  priority integer not null default 0,
+  deadline_ms bigint,
+  timeout_ms bigint,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  constraint workflows_deadline_ms_check CHECK ((deadline_ms > 0)),
+  constraint workflows_graph_fkey FOREIGN KEY (graph) REFERENCES sluice.graphs(hash),
+  constraint workflows_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
+  constraint workflows_pkey PRIMARY KEY (name),
+  constraint workflows_priority_check CHECK (((priority >= '-1000000'::integer) AND (priority <= 1000000))),
+  constraint workflows_timeout_ms_check CHECK ((timeout_ms > 0))
+);
+
 --- index sluice.holdings_lane
 CREATE INDEX holdings_lane ON sluice.holdings USING btree (lane);
 
@@ -239,6 +318,12 @@ CREATE UNIQUE INDEX jobs_active_key ON sluice.jobs USING btree (task, key) WHERE
 
 --- index sluice.jobs_approval
 CREATE INDEX jobs_approval ON sluice.jobs USING btree (id) WHERE (state = 'awaiting_approval'::sluice.job_state);
+
+--- index sluice.jobs_children
+CREATE UNIQUE INDEX jobs_children ON sluice.jobs USING btree (parent_id, idx) WHERE ((parent_id IS NOT NULL) AND (superseded_at IS NULL));
+
+--- index sluice.jobs_composite
+CREATE INDEX jobs_composite ON sluice.jobs USING btree (id) WHERE ((composite IS NOT NULL) AND (state = 'running'::sluice.job_state));
 
 --- index sluice.jobs_deadline
 CREATE INDEX jobs_deadline ON sluice.jobs USING btree (deadline_at) WHERE ((state = 'ready'::sluice.job_state) AND (deadline_at IS NOT NULL));
@@ -255,8 +340,205 @@ CREATE INDEX jobs_running ON sluice.jobs USING btree (worker_id, started_at) WHE
 --- index sluice.jobs_scheduled
 CREATE INDEX jobs_scheduled ON sluice.jobs USING btree (ready_at) WHERE (state = 'scheduled'::sluice.job_state);
 
+--- index sluice.jobs_superseded
+CREATE INDEX jobs_superseded ON sluice.jobs USING btree (parent_id) WHERE (superseded_at IS NOT NULL);
+
+--- index sluice.jobs_waiting
+CREATE INDEX jobs_waiting ON sluice.jobs USING btree (parent_id, idx) WHERE (state = 'waiting'::sluice.job_state);
+
+--- index sluice.wakeups_due
+CREATE INDEX wakeups_due ON sluice.wakeups USING btree (due_at, id);
+
+--- index sluice.wakeups_job
+CREATE INDEX wakeups_job ON sluice.wakeups USING btree (job_id);
+
 --- index sluice.workers_alive
 CREATE INDEX workers_alive ON sluice.workers USING btree (seen_at) WHERE (ended_at IS NULL);
+
+--- function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb)
+CREATE OR REPLACE FUNCTION sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb)
+ RETURNS SETOF bigint
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_jobs    bigint[];
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
+  v_ready   boolean;
+  v_woken   boolean := false;
+  v_row     record;
+begin
+  select array_agg(k.job_id) into v_jobs from (
+    select c.job_id from sluice.composites c
+      join jsonb_to_recordset(p_batch) as b(job bigint, version integer) on b.job = c.job_id and b.version = c.version
+     order by c.job_id for no key update of c) k;
+  if v_jobs is null then
+    return;
+  end if;
+
+  with entries as materialized (
+    select b.* from jsonb_to_recordset(p_batch) as b(job bigint, wakeups bigint[], close jsonb) where b.job = any (v_jobs)
+  ), seen as (
+    delete from sluice.wakeups w where w.id = any (array(select unnest(b.wakeups) from entries b))
+    returning w.job_id, w.completed, w.failed, w.cancelled, w.dropped
+  ), sums as (
+    select s.job_id, sum(s.completed) as completed, sum(s.failed) as failed, sum(s.cancelled) as cancelled, sum(s.dropped) as dropped
+      from seen s group by s.job_id
+  )
+  update sluice.composites c
+     set taken_until = null, version = c.version + 1,
+         completed = c.completed + coalesce(s.completed, 0), failed = c.failed + coalesce(s.failed, 0),
+         cancelled = c.cancelled + coalesce(s.cancelled, 0), tokens = c.tokens - coalesce(s.dropped, 0),
+         closing = coalesce(c.closing, (b.close ->> 'state')::sluice.job_state),
+         closing_error = case when c.closing is null then b.close ->> 'error' else c.closing_error end
+    from entries b left join sums s on s.job_id = b.job
+   where c.job_id = b.job;
+
+  if jsonb_array_length(p_children) > 0 then
+    with given as materialized (
+      select g.* from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
+               input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
+               total integer)
+       where g.parent = any (v_jobs)
+    ), made as (
+      insert into sluice.jobs (parent_id, root_id, idx, step, composite, task, class_id, input, priority, rank, state, submitted_at, ready_at,
+                               started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by)
+      select g.parent, coalesce(p.root_id, p.id), g.idx, g.step, g.kind, g.task, t.class_id, g.input, p.priority,
+             sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
+             case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
+             d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
+             case when s.state = 'failed' then coalesce(g.error, 'internal: no task named ' || g.task) else g.error end,
+             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by
+        from given g
+        join sluice.jobs p on p.id = g.parent
+        left join sluice.tasks t on g.kind is null and t.name = g.task
+        left join sluice.lanes l on l.name = t.lane
+       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms) as ms) d
+       cross join lateral (select case
+           when g.state >= 'completed' then g.state
+           when g.kind is null and t.name is null then 'failed'::sluice.job_state
+           when g.state = 'waiting' then g.state
+           when g.kind is not null then 'running'::sluice.job_state
+           when t.approval then 'awaiting_approval'::sluice.job_state
+           else 'ready'::sluice.job_state end as state) s
+       order by g.parent, g.idx
+      returning jobs.id, jobs.parent_id, jobs.idx, jobs.composite, jobs.state
+    ), halves as (
+      insert into sluice.composites (job_id, graph, node, window_size, total, timeout_ms)
+      select m.id, c.graph, g.node, g."window", g.total, g."timeoutMs"
+        from made m join given g on g.parent = m.parent_id and g.idx = m.idx join sluice.composites c on c.job_id = m.parent_id
+       where m.composite is not null and m.state < 'completed'
+      returning job_id, timeout_ms
+    ), items as (
+      insert into sluice.chunks (job_id, first, items)
+      select m.id, k.first, k.items from jsonb_to_recordset(p_chunks) as k(parent bigint, idx integer, first integer, items jsonb)
+        join made m on m.parent_id = k.parent and m.idx = k.idx
+    ), woken as (
+      insert into sluice.wakeups (job_id, due_at, completed, failed)
+      select m.id, v_now, 0, 0 from made m where m.composite is not null and m.state = 'running'
+      union all
+      select h.job_id, v_now + make_interval(secs => h.timeout_ms / 1000.0), 0, 0
+        from halves h join made m on m.id = h.job_id where h.timeout_ms is not null and m.state = 'running'
+      union all
+      -- What ended as it was made. The parent of a step knows already, except when the task turned out to be unknown.
+      select m.parent_id, v_now, 0, count(*)::integer from made m where m.state = 'failed' group by m.parent_id
+      returning 1
+    )
+    select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken) into v_ready, v_woken;
+    if v_ready then
+      perform sluice.hint_v1('ready', 'soon');
+    end if;
+  end if;
+
+  with done as (
+    delete from sluice.chunks k using jsonb_to_recordset(p_batch) as b(job bigint, chunk integer)
+     where b.job = any (v_jobs) and k.job_id = b.job and k.first = b.chunk
+  )
+  insert into sluice.wakeups (job_id)
+  select b.job from jsonb_to_recordset(p_batch) as b(job bigint, again boolean) where b.job = any (v_jobs) and b.again;
+  v_woken := v_woken or found;
+
+  for v_row in
+    select c.job_id, c.window_size - c.tokens as free, c.closing, c.closing_error
+      from sluice.composites c where c.job_id = any (v_jobs) and not c.closed and (c.closing is not null or c.window_size > c.tokens)
+  loop
+    if v_row.closing is null then
+      update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
+    elsif sluice.close_children_v1(v_row.job_id, case when v_row.closing_error like 'cancelled:%' then v_row.closing_error
+                                                      else 'cancelled: ' || coalesce(v_row.closing_error, 'its group had its verdict') end) then
+      update sluice.composites c set closed = true,
+             total = case when c.total is not null
+                          then (select count(*) from sluice.jobs j where j.parent_id = c.job_id and j.superseded_at is null) end
+       where c.job_id = v_row.job_id;
+      insert into sluice.wakeups (job_id) values (v_row.job_id);
+      v_woken := true;
+    else
+      -- Somebody is starting or ending what could not be told: again in a moment.
+      insert into sluice.wakeups (job_id, due_at) values (v_row.job_id, v_now + interval '20 milliseconds');
+      v_woken := true;
+    end if;
+  end loop;
+
+  with ended as (
+    update sluice.jobs j
+       set state = (b.settle ->> 'state')::sluice.job_state, result = nullif(b.settle -> 'result', 'null'), error = b.settle ->> 'error',
+           finished_at = v_now
+      from jsonb_to_recordset(p_batch) as b(job bigint, settle jsonb)
+     where b.settle is not null and j.id = b.job and j.id = any (v_jobs) and j.state = 'running'
+    returning j.parent_id, j.idx, j.state
+  )
+  select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null),
+         array_agg(e.state) filter (where e.parent_id is not null), bool_or(e.parent_id is null)
+    into v_parents, v_places, v_states, v_ready from ended e;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  elsif v_woken then
+    perform sluice.hint_v1('wake', 'soon');
+  end if;
+  if v_ready and exists (select 1 from sluice.waiters w where w.until > v_now) then
+    perform pg_notify('sluice', 'done');
+  end if;
+  return query select unnest(v_jobs);
+end $function$;
+
+--- function sluice.cancel_job_v1(p_id bigint, p_reason text)
+CREATE OR REPLACE FUNCTION sluice.cancel_job_v1(p_id bigint, p_reason text)
+ RETURNS sluice.job_state
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_job sluice.jobs;
+begin
+  perform 1 from sluice.composites c where c.job_id = p_id for no key update;
+  -- One statement, so that a claim or an ending at the same instant comes before or after it, never in between.
+  update sluice.jobs j
+     set state = case j.state when 'running' then j.state else 'cancelled' end,
+         finished_at = case j.state when 'running' then null else clock_timestamp() end,
+         cancel_at = coalesce(j.cancel_at, clock_timestamp()),
+         error = case when j.cancel_at is null then 'cancelled: ' || p_reason else j.error end
+   where j.id = p_id and j.state < 'completed'
+  returning j.* into v_job;
+  if not found then
+    return null;
+  end if;
+  if v_job.state = 'cancelled' then
+    if v_job.parent_id is not null then
+      perform sluice.children_ended_v1(array[v_job.parent_id], array[v_job.idx], array[v_job.state]);
+    end if;
+    perform pg_notify('sluice', 'done');
+  elsif v_job.composite is not null then
+    update sluice.composites c set closing = 'cancelled', closing_error = v_job.error where c.job_id = p_id and c.closing is null;
+    insert into sluice.wakeups (job_id) values (p_id);
+    perform pg_notify('sluice', 'wake');
+  else
+    perform pg_notify('sluice', 'cancel');
+  end if;
+  return v_job.state;
+end $function$;
 
 --- function sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
 CREATE OR REPLACE FUNCTION sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
@@ -316,6 +598,35 @@ begin
   return true;
 end $function$;
 
+--- function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[])
+CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+declare
+  v_row    record;
+  v_passed integer;
+begin
+  for v_row in
+    select e.parent, e.ended, e.last, e.completed, e.failed, e.cancelled, c.window_size,
+           c.window_size >= c.tokens and c.closing is null as passes
+      from (select g.parent, max(g.place) as last, count(*)::integer as ended,
+                   (count(*) filter (where g.state = 'completed'))::integer as completed,
+                   (count(*) filter (where g.state = 'failed'))::integer as failed,
+                   (count(*) filter (where g.state = 'cancelled'))::integer as cancelled
+              from unnest(p_parents, p_places, p_states) g(parent, place, state) group by g.parent) e
+     cross join lateral (select k.window_size, k.tokens, k.closing from sluice.composites k where k.job_id = e.parent) c
+     order by e.parent
+  loop
+    v_passed := case when v_row.passes then sluice.release_v1(v_row.parent, v_row.last, v_row.ended) else 0 end;
+    insert into sluice.wakeups (job_id, completed, failed, cancelled, dropped)
+      values (v_row.parent, v_row.completed, v_row.failed, v_row.cancelled,
+              case when v_row.window_size is null then 0 else v_row.ended - v_passed end);
+  end loop;
+  perform sluice.hint_v1('wake', 'soon');
+end $function$;
+
 --- function sluice.class_in_lane_v1(p_class integer, p_lane text)
 CREATE OR REPLACE FUNCTION sluice.class_in_lane_v1(p_class integer, p_lane text)
  RETURNS integer
@@ -326,9 +637,66 @@ BEGIN ATOMIC
    WHERE (c.id = class_in_lane_v1.p_class);
 END;
 
+--- function sluice.close_children_v1(p_parent bigint, p_error text)
+CREATE OR REPLACE FUNCTION sluice.close_children_v1(p_parent bigint, p_error text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now   timestamptz := clock_timestamp();
+  v_ended integer;
+  v_asked integer;
+  v_woken integer;
+begin
+  delete from sluice.chunks c where c.job_id = p_parent;
+  -- Composites by their own rows first, as everybody locks them.
+  with open as materialized (
+    select c.job_id from sluice.composites c join sluice.jobs j on j.id = c.job_id
+     where j.parent_id = p_parent and j.superseded_at is null and j.composite is not null and j.state < 'completed' and j.cancel_at is null
+     order by c.job_id limit 1000 for no key update of c skip locked
+  ), told as (
+    update sluice.jobs j
+       set state = case j.state when 'running' then j.state else 'cancelled' end,
+           finished_at = case j.state when 'running' then null else v_now end, cancel_at = v_now, error = p_error
+     where j.id = any (array(select o.job_id from open o)) and j.state < 'completed'
+    returning j.id, j.state
+  ), closed as (
+    update sluice.composites c set closing = 'cancelled', closing_error = p_error
+     where c.job_id = any (array(select t.id from told t where t.state = 'running')) and c.closing is null
+    returning c.job_id
+  ), woken as (
+    insert into sluice.wakeups (job_id) select c.job_id from closed c returning 1
+  )
+  select (select count(*) from told t where t.state = 'cancelled'), (select count(*) from woken) into v_ended, v_woken;
+  with open as materialized (
+    select j.id from sluice.jobs j
+     where j.parent_id = p_parent and j.superseded_at is null and j.composite is null and j.state < 'completed' and j.cancel_at is null
+     order by j.idx limit 2000 for no key update skip locked
+  ), told as (
+    update sluice.jobs j
+       set state = case j.state when 'running' then j.state else 'cancelled' end,
+           finished_at = case j.state when 'running' then null else v_now end, cancel_at = v_now, error = p_error
+     where j.id = any (array(select o.id from open o))
+    returning j.state
+  )
+  select v_ended + count(*) filter (where t.state = 'cancelled'), count(*) filter (where t.state = 'running')
+    into v_ended, v_asked from told t;
+  if v_ended > 0 then
+    insert into sluice.wakeups (job_id, cancelled) values (p_parent, v_ended);
+  end if;
+  if v_asked > 0 then
+    perform pg_notify('sluice', 'cancel');
+  end if;
+  if v_woken + v_ended > 0 then
+    perform pg_notify('sluice', 'wake');
+  end if;
+  return not exists (select 1 from sluice.jobs j where j.parent_id = p_parent and j.superseded_at is null
+                        and j.state < 'completed' and j.cancel_at is null);
+end $function$;
+
 --- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
 CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
@@ -360,6 +728,8 @@ declare
   v_ids      bigint[];
   v_id_lane  integer[];
   v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
+  v_parents  bigint[];      -- of what is completed here, with the places among their siblings
+  v_places   integer[];
   v_sent     integer     := cardinality(v_done) + coalesce(jsonb_array_length(p_endings), 0);
   v_ended    integer     := 0;
   v_free     integer     := p_free;
@@ -402,10 +772,17 @@ begin
 
   if p_done is not null then
     -- By id and nothing else: joined with a list, a plan made on an empty table reads all jobs and looks for each in it.
-    update sluice.jobs j set state = 'completed', result = nullif(p_done -> j.id::text -> 'result', 'null'), error = null, finished_at = v_now
-     where j.id = any (v_done) and j.attempt = (p_done -> j.id::text ->> 'attempt')::integer and j.worker_id = p_worker
-       and j.state is not distinct from 'running';   -- not "=": that would let the planner walk all running jobs
-    get diagnostics v_ended = row_count;
+    with ended as (
+      update sluice.jobs j set state = 'completed', result = nullif(p_done -> j.id::text -> 'result', 'null'), error = null, finished_at = v_now
+       where j.id = any (v_done) and j.attempt = (p_done -> j.id::text ->> 'attempt')::integer and j.worker_id = p_worker
+         and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs
+      returning j.parent_id, j.idx
+    )
+    select count(*)::integer, array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
+      into v_ended, v_parents, v_places from ended e;
+    if v_parents is not null then
+      perform sluice.children_ended_v1(v_parents, v_places, array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]));
+    end if;
   end if;
   if p_endings is not null then
     v_ended := v_ended + sluice.end_attempts_v1(p_worker, p_endings);
@@ -538,7 +915,7 @@ begin
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark;
+                v_mark, j.policy;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
@@ -568,8 +945,35 @@ begin
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint;
+                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb;
   end if;
+end $function$;
+
+--- function sluice.delete_trees_v1(p_roots bigint[])
+CREATE OR REPLACE FUNCTION sluice.delete_trees_v1(p_roots bigint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_level   bigint[] := p_roots;
+  v_deleted integer := 0;
+begin
+  -- Level by level, because the two indexes on parents are two questions.
+  while cardinality(v_level) > 0 loop
+    with gone as (
+      delete from sluice.jobs j where j.id = any (v_level) returning j.id, j.composite
+    ), woken as (
+      delete from sluice.wakeups w where w.job_id = any (v_level)
+    ), parents as materialized (
+      select g.id from gone g where g.composite is not null
+    )
+    select (select count(*) from gone) + v_deleted,
+           array(select k.id from parents p join sluice.jobs k on k.parent_id = p.id and k.superseded_at is null
+                 union all
+                 select k.id from parents p join sluice.jobs k on k.parent_id = p.id and k.superseded_at is not null)
+      into v_deleted, v_level;
+  end loop;
+  return v_deleted;
 end $function$;
 
 --- function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
@@ -581,8 +985,11 @@ CREATE OR REPLACE FUNCTION sluice.end_attempts_v1(p_worker bigint, p_endings jso
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  v_now   timestamptz := clock_timestamp();
-  v_ended integer;
+  v_now     timestamptz := clock_timestamp();
+  v_ended   integer;
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
 begin
   with given as materialized (
     select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
@@ -617,9 +1024,15 @@ begin
            deadline_at = null
       from given g
      where j.id = any(array(select k.id from locked k)) and g.id = j.id
-    returning j.id
+    returning j.parent_id, j.idx, j.state
   )
-  select count(*)::integer into v_ended from ended;
+  select count(*)::integer, array_agg(e.parent_id) filter (where e.final), array_agg(e.idx) filter (where e.final),
+         array_agg(e.state) filter (where e.final)
+    into v_ended, v_parents, v_places, v_states
+    from (select *, parent_id is not null and state >= 'completed' as final from ended) e;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  end if;
   return v_ended;
 end $function$;
 
@@ -640,6 +1053,58 @@ begin
   delete from sluice.holdings h where h.worker_id = p_worker;
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;
   return true;
+end $function$;
+
+--- function sluice.expire_v1(p_limit integer)
+CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_count   integer;
+  v_parents bigint[];
+  v_places  integer[];
+begin
+  -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read, and every
+  -- job with a deadline would be looked at.
+  with late as (
+    update sluice.jobs j
+       set state = 'failed', finished_at = clock_timestamp(),
+           error = 'capacity: not started by its deadline'
+                || coalesce(': ' || (select s.reason from sluice.samples s where s.class_id = j.class_id and s.reason is not null
+                                      order by s.at desc limit 1), '')
+     where j.id = any (array(select k.id from sluice.jobs k
+                              where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
+                              order by k.deadline_at limit p_limit for no key update skip locked))
+    returning j.parent_id, j.idx
+  )
+  select count(*)::integer, array_agg(l.parent_id) filter (where l.parent_id is not null), array_agg(l.idx) filter (where l.parent_id is not null)
+    into v_count, v_parents, v_places from late l;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
+  end if;
+  if v_count > 0 then
+    perform pg_notify('sluice', 'done');
+  end if;
+  return v_count;
+end $function$;
+
+--- function sluice.heal_composites_v1()
+CREATE OR REPLACE FUNCTION sluice.heal_composites_v1()
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_count integer;
+begin
+  insert into sluice.wakeups (job_id)
+  select j.id from sluice.jobs j join sluice.composites c on c.job_id = j.id
+   where j.composite is not null and j.state = 'running' and j.started_at < clock_timestamp() - interval '10 seconds'
+     and (c.taken_until is null or c.taken_until < clock_timestamp() - interval '10 seconds')
+     and not exists (select 1 from sluice.wakeups w where w.job_id = j.id and w.due_at <= clock_timestamp())
+     and not exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null and k.state < 'completed' and k.state <> 'waiting');
+  get diagnostics v_count = row_count;
+  return v_count;
 end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
@@ -708,9 +1173,53 @@ begin
   if v_count <> jsonb_array_length(p_jobs) then
     select g.task into v_name from jsonb_to_recordset(p_jobs) as g(task text)
      where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
+    if exists (select 1 from sluice.workflows w where w.name = v_name) then
+      raise exception '% is a workflow', quote_literal(v_name) using errcode = 'SL006', detail = v_name;
+    end if;
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
   perform sluice.hint_v1('ready', p_hint);
+end $function$;
+
+--- function sluice.insert_one_v1(p_job jsonb)
+CREATE OR REPLACE FUNCTION sluice.insert_one_v1(p_job jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select 1 from sluice.workflows w where w.name = p_job ->> 'task') then
+    return sluice.insert_workflow_v1(p_job);
+  end if;
+  return (select i from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i);
+end $function$;
+
+--- function sluice.insert_workflow_v1(p_job jsonb)
+CREATE OR REPLACE FUNCTION sluice.insert_workflow_v1(p_job jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_id  bigint;
+  v_due timestamptz := greatest(v_now, (p_job ->> 'runAt')::timestamptz,
+                                v_now + make_interval(secs => (p_job ->> 'delayMs')::bigint / 1000.0));
+begin
+  if p_job ->> 'lane' is not null then
+    raise exception 'lane: a workflow takes no slot, so it is in no lane; its tasks are' using errcode = 'SL005', detail = 'lane';
+  end if;
+  insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by)
+  select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority),
+         case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
+         case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
+         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by'
+    from sluice.workflows w where w.name = p_job ->> 'task'
+  returning id into v_id;
+  insert into sluice.composites (job_id, graph, node, timeout_ms)
+  select v_id, w.graph, w.name, w.timeout_ms from sluice.workflows w where w.name = p_job ->> 'task';
+  if v_due <= v_now then
+    perform sluice.start_composite_v1(v_id);
+  end if;
+  return v_id;
 end $function$;
 
 --- function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb)
@@ -747,14 +1256,21 @@ CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_count integer;
+  v_count      integer;
+  v_composites bigint[];
 begin
   -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read.
   if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp()) then
-    update sluice.jobs j set state = 'ready'
-     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= statement_timestamp()
-                              order by k.ready_at limit p_limit for no key update skip locked));
-    get diagnostics v_count = row_count;
+    with due as (
+      update sluice.jobs j
+         set state = case when j.composite is null then 'ready'::sluice.job_state else 'running'::sluice.job_state end,
+             started_at = case when j.composite is null then j.started_at else clock_timestamp() end
+       where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= statement_timestamp()
+                                order by k.ready_at limit p_limit for no key update skip locked))
+      returning j.id, j.composite
+    )
+    select count(*)::integer, array_agg(d.id) filter (where d.composite is not null) into v_count, v_composites from due d;
+    perform sluice.start_composite_v1(c.id) from unnest(v_composites) c(id);
     if v_count > 0 then
       perform sluice.hint_v1('ready', 'soon');
     end if;
@@ -804,7 +1320,7 @@ begin
   return query
   with stray as materialized (
     select j.id from sluice.jobs j
-     where j.state = 'running' and not exists (
+     where j.state = 'running' and j.composite is null and not exists (
        select 1 from sluice.holdings h join sluice.classes c on c.lane = h.lane
         where h.worker_id = j.worker_id and c.id = j.class_id)
      order by j.id limit 1000 for no key update skip locked
@@ -824,8 +1340,11 @@ CREATE OR REPLACE FUNCTION sluice.recover_v1(p_good_for_ms bigint)
 AS $function$
 #variable_conflict use_column
 declare
-  v_dead record;
-  v_found boolean := false;
+  v_dead    record;
+  v_found   boolean := false;
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
 begin
   for v_dead in
     select h.worker_id, h.lane, w.name, l.stale_ms
@@ -843,7 +1362,6 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    return query
     with mine as materialized (
       select j.id from sluice.jobs j
        where j.worker_id = v_dead.worker_id and j.state = 'running'
@@ -866,12 +1384,20 @@ begin
              ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
              error = case g.next when 'cancelled' then j.error else g.what end
         from judged g where j.id = g.id
-      returning g.next
+      returning g.next, j.parent_id, j.idx, j.state
     )
-    select v_dead.worker_id, v_dead.name, v_dead.lane,
-           (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
-           (count(*) filter (where m.next = 'cancelled'))::integer
-      from moved m;
+    select (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
+           (count(*) filter (where m.next = 'cancelled'))::integer,
+           array_agg(m.parent_id) filter (where m.final), array_agg(m.idx) filter (where m.final), array_agg(m.state) filter (where m.final)
+      into requeued, failed, cancelled, v_parents, v_places, v_states
+      from (select *, parent_id is not null and next <> 'ready' as final from moved) m;
+    if v_parents is not null then
+      perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    end if;
+    worker_id := v_dead.worker_id;
+    worker := v_dead.name;
+    lane := v_dead.lane;
+    return next;
     delete from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane;
     update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
      where w.id = v_dead.worker_id and w.ended_at is null
@@ -904,6 +1430,68 @@ begin
   return v_id;
 end $function$;
 
+--- function sluice.reject_job_v1(p_id bigint, p_comment text, p_by text)
+CREATE OR REPLACE FUNCTION sluice.reject_job_v1(p_id bigint, p_comment text, p_by text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_job sluice.jobs;
+begin
+  update sluice.jobs j set state = 'cancelled', finished_at = clock_timestamp(), error = 'rejected: ' || p_comment, approved_by = p_by
+   where j.id = p_id and j.state = 'awaiting_approval' returning j.* into v_job;
+  if not found then
+    return false;
+  end if;
+  if v_job.parent_id is not null then
+    perform sluice.children_ended_v1(array[v_job.parent_id], array[v_job.idx], array[v_job.state]);
+  end if;
+  perform pg_notify('sluice', 'done');
+  return true;
+end $function$;
+
+--- function sluice.release_v1(p_parent bigint, p_after integer, p_count integer)
+CREATE OR REPLACE FUNCTION sluice.release_v1(p_parent bigint, p_after integer, p_count integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_now    timestamptz := clock_timestamp();
+  v_count  integer;
+  v_woken  integer;
+begin
+  with released as (
+    update sluice.jobs j
+       set state = case when j.composite is not null then 'running'::sluice.job_state
+                        when j.policy ? 'approval' then 'awaiting_approval'::sluice.job_state
+                        else 'ready'::sluice.job_state end,
+           ready_at = v_now,
+           started_at = case when j.composite is not null then v_now end,
+           deadline_at = case when j.composite is null and not coalesce(j.policy ? 'approval', false)
+                              then v_now + make_interval(secs => j.deadline_ms / 1000.0) end
+     where j.id = any (array(select k.id from sluice.jobs k where k.parent_id = p_parent and k.state = 'waiting' and k.idx > p_after
+                              order by k.idx limit p_count for no key update skip locked))
+    returning j.id, j.composite
+  ), woken as (
+    insert into sluice.wakeups (job_id) select r.id from released r where r.composite is not null returning 1
+  ), timed as (
+    insert into sluice.wakeups (job_id, due_at)
+    select r.id, v_now + make_interval(secs => c.timeout_ms / 1000.0) from released r join sluice.composites c on c.job_id = r.id
+     where r.composite is not null and c.timeout_ms is not null
+  )
+  select (select count(*) from released), (select count(*) from woken) into v_count, v_woken;
+  if v_count > v_woken then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+  return v_count;
+end $function$;
+
 --- function sluice.reset_lane_v1(p_name text, p_by text)
 CREATE OR REPLACE FUNCTION sluice.reset_lane_v1(p_name text, p_by text)
  RETURNS boolean
@@ -912,6 +1500,24 @@ AS $function$
 begin
   update sluice.lanes l set operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by where l.name = p_name;
   return found and sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
+end $function$;
+
+--- function sluice.resize_window_v1(p_id bigint, p_size integer)
+CREATE OR REPLACE FUNCTION sluice.resize_window_v1(p_id bigint, p_size integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_old integer;
+begin
+  select c.window_size into v_old from sluice.composites c join sluice.jobs j on j.id = c.job_id
+   where c.job_id = p_id and j.state = 'running' and c.window_size is not null for no key update of c;
+  if v_old is not null then
+    update sluice.composites c set window_size = p_size where c.job_id = p_id;
+    insert into sluice.wakeups (job_id) values (p_id);
+    perform pg_notify('sluice', 'wake');
+  end if;
+  return v_old;
 end $function$;
 
 --- function sluice.resync_v1(p_worker bigint)
@@ -1025,6 +1631,20 @@ begin
   return v_take;
 end $function$;
 
+--- function sluice.start_composite_v1(p_id bigint)
+CREATE OR REPLACE FUNCTION sluice.start_composite_v1(p_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into sluice.wakeups (job_id, due_at)
+  select p_id, clock_timestamp()
+  union all
+  select c.job_id, clock_timestamp() + make_interval(secs => c.timeout_ms / 1000.0) from sluice.composites c
+   where c.job_id = p_id and c.timeout_ms is not null;
+  perform sluice.hint_v1('wake', 'soon');
+end $function$;
+
 --- function sluice.submit(task text, input jsonb, key text, priority integer, lane text, run_at timestamp with time zone, deadline interval, tags text[])
 CREATE OR REPLACE FUNCTION sluice.submit(task text, input jsonb DEFAULT NULL::jsonb, key text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, lane text DEFAULT NULL::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[])
  RETURNS bigint
@@ -1061,7 +1681,8 @@ CREATE OR REPLACE FUNCTION sluice.submit_keyed_any_v1(p_job jsonb, OUT id bigint
 AS $function$
 begin
   if p_job ->> 'key' is null then
-    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i;
+    id := sluice.insert_one_v1(p_job);
+    attached := false;
   else
     select s.id, s.attached into id, attached from sluice.submit_keyed_v1(p_job) s;
   end if;
@@ -1088,7 +1709,7 @@ begin
       return;
     end if;
     begin
-      select sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') into id;
+      id := sluice.insert_one_v1(p_job);
       attached := false;
       return;
     exception when unique_violation then
@@ -1104,7 +1725,8 @@ CREATE OR REPLACE FUNCTION sluice.submit_v1(p_jobs jsonb, p_hint text)
  LANGUAGE plpgsql
 AS $function$
 begin
-  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
+  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)')
+     or exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task') then
     -- Keys in one order for everybody, so that two such calls cannot wait for each other.
     return query
     select g.ord::integer, s.id, s.attached
@@ -1116,4 +1738,49 @@ begin
     return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs, 'none') i(id);
   end if;
   perform sluice.hint_v1('ready', p_hint);
+end $function$;
+
+--- function sluice.take_composites_v1(p_limit integer, p_ms integer)
+CREATE OR REPLACE FUNCTION sluice.take_composites_v1(p_limit integer, p_ms integer)
+ RETURNS TABLE(job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb, window_size integer, total integer, completed integer, failed integer, cancelled integer, closing sluice.job_state, closing_error text, closed boolean, timed_out boolean, chunk integer, chunk_items jsonb, children jsonb, wakeups bigint[])
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  v_ids bigint[];
+begin
+  select array_agg(distinct d.job_id) into v_ids from (
+    select w.job_id from sluice.wakeups w join sluice.composites c on c.job_id = w.job_id
+     where w.due_at <= statement_timestamp() and (c.taken_until is null or c.taken_until < statement_timestamp())
+     order by w.due_at, w.id limit p_limit) d;
+  if v_ids is null then
+    return;
+  end if;
+  -- Taking is undone by time alone: nothing is lost when a crash forgets it.
+  perform set_config('synchronous_commit', 'off', true);
+  return query
+  with taken as (
+    update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), version = c.version + 1
+     where c.job_id = any (array(select k.job_id from sluice.composites k
+                                  where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp())
+                                  order by k.job_id for no key update skip locked))
+    returning c.*
+  )
+  select t.job_id, t.version, j.composite, j.state, t.graph, t.node, j.input, t.window_size, t.total,
+         (t.completed + w.completed)::integer, (t.failed + w.failed)::integer, (t.cancelled + w.cancelled)::integer,
+         t.closing, t.closing_error, t.closed,
+         coalesce(j.started_at + make_interval(secs => t.timeout_ms / 1000.0) <= clock_timestamp(), false), h.first, h.items,
+         case when j.composite <> 'fanout'
+              then (select jsonb_agg(jsonb_build_array(k.idx, k.state)) from sluice.jobs k
+                     where k.parent_id = j.id and k.superseded_at is null) end,
+         w.ids
+    from taken t
+    join sluice.jobs j on j.id = t.job_id
+   cross join lateral (
+     select array_agg(u.id) as ids, coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
+            coalesce(sum(u.cancelled), 0) as cancelled
+       from sluice.wakeups u where u.job_id = t.job_id and u.due_at <= clock_timestamp()) w
+    left join lateral (
+      select k.first, k.items from sluice.chunks k where j.composite = 'fanout' and k.job_id = t.job_id order by k.first limit 1) h on true;
 end $function$;

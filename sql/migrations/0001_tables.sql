@@ -4,7 +4,10 @@ create schema if not exists sluice;
 
 -- In the order of a life: everything from 'completed' on is final.
 create type sluice.job_state as enum
-  ('awaiting_approval', 'scheduled', 'ready', 'running', 'completed', 'failed', 'cancelled');
+  ('awaiting_approval', 'scheduled', 'waiting', 'ready', 'running', 'completed', 'failed', 'cancelled', 'skipped');
+
+-- Jobs that only wait for their children. A job without a kind is a leaf: a task that runs.
+create type sluice.composite_kind as enum ('workflow', 'group', 'fanout');
 
 -- Settings shared by all processes: heartbeat and retention, in milliseconds.
 create table sluice.settings (
@@ -33,6 +36,23 @@ insert into sluice.lanes (name, slots, per_worker, poll_ms) values
   ('default', null, 0, 2000), ('interactive', 2, null, 2000), ('maintenance', 1, null, 15000), ('system', 1, null, 30000);
 update sluice.lanes set declared = jsonb_build_object('slots', slots, 'perWorker', per_worker, 'pollMs', poll_ms, 'staleMs', stale_ms,
                                                       'ageingMs', ageing_ms, 'enabled', enabled);
+
+-- Workflows as they were when somebody submitted or declared them: a workflow with all that it refers to, by the hash of
+-- its text. A run keeps the graph it began with.
+create table sluice.graphs (
+  hash text primary key,
+  body jsonb not null
+);
+
+-- The workflows that may be submitted by name.
+create table sluice.workflows (
+  name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
+  graph       text not null references sluice.graphs (hash),
+  priority    integer not null default 0 check (priority between -1000000 and 1000000),
+  deadline_ms bigint check (deadline_ms > 0),
+  timeout_ms  bigint check (timeout_ms > 0),
+  updated_at  timestamptz not null default clock_timestamp()
+);
 
 -- What is known about a task without its code: enough to submit it from any language and to judge a loss.
 create table sluice.tasks (
@@ -100,14 +120,19 @@ create table sluice.jobs (
   cancel_at    timestamptz,          -- when a cancel of the running attempt was asked for
   deadline_ms  bigint,
   worker_id    bigint,
-  class_id     integer not null,
+  parent_id    bigint,               -- with root_id and idx: its place in a tree
+  root_id      bigint,
+  class_id     integer,              -- null: nothing to claim, a composite or a step that never ran
   state        sluice.job_state not null default 'ready',
+  composite    sluice.composite_kind,
   rank         integer not null default 0,   -- smaller first: -priority, plus the age in periods where the lane ages
   priority     integer not null default 0,
   attempt      integer not null default 0,   -- starts so far; with worker_id the proof of a lease
+  idx          integer,                      -- among its siblings: the step's place in its workflow, the item's in a fan-out
   failures     smallint not null default 0,
   losses       smallint not null default 0,
-  task         text not null,
+  task         text not null,                -- of a composite: its workflow, or its place in the graph
+  step         text,                         -- its name in the workflow
   key          text,
   tags         text[],
   input        jsonb,
@@ -115,7 +140,12 @@ create table sluice.jobs (
   error        text,
   submitted_by text,
   approved_by  text,
-  constraint running_has_a_lease check (state <> 'running' or (worker_id is not null and started_at is not null)),
+  policy       jsonb,                        -- what its step says instead of its task: retry, timeoutMs, approval
+  superseded_at timestamptz,                 -- a rerun of its tree has put another in its place
+  constraint running_has_a_lease
+    check (state <> 'running' or (started_at is not null and (worker_id is not null or composite is not null))),
+  constraint leaf_has_a_class check (class_id is not null or composite is not null or state >= 'completed'),
+  constraint child_has_a_place check ((parent_id is null) = (root_id is null) and (parent_id is null) = (idx is null)),
   constraint finished_has_a_time check ((state >= 'completed') = (finished_at is not null)),
   constraint failed_has_an_error check (state not in ('failed', 'cancelled') or error is not null)
 ) with (
@@ -132,6 +162,52 @@ create index jobs_deadline  on sluice.jobs (deadline_at) where state = 'ready' a
 create index jobs_approval  on sluice.jobs (id) where state = 'awaiting_approval';
 create unique index jobs_active_key on sluice.jobs (task, key) where key is not null and state < 'completed';
 create index jobs_key_history on sluice.jobs (task, key, id) where key is not null;
+
+create unique index jobs_children on sluice.jobs (parent_id, idx) where parent_id is not null and superseded_at is null;
+create index jobs_superseded on sluice.jobs (parent_id) where superseded_at is not null;
+create index jobs_waiting on sluice.jobs (parent_id, idx) where state = 'waiting';
+create index jobs_composite on sluice.jobs (id) where composite is not null and state = 'running';
+
+-- The other half of a composite's row. Who holds the version last given out may apply what it has decided, nobody else.
+create table sluice.composites (
+  job_id        bigint primary key references sluice.jobs (id) on delete cascade,
+  graph         text not null references sluice.graphs (hash),
+  node          text not null,               -- its place in the graph: 'pipeline', 'pipeline/publish'
+  taken_until   timestamptz,                 -- somebody is deciding what comes next
+  version       integer not null default 0,
+  window_size   integer check (window_size >= 0),
+  tokens        integer not null default 0,  -- children in flight, or a few more; only a fan-out with a window counts them
+  total         integer,                     -- how many children a fan-out will have
+  completed     integer not null default 0,  -- how many of them have ended, as far as wake-ups were read
+  failed        integer not null default 0,
+  cancelled     integer not null default 0,
+  timeout_ms    bigint,                      -- from its start
+  closing       sluice.job_state,            -- what it will be once its children have ended; they are being stopped
+  closing_error text,
+  closed        boolean not null default false   -- all of them have been told
+) with (fillfactor = 50);
+
+-- Something happened to a composite's children, or its time has come. What it adds to the counts comes with it, so that no
+-- finishing worker touches its parent's row.
+create table sluice.wakeups (
+  id        bigint generated always as identity primary key,
+  job_id    bigint not null,
+  due_at    timestamptz not null default clock_timestamp(),
+  completed integer not null default 0,
+  failed    integer not null default 0,
+  cancelled integer not null default 0,
+  dropped   integer not null default 0       -- places in the window that no child took over
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+create index wakeups_due on sluice.wakeups (due_at, id);
+create index wakeups_job on sluice.wakeups (job_id);
+
+-- Items of a fan-out that are not yet children.
+create table sluice.chunks (
+  job_id bigint not null references sluice.jobs (id) on delete cascade,
+  first  integer not null,
+  items  jsonb not null,
+  primary key (job_id, first)
+);
 
 -- Attempts that ended without ending the job. The last attempt is in the job's own row.
 create table sluice.attempts (

@@ -1,5 +1,5 @@
 -- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict,
--- SL005 bad argument.
+-- SL005 bad argument, SL006 a workflow where only tasks are stored.
 
 -- A hint that there is something to do. Never carries anything that matters: polling finds it too.
 --
@@ -86,9 +86,22 @@ begin
   if v_count <> jsonb_array_length(p_jobs) then
     select g.task into v_name from jsonb_to_recordset(p_jobs) as g(task text)
      where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
+    if exists (select 1 from sluice.workflows w where w.name = v_name) then
+      raise exception '% is a workflow', quote_literal(v_name) using errcode = 'SL006', detail = v_name;
+    end if;
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
   perform sluice.hint_v1('ready', p_hint);
+end $$;
+
+-- Stores one job, of a task or a workflow.
+create function sluice.insert_one_v1(p_job jsonb) returns bigint
+language plpgsql as $$
+begin
+  if exists (select 1 from sluice.workflows w where w.name = p_job ->> 'task') then
+    return sluice.insert_workflow_v1(p_job);
+  end if;
+  return (select i from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i);
 end $$;
 
 -- Stores one job with a key, or finds the active job that has it.
@@ -110,7 +123,7 @@ begin
       return;
     end if;
     begin
-      select sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') into id;
+      id := sluice.insert_one_v1(p_job);
       attached := false;
       return;
     exception when unique_violation then
@@ -125,7 +138,8 @@ end $$;
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
 begin
-  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
+  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)')
+     or exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task') then
     -- Keys in one order for everybody, so that two such calls cannot wait for each other.
     return query
     select g.ord::integer, s.id, s.attached
@@ -143,7 +157,8 @@ create function sluice.submit_keyed_any_v1(p_job jsonb, out id bigint, out attac
 language plpgsql as $$
 begin
   if p_job ->> 'key' is null then
-    select i, false into id, attached from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i;
+    id := sluice.insert_one_v1(p_job);
+    attached := false;
   else
     select s.id, s.attached into id, attached from sluice.submit_keyed_v1(p_job) s;
   end if;

@@ -1,6 +1,7 @@
 -- Finish and claim in one round trip.
 --
--- Lock order of everything in Sluice: own holdings (by lane) -> worker -> jobs (by id) -> lanes (by name) -> claims (SKIP LOCKED).
+-- Lock order of everything in Sluice: own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
+-- -> siblings and claims (SKIP LOCKED).
 -- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job.
 
 -- Registers an incarnation and gives it an empty holding in every lane.
@@ -58,8 +59,11 @@ language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
-  v_now   timestamptz := clock_timestamp();
-  v_ended integer;
+  v_now     timestamptz := clock_timestamp();
+  v_ended   integer;
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
 begin
   with given as materialized (
     select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
@@ -94,9 +98,15 @@ begin
            deadline_at = null
       from given g
      where j.id = any(array(select k.id from locked k)) and g.id = j.id
-    returning j.id
+    returning j.parent_id, j.idx, j.state
   )
-  select count(*)::integer into v_ended from ended;
+  select count(*)::integer, array_agg(e.parent_id) filter (where e.final), array_agg(e.idx) filter (where e.final),
+         array_agg(e.state) filter (where e.final)
+    into v_ended, v_parents, v_places, v_states
+    from (select *, parent_id is not null and state >= 'completed' as final from ended) e;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  end if;
   return v_ended;
 end $$;
 
@@ -134,7 +144,7 @@ create function sluice.cycle_v1(
   p_merge boolean,         -- some lane has several classes
   p_hint boolean           -- tell waiting processes that something ended
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer,
-                 submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint)
+                 submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint, policy jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
@@ -162,6 +172,8 @@ declare
   v_ids      bigint[];
   v_id_lane  integer[];
   v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
+  v_parents  bigint[];      -- of what is completed here, with the places among their siblings
+  v_places   integer[];
   v_sent     integer     := cardinality(v_done) + coalesce(jsonb_array_length(p_endings), 0);
   v_ended    integer     := 0;
   v_free     integer     := p_free;
@@ -204,10 +216,17 @@ begin
 
   if p_done is not null then
     -- By id and nothing else: joined with a list, a plan made on an empty table reads all jobs and looks for each in it.
-    update sluice.jobs j set state = 'completed', result = nullif(p_done -> j.id::text -> 'result', 'null'), error = null, finished_at = v_now
-     where j.id = any (v_done) and j.attempt = (p_done -> j.id::text ->> 'attempt')::integer and j.worker_id = p_worker
-       and j.state is not distinct from 'running';   -- not "=": that would let the planner walk all running jobs
-    get diagnostics v_ended = row_count;
+    with ended as (
+      update sluice.jobs j set state = 'completed', result = nullif(p_done -> j.id::text -> 'result', 'null'), error = null, finished_at = v_now
+       where j.id = any (v_done) and j.attempt = (p_done -> j.id::text ->> 'attempt')::integer and j.worker_id = p_worker
+         and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs
+      returning j.parent_id, j.idx
+    )
+    select count(*)::integer, array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
+      into v_ended, v_parents, v_places from ended e;
+    if v_parents is not null then
+      perform sluice.children_ended_v1(v_parents, v_places, array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]));
+    end if;
   end if;
   if p_endings is not null then
     v_ended := v_ended + sluice.end_attempts_v1(p_worker, p_endings);
@@ -340,7 +359,7 @@ begin
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark;
+                v_mark, j.policy;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
@@ -370,7 +389,7 @@ begin
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint;
+                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb;
   end if;
 end $$;
 

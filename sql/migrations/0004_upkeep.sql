@@ -30,8 +30,11 @@ returns table (worker_id bigint, worker text, lane text, requeued integer, faile
 language plpgsql as $$
 #variable_conflict use_column
 declare
-  v_dead record;
-  v_found boolean := false;
+  v_dead    record;
+  v_found   boolean := false;
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
 begin
   for v_dead in
     select h.worker_id, h.lane, w.name, l.stale_ms
@@ -49,7 +52,6 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    return query
     with mine as materialized (
       select j.id from sluice.jobs j
        where j.worker_id = v_dead.worker_id and j.state = 'running'
@@ -72,12 +74,20 @@ begin
              ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
              error = case g.next when 'cancelled' then j.error else g.what end
         from judged g where j.id = g.id
-      returning g.next
+      returning g.next, j.parent_id, j.idx, j.state
     )
-    select v_dead.worker_id, v_dead.name, v_dead.lane,
-           (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
-           (count(*) filter (where m.next = 'cancelled'))::integer
-      from moved m;
+    select (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
+           (count(*) filter (where m.next = 'cancelled'))::integer,
+           array_agg(m.parent_id) filter (where m.final), array_agg(m.idx) filter (where m.final), array_agg(m.state) filter (where m.final)
+      into requeued, failed, cancelled, v_parents, v_places, v_states
+      from (select *, parent_id is not null and next <> 'ready' as final from moved) m;
+    if v_parents is not null then
+      perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    end if;
+    worker_id := v_dead.worker_id;
+    worker := v_dead.name;
+    lane := v_dead.lane;
+    return next;
     delete from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane;
     update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
      where w.id = v_dead.worker_id and w.ended_at is null
@@ -147,7 +157,7 @@ begin
   return query
   with stray as materialized (
     select j.id from sluice.jobs j
-     where j.state = 'running' and not exists (
+     where j.state = 'running' and j.composite is null and not exists (
        select 1 from sluice.holdings h join sluice.classes c on c.lane = h.lane
         where h.worker_id = j.worker_id and c.id = j.class_id)
      order by j.id limit 1000 for no key update skip locked
@@ -164,14 +174,21 @@ end $$;
 create function sluice.promote_v1(p_limit integer) returns table (promoted integer, next_in_ms double precision)
 language plpgsql as $$
 declare
-  v_count integer;
+  v_count      integer;
+  v_composites bigint[];
 begin
   -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read.
   if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp()) then
-    update sluice.jobs j set state = 'ready'
-     where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= statement_timestamp()
-                              order by k.ready_at limit p_limit for no key update skip locked));
-    get diagnostics v_count = row_count;
+    with due as (
+      update sluice.jobs j
+         set state = case when j.composite is null then 'ready'::sluice.job_state else 'running'::sluice.job_state end,
+             started_at = case when j.composite is null then j.started_at else clock_timestamp() end
+       where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= statement_timestamp()
+                                order by k.ready_at limit p_limit for no key update skip locked))
+      returning j.id, j.composite
+    )
+    select count(*)::integer, array_agg(d.id) filter (where d.composite is not null) into v_count, v_composites from due d;
+    perform sluice.start_composite_v1(c.id) from unnest(v_composites) c(id);
     if v_count > 0 then
       perform sluice.hint_v1('ready', 'soon');
     end if;

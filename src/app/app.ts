@@ -5,6 +5,7 @@ import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
 import { translateError } from '../db/sqlstate.ts'
 import { DutyRunner } from '../duties/runner.ts'
+import { Advancer } from '../engine/advancer.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
 import * as laneControl from '../engine/lane-control.ts'
@@ -38,10 +39,12 @@ import {
 } from './submission.ts'
 import type { TaskSet } from './task-set.ts'
 import { type TransactionLike, toQueryable } from './transaction.ts'
+import type { WorkflowSet } from './workflow-set.ts'
 
 export interface AppParts {
   readonly db: Database
   readonly tasks: TaskSet
+  readonly workflows: WorkflowSet
   readonly settings: Settings
   readonly heartbeatMs: number
   readonly config: LoadedConfig | undefined
@@ -67,6 +70,7 @@ export class Sluice {
   #stopping: Promise<void> | undefined
   #leaving: Worker | undefined
   #duties: DutyRunner | undefined
+  #advancer: Advancer | undefined
   #closing: Promise<void> | undefined
 
   /** @internal */
@@ -212,9 +216,14 @@ export class Sluice {
     })
   }
 
-  /** Does the system's upkeep in this process: promote, recover, expire, sample, reconcile, prune. A worker does it too. */
+  /** Moves workflows on and does the system's upkeep in this process: promote, recover, expire, sample, reconcile, prune. A worker does it too. */
   startDuties(): void {
-    this.#duties ??= new DutyRunner(this.#parts.db, this.#parts.log, `${process.pid}`)
+    const { db, log } = this.#parts
+    this.#advancer ??= new Advancer(db, this.#listener, log)
+    this.#duties ??= new DutyRunner(db, log, `${process.pid}`, undefined, undefined, (ms) =>
+      this.#advancer?.lookIn(ms),
+    )
+    this.#advancer.start()
     this.#duties.start()
   }
 
@@ -329,6 +338,7 @@ export class Sluice {
   async #close(): Promise<void> {
     await this.stopWorking()
     await this.#duties?.stop()
+    await this.#advancer?.stop()
     this.#waiter.close()
     await this.#listener.stop()
     await this.#parts.db.close()
@@ -342,9 +352,10 @@ export class Sluice {
     options: SubmitOptions,
   ): Submission | Promise<Submission> {
     const name = nameOf(task)
+    const { actor, workflows } = this.#parts
+    if (workflows.names.has(name)) return { ...toSubmission(name, input, options, actor), keyed: true }
     const known =
       this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
-    const { actor } = this.#parts
     if (known?.schema === undefined) return toSubmission(name, input, options, actor)
     return parseInput(known, input).then(() => toSubmission(name, input, options, actor))
   }

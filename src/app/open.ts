@@ -32,9 +32,11 @@ import { listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
 import { saveSettings } from '../store/save-settings.ts'
 import { saveTasks } from '../store/save-tasks.ts'
+import { saveWorkflows } from '../store/save-workflows.ts'
 import type { AnyTask } from '../worker/task.ts'
 import { Sluice } from './app.ts'
 import { TaskSet } from './task-set.ts'
+import { type AnyWorkflow, WorkflowSet } from './workflow-set.ts'
 
 export interface LaneOptions {
   /** Tasks that run in this lane, beside those that name it themselves. */
@@ -59,6 +61,7 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
   /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the working folder. */
   readonly dataFolder?: string | undefined
   readonly tasks?: readonly AnyTask[]
+  readonly workflows?: readonly AnyWorkflow[]
   readonly lanes?: Readonly<Record<string, LaneOptions>>
   /** A config file that was loaded with `loadConfig`. */
   readonly config?: LoadedConfig
@@ -97,6 +100,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
   const settings = settingsOf(options)
   const lanes = Object.entries(options.lanes ?? {}).map(([name, lane]) => [name, lane.tasks ?? []] as const)
   const tasks = new TaskSet(options.tasks ?? [], options.config, Object.fromEntries(lanes))
+  const workflows = new WorkflowSet(options.workflows ?? [], new Set(tasks.byName.keys()))
   const place = await findDatabase(options)
   try {
     const db = await prepare(place.url, options)
@@ -106,10 +110,11 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
       const heartbeatMs =
         options.publish === false
           ? (await readSettings(calls)).heartbeatMs
-          : await publish(calls, settings, tasks, actor)
+          : await publish(calls, settings, tasks, workflows, actor)
       return new Sluice({
         db,
         tasks,
+        workflows,
         settings,
         heartbeatMs,
         config: options.config,
@@ -134,6 +139,7 @@ const SLUICE_OPTIONS = [
     database: true,
     dataFolder: true,
     tasks: true,
+    workflows: true,
     lanes: true,
     config: true,
     log: true,
@@ -226,7 +232,13 @@ async function prepare(url: string, options: SluiceOptions): Promise<Database> {
 }
 
 /** Makes lanes, tasks and shared settings known, and checks them against what other programs and operators have set. */
-async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor: string): Promise<number> {
+async function publish(
+  db: Queryable,
+  settings: Settings,
+  tasks: TaskSet,
+  workflows: WorkflowSet,
+  actor: string,
+): Promise<number> {
   const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
   // Checked before anything is stored: a refused start must not leave settings behind that refuse everybody else.
   const heartbeatMs = await checkStale(db, settings)
@@ -249,6 +261,7 @@ async function publish(db: Queryable, settings: Settings, tasks: TaskSet, actor:
   }
   const records = tasks.records(settings.deadlineMs)
   if (records.length > 0) await saveTasks(db, records)
+  if (workflows.records.length > 0) await saveWorkflows(db, workflows.records)
   return heartbeatMs
 }
 

@@ -36,6 +36,7 @@ export class DutyRunner {
   readonly #name: string
   readonly #duties: readonly Duty[]
   readonly #tickMs: number
+  readonly #onWake: (ms: number) => void
   #timer: NodeJS.Timeout | undefined
   #soon: NodeJS.Timeout | undefined
   #soonAt = 0
@@ -45,7 +46,16 @@ export class DutyRunner {
   #brokenAt = performance.now()
   #mode: 'new' | 'running' | 'stopped' = 'new'
 
-  constructor(db: Queryable, log: Log, name: string, duties: readonly Duty[] = DUTIES, tickMs = TICK_MS) {
+  /** @param onWake Told how long until the next wake-up of a workflow is due. */
+  constructor(
+    db: Queryable,
+    log: Log,
+    name: string,
+    duties: readonly Duty[] = DUTIES,
+    tickMs = TICK_MS,
+    onWake: (ms: number) => void = () => {},
+  ) {
+    this.#onWake = onWake
     this.#db = db
     this.#log = log
     this.#name = name
@@ -85,6 +95,7 @@ export class DutyRunner {
       )
       this.#goodForMs = due.goodForMs
       this.promoteIn(due.nextDueInMs)
+      if (due.nextWakeInMs !== null) this.#onWake(due.nextWakeInMs)
     } catch (error) {
       this.#noteBroken(error)
       this.#log.warn({ error: text(error) }, 'duties: the database cannot be reached')

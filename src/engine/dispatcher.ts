@@ -2,6 +2,7 @@ import type { Connection, Queryable } from '../db/database.ts'
 import { isConnectionLoss, isFenced, isNotStorable, sqlState } from '../db/sqlstate.ts'
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
+import type { LeafPolicy } from '../model/composite.ts'
 import { endWorker } from '../store/end-worker.ts'
 import { loadClaimed } from '../store/load-claimed.ts'
 import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
@@ -194,7 +195,7 @@ export class Dispatcher {
   }
 
   #adopt(row: ClaimedRow): Assignment {
-    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark] = row
+    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark, policy] = row
     this.#known = Math.max(this.#known, Number(mark))
     const known = this.#taskOf.get(classId)!
     this.#held.set(id!, known.lane)
@@ -210,6 +211,7 @@ export class Dispatcher {
       tags: tags ?? NO_TAGS,
       submittedAt,
       input,
+      ...(policy === null ? {} : { policy: JSON.parse(policy) as LeafPolicy }),
     }
   }
 

@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { countPasses, type Passes } from '../store/count-passes.ts'
+import { type CompositeView, describeComposite } from '../store/describe-composite.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { sampleQueues } from '../store/sample-queues.ts'
 import { getJob } from './job-control.ts'
@@ -34,15 +35,34 @@ async function reasonOf(db: Queryable, job: JobView): Promise<string> {
         ? `its turn: ${(mine?.depth ?? 1) - 1} others of task ${job.task} wait in lane ${job.lane}`
         : 'nothing stands in its way: a worker takes it with its next look'
     }
-    case 'running':
+    case 'waiting': {
+      const parent = await describeComposite(db, job.parentId!)
+      return parent?.window === 0
+        ? `it waits for the window of job ${job.parentId}, which is paused: sluice window ${job.parentId} N lets it go on`
+        : `it waits for its place in the window of job ${job.parentId}: ${parent?.inFlight} of ${parent?.window} are in flight`
+    }
+    case 'running': {
+      if (job.kind !== null) return waitsForChildren(job, await describeComposite(db, job.id))
       return job.cancelling
         ? `it does not wait: it runs on ${job.worker} and has been asked to stop`
         : `it does not wait: it runs on ${job.worker}`
+    }
     case 'completed':
     case 'failed':
     case 'cancelled':
-      return `it does not wait: it has ${job.state === 'cancelled' ? 'been cancelled' : job.state}`
+    case 'skipped':
+      return `it does not wait: it has ${job.state === 'cancelled' || job.state === 'skipped' ? `been ${job.state}` : job.state}`
     default:
       return job.state satisfies never
   }
+}
+
+function waitsForChildren(job: JobView, view: CompositeView | undefined): string {
+  if (view === undefined) return 'it is about to start'
+  const ended = `${view.ended} of ${view.total} children have ended`
+  if (view.closing) return `it stops what is below it: ${ended}`
+  const window = view.window === null ? '' : `, ${view.inFlight} of at most ${view.window} are in flight`
+  return job.kind === 'fanout'
+    ? `it waits for its children: ${ended}${window}`
+    : `it waits for its steps: ${ended}`
 }

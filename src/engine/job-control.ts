@@ -42,15 +42,18 @@ const MAX_LISTED = 100_000
 const STATES: ReadonlySet<string> = new Set<JobState>([
   'awaiting_approval',
   'scheduled',
+  'waiting',
   'ready',
   'running',
   'completed',
   'failed',
   'cancelled',
+  'skipped',
 ])
 
 const FILTER_OPTIONS = optionNames<JobFilter>({
   ids: true,
+  parent: true,
   states: true,
   task: true,
   lane: true,

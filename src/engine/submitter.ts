@@ -146,6 +146,12 @@ export class Submitter {
   }
 
   async #insert(jobs: string): Promise<SubmittedJob[]> {
-    return (await insertJobs(this.#db, jobs, 'soon')).map(({ id }) => ({ id, attached: false }))
+    try {
+      return (await insertJobs(this.#db, jobs, 'soon')).map(({ id }) => ({ id, attached: false }))
+    } catch (error) {
+      // Somebody submits a workflow by its name.
+      if (sqlState(error) === 'SL006') return submitJobs(this.#db, jobs, 'soon')
+      throw error
+    }
   }
 }

@@ -1,3 +1,4 @@
+import type { LeafPolicy } from './composite.ts'
 import type { Ending } from './job.ts'
 
 /** A job given to a worker, with the lease that proves it. */
@@ -16,6 +17,8 @@ export interface Assignment {
   readonly submittedAt: string
   /** JSON text; parsed when the attempt starts, so that one bad input spoils only its own job. */
   readonly input: string | null
+  /** What its step says instead of its task. */
+  readonly policy?: LeafPolicy
 }
 
 export interface EndedAttempt {

@@ -1,6 +1,6 @@
 /**
- * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input, mark.
- * Input and time are the database's text; the mark is when it was claimed, in microseconds. A null id: the worker is out of step and must resync.
+ * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input, mark, policy.
+ * Input, policy and time are the database's text; the mark is when it was claimed, in microseconds. A null id: the worker is out of step and must resync.
  */
 export type ClaimedRow = [
   id: string | null,
@@ -14,4 +14,5 @@ export type ClaimedRow = [
   tags: string[] | null,
   input: string | null,
   mark: string,
+  policy: string | null,
 ]

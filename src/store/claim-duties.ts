@@ -4,6 +4,8 @@ export interface ClaimedDuties {
   readonly names: readonly string[]
   /** How long until the next scheduled job is due; `null` when there is none. */
   readonly nextDueInMs: number | null
+  /** How long until the next wake-up of a workflow is due; `null` when there is none. */
+  readonly nextWakeInMs: number | null
   /** How long the database has been looked at without a break, by this process or others; never more than `unbrokenMs`. */
   readonly goodForMs: number
 }
@@ -53,6 +55,7 @@ const CLAIM = statement(
    select array(select c.name from claimed c) as names,
           (select extract(epoch from min(j.ready_at) - clock_timestamp())::float8 * 1000
              from sluice.jobs j where j.state = 'scheduled') as "nextDueInMs",
+          (select extract(epoch from min(w.due_at) - clock_timestamp())::float8 * 1000 from sluice.wakeups w) as "nextWakeInMs",
           (select good_for_ms from look) as "goodForMs"`,
 )
 

@@ -2,10 +2,11 @@ import { type Queryable, statement } from '../db/database.ts'
 
 const DELETE = statement(
   'delete_job',
-  `delete from sluice.jobs where id = $1 and state >= 'completed' returning id`,
+  `select sluice.delete_trees_v1(array(select id from sluice.jobs where id = $1 and state >= 'completed' and parent_id is null
+                                         for update)) > 0 as deleted`,
 )
 
-/** Removes a finished job with all its traces. False when it has not finished or does not exist. */
+/** Removes a finished job with all its traces and everything below it. False when it has not finished, is part of another, or does not exist. */
 export async function deleteJob(db: Queryable, id: string): Promise<boolean> {
-  return (await db.run(DELETE, [id])).length === 1
+  return (await db.run<{ deleted: boolean }>(DELETE, [id]))[0]!.deleted
 }

@@ -1,11 +1,20 @@
 import { type Queryable, statement } from '../db/database.ts'
-import { type JobState, type JobStatus, statusOf } from '../model/job.ts'
+import { type CompositeKind, type JobState, type JobStatus, statusOf } from '../model/job.ts'
 
 /** Everything about one job except its logs and earlier attempts. */
 export interface JobView {
   readonly id: string
+  /** Of a workflow its name, of a group or fan-out its place in the workflow. */
   readonly task: string
-  readonly lane: string
+  /** `null` for what takes no slot. */
+  readonly lane: string | null
+  /** `null` for a leaf: a task that runs. */
+  readonly kind: CompositeKind | null
+  /** Its place in a tree: the job it is part of, the step it is there, and where it stands among its siblings. */
+  readonly parentId: string | null
+  readonly rootId: string | null
+  readonly step: string | null
+  readonly index: number | null
   readonly status: JobStatus
   readonly state: JobState
   readonly priority: number
@@ -39,6 +48,8 @@ export interface JobFilter {
   readonly lane?: string
   readonly key?: string
   readonly tag?: string
+  /** Children of this job. Without it, a listing has no children at all, unless their ids are given. */
+  readonly parent?: string
   /** Only jobs with a smaller id: the cursor of a listing, newest first. */
   readonly before?: string
   readonly limit?: number
@@ -46,11 +57,11 @@ export interface JobFilter {
 
 const FIND = statement(
   'find_jobs',
-  `select j.id, j.task, c.lane, j.state, j.priority, j.key, j.tags, j.input, j.result, j.error, j.attempt, j.failures, j.losses,
+  `select j.id, j.task, c.lane, j.composite, j.parent_id, j.root_id, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.input, j.result, j.error, j.attempt, j.failures, j.losses,
           w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message, n.checkpoint,
           j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by
      from sluice.jobs j
-     join sluice.classes c on c.id = j.class_id
+     left join sluice.classes c on c.id = j.class_id
      left join sluice.workers w on w.id = j.worker_id
      left join sluice.notes n on n.job_id = j.id
     where ($1::bigint[] is null or j.id = any ($1))
@@ -60,13 +71,20 @@ const FIND = statement(
       and ($5::text is null or j.key = $5)
       and ($6::text is null or $6 = any (j.tags))
       and ($7::bigint is null or j.id < $7)
+      and case when $9::bigint is not null then j.parent_id = $9 and j.superseded_at is null
+               else $1 is not null or j.parent_id is null end
     order by j.id desc limit $8`,
 )
 
 interface JobRow {
   id: string
   task: string
-  lane: string
+  lane: string | null
+  composite: CompositeKind | null
+  parent_id: string | null
+  root_id: string | null
+  step: string | null
+  idx: number | null
   state: JobState
   priority: number
   key: string | null
@@ -102,6 +120,7 @@ export async function findJobs(db: Queryable, filter: JobFilter): Promise<JobVie
     filter.tag ?? null,
     filter.before ?? null,
     filter.limit ?? filter.ids?.length ?? 50,
+    filter.parent ?? null,
   ])
   return rows.map(toJobView)
 }
@@ -111,6 +130,11 @@ function toJobView(row: JobRow): JobView {
     id: row.id,
     task: row.task,
     lane: row.lane,
+    kind: row.composite,
+    parentId: row.parent_id,
+    rootId: row.root_id,
+    step: row.step,
+    index: row.idx,
     status: statusOf(row.state),
     state: row.state,
     priority: row.priority,

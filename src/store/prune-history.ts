@@ -15,12 +15,16 @@ const PRUNE = statement(
   `with cutoff as materialized (
      select statement_timestamp() - make_interval(secs => value / 1000.0) as at from sluice.settings where name = 'retention_ms'
    ), seen as materialized (
-     select id, submitted_at, finished_at from sluice.jobs where id > $1 order by id limit $2
+     select id, submitted_at, finished_at, composite, parent_id from sluice.jobs where id > $1 order by id limit $2
    ), gone as (
      delete from sluice.jobs j using seen s, cutoff c
-      where j.id = s.id and s.finished_at < c.at and j.state >= 'completed' returning j.id
+      where j.id = s.id and s.finished_at < c.at and s.composite is null and s.parent_id is null and j.state >= 'completed' returning j.id
+   ), trees as (
+     -- Whole: a tree is as old as its root.
+     select sluice.delete_trees_v1(array(select s.id from seen s, cutoff c
+                                          where s.finished_at < c.at and s.composite is not null and s.parent_id is null)) as jobs
    )
-   select (select count(*)::integer from gone) as pruned, (select max(id)::text from seen) as last,
+   select (select count(*)::integer from gone) + (select jobs from trees) as pruned, (select max(id)::text from seen) as last,
           coalesce((select min(submitted_at) from seen) > (select at from cutoff), true) as done`,
 )
 

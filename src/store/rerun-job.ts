@@ -3,7 +3,7 @@ import { type Queryable, statement } from '../db/database.ts'
 const RERUN = statement(
   'rerun_job',
   `with ended as materialized (
-     select * from sluice.jobs where id = $1 and state >= 'completed' for no key update
+     select * from sluice.jobs where id = $1 and state >= 'completed' and composite is null and parent_id is null for no key update
    ), history as (
      insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
      select id, attempt, worker_id, started_at, finished_at, 'rerun', state::text || coalesce(': ' || error, '') from ended

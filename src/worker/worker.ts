@@ -259,8 +259,8 @@ export class Worker {
       this.#options.workdirs,
     )
     this.#running.set(assignment.id, attempt)
-    if (task.timeoutMs !== undefined) {
-      const { timeoutMs } = task
+    const timeoutMs = assignment.policy?.timeoutMs ?? task.timeoutMs
+    if (timeoutMs !== undefined) {
       attempt.timer = setTimeout(
         () => attempt.stop(new Stop('timeout', `ran longer than ${timeoutMs} ms`)),
         timeoutMs,
@@ -304,7 +304,7 @@ export class Worker {
   }
 
   #report(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
-    const { id, failures } = attempt.assignment
+    const { id, failures, policy } = attempt.assignment
     if (attempt.gone) {
       this.#options.log.warn(
         { job: id, attempt: attempt.number },
@@ -315,7 +315,7 @@ export class Worker {
     const ending = decideEnding(
       settled,
       attempt.stopped,
-      { task: task.name, retry: task.retry },
+      { task: task.name, retry: { ...task.retry, ...policy?.retry } },
       failures,
       Date.now(),
       Math.random(),

@@ -95,7 +95,7 @@ function columns(now: number): Column<JobView>[] {
   return [
     { title: 'ID', value: (job) => job.id, align: 'right' },
     { title: 'TASK', value: (job) => job.task },
-    { title: 'LANE', value: (job) => job.lane },
+    { title: 'LANE', value: (job) => job.lane ?? '' },
     { title: 'STATUS', value: shownStatus, colour: (job) => COLOURS[job.status] },
     {
       title: 'PRIO',

@@ -40,7 +40,7 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
   return [
     ['job', job.id],
     ['task', job.task],
-    ['lane', job.lane],
+    ['lane', text(job.lane)],
     ['status', job.cancelling ? 'running, cancelling' : job.status],
     ['why', reason],
     ['progress', progress(job)],

@@ -202,6 +202,7 @@ export class DatabaseSource implements JobSource {
         this.#heartbeat?.now()
         break
       case 'done':
+      case 'wake':
         break
       default:
         topic satisfies never

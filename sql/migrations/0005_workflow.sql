@@ -1,0 +1,513 @@
+-- Trees of jobs: what a child's ending does to its siblings and its parent, and how a composite moves on.
+--
+-- A composite's next steps are decided outside the database. Whoever wants to decide takes the composite for a moment
+-- (take_composites_v1) and brings back what it decided (advance_v1), which counts only if nobody took it meanwhile. Nothing is
+-- locked in between, and who dies in between is replaced when the moment is over.
+
+-- Lets up to p_count waiting children start, in order, those after p_after. Rows that others are looking at are stepped over.
+create function sluice.release_v1(p_parent bigint, p_after integer, p_count integer) returns integer
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_now    timestamptz := clock_timestamp();
+  v_count  integer;
+  v_woken  integer;
+begin
+  with released as (
+    update sluice.jobs j
+       set state = case when j.composite is not null then 'running'::sluice.job_state
+                        when j.policy ? 'approval' then 'awaiting_approval'::sluice.job_state
+                        else 'ready'::sluice.job_state end,
+           ready_at = v_now,
+           started_at = case when j.composite is not null then v_now end,
+           deadline_at = case when j.composite is null and not coalesce(j.policy ? 'approval', false)
+                              then v_now + make_interval(secs => j.deadline_ms / 1000.0) end
+     where j.id = any (array(select k.id from sluice.jobs k where k.parent_id = p_parent and k.state = 'waiting' and k.idx > p_after
+                              order by k.idx limit p_count for no key update skip locked))
+    returning j.id, j.composite
+  ), woken as (
+    insert into sluice.wakeups (job_id) select r.id from released r where r.composite is not null returning 1
+  ), timed as (
+    insert into sluice.wakeups (job_id, due_at)
+    select r.id, v_now + make_interval(secs => c.timeout_ms / 1000.0) from released r join sluice.composites c on c.job_id = r.id
+     where r.composite is not null and c.timeout_ms is not null
+  )
+  select (select count(*) from released), (select count(*) from woken) into v_count, v_woken;
+  if v_count > v_woken then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+  return v_count;
+end $$;
+
+-- To be called by whatever ends jobs that have a parent, in the same transaction: one entry per ended child.
+--
+-- A place in a fan-out's window goes from the ended child to the next one waiting; the parent's row is only read. While more
+-- are in flight than the window allows, since it was made smaller, places are not passed on. What was not passed on is told
+-- to the parent.
+create function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[]) returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_row    record;
+  v_passed integer;
+begin
+  for v_row in
+    select e.parent, e.ended, e.last, e.completed, e.failed, e.cancelled, c.window_size,
+           c.window_size >= c.tokens and c.closing is null as passes
+      from (select g.parent, max(g.place) as last, count(*)::integer as ended,
+                   (count(*) filter (where g.state = 'completed'))::integer as completed,
+                   (count(*) filter (where g.state = 'failed'))::integer as failed,
+                   (count(*) filter (where g.state = 'cancelled'))::integer as cancelled
+              from unnest(p_parents, p_places, p_states) g(parent, place, state) group by g.parent) e
+     cross join lateral (select k.window_size, k.tokens, k.closing from sluice.composites k where k.job_id = e.parent) c
+     order by e.parent
+  loop
+    v_passed := case when v_row.passes then sluice.release_v1(v_row.parent, v_row.last, v_row.ended) else 0 end;
+    insert into sluice.wakeups (job_id, completed, failed, cancelled, dropped)
+      values (v_row.parent, v_row.completed, v_row.failed, v_row.cancelled,
+              case when v_row.window_size is null then 0 else v_row.ended - v_passed end);
+  end loop;
+  perform sluice.hint_v1('wake', 'soon');
+end $$;
+
+-- Takes composites that were woken, for p_ms, and tells all there is to know about them. Children are [place, state]; of a
+-- fan-out they are only counted.
+create function sluice.take_composites_v1(p_limit integer, p_ms integer)
+returns table (job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb,
+               window_size integer, total integer, completed integer, failed integer, cancelled integer,
+               closing sluice.job_state, closing_error text, closed boolean, timed_out boolean, chunk integer, chunk_items jsonb,
+               children jsonb, wakeups bigint[])
+language plpgsql
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_ids bigint[];
+begin
+  select array_agg(distinct d.job_id) into v_ids from (
+    select w.job_id from sluice.wakeups w join sluice.composites c on c.job_id = w.job_id
+     where w.due_at <= statement_timestamp() and (c.taken_until is null or c.taken_until < statement_timestamp())
+     order by w.due_at, w.id limit p_limit) d;
+  if v_ids is null then
+    return;
+  end if;
+  -- Taking is undone by time alone: nothing is lost when a crash forgets it.
+  perform set_config('synchronous_commit', 'off', true);
+  return query
+  with taken as (
+    update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), version = c.version + 1
+     where c.job_id = any (array(select k.job_id from sluice.composites k
+                                  where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp())
+                                  order by k.job_id for no key update skip locked))
+    returning c.*
+  )
+  select t.job_id, t.version, j.composite, j.state, t.graph, t.node, j.input, t.window_size, t.total,
+         (t.completed + w.completed)::integer, (t.failed + w.failed)::integer, (t.cancelled + w.cancelled)::integer,
+         t.closing, t.closing_error, t.closed,
+         coalesce(j.started_at + make_interval(secs => t.timeout_ms / 1000.0) <= clock_timestamp(), false), h.first, h.items,
+         case when j.composite <> 'fanout'
+              then (select jsonb_agg(jsonb_build_array(k.idx, k.state)) from sluice.jobs k
+                     where k.parent_id = j.id and k.superseded_at is null) end,
+         w.ids
+    from taken t
+    join sluice.jobs j on j.id = t.job_id
+   cross join lateral (
+     select array_agg(u.id) as ids, coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
+            coalesce(sum(u.cancelled), 0) as cancelled
+       from sluice.wakeups u where u.job_id = t.job_id and u.due_at <= clock_timestamp()) w
+    left join lateral (
+      select k.first, k.items from sluice.chunks k where j.composite = 'fanout' and k.job_id = t.job_id order by k.first limit 1) h on true;
+end $$;
+
+-- Stops what is left below a composite: what has not started ends now, what runs is asked to stop. True when everything
+-- that has not ended has been told.
+create function sluice.close_children_v1(p_parent bigint, p_error text) returns boolean
+language plpgsql as $$
+declare
+  v_now   timestamptz := clock_timestamp();
+  v_ended integer;
+  v_asked integer;
+  v_woken integer;
+begin
+  delete from sluice.chunks c where c.job_id = p_parent;
+  -- Composites by their own rows first, as everybody locks them.
+  with open as materialized (
+    select c.job_id from sluice.composites c join sluice.jobs j on j.id = c.job_id
+     where j.parent_id = p_parent and j.superseded_at is null and j.composite is not null and j.state < 'completed' and j.cancel_at is null
+     order by c.job_id limit 1000 for no key update of c skip locked
+  ), told as (
+    update sluice.jobs j
+       set state = case j.state when 'running' then j.state else 'cancelled' end,
+           finished_at = case j.state when 'running' then null else v_now end, cancel_at = v_now, error = p_error
+     where j.id = any (array(select o.job_id from open o)) and j.state < 'completed'
+    returning j.id, j.state
+  ), closed as (
+    update sluice.composites c set closing = 'cancelled', closing_error = p_error
+     where c.job_id = any (array(select t.id from told t where t.state = 'running')) and c.closing is null
+    returning c.job_id
+  ), woken as (
+    insert into sluice.wakeups (job_id) select c.job_id from closed c returning 1
+  )
+  select (select count(*) from told t where t.state = 'cancelled'), (select count(*) from woken) into v_ended, v_woken;
+  with open as materialized (
+    select j.id from sluice.jobs j
+     where j.parent_id = p_parent and j.superseded_at is null and j.composite is null and j.state < 'completed' and j.cancel_at is null
+     order by j.idx limit 2000 for no key update skip locked
+  ), told as (
+    update sluice.jobs j
+       set state = case j.state when 'running' then j.state else 'cancelled' end,
+           finished_at = case j.state when 'running' then null else v_now end, cancel_at = v_now, error = p_error
+     where j.id = any (array(select o.id from open o))
+    returning j.state
+  )
+  select v_ended + count(*) filter (where t.state = 'cancelled'), count(*) filter (where t.state = 'running')
+    into v_ended, v_asked from told t;
+  if v_ended > 0 then
+    insert into sluice.wakeups (job_id, cancelled) values (p_parent, v_ended);
+  end if;
+  if v_asked > 0 then
+    perform pg_notify('sluice', 'cancel');
+  end if;
+  if v_woken + v_ended > 0 then
+    perform pg_notify('sluice', 'wake');
+  end if;
+  return not exists (select 1 from sluice.jobs j where j.parent_id = p_parent and j.superseded_at is null
+                        and j.state < 'completed' and j.cancel_at is null);
+end $$;
+
+-- Carries out what was decided about composites. An entry whose composite was taken by somebody else since is left out.
+--   p_batch     [{job, version, wakeups, settle: {state, result, error}, close: {state, error}, chunk, again}]
+--   p_children  [{parent, idx, step, kind, task, node, input, state, error, deadlineMs, timeoutMs, policy, window, total}]
+--   p_chunks    [{parent, idx, first, items}] of the fan-outs among the children
+-- Answers which composites it was carried out for.
+create function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb) returns setof bigint
+language plpgsql
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_jobs    bigint[];
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
+  v_ready   boolean;
+  v_woken   boolean := false;
+  v_row     record;
+begin
+  select array_agg(k.job_id) into v_jobs from (
+    select c.job_id from sluice.composites c
+      join jsonb_to_recordset(p_batch) as b(job bigint, version integer) on b.job = c.job_id and b.version = c.version
+     order by c.job_id for no key update of c) k;
+  if v_jobs is null then
+    return;
+  end if;
+
+  with entries as materialized (
+    select b.* from jsonb_to_recordset(p_batch) as b(job bigint, wakeups bigint[], close jsonb) where b.job = any (v_jobs)
+  ), seen as (
+    delete from sluice.wakeups w where w.id = any (array(select unnest(b.wakeups) from entries b))
+    returning w.job_id, w.completed, w.failed, w.cancelled, w.dropped
+  ), sums as (
+    select s.job_id, sum(s.completed) as completed, sum(s.failed) as failed, sum(s.cancelled) as cancelled, sum(s.dropped) as dropped
+      from seen s group by s.job_id
+  )
+  update sluice.composites c
+     set taken_until = null, version = c.version + 1,
+         completed = c.completed + coalesce(s.completed, 0), failed = c.failed + coalesce(s.failed, 0),
+         cancelled = c.cancelled + coalesce(s.cancelled, 0), tokens = c.tokens - coalesce(s.dropped, 0),
+         closing = coalesce(c.closing, (b.close ->> 'state')::sluice.job_state),
+         closing_error = case when c.closing is null then b.close ->> 'error' else c.closing_error end
+    from entries b left join sums s on s.job_id = b.job
+   where c.job_id = b.job;
+
+  if jsonb_array_length(p_children) > 0 then
+    with given as materialized (
+      select g.* from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
+               input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
+               total integer)
+       where g.parent = any (v_jobs)
+    ), made as (
+      insert into sluice.jobs (parent_id, root_id, idx, step, composite, task, class_id, input, priority, rank, state, submitted_at, ready_at,
+                               started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by)
+      select g.parent, coalesce(p.root_id, p.id), g.idx, g.step, g.kind, g.task, t.class_id, g.input, p.priority,
+             sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
+             case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
+             d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
+             case when s.state = 'failed' then coalesce(g.error, 'internal: no task named ' || g.task) else g.error end,
+             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by
+        from given g
+        join sluice.jobs p on p.id = g.parent
+        left join sluice.tasks t on g.kind is null and t.name = g.task
+        left join sluice.lanes l on l.name = t.lane
+       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms) as ms) d
+       cross join lateral (select case
+           when g.state >= 'completed' then g.state
+           when g.kind is null and t.name is null then 'failed'::sluice.job_state
+           when g.state = 'waiting' then g.state
+           when g.kind is not null then 'running'::sluice.job_state
+           when t.approval then 'awaiting_approval'::sluice.job_state
+           else 'ready'::sluice.job_state end as state) s
+       order by g.parent, g.idx
+      returning jobs.id, jobs.parent_id, jobs.idx, jobs.composite, jobs.state
+    ), halves as (
+      insert into sluice.composites (job_id, graph, node, window_size, total, timeout_ms)
+      select m.id, c.graph, g.node, g."window", g.total, g."timeoutMs"
+        from made m join given g on g.parent = m.parent_id and g.idx = m.idx join sluice.composites c on c.job_id = m.parent_id
+       where m.composite is not null and m.state < 'completed'
+      returning job_id, timeout_ms
+    ), items as (
+      insert into sluice.chunks (job_id, first, items)
+      select m.id, k.first, k.items from jsonb_to_recordset(p_chunks) as k(parent bigint, idx integer, first integer, items jsonb)
+        join made m on m.parent_id = k.parent and m.idx = k.idx
+    ), woken as (
+      insert into sluice.wakeups (job_id, due_at, completed, failed)
+      select m.id, v_now, 0, 0 from made m where m.composite is not null and m.state = 'running'
+      union all
+      select h.job_id, v_now + make_interval(secs => h.timeout_ms / 1000.0), 0, 0
+        from halves h join made m on m.id = h.job_id where h.timeout_ms is not null and m.state = 'running'
+      union all
+      -- What ended as it was made. The parent of a step knows already, except when the task turned out to be unknown.
+      select m.parent_id, v_now, 0, count(*)::integer from made m where m.state = 'failed' group by m.parent_id
+      returning 1
+    )
+    select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken) into v_ready, v_woken;
+    if v_ready then
+      perform sluice.hint_v1('ready', 'soon');
+    end if;
+  end if;
+
+  with done as (
+    delete from sluice.chunks k using jsonb_to_recordset(p_batch) as b(job bigint, chunk integer)
+     where b.job = any (v_jobs) and k.job_id = b.job and k.first = b.chunk
+  )
+  insert into sluice.wakeups (job_id)
+  select b.job from jsonb_to_recordset(p_batch) as b(job bigint, again boolean) where b.job = any (v_jobs) and b.again;
+  v_woken := v_woken or found;
+
+  for v_row in
+    select c.job_id, c.window_size - c.tokens as free, c.closing, c.closing_error
+      from sluice.composites c where c.job_id = any (v_jobs) and not c.closed and (c.closing is not null or c.window_size > c.tokens)
+  loop
+    if v_row.closing is null then
+      update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
+    elsif sluice.close_children_v1(v_row.job_id, case when v_row.closing_error like 'cancelled:%' then v_row.closing_error
+                                                      else 'cancelled: ' || coalesce(v_row.closing_error, 'its group had its verdict') end) then
+      update sluice.composites c set closed = true,
+             total = case when c.total is not null
+                          then (select count(*) from sluice.jobs j where j.parent_id = c.job_id and j.superseded_at is null) end
+       where c.job_id = v_row.job_id;
+      insert into sluice.wakeups (job_id) values (v_row.job_id);
+      v_woken := true;
+    else
+      -- Somebody is starting or ending what could not be told: again in a moment.
+      insert into sluice.wakeups (job_id, due_at) values (v_row.job_id, v_now + interval '20 milliseconds');
+      v_woken := true;
+    end if;
+  end loop;
+
+  with ended as (
+    update sluice.jobs j
+       set state = (b.settle ->> 'state')::sluice.job_state, result = nullif(b.settle -> 'result', 'null'), error = b.settle ->> 'error',
+           finished_at = v_now
+      from jsonb_to_recordset(p_batch) as b(job bigint, settle jsonb)
+     where b.settle is not null and j.id = b.job and j.id = any (v_jobs) and j.state = 'running'
+    returning j.parent_id, j.idx, j.state
+  )
+  select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null),
+         array_agg(e.state) filter (where e.parent_id is not null), bool_or(e.parent_id is null)
+    into v_parents, v_places, v_states, v_ready from ended e;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  elsif v_woken then
+    perform sluice.hint_v1('wake', 'soon');
+  end if;
+  if v_ready and exists (select 1 from sluice.waiters w where w.until > v_now) then
+    perform pg_notify('sluice', 'done');
+  end if;
+  return query select unnest(v_jobs);
+end $$;
+
+-- Stores a run of a workflow.
+create function sluice.insert_workflow_v1(p_job jsonb) returns bigint
+language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_id  bigint;
+  v_due timestamptz := greatest(v_now, (p_job ->> 'runAt')::timestamptz,
+                                v_now + make_interval(secs => (p_job ->> 'delayMs')::bigint / 1000.0));
+begin
+  if p_job ->> 'lane' is not null then
+    raise exception 'lane: a workflow takes no slot, so it is in no lane; its tasks are' using errcode = 'SL005', detail = 'lane';
+  end if;
+  insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by)
+  select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority),
+         case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
+         case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
+         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by'
+    from sluice.workflows w where w.name = p_job ->> 'task'
+  returning id into v_id;
+  insert into sluice.composites (job_id, graph, node, timeout_ms)
+  select v_id, w.graph, w.name, w.timeout_ms from sluice.workflows w where w.name = p_job ->> 'task';
+  if v_due <= v_now then
+    perform sluice.start_composite_v1(v_id);
+  end if;
+  return v_id;
+end $$;
+
+-- Wakes a composite for the first time, and once more when its time is up.
+create function sluice.start_composite_v1(p_id bigint) returns void
+language plpgsql as $$
+begin
+  insert into sluice.wakeups (job_id, due_at)
+  select p_id, clock_timestamp()
+  union all
+  select c.job_id, clock_timestamp() + make_interval(secs => c.timeout_ms / 1000.0) from sluice.composites c
+   where c.job_id = p_id and c.timeout_ms is not null;
+  perform sluice.hint_v1('wake', 'soon');
+end $$;
+
+-- Ends a waiting job at once and asks a running one to stop; a composite with everything below it. Answers the state it is in
+-- now, null when it had ended or does not exist.
+create function sluice.cancel_job_v1(p_id bigint, p_reason text) returns sluice.job_state
+language plpgsql as $$
+declare
+  v_job sluice.jobs;
+begin
+  perform 1 from sluice.composites c where c.job_id = p_id for no key update;
+  -- One statement, so that a claim or an ending at the same instant comes before or after it, never in between.
+  update sluice.jobs j
+     set state = case j.state when 'running' then j.state else 'cancelled' end,
+         finished_at = case j.state when 'running' then null else clock_timestamp() end,
+         cancel_at = coalesce(j.cancel_at, clock_timestamp()),
+         error = case when j.cancel_at is null then 'cancelled: ' || p_reason else j.error end
+   where j.id = p_id and j.state < 'completed'
+  returning j.* into v_job;
+  if not found then
+    return null;
+  end if;
+  if v_job.state = 'cancelled' then
+    if v_job.parent_id is not null then
+      perform sluice.children_ended_v1(array[v_job.parent_id], array[v_job.idx], array[v_job.state]);
+    end if;
+    perform pg_notify('sluice', 'done');
+  elsif v_job.composite is not null then
+    update sluice.composites c set closing = 'cancelled', closing_error = v_job.error where c.job_id = p_id and c.closing is null;
+    insert into sluice.wakeups (job_id) values (p_id);
+    perform pg_notify('sluice', 'wake');
+  else
+    perform pg_notify('sluice', 'cancel');
+  end if;
+  return v_job.state;
+end $$;
+
+-- Ends a job that waited for approval. False when it did not wait for one.
+create function sluice.reject_job_v1(p_id bigint, p_comment text, p_by text) returns boolean
+language plpgsql as $$
+declare
+  v_job sluice.jobs;
+begin
+  update sluice.jobs j set state = 'cancelled', finished_at = clock_timestamp(), error = 'rejected: ' || p_comment, approved_by = p_by
+   where j.id = p_id and j.state = 'awaiting_approval' returning j.* into v_job;
+  if not found then
+    return false;
+  end if;
+  if v_job.parent_id is not null then
+    perform sluice.children_ended_v1(array[v_job.parent_id], array[v_job.idx], array[v_job.state]);
+  end if;
+  perform pg_notify('sluice', 'done');
+  return true;
+end $$;
+
+-- Fails jobs that found no capacity in time, at most p_limit. Answers how many.
+create function sluice.expire_v1(p_limit integer) returns integer
+language plpgsql as $$
+declare
+  v_count   integer;
+  v_parents bigint[];
+  v_places  integer[];
+begin
+  -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read, and every
+  -- job with a deadline would be looked at.
+  with late as (
+    update sluice.jobs j
+       set state = 'failed', finished_at = clock_timestamp(),
+           error = 'capacity: not started by its deadline'
+                || coalesce(': ' || (select s.reason from sluice.samples s where s.class_id = j.class_id and s.reason is not null
+                                      order by s.at desc limit 1), '')
+     where j.id = any (array(select k.id from sluice.jobs k
+                              where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
+                              order by k.deadline_at limit p_limit for no key update skip locked))
+    returning j.parent_id, j.idx
+  )
+  select count(*)::integer, array_agg(l.parent_id) filter (where l.parent_id is not null), array_agg(l.idx) filter (where l.parent_id is not null)
+    into v_count, v_parents, v_places from late l;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
+  end if;
+  if v_count > 0 then
+    perform pg_notify('sluice', 'done');
+  end if;
+  return v_count;
+end $$;
+
+-- Makes a fan-out's window larger or smaller; 0 pauses it. Null: it is no running fan-out with a window.
+create function sluice.resize_window_v1(p_id bigint, p_size integer) returns integer
+language plpgsql as $$
+declare
+  v_old integer;
+begin
+  select c.window_size into v_old from sluice.composites c join sluice.jobs j on j.id = c.job_id
+   where c.job_id = p_id and j.state = 'running' and c.window_size is not null for no key update of c;
+  if v_old is not null then
+    update sluice.composites c set window_size = p_size where c.job_id = p_id;
+    insert into sluice.wakeups (job_id) values (p_id);
+    perform pg_notify('sluice', 'wake');
+  end if;
+  return v_old;
+end $$;
+
+-- Wakes composites that nothing would ever wake: none of their children is active and nothing is on its way. There should
+-- never be one.
+create function sluice.heal_composites_v1() returns integer
+language plpgsql as $$
+declare
+  v_count integer;
+begin
+  insert into sluice.wakeups (job_id)
+  select j.id from sluice.jobs j join sluice.composites c on c.job_id = j.id
+   where j.composite is not null and j.state = 'running' and j.started_at < clock_timestamp() - interval '10 seconds'
+     and (c.taken_until is null or c.taken_until < clock_timestamp() - interval '10 seconds')
+     and not exists (select 1 from sluice.wakeups w where w.job_id = j.id and w.due_at <= clock_timestamp())
+     and not exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null and k.state < 'completed' and k.state <> 'waiting');
+  get diagnostics v_count = row_count;
+  return v_count;
+end $$;
+
+-- Deletes jobs with everything below them.
+create function sluice.delete_trees_v1(p_roots bigint[]) returns integer
+language plpgsql as $$
+declare
+  v_level   bigint[] := p_roots;
+  v_deleted integer := 0;
+begin
+  -- Level by level, because the two indexes on parents are two questions.
+  while cardinality(v_level) > 0 loop
+    with gone as (
+      delete from sluice.jobs j where j.id = any (v_level) returning j.id, j.composite
+    ), woken as (
+      delete from sluice.wakeups w where w.job_id = any (v_level)
+    ), parents as materialized (
+      select g.id from gone g where g.composite is not null
+    )
+    select (select count(*) from gone) + v_deleted,
+           array(select k.id from parents p join sluice.jobs k on k.parent_id = p.id and k.superseded_at is null
+                 union all
+                 select k.id from parents p join sluice.jobs k on k.parent_id = p.id and k.superseded_at is not null)
+      into v_deleted, v_level;
+  end loop;
+  return v_deleted;
+end $$;

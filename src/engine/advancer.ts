@@ -1,0 +1,208 @@
+import type { Queryable } from '../db/database.ts'
+import type { Listener } from '../db/listener.ts'
+import type { TakenComposite } from '../model/composite.ts'
+import type { JsonValue } from '../model/json.ts'
+import { applyAdvances } from '../store/apply-advances.ts'
+import { countLeaves } from '../store/count-leaves.ts'
+import { loadGraphs } from '../store/load-graphs.ts'
+import { loadOutcomes } from '../store/load-outcomes.ts'
+import { takeComposites } from '../store/take-composites.ts'
+import { childrenOf, type Decision, decide, type Outcome } from '../workflow/decide.ts'
+import { bodyAt, type Graph, stepAt, strategyAt } from '../workflow/graph.ts'
+import { reads } from '../workflow/reads.ts'
+import type { Endings } from '../workflow/strategy.ts'
+import type { Log } from './log.ts'
+
+/** Wake-ups read at once. */
+const BATCH = 200
+/** Whoever takes a composite and says nothing for this long has died; another process goes on. */
+const TAKEN_MS = 5000
+/** Looks after a hint: its sender may have spared its neighbour one, whose wake-up comes a moment later. */
+const LOOK_AGAIN_MS = [0, 4, 30] as const
+const MAX_GRAPHS = 500
+
+/**
+ * Moves workflows on: takes the composites that were woken, decides what comes
+ * next, and has the database carry it out.
+ *
+ * Any number of processes may have one. Modes: `new` -> `running` by `start()`
+ * -> `stopped` by `stop()`, for good.
+ */
+export class Advancer {
+  readonly #db: Queryable
+  readonly #log: Log
+  readonly #listener: Listener
+  readonly #graphs = new Map<string, Graph>()
+  readonly #timers = new Set<NodeJS.Timeout>()
+  #mode: 'new' | 'running' | 'stopped' = 'new'
+  #unsubscribe: (() => void) | undefined
+  #looking: Promise<void> | undefined
+  #again = false
+
+  constructor(db: Queryable, listener: Listener, log: Log) {
+    this.#db = db
+    this.#listener = listener
+    this.#log = log
+  }
+
+  start(): void {
+    if (this.#mode !== 'new') return
+    this.#mode = 'running'
+    this.#unsubscribe = this.#listener.subscribe((topic) => topic === 'wake' && this.nudge())
+    this.#listener.start()
+    this.nudge()
+  }
+
+  async stop(): Promise<void> {
+    this.#mode = 'stopped'
+    this.#unsubscribe?.()
+    for (const timer of this.#timers) clearTimeout(timer)
+    await this.#looking
+  }
+
+  /** Somebody has woken a composite. */
+  nudge(): void {
+    for (const ms of LOOK_AGAIN_MS) this.lookIn(ms)
+  }
+
+  /** Looks after a while: something is due then. */
+  lookIn(ms: number): void {
+    if (this.#mode !== 'running' || this.#timers.size > LOOK_AGAIN_MS.length) return
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(timer)
+        this.#look()
+      },
+      Math.max(0, ms),
+    )
+    this.#timers.add(timer)
+  }
+
+  #look(): void {
+    if (this.#looking !== undefined) {
+      this.#again = true
+      return
+    }
+    this.#looking = this.#work().finally(() => {
+      this.#looking = undefined
+      if (this.#again && this.#mode === 'running') this.#look()
+    })
+  }
+
+  async #work(): Promise<void> {
+    do {
+      this.#again = false
+      try {
+        const taken = await takeComposites(this.#db, BATCH, TAKEN_MS)
+        if (taken.length === 0) continue
+        await this.#advance(taken)
+        this.#again = true
+      } catch (error) {
+        // What was taken is free again in a moment; the next look finds it.
+        this.#log.warn({ error: text(error) }, 'workflows: could not be moved on; tried again')
+        this.lookIn(TAKEN_MS / 5)
+        return
+      }
+    } while (this.#again && this.#mode === 'running')
+  }
+
+  async #advance(taken: readonly TakenComposite[]): Promise<void> {
+    await this.#loadGraphs(taken)
+    const outcomes = await this.#loadOutcomes(taken)
+    const decisions: Decision[] = []
+    for (const composite of taken) decisions.push(await this.#decide(composite, outcomes.get(composite.id)))
+    try {
+      await this.#apply(decisions)
+    } catch (error) {
+      if (decisions.length === 1) await this.#giveUp(taken[0]!, error)
+      else for (const each of taken) await this.#advanceAlone(each)
+    }
+  }
+
+  /** One of a batch cannot be carried out: find it, and let the others go on. */
+  async #advanceAlone(composite: TakenComposite): Promise<void> {
+    const outcomes = await this.#loadOutcomes([composite])
+    try {
+      await this.#apply([await this.#decide(composite, outcomes.get(composite.id))])
+    } catch (error) {
+      await this.#giveUp(composite, error)
+    }
+  }
+
+  /** It would fail the same way again: its author has to know. */
+  async #giveUp(composite: TakenComposite, error: unknown): Promise<void> {
+    this.#log.error(
+      { job: composite.id, node: composite.node, error: text(error) },
+      'a workflow cannot go on',
+    )
+    const { id: job, version, wakeups } = composite
+    const what = `internal: its next step could not be stored: ${text(error)}`
+    await this.#apply([
+      {
+        advance: { job, version, wakeups, close: { state: 'failed', error: what } },
+        children: [],
+        chunks: [],
+      },
+    ])
+  }
+
+  async #decide(
+    composite: TakenComposite,
+    outcomes: ReadonlyMap<number, Outcome> = new Map(),
+  ): Promise<Decision> {
+    const graph = this.#graphs.get(composite.graph)!
+    const leaves = await this.#countLeaves(graph, composite)
+    return decide(graph, composite, outcomes, leaves)
+  }
+
+  async #countLeaves(graph: Graph, { id, kind, node }: TakenComposite): Promise<Endings | undefined> {
+    const strategy = kind === 'fanout' ? stepAt(graph, node).strategy : strategyAt(graph, node)
+    return strategy.of === 'leaves' ? countLeaves(this.#db, id) : undefined
+  }
+
+  async #apply(decisions: readonly Decision[]): Promise<void> {
+    await applyAdvances(this.#db, {
+      batch: JSON.stringify(decisions.map((each) => each.advance)),
+      children: JSON.stringify(decisions.flatMap((each) => each.children)),
+      chunks: JSON.stringify(decisions.flatMap((each) => each.chunks)),
+    })
+  }
+
+  async #loadGraphs(taken: readonly TakenComposite[]): Promise<void> {
+    const missing = [...new Set(taken.map((each) => each.graph))].filter((hash) => !this.#graphs.has(hash))
+    if (missing.length === 0) return
+    if (this.#graphs.size > MAX_GRAPHS) this.#graphs.clear()
+    for (const [hash, body] of await loadGraphs(this.#db, missing)) this.#graphs.set(hash, body as Graph)
+  }
+
+  /** Results and errors that the next decision reads. */
+  async #loadOutcomes(taken: readonly TakenComposite[]): Promise<Map<string, Map<number, Outcome>>> {
+    const wanted = taken.flatMap((composite) => this.#wanted(composite))
+    const found = new Map<string, Map<number, Outcome>>()
+    if (wanted.length === 0) return found
+    for (const { parent, place, result, error } of await loadOutcomes(this.#db, wanted)) {
+      let outcomes = found.get(parent)
+      if (outcomes === undefined) found.set(parent, (outcomes = new Map()))
+      outcomes.set(place, { result: result as JsonValue, error })
+    }
+    return found
+  }
+
+  #wanted(composite: TakenComposite): { parent: string; place: number }[] {
+    if (composite.children === null || composite.state !== 'running') return []
+    const graph = this.#graphs.get(composite.graph)!
+    const children = childrenOf(graph, composite, new Map())
+    const needed = reads(graph, { path: composite.node, input: composite.input }, children)
+    const names = new Set([...needed.result, ...needed.results])
+    const { steps } = bodyAt(graph, composite.node)
+    return composite.children
+      .filter(
+        ([place, state]) => names.has(steps[place]!.name) || state === 'failed' || state === 'cancelled',
+      )
+      .map(([place]) => ({ parent: composite.id, place }))
+  }
+}
+
+function text(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
