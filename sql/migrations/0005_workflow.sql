@@ -375,10 +375,12 @@ end $$;
 create function sluice.cancel_job_v1(p_id bigint, p_reason text) returns sluice.job_state
 language plpgsql as $$
 declare
+  v_old sluice.job_state;
   v_job sluice.jobs;
 begin
   perform 1 from sluice.composites c where c.job_id = p_id for no key update;
-  -- One statement, so that a claim or an ending at the same instant comes before or after it, never in between.
+  -- Locked first, so that a claim or an ending at the same instant comes before or after it, never in between.
+  select j.state into v_old from sluice.jobs j where j.id = p_id for no key update;
   update sluice.jobs j
      set state = case j.state when 'running' then j.state else 'cancelled' end,
          finished_at = case j.state when 'running' then null else clock_timestamp() end,
@@ -390,7 +392,11 @@ begin
     return null;
   end if;
   if v_job.state = 'cancelled' then
-    if v_job.parent_id is not null then
+    if v_old = 'waiting' then
+      -- It had no place in the window yet: there is none to pass on.
+      insert into sluice.wakeups (job_id, cancelled) values (v_job.parent_id, 1);
+      perform sluice.hint_v1('wake', 'soon');
+    elsif v_job.parent_id is not null then
       perform sluice.children_ended_v1(array[v_job.parent_id], array[v_job.idx], array[v_job.state]);
     end if;
     perform pg_notify('sluice', 'done');
