@@ -96,14 +96,17 @@ begin
   end if;
   -- Taking is undone by time alone: nothing is lost when a crash forgets it.
   perform set_config('synchronous_commit', 'off', true);
-  return query
   with taken as (
     update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), version = c.version + 1
      where c.job_id = any (array(select k.job_id from sluice.composites k
                                   where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp())
                                   order by k.job_id for no key update skip locked))
-    returning c.*
+    returning c.job_id
   )
+  select array_agg(t.job_id) into v_ids from taken t;
+  -- In a statement of its own: one that had begun before somebody else's advance was committed would lock the counts as they
+  -- are after it and read the wake-ups and children from before it, and count endings twice.
+  return query
   select t.job_id, t.version, j.composite, j.state, t.graph, t.node, j.input, t.window_size, t.total,
          (t.completed + w.completed)::integer, (t.failed + w.failed)::integer, (t.cancelled + w.cancelled)::integer,
          t.closing, t.closing_error, t.closed,
@@ -112,7 +115,8 @@ begin
               then (select jsonb_agg(jsonb_build_array(k.idx, k.state)) from sluice.jobs k
                      where k.parent_id = j.id and k.superseded_at is null) end,
          w.ids
-    from taken t
+    from unnest(v_ids) v(id)
+    join sluice.composites t on t.job_id = v.id
     join sluice.jobs j on j.id = t.job_id
    cross join lateral (
      select array_agg(u.id) as ids, coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
