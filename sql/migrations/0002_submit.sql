@@ -137,9 +137,10 @@ end $$;
 -- delayMs, deadlineMs, tags, by. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
+declare
+  v_workflows boolean := exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task');
 begin
-  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)')
-     or exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task') then
+  if v_workflows or jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
     -- Keys in one order for everybody, so that two such calls cannot wait for each other.
     return query
     select g.ord::integer, s.id, s.attached
@@ -151,6 +152,9 @@ begin
     return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs, 'none') i(id);
   end if;
   perform sluice.hint_v1('ready', p_hint);
+  if v_workflows then
+    perform sluice.hint_v1('wake', p_hint);
+  end if;
 end $$;
 
 create function sluice.submit_keyed_any_v1(p_job jsonb, out id bigint, out attached boolean)

@@ -189,6 +189,9 @@ begin
     )
     select count(*)::integer, array_agg(d.id) filter (where d.composite is not null) into v_count, v_composites from due d;
     perform sluice.start_composite_v1(c.id) from unnest(v_composites) c(id);
+    if v_composites is not null then
+      perform sluice.hint_v1('wake', 'soon');
+    end if;
     if v_count > 0 then
       perform sluice.hint_v1('ready', 'soon');
     end if;

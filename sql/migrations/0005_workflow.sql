@@ -362,7 +362,7 @@ begin
   return v_id;
 end $$;
 
--- Wakes a composite for the first time, and once more when its time is up.
+-- Wakes a composite for the first time, and once more when its time is up. The hint is the caller's to send.
 create function sluice.start_composite_v1(p_id bigint) returns void
 language plpgsql as $$
 begin
@@ -371,7 +371,6 @@ begin
   union all
   select c.job_id, clock_timestamp() + make_interval(secs => c.timeout_ms / 1000.0) from sluice.composites c
    where c.job_id = p_id and c.timeout_ms is not null;
-  perform sluice.hint_v1('wake', 'soon');
 end $$;
 
 -- Ends a waiting job at once and asks a running one to stop; a composite with everything below it. Answers the state it is in
