@@ -19,6 +19,8 @@ const BATCH = 200
 const TAKEN_MS = 5000
 /** Looks after a hint: its sender may have spared its neighbour one, whose wake-up comes a moment later. */
 const LOOK_AGAIN_MS = [0, 4, 30] as const
+/** What is due later than this is told again before it is. */
+const LONGEST_WAIT_MS = 60_000
 const MAX_GRAPHS = 500
 
 /**
@@ -36,6 +38,8 @@ export class Advancer {
   readonly #timers = new Set<NodeJS.Timeout>()
   #mode: 'new' | 'running' | 'stopped' = 'new'
   #unsubscribe: (() => void) | undefined
+  #due: NodeJS.Timeout | undefined
+  #dueAt = 0
   #looking: Promise<void> | undefined
   #again = false
 
@@ -57,25 +61,36 @@ export class Advancer {
     this.#mode = 'stopped'
     this.#unsubscribe?.()
     for (const timer of this.#timers) clearTimeout(timer)
+    clearTimeout(this.#due)
     await this.#looking
   }
 
   /** Somebody has woken a composite. */
   nudge(): void {
-    for (const ms of LOOK_AGAIN_MS) this.lookIn(ms)
+    if (this.#mode !== 'running' || this.#timers.size > LOOK_AGAIN_MS.length) return
+    for (const ms of LOOK_AGAIN_MS) {
+      const timer = setTimeout(() => {
+        this.#timers.delete(timer)
+        this.#look()
+      }, ms)
+      this.#timers.add(timer)
+    }
   }
 
-  /** Looks after a while: something is due then. */
+  /** Looks after a while: something is due then. Of several the earliest counts; the others are told again. */
   lookIn(ms: number): void {
-    if (this.#mode !== 'running' || this.#timers.size > LOOK_AGAIN_MS.length) return
-    const timer = setTimeout(
+    if (this.#mode !== 'running' || ms > LONGEST_WAIT_MS) return
+    const at = performance.now() + ms
+    if (this.#due !== undefined && this.#dueAt <= at) return
+    clearTimeout(this.#due)
+    this.#dueAt = at
+    this.#due = setTimeout(
       () => {
-        this.#timers.delete(timer)
+        this.#due = undefined
         this.#look()
       },
       Math.max(0, ms),
     )
-    this.#timers.add(timer)
   }
 
   #look(): void {
