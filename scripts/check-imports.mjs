@@ -11,7 +11,7 @@ const MAY_IMPORT = {
   '.': [],
   model: ['.'],
   workflow: ['.', 'model'],
-  config: ['.', 'model'],
+  config: ['.', 'model', 'workflow'],
   db: ['.', 'model'],
   store: ['.', 'model', 'db'],
   engine: ['.', 'model', 'workflow', 'db', 'store'],

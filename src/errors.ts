@@ -26,6 +26,8 @@ export const ERROR_STATUS = {
   KEY_CONFLICT: 409,
   /** The job is not in a state that allows this. */
   ILLEGAL_TRANSITION: 409,
+  /** The job is no fan-out with a window that could be resized. */
+  NO_WINDOW: 409,
   /** The lease is no longer held by whoever wrote. */
   LEASE_LOST: 409,
   /** A running task waited for another job's result and would hold its slot while doing so. */

@@ -12,6 +12,8 @@ import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { isFullBatch, type Submission, Submitter } from '../engine/submitter.ts'
+import { TreeWatch } from '../engine/tree-watch.ts'
+import { resizeWindow, type WindowChange } from '../engine/window-control.ts'
 import { setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, invalidArgument } from '../model/argument.ts'
@@ -28,6 +30,7 @@ import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
 import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
+import type { Workflow } from '../workflow/runnable.ts'
 import { JobHandle } from './job-handle.ts'
 import type { WorkOptions } from './start-worker.ts'
 import {
@@ -95,7 +98,7 @@ export class Sluice {
    *   submit with a key where that matters.
    */
   async submit<Input, Result>(
-    task: Task<Input, Result>,
+    task: Task<Input, Result> | Workflow<Input, Result>,
     input: NoInfer<Input>,
     options?: SubmitOptions & { readonly transaction?: TransactionLike },
   ): Promise<JobHandle<Result>>
@@ -105,7 +108,7 @@ export class Sluice {
     options?: SubmitOptions & { readonly transaction?: TransactionLike },
   ): Promise<JobHandle>
   async submit(
-    task: string | Task<never, unknown>,
+    task: string | { readonly name: string },
     input: unknown,
     options: SubmitOptions & { readonly transaction?: TransactionLike } = {},
   ): Promise<JobHandle> {
@@ -125,7 +128,7 @@ export class Sluice {
    * its own, such as a key.
    */
   async submitMany<Input, Result>(
-    task: Task<Input, Result> | string,
+    task: Task<Input, Result> | Workflow<Input, Result> | string,
     inputs: readonly NoInfer<Input>[],
     options: BulkOptions<NoInfer<Input>> = {},
   ): Promise<JobHandle<Result>[]> {
@@ -280,6 +283,16 @@ export class Sluice {
     return jobControl.reprioritise(this.#calls, id, priority)
   }
 
+  /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
+  async resizeWindow(id: string, size: number): Promise<WindowChange> {
+    return resizeWindow(this.#calls, id, size)
+  }
+
+  /** For a view of a job's tree that is looked at again and again. */
+  watchTree(id: string): TreeWatch {
+    return new TreeWatch(this.#calls, jobControl.checkJobId(id))
+  }
+
   /** Puts a finished job back in line; its history is kept. */
   async rerun(id: string): Promise<void> {
     return jobControl.rerun(this.#calls, id)
@@ -353,7 +366,8 @@ export class Sluice {
   ): Submission | Promise<Submission> {
     const name = nameOf(task)
     const { actor, workflows } = this.#parts
-    if (workflows.names.has(name)) return { ...toSubmission(name, input, options, actor), keyed: true }
+    if (workflows.names.has(name) || isWorkflow(task))
+      return { ...toSubmission(name, input, options, actor), keyed: true }
     const known =
       this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
     if (known?.schema === undefined) return toSubmission(name, input, options, actor)
@@ -370,7 +384,15 @@ function nameOf(task: unknown): string {
   if (typeof task === 'string') return task
   if (typeof task === 'object' && task !== null && 'name' in task && typeof task.name === 'string')
     return task.name
-  throw invalidArgument('task', task, 'a task made with task(), or the name of one')
+  throw invalidArgument(
+    'task',
+    task,
+    'a task made with task(), a workflow made with workflow(), or the name of one',
+  )
+}
+
+function isWorkflow(task: unknown): boolean {
+  return typeof task === 'object' && task !== null && 'definition' in task
 }
 
 function tellStored(error: unknown, stored: number): unknown {

@@ -100,7 +100,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
   const settings = settingsOf(options)
   const lanes = Object.entries(options.lanes ?? {}).map(([name, lane]) => [name, lane.tasks ?? []] as const)
   const tasks = new TaskSet(options.tasks ?? [], options.config, Object.fromEntries(lanes))
-  const workflows = new WorkflowSet(options.workflows ?? [], new Set(tasks.byName.keys()))
+  const workflows = new WorkflowSet(options.workflows ?? [], options.config, new Set(tasks.byName.keys()))
   const place = await findDatabase(options)
   try {
     const db = await prepare(place.url, options)

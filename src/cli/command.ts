@@ -29,6 +29,8 @@ export interface OpenOptions {
   /** Where the embedded database is, if that is the one. */
   readonly dataFolder: string
   readonly log?: Log
+  /** Over those of the config and the environment. */
+  readonly settings?: Pick<SluiceOptions, 'database' | 'shutdownGrace'>
   /** A program of its own, with tasks and lanes, in place of a config. */
   readonly program?: Pick<SluiceOptions, 'tasks' | 'lanes' | 'database'>
 }

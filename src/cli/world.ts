@@ -43,7 +43,8 @@ async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
   if (config !== undefined) {
     // What the module exports was checked to be tasks when it was loaded.
     const tasks = config.tasks as NonNullable<Parameters<typeof sluice>[0]>['tasks'] & {}
-    return sluice({ config, tasks, dataFolder, log })
+    const { workflows } = config
+    return sluice({ config, tasks, workflows, dataFolder, log, ...options.settings })
   }
   // The embedded database belongs to this folder and nobody else minds; another one is migrated when somebody says so.
   const embedded = (process.env.DATABASE_URL ?? '') === ''

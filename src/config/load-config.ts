@@ -3,7 +3,7 @@ import { dirname, extname, join, relative, resolve } from 'node:path'
 import { checkOptions, checkText } from '../model/argument.ts'
 import { invalidConfig, type Locate } from '../model/setting-value.ts'
 import { checkConfig, findProblems } from './check-config.ts'
-import { type ExportedTask, isModule, readModule } from './read-module.ts'
+import { type ExportedTask, type ExportedWorkflow, isModule, readModule } from './read-module.ts'
 import { readYaml } from './read-yaml.ts'
 import type { Config } from './schema.ts'
 
@@ -15,6 +15,8 @@ export interface LoadedConfig {
   readonly config: Config
   /** What a module exports as `tasks` besides its config, made with `task()`. Hand them to `sluice()`. */
   readonly tasks: readonly ExportedTask[]
+  /** What it exports as `workflows`. Hand them to `sluice()` too. */
+  readonly workflows: readonly ExportedWorkflow[]
   /** Where things are written in it, for later messages about it. */
   readonly locate: Locate
 }
@@ -48,15 +50,16 @@ export async function loadConfig(options: {
   checkText(options.folder, 'folder')
   const folder = resolve(options.folder)
   const file = options.path === undefined ? await findConfig(folder) : resolve(folder, options.path)
-  if (file === undefined) return { file, folder, config: {}, tasks: [], locate: () => undefined }
+  if (file === undefined)
+    return { file, folder, config: {}, tasks: [], workflows: [], locate: () => undefined }
 
   const shown = relative(folder, file).startsWith('..') ? file : relative(folder, file)
   const found = { file, folder: dirname(file) }
   if (isModule(file)) {
     await statFile(file, shown)
     const locate: Locate = () => ({ file: shown })
-    const { config, tasks } = await readModule(file, shown)
-    return { ...found, config: checkConfig(config, locate), tasks, locate }
+    const { config, tasks, workflows } = await readModule(file, shown)
+    return { ...found, config: checkConfig(config, locate), tasks, workflows, locate }
   }
   if (!YAML_ENDINGS.includes(extname(file))) {
     throw refuse(shown, 'is neither YAML (.yaml, .yml, .json) nor a module (.ts, .js, .mjs); rename it')
@@ -65,7 +68,7 @@ export async function loadConfig(options: {
   const all = [...problems]
   const config = readable ? findProblems(value, locate, all) : undefined
   if (all.length > 0 || config === undefined) throw invalidConfig(all)
-  return { ...found, config, tasks: [], locate }
+  return { ...found, config, tasks: [], workflows: [], locate }
 }
 
 /** The config file in a folder. */

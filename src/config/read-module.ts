@@ -11,10 +11,17 @@ export interface ExportedTask {
   readonly run: (...args: never[]) => unknown
 }
 
+/** A workflow in code: its name, and its definition in the shape of the config file. */
+export interface ExportedWorkflow {
+  readonly name: string
+  readonly definition: unknown
+}
+
 export interface ConfigModule {
-  /** Its default export, or `config`; empty when it only exports tasks. */
+  /** Its default export, or `config`; empty when it only exports tasks and workflows. */
   readonly config: unknown
   readonly tasks: readonly ExportedTask[]
+  readonly workflows: readonly ExportedWorkflow[]
 }
 
 type Refuse = (message: string) => Error
@@ -25,7 +32,7 @@ const LONGEST_RUN_MS = 30_000
 const EXIT_CODE = 2
 
 /**
- * Runs a config written as a module and returns what it exports: its default or `config`, and `tasks`.
+ * Runs a config written as a module and returns what it exports: its default or `config`, `tasks` and `workflows`.
  *
  * It is run once per process, like any module: a change shows after a restart. A module that ends the process while it
  * is run is named on stderr, and the exit code 0 becomes 2: nobody can go on after that, and it must not look like success.
@@ -47,17 +54,33 @@ export async function readModule(
     throw invalidConfig([{ path: '', place: { file }, message: explainFailure(error) }], error)
   }
   const refuse: Refuse = (message) => invalidConfig([{ path: '', place: { file }, message }])
-  const { config, default: byDefault, tasks } = exported
-  // A CommonJS module's default is all it exports. Without a `config` beside it, `tasks` is the config's own key then.
-  const whole = tasks !== undefined && (byDefault as { tasks?: unknown } | null | undefined)?.tasks === tasks
-  if (whole && config === undefined && !listOf(tasks).some(isTask)) {
-    return { config: asMap(byDefault, 'default', refuse), tasks: [] }
-  }
-  const onlyTasks = config === undefined && (byDefault === undefined || whole) && tasks !== undefined
+  const { config, default: byDefault } = exported
+  const tasks = exportOf(exported, 'tasks', isTask)
+  const workflows = exportOf(exported, 'workflows', isWorkflow)
+  const taken = [...(tasks === undefined ? [] : ['tasks']), ...(workflows === undefined ? [] : ['workflows'])]
+  // A CommonJS module's default is all it exports.
+  const whole = taken.some((name) => (byDefault as Record<string, unknown> | null)?.[name] === exported[name])
+  const withoutConfig = config === undefined && (byDefault === undefined || whole) && taken.length > 0
   return {
-    config: onlyTasks ? withoutTasks(byDefault) : configOf(config, byDefault, refuse),
-    tasks: tasks === undefined ? [] : tasksOf(tasks, refuse),
+    config: withoutConfig ? without(byDefault, taken) : configOf(config, byDefault, refuse),
+    tasks: tasks === undefined ? [] : namedOf('tasks', tasks, isTask, refuse),
+    workflows: workflows === undefined ? [] : namedOf('workflows', workflows, isWorkflow, refuse),
   }
+}
+
+/**
+ * What is exported under a name besides the config. In a CommonJS module, whose default is all it exports, the same name may
+ * be the config's own key: it is then no list of what `fits`.
+ */
+function exportOf(
+  exported: Readonly<Record<string, unknown>>,
+  name: string,
+  fits: (value: unknown) => boolean,
+): unknown {
+  const { config, default: byDefault, [name]: value } = exported
+  if (value === undefined) return undefined
+  const isOfDefault = (byDefault as Record<string, unknown> | null | undefined)?.[name] === value
+  return isOfDefault && config === undefined && !listOf(value).some(fits) ? undefined : value
 }
 
 /** The timer also keeps the process alive: with nothing else to wait for, it would end and look content. */
@@ -95,28 +118,41 @@ function configOf(named: unknown, byDefault: unknown, refuse: Refuse): object {
   return asMap(named, 'config', refuse)
 }
 
-function withoutTasks(byDefault: unknown): object {
-  const { tasks: _, ...rest } = (byDefault ?? {}) as Record<string, unknown>
-  return rest
+function without(byDefault: unknown, names: readonly string[]): object {
+  const entries = Object.entries((byDefault ?? {}) as Record<string, unknown>)
+  return Object.fromEntries(entries.filter(([name]) => !names.includes(name)))
 }
 
-function tasksOf(tasks: unknown, refuse: Refuse): ExportedTask[] {
-  if (typeof tasks !== 'object' || tasks === null || isTask(tasks)) {
-    throw refuse(`the export tasks is ${describe(tasks)}; export a list of tasks, or a map of them`)
+const HOW_TO_MAKE = { tasks: 'task({ name, run })', workflows: '{ name, definition }' } as const
+
+function namedOf<T extends { readonly name: string }>(
+  what: keyof typeof HOW_TO_MAKE,
+  given: unknown,
+  fits: (value: unknown) => value is T,
+  refuse: Refuse,
+): T[] {
+  if (typeof given !== 'object' || given === null || fits(given)) {
+    throw refuse(`the export ${what} is ${describe(given)}; export a list of ${what}, or a map of them`)
   }
-  const found = Object.entries(tasks).map(([key, value]) => {
-    if (isTask(value)) return value
-    const where = Array.isArray(tasks) ? `tasks[${key}]` : `tasks.${key}`
-    throw refuse(`the export ${where} is ${describe(value)}; make it with task({ name, run })`)
+  const found = Object.entries(given).map(([key, value]) => {
+    if (fits(value)) return value
+    const where = Array.isArray(given) ? `${what}[${key}]` : `${what}.${key}`
+    throw refuse(`the export ${where} is ${describe(value)}; make it with ${HOW_TO_MAKE[what]}`)
   })
   const names = found.map(({ name }) => name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)
-  if (twice !== undefined) throw refuse(`the export tasks has two tasks named ${twice}; rename one`)
+  if (twice !== undefined) throw refuse(`the export ${what} has two ${what} named ${twice}; rename one`)
   return found
 }
 
-function listOf(tasks: unknown): unknown[] {
-  return typeof tasks === 'object' && tasks !== null ? Object.values(tasks) : []
+function listOf(given: unknown): unknown[] {
+  return typeof given === 'object' && given !== null ? Object.values(given) : []
+}
+
+function isWorkflow(value: unknown): value is ExportedWorkflow {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, definition } = value as Record<string, unknown>
+  return typeof name === 'string' && typeof definition === 'object'
 }
 
 /** By shape, not by class: the module may have a copy of this package of its own. */

@@ -12,6 +12,7 @@ import {
   value,
   type WrittenFields,
 } from './shape.ts'
+import { workflows } from './workflows-shape.ts'
 
 // Fields have their own constants, and types are interfaces over them, because only then do the doc comments of
 // the keys reach the published types: an editor shows them in sluice.config.ts.
@@ -107,6 +108,8 @@ const TOP = {
   lanes: record(lane),
   /** Programs to run, and options for tasks written in TypeScript: they override those in the code. */
   tasks: record(task),
+  /** Steps that run tasks and other workflows, in the order they need each other. */
+  workflows,
   /** Leaf jobs one worker runs at once; 0 for no limit of its own. */
   capacity: value(SETTINGS.capacity.reader),
   /** How often a worker says that it lives. The same for all workers. */
@@ -125,7 +128,6 @@ const TOP = {
   deadline: value(SETTINGS.deadline.reader),
   admission: unsupported,
   budgets: unsupported,
-  workflows: unsupported,
   schedules: unsupported,
   fleet: unsupported,
 } as const

@@ -115,7 +115,7 @@ describe('YAML', () => {
     poll: 3s
 heartbeat: 5s
 stale: 10s
-workflows: {}
+fleet: {}
 tasks:
   align: { exec: ./align.sh }
 `,
@@ -125,7 +125,7 @@ tasks:
       '  sluice.yaml:7:5: lanes.night.poll: written twice, first at sluice.yaml:6:5; keep one',
       '  sluice.yaml:2:49: lanes.interactive.slots: found -1; write a whole number of at least 0, or none',
       '  sluice.yaml:5:5: lanes.night.slot: unknown key; did you mean slots?',
-      '  sluice.yaml:10:1: workflows: not supported by this version; remove it',
+      '  sluice.yaml:10:1: fleet: not supported by this version; remove it',
       '  sluice.yaml:12:18: tasks.align.exec: found "./align.sh"; write the program and its arguments as a list, ' +
         'such as [./align.sh, --fast]; no shell is involved',
       '  sluice.yaml:4:13: lanes.night.tasks[0]: task align is put in lane night here and in lane interactive at ' +

@@ -1,0 +1,244 @@
+import type { Queryable } from '../db/database.ts'
+import { type CompositeKind, isFinal, type JobStatus, statusOf } from '../model/job.ts'
+import {
+  type Branch,
+  loadBranch,
+  loadBranches,
+  loadBranchesInFlight,
+  loadFailedBranches,
+} from '../store/load-branches.ts'
+import { loadGraphs } from '../store/load-graphs.ts'
+import { bodyAt, type Graph, type Step } from '../workflow/graph.ts'
+import { jobNotFound } from './job-control.ts'
+
+/** A job of a tree as it stands, or a step that has not begun. */
+export interface TreeNode {
+  /** `undefined`: it has not begun. */
+  readonly id: string | undefined
+  /** The step; of the root its workflow; of a fan-out's child its place, as `[3]`. */
+  readonly name: string
+  readonly kind: CompositeKind | 'task'
+  readonly status: JobStatus | 'pending'
+  /** Tried again after a wait. */
+  readonly retrying: boolean
+  /** The steps it waits for while it is pending. */
+  readonly needs: readonly string[]
+  readonly error: string | null
+  readonly attempt: number
+  readonly progress: number | null
+  readonly message: string | null
+  /** When it could start, while it waits for a slot. */
+  readonly readyAt: Date | undefined
+  readonly startedAt: Date | undefined
+  readonly finishedAt: Date | undefined
+  readonly fanOut: FanOutState | undefined
+  /** Steps in the order they are written; of a fan-out those in flight, or that failed. Empty where it is folded. */
+  readonly children: readonly TreeNode[]
+}
+
+export interface FanOutState {
+  readonly total: number
+  readonly completed: number
+  readonly failed: number
+  readonly cancelled: number
+  /** `null`: no window. */
+  readonly window: number | null
+  readonly inFlight: number
+}
+
+export interface TreeView {
+  readonly root: TreeNode
+  /** The time of the database when it was so. */
+  readonly at: Date
+}
+
+/** How deep a look goes. A recursion is deeper; what is below is folded. */
+const MAX_LEVELS = 24
+const MAX_STEPS = 2000
+/** Children of a fan-out that are told apart, how many of them are looked into, and how far back they are searched. */
+const IN_FLIGHT = 16
+const OPENED = 3
+const LOOK_BACK = 400
+const FAILED = 3
+
+/**
+ * Looks at a tree again and again, for a view of it.
+ *
+ * A look costs a few statements, whatever the size of the tree: fan-outs are counted, what is deep or has completed is
+ * folded. Branches that have ended are not loaded twice.
+ */
+export class TreeWatch {
+  readonly #db: Queryable
+  readonly #id: string
+  readonly #graphs = new Map<string, Graph>()
+  /** Children of what has ended: they stay as they are. */
+  readonly #ended = new Map<string, readonly Branch[]>()
+
+  constructor(db: Queryable, id: string) {
+    this.#db = db
+    this.#id = id
+  }
+
+  /** @throws {SluiceError} `JOB_NOT_FOUND`. */
+  async look(): Promise<TreeView> {
+    const root = await loadBranch(this.#db, this.#id)
+    if (root === undefined) throw jobNotFound(this.#db, this.#id)
+    const below = await this.#loadBelow(root)
+    return { root: this.#toNode(root, below, undefined, 0), at: root.now }
+  }
+
+  /** The children of every branch that is opened, by the id of that branch. */
+  async #loadBelow(root: Branch): Promise<Map<string, readonly Branch[]>> {
+    const found = new Map<string, readonly Branch[]>()
+    let level: readonly Branch[] = [root]
+    for (let depth = 0; depth < MAX_LEVELS && level.length > 0; depth++) {
+      const open = level.filter(isOpened)
+      await this.#loadLevel(open, found)
+      level = open.flatMap((branch) => {
+        const children = (found.get(branch.id) ?? []).filter((child) => child.kind !== null)
+        return branch.kind === 'fanout' ? children.slice(0, OPENED) : children
+      })
+    }
+    await this.#loadGraphs([root, ...[...found.values()].flat()])
+    return found
+  }
+
+  async #loadLevel(open: readonly Branch[], found: Map<string, readonly Branch[]>): Promise<void> {
+    for (const { id } of open) {
+      const kept = this.#ended.get(id)
+      if (kept !== undefined) found.set(id, kept)
+    }
+    const wanted = open.filter(({ id }) => !found.has(id))
+    const bodies = wanted.filter(({ kind }) => kind !== 'fanout').map(({ id }) => id)
+    const running = wanted.filter(({ kind, state }) => kind === 'fanout' && !isFinal(state))
+    const failed = wanted.filter(({ kind, state }) => kind === 'fanout' && isFinal(state))
+    const loaded = [
+      bodies.length === 0 ? [] : loadBranches(this.#db, bodies, MAX_STEPS),
+      running.length === 0
+        ? []
+        : loadBranchesInFlight(
+            this.#db,
+            running.map(({ id }) => id),
+            IN_FLIGHT,
+            LOOK_BACK,
+          ),
+      ...failed.map(({ id }) => loadFailedBranches(this.#db, id, FAILED)),
+    ]
+    const children = byParent((await Promise.all(loaded)).flat())
+    for (const branch of wanted) {
+      const own = children.get(branch.id) ?? []
+      found.set(branch.id, own)
+      if (isFinal(branch.state) && own.every(({ state }) => isFinal(state))) this.#ended.set(branch.id, own)
+    }
+  }
+
+  async #loadGraphs(branches: readonly Branch[]): Promise<void> {
+    const hashes = new Set(branches.flatMap(({ graph }) => (graph === null ? [] : [graph])))
+    const missing = [...hashes].filter((hash) => !this.#graphs.has(hash))
+    if (missing.length === 0) return
+    for (const [hash, body] of await loadGraphs(this.#db, missing)) this.#graphs.set(hash, body as Graph)
+  }
+
+  #toNode(
+    branch: Branch,
+    below: ReadonlyMap<string, readonly Branch[]>,
+    step: Step | undefined,
+    depth: number,
+  ): TreeNode {
+    const { id, kind, state } = branch
+    return {
+      id,
+      name:
+        depth === 0 || branch.step === null
+          ? branch.task
+          : step === undefined
+            ? `[${branch.index}]`
+            : branch.step,
+      kind: kind ?? 'task',
+      status: statusOf(state),
+      retrying: state === 'scheduled' && branch.failures > 0,
+      needs: [],
+      error: branch.error,
+      attempt: branch.attempt,
+      progress: branch.progress,
+      message: branch.message,
+      readyAt: state === 'ready' ? branch.readyAt : undefined,
+      startedAt: branch.startedAt ?? undefined,
+      finishedAt: branch.finishedAt ?? undefined,
+      fanOut: fanOutOf(branch),
+      children: this.#childrenOf(branch, below, depth),
+    }
+  }
+
+  #childrenOf(
+    branch: Branch,
+    below: ReadonlyMap<string, readonly Branch[]>,
+    depth: number,
+  ): readonly TreeNode[] {
+    const children = below.get(branch.id)
+    if (children === undefined) return []
+    if (branch.kind === 'fanout') {
+      return children.map((child) => this.#toNode(child, below, undefined, depth + 1))
+    }
+    const byPlace = new Map(children.map((child) => [child.index, child]))
+    return this.#stepsOf(branch).flatMap((step, place) => {
+      const child = byPlace.get(place)
+      if (child !== undefined) return [this.#toNode(child, below, step, depth + 1)]
+      return isFinal(branch.state) ? [] : [pending(step)]
+    })
+  }
+
+  #stepsOf({ graph, node }: Branch): readonly Step[] {
+    const known = graph === null ? undefined : this.#graphs.get(graph)
+    return known === undefined || node === null ? [] : bodyAt(known, node).steps
+  }
+}
+
+/** What has completed is folded: its result is what matters. */
+function isOpened({ kind, state, graph }: Branch): boolean {
+  return (
+    kind !== null && graph !== null && state !== 'waiting' && state !== 'skipped' && state !== 'completed'
+  )
+}
+
+function byParent(branches: readonly Branch[]): Map<string | null, Branch[]> {
+  const found = new Map<string | null, Branch[]>()
+  for (const branch of branches) {
+    const siblings = found.get(branch.parentId)
+    if (siblings === undefined) found.set(branch.parentId, [branch])
+    else siblings.push(branch)
+  }
+  return found
+}
+
+function fanOutOf({ kind, total, completed, failed, cancelled, window, inFlight }: Branch) {
+  if (kind !== 'fanout' || total === null) return undefined
+  return {
+    total,
+    completed: completed ?? 0,
+    failed: failed ?? 0,
+    cancelled: cancelled ?? 0,
+    window,
+    inFlight: inFlight ?? 0,
+  }
+}
+
+function pending(step: Step): TreeNode {
+  return {
+    id: undefined,
+    name: step.name,
+    kind: step.each !== undefined ? 'fanout' : step.run.kind,
+    status: 'pending',
+    retrying: false,
+    needs: step.needs,
+    error: null,
+    attempt: 0,
+    progress: null,
+    message: null,
+    readyAt: undefined,
+    startedAt: undefined,
+    finishedAt: undefined,
+    fanOut: undefined,
+    children: [],
+  }
+}

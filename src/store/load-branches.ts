@@ -1,0 +1,99 @@
+import { type Queryable, statement } from '../db/database.ts'
+import type { CompositeKind, JobState } from '../model/job.ts'
+
+/** One job of a tree, with what a view of it tells. */
+export interface Branch {
+  readonly id: string
+  readonly parentId: string | null
+  readonly index: number | null
+  readonly step: string | null
+  readonly task: string
+  readonly kind: CompositeKind | null
+  readonly state: JobState
+  readonly error: string | null
+  readonly attempt: number
+  readonly failures: number
+  readonly progress: number | null
+  readonly message: string | null
+  readonly readyAt: Date
+  readonly startedAt: Date | null
+  readonly finishedAt: Date | null
+  /** Of a composite that has begun: the hash of its graph and its place in it. */
+  readonly graph: string | null
+  readonly node: string | null
+  /** Of a fan-out: its window, and how its children stand as far as it has been told. */
+  readonly window: number | null
+  readonly inFlight: number | null
+  readonly total: number | null
+  readonly completed: number | null
+  readonly failed: number | null
+  readonly cancelled: number | null
+  /** The time of the database. */
+  readonly now: Date
+}
+
+const COLUMNS = `j.id, j.parent_id as "parentId", j.idx as index, j.step, j.task, j.composite as kind, j.state, left(j.error, 2000) as error,
+          j.attempt, j.failures, n.progress, n.message, j.ready_at as "readyAt", j.started_at as "startedAt", j.finished_at as "finishedAt",
+          c.graph, c.node, c.window_size as window, c.total, c.completed, c.failed, c.cancelled,
+          case when c.window_size is not null then c.tokens else c.total - c.completed - c.failed - c.cancelled end as "inFlight",
+          clock_timestamp() as now`
+const JOINS = `left join sluice.composites c on c.job_id = j.id
+     left join sluice.notes n on n.job_id = j.id`
+
+const LOAD_JOB = statement('load_branch', `select ${COLUMNS} from sluice.jobs j ${JOINS} where j.id = $1`)
+
+const LOAD_CHILDREN = statement(
+  'load_branches',
+  `select ${COLUMNS} from sluice.jobs j ${JOINS}
+    where j.parent_id = any ($1) and j.superseded_at is null order by j.parent_id, j.idx limit $2`,
+)
+
+// Those in flight are just before the first that waits. Looking back from there, and not far, costs the same in a fan-out of
+// any size; one that takes much longer than its siblings is counted, and not among these.
+const LOAD_IN_FLIGHT = statement(
+  'load_branches_in_flight',
+  `select b.* from unnest($1::bigint[]) f(id)
+    cross join lateral (
+      select s.* from (
+        select ${COLUMNS} from sluice.jobs j ${JOINS}
+         where j.parent_id = f.id and j.superseded_at is null
+           and j.idx < coalesce((select w.idx from sluice.jobs w where w.parent_id = f.id and w.state = 'waiting' order by w.idx limit 1), 2147483647)
+         order by j.idx desc limit $3) s
+       where s.state < 'completed' order by s.index limit $2) b`,
+)
+
+const LOAD_FAILED = statement(
+  'load_failed_branches',
+  `select ${COLUMNS} from sluice.jobs j ${JOINS}
+    where j.parent_id = $1 and j.superseded_at is null and j.state = 'failed' order by j.idx limit $2`,
+)
+
+type Row = Branch & Record<string, unknown>
+
+export async function loadBranch(db: Queryable, id: string): Promise<Branch | undefined> {
+  return (await db.run<Row>(LOAD_JOB, [id]))[0]
+}
+
+/** The children of workflows and groups, in their order. */
+export async function loadBranches(
+  db: Queryable,
+  parents: readonly string[],
+  limit: number,
+): Promise<Branch[]> {
+  return db.run<Row>(LOAD_CHILDREN, [parents, limit])
+}
+
+/** Of each fan-out, children that have been let start and have not ended: up to `limit`, among the last `back` of those. */
+export async function loadBranchesInFlight(
+  db: Queryable,
+  fanOuts: readonly string[],
+  limit: number,
+  back: number,
+): Promise<Branch[]> {
+  return db.run<Row>(LOAD_IN_FLIGHT, [fanOuts, limit, back])
+}
+
+/** The first children of a fan-out that failed. Looks at all of them: for when it has ended. */
+export async function loadFailedBranches(db: Queryable, fanOut: string, limit: number): Promise<Branch[]> {
+  return db.run<Row>(LOAD_FAILED, [fanOut, limit])
+}
