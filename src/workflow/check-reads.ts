@@ -74,7 +74,7 @@ function checkReach(
       : `reads steps.${name}, which is the group around this step`
   }
   const [first, later] = [positions.get(name)!, positions.get(reader)!]
-  if (precedence.precedes(first, later)) return undefined
+  if (precedence.precedes(first, later) || !precedence.isKnown(later)) return undefined
   if (precedence.precedes(later, first))
     return `reads steps.${name}, which starts only after ${reader} has ended`
   return isOwn

@@ -417,7 +417,7 @@ describe('needs', () => {
       a: { ...split, needs: ['start', 'c'] },
       b: { ...split, needs: ['a'] },
       c: { ...split, needs: ['b'] },
-      after: { ...split, needs: ['c'] },
+      after: { ...split, needs: ['c'], with: '${{ steps.a.result }}' },
       p: { ...split, needs: ['q'] },
       q: { ...split, needs: ['p'] },
     }

@@ -8,7 +8,7 @@ export class Precedence {
   constructor(needs: readonly (readonly number[])[]) {
     const before: (Uint32Array | undefined)[] = needs.map(() => undefined)
     const words = Math.ceil(needs.length / 32)
-    // One bit for each pair: 12.5 MB and 30 ms for the 10,000 steps a workflow may have.
+    // One bit for each pair: 12.5 MB for the 10,000 steps a workflow may have.
     for (const position of inOrder(needs)) {
       const bits = new Uint32Array(words)
       for (const need of needs[position]!) {
@@ -21,7 +21,12 @@ export class Precedence {
     this.#before = before
   }
 
-  /** Whether `first` has ended when `later` starts. Unknown, hence false, behind a cycle. */
+  /** False for a step in a cycle or behind one: nothing can be said of what precedes it. */
+  isKnown(position: number): boolean {
+    return this.#before[position] !== undefined
+  }
+
+  /** Whether `first` has ended when `later` starts. */
   precedes(first: number, later: number): boolean {
     return ((this.#before[later]?.[first >>> 5] ?? 0) & (1 << (first & 31))) !== 0
   }
