@@ -1,5 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
+import { sqlState } from '../db/sqlstate.ts'
+import { SluiceError } from '../errors.ts'
 import type { TakenComposite } from '../model/composite.ts'
 import type { JsonValue } from '../model/json.ts'
 import { applyAdvances } from '../store/apply-advances.ts'
@@ -22,6 +24,7 @@ const LOOK_AGAIN_MS = [0, 4, 30] as const
 /** What is due later than this is told again before it is. */
 const LONGEST_WAIT_MS = 60_000
 const MAX_GRAPHS = 500
+const TRIES = 3
 
 /**
  * Moves workflows on: takes the composites that were woken, decides what comes
@@ -89,7 +92,7 @@ export class Advancer {
         this.#due = undefined
         this.#look()
       },
-      Math.max(0, ms),
+      Math.max(0, Math.ceil(ms)),
     )
   }
 
@@ -124,22 +127,25 @@ export class Advancer {
   async #advance(taken: readonly TakenComposite[]): Promise<void> {
     await this.#loadGraphs(taken)
     const outcomes = await this.#loadOutcomes(taken)
-    const decisions: Decision[] = []
-    for (const composite of taken) decisions.push(await this.#decide(composite, outcomes.get(composite.id)))
     try {
+      const decisions: Decision[] = []
+      for (const composite of taken) decisions.push(await this.#decide(composite, outcomes.get(composite.id)))
       await this.#apply(decisions)
     } catch (error) {
-      if (decisions.length === 1) await this.#giveUp(taken[0]!, error)
-      else for (const each of taken) await this.#advanceAlone(each)
+      if (!isForGood(error)) throw error
+      // One of them cannot be carried out: find it, and let the others go on.
+      for (const each of taken) await this.#advanceAlone(each, outcomes.get(each.id))
     }
   }
 
-  /** One of a batch cannot be carried out: find it, and let the others go on. */
-  async #advanceAlone(composite: TakenComposite): Promise<void> {
-    const outcomes = await this.#loadOutcomes([composite])
+  async #advanceAlone(
+    composite: TakenComposite,
+    outcomes: ReadonlyMap<number, Outcome> | undefined,
+  ): Promise<void> {
     try {
-      await this.#apply([await this.#decide(composite, outcomes.get(composite.id))])
+      await this.#apply([await this.#decide(composite, outcomes)])
     } catch (error) {
+      if (!isForGood(error)) throw error
       await this.#giveUp(composite, error)
     }
   }
@@ -172,22 +178,25 @@ export class Advancer {
 
   async #countLeaves(graph: Graph, { id, kind, node }: TakenComposite): Promise<Endings | undefined> {
     const strategy = kind === 'fanout' ? stepAt(graph, node).strategy : strategyAt(graph, node)
-    return strategy.of === 'leaves' ? countLeaves(this.#db, id) : undefined
+    return strategy.of === 'leaves' ? persistently(() => countLeaves(this.#db, id)) : undefined
   }
 
   async #apply(decisions: readonly Decision[]): Promise<void> {
-    await applyAdvances(this.#db, {
+    const advances = {
       batch: JSON.stringify(decisions.map((each) => each.advance)),
       children: JSON.stringify(decisions.flatMap((each) => each.children)),
       chunks: JSON.stringify(decisions.flatMap((each) => each.chunks)),
-    })
+    }
+    // Also after a lost answer: what was carried out has another version now, and is left out.
+    await persistently(() => applyAdvances(this.#db, advances))
   }
 
   async #loadGraphs(taken: readonly TakenComposite[]): Promise<void> {
+    if (this.#graphs.size > MAX_GRAPHS) this.#graphs.clear()
     const missing = [...new Set(taken.map((each) => each.graph))].filter((hash) => !this.#graphs.has(hash))
     if (missing.length === 0) return
-    if (this.#graphs.size > MAX_GRAPHS) this.#graphs.clear()
-    for (const [hash, body] of await loadGraphs(this.#db, missing)) this.#graphs.set(hash, body as Graph)
+    const loaded = await persistently(() => loadGraphs(this.#db, missing))
+    for (const [hash, body] of loaded) this.#graphs.set(hash, body as Graph)
   }
 
   /** Results and errors that the next decision reads. */
@@ -195,10 +204,11 @@ export class Advancer {
     const wanted = taken.flatMap((composite) => this.#wanted(composite))
     const found = new Map<string, Map<number, Outcome>>()
     if (wanted.length === 0) return found
-    for (const { parent, place, result, error } of await loadOutcomes(this.#db, wanted)) {
-      let outcomes = found.get(parent)
-      if (outcomes === undefined) found.set(parent, (outcomes = new Map()))
+    const loaded = await persistently(() => loadOutcomes(this.#db, wanted))
+    for (const { parent, place, result, error } of loaded) {
+      const outcomes = found.get(parent) ?? new Map<number, Outcome>()
       outcomes.set(place, { result: result as JsonValue, error })
+      found.set(parent, outcomes)
     }
     return found
   }
@@ -216,6 +226,25 @@ export class Advancer {
       )
       .map(([place]) => ({ parent: composite.id, place }))
   }
+}
+
+/** Tries again what a lost connection or a conflict got in the way of. For what may be done twice. */
+async function persistently<T>(act: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await act()
+    } catch (error) {
+      if (tries === TRIES || isForGood(error)) throw error
+    }
+  }
+}
+
+/** The data is to blame, not the moment: a value out of bounds, a row that may not be, a mistake in the code. */
+function isForGood(error: unknown): boolean {
+  const state = sqlState(error)
+  if (state !== undefined) return /^(?:22|23|54)/.test(state)
+  if (error instanceof SluiceError) return error.code !== 'DATABASE_UNAVAILABLE'
+  return error instanceof RangeError || error instanceof TypeError
 }
 
 function text(error: unknown): string {
