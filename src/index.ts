@@ -11,6 +11,7 @@ export type { Log } from './engine/log.ts'
 export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from './errors.ts'
 export type { Duration } from './model/duration.ts'
 export type { JobState, JobStatus } from './model/job.ts'
+export type { RetryOptions } from './model/retry.ts'
 export type { JobFilter, JobView } from './store/find-jobs.ts'
 export type { AttemptView } from './store/list-attempts.ts'
 export type { Lane } from './store/list-lanes.ts'
@@ -19,4 +20,22 @@ export type { QueueSample } from './store/sample-queues.ts'
 export { Stop, type StopReason } from './worker/attempt.ts'
 export type { TaskContext } from './worker/context.ts'
 export { fail, retryAt, snooze } from './worker/ending.ts'
-export { type RetryOptions, type Task, type TaskOptions, task } from './worker/task.ts'
+export { type Task, type TaskOptions, task } from './worker/task.ts'
+export { type WorkflowOptions, workflow } from './workflow/define.ts'
+export type { BatchOf, Flow, Steps } from './workflow/flow.ts'
+export {
+  expr,
+  type FanOutHandle,
+  type Given,
+  type Ref,
+  type StepHandle,
+  type StepStatus,
+} from './workflow/reference.ts'
+export { type Named, taskNamed, type Workflow, workflowNamed } from './workflow/runnable.ts'
+export type {
+  FanOutOptions,
+  GroupFanOutOptions,
+  GroupOptions,
+  StepOptions,
+  StrategyOption,
+} from './workflow/step-options.ts'

@@ -1,3 +1,5 @@
+import type { Duration } from './duration.ts'
+
 /** How often a failing job is tried, and how long it waits in between. */
 export interface RetryPolicy {
   /** Failures in all before the job has failed for good. 1: no second try. */
@@ -5,6 +7,18 @@ export interface RetryPolicy {
   readonly backoff: 'exponential' | 'fixed'
   readonly delayMs: number
   readonly maxDelayMs: number
+}
+
+/** The same as tasks and steps write it. */
+export interface RetryOptions {
+  /** How often the task may fail before its job has failed; 1: no second try. Default 3. */
+  readonly attempts?: number
+  /** How the wait grows from one try to the next. Default exponential, with jitter. */
+  readonly backoff?: 'exponential' | 'fixed'
+  /** Before the second try. Default 1 s. */
+  readonly delay?: Duration
+  /** The longest wait. Default 1 h. */
+  readonly maxDelay?: Duration
 }
 
 export const DEFAULT_RETRY: RetryPolicy = {

@@ -2,20 +2,9 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkLabels, checkOptions, optionNames, show } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
-import { DEFAULT_RETRY, type RetryPolicy } from '../model/retry.ts'
+import { DEFAULT_RETRY, type RetryOptions, type RetryPolicy } from '../model/retry.ts'
 import { isName, NAME_RULE } from '../model/setting-value.ts'
 import type { TaskContext } from './context.ts'
-
-export interface RetryOptions {
-  /** How often the task may fail before its job has failed; 1: no second try. Default 3. */
-  readonly attempts?: number
-  /** How the wait grows from one try to the next. Default exponential, with jitter. */
-  readonly backoff?: 'exponential' | 'fixed'
-  /** Before the second try. Default 1 s. */
-  readonly delay?: Duration
-  /** The longest wait. Default 1 h. */
-  readonly maxDelay?: Duration
-}
 
 interface TaskOptionsBase {
   /** Letters, digits, `_`, `.` and `-`. */

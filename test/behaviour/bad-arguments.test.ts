@@ -16,7 +16,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'submit(null, 1)',
     (app) => app.submit(null, 1),
-    'task: null must be a task made with task(), or the name of one',
+    'task: null must be a task made with task(), a workflow made with workflow(), or the name of one',
   ],
   ['submit(fn, 1)', (app) => app.submit(() => 1, 1), 'task: a function must be a task'],
   ['submit({}, 1)', (app) => app.submit({}, 1), 'task: an object must be a task'],
