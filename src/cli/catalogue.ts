@@ -16,6 +16,12 @@ const LOOK_AFTER = 'Set up and look after:'
 /** Every command, in the order of the help. */
 export const CATALOGUE: readonly CatalogueEntry[] = [
   {
+    name: 'run',
+    summary: 'run a workflow file to its end',
+    group: RUN,
+    load: async () => (await import('./commands/run.ts')).declareRun,
+  },
+  {
     name: 'worker',
     summary: 'run jobs in this process until it is stopped',
     group: RUN,
@@ -23,7 +29,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'submit',
-    summary: 'store a job, and wait for it if asked to',
+    summary: 'store a job or a workflow, and wait for it if asked to',
     group: RUN,
     load: async () => (await import('./commands/submit.ts')).declareSubmit,
   },
@@ -76,6 +82,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/nice.ts')).declareNice,
   },
   {
+    name: 'window',
+    summary: 'change how many children of a fan-out run at once',
+    group: OPERATE,
+    load: async () => (await import('./commands/window.ts')).declareWindow,
+  },
+  {
     name: 'approve',
     summary: 'let jobs run that wait for approval',
     group: OPERATE,
@@ -113,7 +125,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'check',
-    summary: 'check a config file, and nothing else',
+    summary: 'check a config or workflow file, and nothing else',
     group: LOOK_AFTER,
     load: async () => (await import('./commands/check.ts')).declareCheck,
   },

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Output } from '../../src/cli/output/output.ts'
+import { Screen } from '../../src/cli/output/screen.ts'
 import { widthOf } from '../../src/cli/output/text-width.ts'
 import { Picture } from '../../src/cli/tour/picture.ts'
-import { Screen } from '../../src/cli/tour/screen.ts'
 import { frame, type LaneView, type TourView } from '../../src/cli/tour/view.ts'
 
 const plain = (_: unknown, text: string) => text

@@ -1,4 +1,3 @@
-import { TaskSet } from '../../app/task-set.ts'
 import { loadConfig } from '../../config/load-config.ts'
 import { LANE_FIELDS, resolveSettings } from '../../model/settings.ts'
 import { whyNotStartable } from '../../worker/find-program.ts'
@@ -9,11 +8,12 @@ import { count } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { painter } from '../output/style.ts'
 import { writeTable } from '../output/table.ts'
+import { checkFile } from '../run/choose-workflow.ts'
 
 /** `sluice check [FILE]` */
 export const declareCheck: Declare = (command, act) => {
   command
-    .argument('[file]', 'the config file; default: the one in the working folder')
+    .argument('[file]', 'the config or workflow file; default: the one in the working folder')
     .addHelpText('after', '\nReads the file and the environment. Opens no database and changes nothing.')
     .action((file: string | undefined, options: CommonOptions) => act((world) => check(world, file, options)))
 }
@@ -25,7 +25,9 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     locate: loaded.locate,
     environment: world.environment,
   })
-  const tasks = [...new TaskSet(loaded.tasks as readonly AnyTask[], loaded, {}).byName.values()]
+  const file = checkFile(loaded)
+  const tasks = [...file.tasks.values()]
+  const workflows = file.workflows.records.map(({ name, body }) => ({ name, steps: stepsIn(body, name) }))
   const lanes = [...settings.lanes].map(([name, lane]) => ({
     name,
     slots: lane.slots,
@@ -35,13 +37,13 @@ async function check(world: World, given: string | undefined, options: CommonOpt
   const warnings = missingPrograms(tasks, world.environment)
   if (options.json === true) {
     const shown = tasks.map(({ name, lane, execution }) => ({ name, lane, execution }))
-    writeJson(world.out, { file: loaded.file ?? null, valid: true, lanes, tasks: shown, warnings })
+    writeJson(world.out, { file: loaded.file ?? null, valid: true, lanes, tasks: shown, workflows, warnings })
     return EXIT.done
   }
   world.out.line(
     loaded.file === undefined
       ? `there is no config in ${world.folder}: the defaults hold`
-      : `${loaded.file} is fine: ${count(tasks.length, 'task')} in ${count(lanes.length, 'lane')}`,
+      : `${loaded.file} is fine: ${count(tasks.length, 'task')} in ${count(lanes.length, 'lane')}${workflows.length === 0 ? '' : `, ${count(workflows.length, 'workflow')}`}`,
   )
   writeTable(
     world.out,
@@ -53,9 +55,26 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     ],
     lanes,
   )
+  if (workflows.length > 0) {
+    world.out.line()
+    writeTable(
+      world.out,
+      [
+        { title: 'WORKFLOW', value: (workflow) => workflow.name },
+        { title: 'STEPS', value: (workflow) => workflow.steps.join(' '), shrinks: true },
+      ],
+      workflows,
+    )
+  }
   for (const { task, message } of warnings)
     world.err.line(`${painter(world.err)('yellow', 'warning:')} task ${task}: ${message}`)
   return EXIT.done
+}
+
+/** The names of the steps of a workflow, in the order they are written. */
+function stepsIn(body: unknown, workflow: string): string[] {
+  const graph = body as { workflows: Record<string, { steps: readonly { name: string }[] }> }
+  return graph.workflows[workflow]!.steps.map(({ name }) => name)
 }
 
 /** A warning, no error: the workers may run on other machines. */

@@ -1,17 +1,55 @@
-import type { CommonOptions, Declare } from '../command.ts'
+import type { Retried } from '../../engine/retry-tree.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
+import type { ExitCode } from '../exit-code.ts'
+import { count } from '../output/in-words.ts'
+import { readJsonInput } from '../read-input.ts'
+
+interface RetryCommandOptions extends CommonOptions {
+  readonly failed?: boolean
+  readonly from?: string
+  readonly input?: string
+}
 
 /** `sluice retry JOB...` */
 export const declareRetry: Declare = (command, act) => {
   command
     .argument('<job...>', 'ids of finished jobs')
-    .addHelpText('after', '\nThe history of the job is kept; its failures count from zero again.')
-    .action((ids: string[], options: CommonOptions) =>
-      act((world) =>
-        eachJob(world, options, ids, async (app, id) => {
-          await app.rerun(id)
-          return { words: 'back in line', fields: { status: 'queued' } }
-        }),
-      ),
+    .option('--failed', 'of a workflow: run again what failed, and what follows from it')
+    .option('--from <step>', 'of a workflow: run this step again, and what follows from it')
+    .option('--input <json>', 'with --from: what the step gets in place of its input: JSON, @FILE, or -')
+    .addHelpText(
+      'after',
+      '\nThe history of the job is kept; its failures count from zero again. Of a workflow, what completed is kept too.',
     )
+    .action((ids: string[], options: RetryCommandOptions) => act((world) => retry(world, ids, options)))
+}
+
+async function retry(world: World, ids: readonly string[], options: RetryCommandOptions): Promise<ExitCode> {
+  const { failed, from } = options
+  const given = options.input === undefined ? {} : { input: await readJsonInput(world, options.input) }
+  const what = {
+    ...(failed === undefined ? {} : { failed }),
+    ...(from === undefined ? {} : { from }),
+    ...given,
+  }
+  return eachJob(world, options, ids, async (app, id) => {
+    const { root, jobs, superseded } = await app.retry(id, what)
+    const plain = failed === undefined && from === undefined && root === id
+    if (plain) return { words: 'back in line', fields: { status: 'queued' } }
+    return {
+      words: describe(id, { root, jobs, superseded }, options),
+      fields: { root, jobs, superseded, status: root === id ? 'running' : 'queued' },
+    }
+  })
+}
+
+function describe(id: string, { root, jobs, superseded }: Retried, { from }: RetryCommandOptions): string {
+  const which = root === id ? 'runs again' : `runs again, with its root, job ${root}`
+  const parts = [
+    ...(from === undefined ? [] : [`from step ${from} on`]),
+    ...(jobs === 0 ? [] : [`${count(jobs, 'job')} back in line`]),
+    ...(superseded === 0 ? [] : [`${count(superseded, 'step')} to be decided anew`]),
+  ]
+  return parts.length === 0 ? which : `${which}: ${parts.join(', ')}`
 }

@@ -1,9 +1,7 @@
-import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import type { Sluice } from '../../app/app.ts'
 import type { JobHandle } from '../../app/job-handle.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
-import { loadConfig } from '../../config/load-config.ts'
+import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { Duration } from '../../model/duration.ts'
 import { suggest } from '../../model/suggest.ts'
@@ -13,6 +11,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
 import { dataFolderOf } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
+import { readInput } from '../read-input.ts'
 import { HINT } from '../report-error.ts'
 import { StatusLine } from '../status-line.ts'
 
@@ -29,10 +28,10 @@ interface SubmitCommandOptions extends CommonOptions {
 
 const SAY_AFTER_MS = 2000
 
-/** `sluice submit TASK` */
+/** `sluice submit NAME` */
 export const declareSubmit: Declare = (command, act) => {
   command
-    .argument('<task>', 'name of the task')
+    .argument('<name>', 'name of the task or workflow')
     .option('--input <json>', 'its input: JSON, @FILE, or - for the standard input')
     .option('--key <key>', 'at most one active job per task and key; attaches to it if there is one')
     .option('--priority <number>', 'higher starts first, within a lane', wholeNumber)
@@ -41,7 +40,10 @@ export const declareSubmit: Declare = (command, act) => {
     .option('--deadline <duration>', 'fail if it has not started this long after it could', duration)
     .option('--tag <tag>', 'a word to find it by; may be repeated', several)
     .option('--wait', 'wait for the end; print the result, or exit with 1')
-    .addHelpText('after', '\nThe lanes and tasks of the config file are made known first, if there is one.')
+    .addHelpText(
+      'after',
+      '\nThe lanes, tasks and workflows of the config file are made known first, if there is one.',
+    )
     .action((task: string, options: SubmitCommandOptions) => act((world) => submit(world, task, options)))
 }
 
@@ -50,7 +52,7 @@ async function submit(world: World, task: string, options: SubmitCommandOptions)
   const config = await loadConfig({ path: options.config, folder: world.folder })
   const app = await world.open({ config, dataFolder: dataFolderOf(world, options) })
   try {
-    const job = await submitTo(app, task, input, options)
+    const job = await submitTo(app, config, task, input, options)
     if (options.wait === true) return await waitFor(world, app, job, options)
     const { status } = await app.getJob(job.id)
     if (options.json === true) writeJson(world.out, { id: job.id, attached: job.attached, status })
@@ -65,33 +67,9 @@ async function submit(world: World, task: string, options: SubmitCommandOptions)
   }
 }
 
-async function readInput(world: World, given: string | undefined): Promise<unknown> {
-  if (given === undefined) return null
-  const [text, where] = given.startsWith('@')
-    ? [await readInputFile(resolve(world.folder, given.slice(1))), given.slice(1)]
-    : given === '-'
-      ? [await world.readInput(), 'the standard input']
-      : [given, '--input']
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new SluiceError('INVALID_ARGUMENT', `${where} is not JSON: ${why}`, {
-      details: { [HINT]: `a text needs quotes of its own: --input '"text"'; @FILE reads a file` },
-    })
-  }
-}
-
-async function readInputFile(path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    throw new SluiceError('INVALID_ARGUMENT', `--input: ${error instanceof Error ? error.message : error}`)
-  }
-}
-
 async function submitTo(
   app: Sluice,
+  config: LoadedConfig,
   task: string,
   input: unknown,
   given: SubmitCommandOptions,
@@ -109,13 +87,17 @@ async function submitTo(
     return await app.submit(task, input, options)
   } catch (error) {
     if (!hasCode(error, 'UNKNOWN_TASK')) throw error
-    const names = (await app.listTasks()).map(({ name }) => name)
+    const names = [
+      ...(await app.listTasks()).map(({ name }) => name),
+      ...Object.keys(config.config.workflows ?? {}),
+      ...config.workflows.map(({ name }) => name),
+    ]
     const near = suggest(task, names)
     const hint =
       near !== undefined
         ? `did you mean ${near}?`
         : names.length === 0
-          ? 'no task is known yet: name one in the config file, or start the program that has it'
+          ? 'no task or workflow is known yet: name one in the config file, or start the program that has it'
           : `known are ${names.slice(0, 20).join(', ')}`
     throw new SluiceError('UNKNOWN_TASK', error.message, {
       details: { name: task, [HINT]: hint },

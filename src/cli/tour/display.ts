@@ -1,6 +1,6 @@
 import type { Output } from '../output/output.ts'
+import { Screen } from '../output/screen.ts'
 import { painter } from '../output/style.ts'
-import { Screen } from './screen.ts'
 import { frame, type TourView } from './view.ts'
 
 /** Where the tour shows what goes on. */

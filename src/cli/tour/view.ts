@@ -1,4 +1,5 @@
 import { count, roughly } from '../output/in-words.ts'
+import { renderSpans, type Span } from '../output/spans.ts'
 import type { Colour, Paint } from '../output/style.ts'
 import { cut, widthOf } from '../output/text-width.ts'
 import { COLUMNS, characterOf, type Picture, ROWS } from './picture.ts'
@@ -30,9 +31,6 @@ interface Size {
   readonly rows: number
 }
 
-/** A piece of a line. Kept apart from its colour, so that a line can be cut to the width of the terminal. */
-type Span = readonly [text: string, colour?: Colour]
-
 const MOST_EVENTS = 5
 const LONGEST_NAME = 12
 
@@ -53,7 +51,7 @@ export function frame(view: TourView, size: Size, paint: Paint): string[] {
     lines.push([], ...Array.from({ length: events }, (_, i): Span[] => [[`  ${shown[i] ?? ''}`, 'dim']]))
   }
   if (room > lines.length) lines.push(total)
-  return lines.slice(0, Math.max(0, room)).map((line) => render(line, size.columns, paint))
+  return lines.slice(0, Math.max(0, room)).map((line) => renderSpans(line, size.columns, paint))
 }
 
 function heading(view: TourView, columns: number): Span[] {
@@ -170,16 +168,4 @@ function totalLine({ done, total }: TourView, columns: number): Span[] {
   const width = Math.max(0, Math.min(60, columns - 4 - text.length))
   const full = total === 0 ? 0 : Math.floor((done / total) * width)
   return [['  '], ['█'.repeat(full), 'green'], ['░'.repeat(width - full), 'dim'], [text]]
-}
-
-function render(spans: readonly Span[], columns: number, paint: Paint): string {
-  let left = columns
-  let line = ''
-  for (const [text, colour] of spans) {
-    if (left <= 0) break
-    const fitted = cut(text, left)
-    left = fitted === text ? left - widthOf(text) : 0
-    line += colour === undefined ? fitted : paint(colour, fitted)
-  }
-  return line
 }

@@ -1,4 +1,4 @@
-import type { Output } from '../output/output.ts'
+import type { Output } from './output.ts'
 
 const HIDE_CURSOR = '\u001b[?25l'
 const SHOW_CURSOR = '\u001b[?25h'

@@ -1,0 +1,33 @@
+import { InvalidArgumentError } from 'commander'
+import { wholeNumber } from '../arguments.ts'
+import type { CommonOptions, Declare } from '../command.ts'
+import { eachJob } from '../each-job.ts'
+
+/** `sluice window JOB N` */
+export const declareWindow: Declare = (command, act) => {
+  command
+    .argument('<job>', 'id of a running fan-out')
+    .argument('<size>', 'how many of its children may be in flight; 0 pauses it', size)
+    .addHelpText(
+      'after',
+      '\nMade smaller, it stops none of those in flight; no new one starts until there is room.',
+    )
+    .action((id: string, wanted: number, options: CommonOptions) =>
+      act((world) =>
+        eachJob(world, options, [id], async (app) => {
+          const { before, after } = await app.resizeWindow(id, wanted)
+          return { words: `window ${inWords(before)}, now ${inWords(after)}`, fields: { before, after } }
+        }),
+      ),
+    )
+}
+
+function size(text: string): number {
+  const number = wholeNumber(text)
+  if (number < 0) throw new InvalidArgumentError('Write a whole number of at least 0.')
+  return number
+}
+
+function inWords(size: number): string {
+  return size === 0 ? '0 (paused)' : String(size)
+}

@@ -1,0 +1,49 @@
+import type { FanoutCounts } from '../../engine/tree.ts'
+import type { JobStatus } from '../../model/job.ts'
+import { roughly } from './in-words.ts'
+import type { Colour } from './style.ts'
+
+const MARKS: Readonly<Record<JobStatus | 'not_reached', readonly [mark: string, colour: Colour]>> = {
+  awaiting_approval: ['?', 'yellow'],
+  queued: ['○', 'dim'],
+  running: ['●', 'blue'],
+  completed: ['✓', 'green'],
+  failed: ['✗', 'red'],
+  cancelled: ['⊘', 'magenta'],
+  skipped: ['–', 'dim'],
+  not_reached: ['·', 'dim'],
+}
+
+export function markOf(status: JobStatus | 'not_reached'): readonly [mark: string, colour: Colour] {
+  return MARKS[status]
+}
+
+export function inWords(status: JobStatus | 'not_reached'): string {
+  return status.replace('_', ' ')
+}
+
+/** `48 of 50 completed, 2 failed; 5 at once`. */
+export function describeCounts({
+  total,
+  completed,
+  failed,
+  cancelled,
+  window,
+  inFlight,
+}: FanoutCounts): string {
+  const parts = [`${completed} of ${total} completed`]
+  if (failed > 0) parts.push(`${failed} failed`)
+  if (cancelled > 0) parts.push(`${cancelled} cancelled`)
+  if (inFlight !== null && inFlight > 0) parts.push(`${inFlight} in flight`)
+  return `${parts.join(', ')}${window === null ? '' : `; ${window} at once`}`
+}
+
+/** How long it ran, or has been running; nothing before it has started. */
+export function describeTime(
+  { startedAt, finishedAt }: { readonly startedAt: Date | null; readonly finishedAt: Date | null },
+  now: Date,
+): string | undefined {
+  if (startedAt === null) return undefined
+  const length = roughly((finishedAt ?? now).getTime() - startedAt.getTime())
+  return finishedAt === null ? `for ${length}` : length
+}
