@@ -34,9 +34,10 @@ import { saveSettings } from '../store/save-settings.ts'
 import { saveTasks } from '../store/save-tasks.ts'
 import { saveWorkflows } from '../store/save-workflows.ts'
 import type { AnyTask } from '../worker/task.ts'
+import type { AnyWorkflow } from '../workflow/runnable.ts'
 import { Sluice } from './app.ts'
 import { TaskSet } from './task-set.ts'
-import { type AnyWorkflow, WorkflowSet } from './workflow-set.ts'
+import { WorkflowSet } from './workflow-set.ts'
 
 export interface LaneOptions {
   /** Tasks that run in this lane, beside those that name it themselves. */
@@ -61,6 +62,7 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
   /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the working folder. */
   readonly dataFolder?: string | undefined
   readonly tasks?: readonly AnyTask[]
+  /** Those they run as sub-workflows need not be listed. */
   readonly workflows?: readonly AnyWorkflow[]
   readonly lanes?: Readonly<Record<string, LaneOptions>>
   /** A config file that was loaded with `loadConfig`. */
@@ -100,7 +102,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
   const settings = settingsOf(options)
   const lanes = Object.entries(options.lanes ?? {}).map(([name, lane]) => [name, lane.tasks ?? []] as const)
   const tasks = new TaskSet(options.tasks ?? [], options.config, Object.fromEntries(lanes))
-  const workflows = new WorkflowSet(options.workflows ?? [], options.config, new Set(tasks.byName.keys()))
+  const workflows = new WorkflowSet(options.workflows ?? [], options.config, tasks.byName)
   const place = await findDatabase(options)
   try {
     const db = await prepare(place.url, options)
@@ -151,8 +153,9 @@ const SLUICE_OPTIONS = [
 
 function checkSluiceOptions(options: SluiceOptions): void {
   checkOptions(options, SLUICE_OPTIONS, 'options')
-  const { tasks, lanes, log, migrate: migrates, publish: publishes } = options
+  const { tasks, workflows, lanes, log, migrate: migrates, publish: publishes } = options
   if (tasks !== undefined) checkList(tasks, 'tasks', checkTask)
+  if (workflows !== undefined) checkList(workflows, 'workflows', checkWorkflow)
   if (lanes !== undefined) {
     if (typeof lanes !== 'object' || lanes === null || Array.isArray(lanes))
       throw invalidArgument('lanes', lanes, 'an object with the options of each lane by its name')
@@ -178,6 +181,12 @@ function checkTask(task: unknown, name: string): void {
   const isTask =
     typeof task === 'object' && task !== null && 'run' in task && 'name' in task && 'retry' in task
   if (!isTask) throw invalidArgument(name, task, 'a task made with task()')
+}
+
+function checkWorkflow(workflow: unknown, name: string): void {
+  const isWorkflow =
+    typeof workflow === 'object' && workflow !== null && 'name' in workflow && 'definition' in workflow
+  if (!isWorkflow) throw invalidArgument(name, workflow, 'a workflow made with workflow()')
 }
 
 function settingsOf(options: SluiceOptions): Settings {

@@ -4,30 +4,36 @@ import { SluiceError } from '../errors.ts'
 import type { JsonValue } from '../model/json.ts'
 import { formatPath, invalidConfig } from '../model/setting-value.ts'
 import type { WorkflowRecord } from '../store/save-workflows.ts'
+import type { AnyTask } from '../worker/task.ts'
 import { canonicalJson } from '../workflow/canonical.ts'
 import { compileWorkflows } from '../workflow/compile.ts'
-
-export interface AnyWorkflow {
-  readonly name: string
-  /** In the shape of the config file. */
-  readonly definition: unknown
-}
+import type { AnyWorkflow } from '../workflow/runnable.ts'
 
 /** The workflows of a program, those in its code and those of its config file, checked and ready to be made known. */
 export class WorkflowSet {
   readonly names: ReadonlySet<string>
   readonly records: readonly WorkflowRecord[]
 
-  /** @throws {SluiceError} `INVALID_CONFIG` with every problem of every definition, and where it is written. */
-  constructor(code: readonly AnyWorkflow[], file: LoadedConfig | undefined, tasks: ReadonlySet<string>) {
+  /**
+   * @param code Those they run as sub-workflows are added to them.
+   * @throws {SluiceError} `INVALID_CONFIG` with every problem of every definition, and where it is written;
+   *   `INVALID_ARGUMENT` when two things have one name.
+   */
+  constructor(
+    code: readonly AnyWorkflow[],
+    file: LoadedConfig | undefined,
+    tasks: ReadonlyMap<string, AnyTask>,
+  ) {
     const inFile = file?.config.workflows ?? {}
     const definitions: Record<string, unknown> = { ...inFile }
-    for (const { name, definition } of code) {
+    for (const workflow of withThoseTheyRun(code)) {
+      const { name, definition } = workflow
       if (Object.hasOwn(definitions, name))
         throw new SluiceError('INVALID_ARGUMENT', `two workflows are named ${name}: rename one`)
+      checkTasks(workflow, tasks)
       definitions[name] = definition
     }
-    const { graphs, problems } = compileWorkflows(definitions, { tasks })
+    const { graphs, problems } = compileWorkflows(definitions, { tasks: new Set(tasks.keys()) })
     if (problems.length > 0) {
       throw invalidConfig(
         problems.map(({ path, part, message }) => {
@@ -52,5 +58,34 @@ export class WorkflowSet {
       deadlineMs: null,
       timeoutMs: null,
     }))
+  }
+}
+
+function withThoseTheyRun(workflows: readonly AnyWorkflow[]): ReadonlySet<AnyWorkflow> {
+  const found = new Set<AnyWorkflow>()
+  for (const each of workflows) {
+    if (found.has(each))
+      throw new SluiceError('INVALID_ARGUMENT', `workflow ${each.name} is listed twice: remove one`)
+    found.add(each)
+  }
+  // The set grows while it is walked.
+  for (const { uses } of found) for (const used of uses?.workflows ?? []) found.add(used)
+  return found
+}
+
+/** Steps run tasks by name. A task that was given as such must be the one that the program has by that name. */
+function checkTasks({ name, uses }: AnyWorkflow, tasks: ReadonlyMap<string, AnyTask>): void {
+  for (const task of uses?.tasks ?? []) {
+    const known = tasks.get(task.name)
+    // The program's tasks are copies, with the options of lanes and files in them.
+    if (known?.run === task.run) continue
+    const what =
+      known === undefined
+        ? 'which is not among the tasks'
+        : 'but another task of that name is among the tasks'
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `workflow ${name} runs task ${task.name}, ${what} given to sluice(): add it there`,
+    )
   }
 }
