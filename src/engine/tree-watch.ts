@@ -92,7 +92,7 @@ export class TreeWatch {
     const found = new Map<string, readonly Branch[]>()
     let level: readonly Branch[] = [root]
     for (let depth = 0; depth < MAX_LEVELS && level.length > 0; depth++) {
-      const open = level.filter(isOpened)
+      const open = depth === 0 ? level : level.filter(isOpened)
       await this.#loadLevel(open, found)
       level = open.flatMap((branch) => {
         const children = (found.get(branch.id) ?? []).filter((child) => child.kind !== null)
