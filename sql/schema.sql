@@ -59,6 +59,7 @@ create table sluice.composites (
   closing sluice.job_state,
   closing_error text,
   closed boolean not null default false,
+  held boolean not null default false,
   constraint composites_graph_fkey FOREIGN KEY (graph) REFERENCES sluice.graphs(hash),
   constraint composites_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
   constraint composites_pkey PRIMARY KEY (job_id),
@@ -463,10 +464,22 @@ begin
   v_woken := v_woken or found;
 
   for v_row in
-    select c.job_id, c.window_size - c.tokens as free, c.closing, c.closing_error
-      from sluice.composites c where c.job_id = any (v_jobs) and not c.closed and (c.closing is not null or c.window_size > c.tokens)
+    select c.job_id, c.window_size - c.tokens as free, c.held, c.closing, c.closing_error
+      from sluice.composites c
+     where c.job_id = any (v_jobs) and not c.closed
+       and (c.closing is not null
+            or (c.window_size > c.tokens or c.held) and exists (select 1 from sluice.jobs j where j.id = c.job_id and j.state = 'running'))
   loop
-    if v_row.closing is null then
+    if v_row.closing is null and v_row.held then
+      v_ready := sluice.release_v1(v_row.job_id, -1, 1000) > 0;
+      update sluice.composites c set held = exists (select 1 from sluice.jobs k where k.parent_id = c.job_id and k.state = 'waiting')
+       where c.job_id = v_row.job_id returning c.held into v_row.held;
+      if v_row.held then
+        insert into sluice.wakeups (job_id, due_at)
+          values (v_row.job_id, case when v_ready then v_now else v_now + interval '20 milliseconds' end);
+      end if;
+      v_woken := true;
+    elsif v_row.closing is null then
       update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
     elsif sluice.close_children_v1(v_row.job_id, case when v_row.closing_error like 'cancelled:%' then v_row.closing_error
                                                       else 'cancelled: ' || coalesce(v_row.closing_error, 'its group had its verdict') end) then
@@ -505,16 +518,36 @@ begin
   return query select unnest(v_jobs);
 end $function$;
 
+--- function sluice.cancel_held_v1(p_parents bigint[], p_error text)
+CREATE OR REPLACE FUNCTION sluice.cancel_held_v1(p_parents bigint[], p_error text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_level bigint[] := p_parents;
+begin
+  while cardinality(v_level) > 0 loop
+    with ended as (
+      update sluice.jobs j set state = 'cancelled', finished_at = clock_timestamp(), cancel_at = clock_timestamp(), error = p_error
+       where j.parent_id = any (v_level) and j.state = 'waiting' and j.superseded_at is null
+      returning j.id, j.composite
+    )
+    select array_agg(e.id) filter (where e.composite is not null) into v_level from ended e;
+  end loop;
+end $function$;
+
 --- function sluice.cancel_job_v1(p_id bigint, p_reason text)
 CREATE OR REPLACE FUNCTION sluice.cancel_job_v1(p_id bigint, p_reason text)
  RETURNS sluice.job_state
  LANGUAGE plpgsql
 AS $function$
 declare
+  v_old sluice.job_state;
   v_job sluice.jobs;
 begin
   perform 1 from sluice.composites c where c.job_id = p_id for no key update;
-  -- One statement, so that a claim or an ending at the same instant comes before or after it, never in between.
+  -- Locked first, so that a claim or an ending at the same instant comes before or after it, never in between.
+  select j.state into v_old from sluice.jobs j where j.id = p_id for no key update;
   update sluice.jobs j
      set state = case j.state when 'running' then j.state else 'cancelled' end,
          finished_at = case j.state when 'running' then null else clock_timestamp() end,
@@ -526,7 +559,14 @@ begin
     return null;
   end if;
   if v_job.state = 'cancelled' then
-    if v_job.parent_id is not null then
+    if v_job.composite is not null then
+      perform sluice.cancel_held_v1(array[p_id], v_job.error);
+    end if;
+    if v_old = 'waiting' then
+      -- It had no place in the window yet: there is none to pass on.
+      insert into sluice.wakeups (job_id, cancelled) values (v_job.parent_id, 1);
+      perform sluice.hint_v1('wake', 'soon');
+    elsif v_job.parent_id is not null then
       perform sluice.children_ended_v1(array[v_job.parent_id], array[v_job.idx], array[v_job.state]);
     end if;
     perform pg_notify('sluice', 'done');
@@ -605,24 +645,25 @@ CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 declare
-  v_row    record;
-  v_passed integer;
+  v_windowed bigint[];
+  v_row      record;
+  v_passed   integer;
 begin
+  v_windowed := array(select c.job_id from sluice.composites c where c.job_id = any (p_parents) and c.window_size is not null);
+  insert into sluice.wakeups (job_id, completed, failed, cancelled)
+  select g.parent, count(*) filter (where g.state = 'completed'), count(*) filter (where g.state = 'failed'),
+         count(*) filter (where g.state = 'cancelled')
+    from unnest(p_parents, p_states) g(parent, state) where g.parent <> all (v_windowed) group by g.parent;
   for v_row in
-    select e.parent, e.ended, e.last, e.completed, e.failed, e.cancelled, c.window_size,
-           c.window_size >= c.tokens and c.closing is null as passes
-      from (select g.parent, max(g.place) as last, count(*)::integer as ended,
-                   (count(*) filter (where g.state = 'completed'))::integer as completed,
-                   (count(*) filter (where g.state = 'failed'))::integer as failed,
-                   (count(*) filter (where g.state = 'cancelled'))::integer as cancelled
-              from unnest(p_parents, p_places, p_states) g(parent, place, state) group by g.parent) e
-     cross join lateral (select k.window_size, k.tokens, k.closing from sluice.composites k where k.job_id = e.parent) c
-     order by e.parent
+    select g.parent, max(g.place) as last, count(*)::integer as ended, count(*) filter (where g.state = 'completed') as completed,
+           count(*) filter (where g.state = 'failed') as failed, count(*) filter (where g.state = 'cancelled') as cancelled,
+           (select c.window_size >= c.tokens and c.closing is null from sluice.composites c where c.job_id = g.parent) as passes
+      from unnest(p_parents, p_places, p_states) g(parent, place, state)
+     where g.parent = any (v_windowed) group by g.parent order by g.parent
   loop
     v_passed := case when v_row.passes then sluice.release_v1(v_row.parent, v_row.last, v_row.ended) else 0 end;
     insert into sluice.wakeups (job_id, completed, failed, cancelled, dropped)
-      values (v_row.parent, v_row.completed, v_row.failed, v_row.cancelled,
-              case when v_row.window_size is null then 0 else v_row.ended - v_passed end);
+      values (v_row.parent, v_row.completed, v_row.failed, v_row.cancelled, v_row.ended - v_passed);
   end loop;
   perform sluice.hint_v1('wake', 'soon');
 end $function$;
@@ -647,8 +688,8 @@ declare
   v_ended integer;
   v_asked integer;
   v_woken integer;
+  v_held  bigint[];
 begin
-  delete from sluice.chunks c where c.job_id = p_parent;
   -- Composites by their own rows first, as everybody locks them.
   with open as materialized (
     select c.job_id from sluice.composites c join sluice.jobs j on j.id = c.job_id
@@ -667,7 +708,9 @@ begin
   ), woken as (
     insert into sluice.wakeups (job_id) select c.job_id from closed c returning 1
   )
-  select (select count(*) from told t where t.state = 'cancelled'), (select count(*) from woken) into v_ended, v_woken;
+  select (select count(*) from told t where t.state = 'cancelled'), (select count(*) from woken),
+         (select array_agg(t.id) from told t where t.state = 'cancelled') into v_ended, v_woken, v_held;
+  perform sluice.cancel_held_v1(v_held, p_error);
   with open as materialized (
     select j.id from sluice.jobs j
      where j.parent_id = p_parent and j.superseded_at is null and j.composite is null and j.state < 'completed' and j.cancel_at is null
@@ -961,9 +1004,10 @@ begin
   -- Level by level, because the two indexes on parents are two questions.
   while cardinality(v_level) > 0 loop
     with gone as (
-      delete from sluice.jobs j where j.id = any (v_level) returning j.id, j.composite
+      -- A root may have been put in motion again since somebody found it finished.
+      delete from sluice.jobs j where j.id = any (v_level) and (j.state >= 'completed' or j.parent_id is not null) returning j.id, j.composite
     ), woken as (
-      delete from sluice.wakeups w where w.job_id = any (v_level)
+      delete from sluice.wakeups w using gone g where w.job_id = g.id
     ), parents as materialized (
       select g.id from gone g where g.composite is not null
     )
@@ -1102,7 +1146,8 @@ begin
    where j.composite is not null and j.state = 'running' and j.started_at < clock_timestamp() - interval '10 seconds'
      and (c.taken_until is null or c.taken_until < clock_timestamp() - interval '10 seconds')
      and not exists (select 1 from sluice.wakeups w where w.job_id = j.id and w.due_at <= clock_timestamp())
-     and not exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null and k.state < 'completed' and k.state <> 'waiting');
+     and not exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null and k.state < 'completed' and k.state <> 'waiting')
+     and not (c.window_size = 0 and exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.state = 'waiting'));
   get diagnostics v_count = row_count;
   return v_count;
 end $function$;
@@ -1271,6 +1316,9 @@ begin
     )
     select count(*)::integer, array_agg(d.id) filter (where d.composite is not null) into v_count, v_composites from due d;
     perform sluice.start_composite_v1(c.id) from unnest(v_composites) c(id);
+    if v_composites is not null then
+      perform sluice.hint_v1('wake', 'soon');
+    end if;
     if v_count > 0 then
       perform sluice.hint_v1('ready', 'soon');
     end if;
@@ -1545,6 +1593,85 @@ begin
    order by h.lane, r.id;
 end $function$;
 
+--- function sluice.retry_tree_v1(p_root bigint, p_composites bigint[], p_versions integer[], p_leaves bigint[], p_fanouts bigint[], p_superseded bigint[], p_child jsonb)
+CREATE OR REPLACE FUNCTION sluice.retry_tree_v1(p_root bigint, p_composites bigint[], p_versions integer[], p_leaves bigint[], p_fanouts bigint[], p_superseded bigint[], p_child jsonb)
+ RETURNS TABLE(jobs integer, superseded integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_now    timestamptz := clock_timestamp();
+  v_count  integer;
+  v_leaves bigint[];
+begin
+  select count(*) into v_count from (
+    select 1 from unnest(p_composites, p_versions) g(id, version)
+      join sluice.composites c on c.job_id = g.id and c.version = g.version
+     order by c.job_id for no key update of c) locked;
+  if v_count <> cardinality(p_composites) then
+    return;
+  end if;
+  -- Whoever deletes a tree begins with the job of its root, and would then wait for what is locked here.
+  perform 1 from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
+  if not found then
+    return;
+  end if;
+  -- What could not be rendered, or has a task that is still unknown, would only fail again.
+  select p_leaves || coalesce(array_agg(j.id), '{}') into v_leaves from sluice.jobs j
+   where j.parent_id = any (p_fanouts) and j.superseded_at is null and j.composite is null and j.state in ('failed', 'cancelled')
+     and (j.state = 'cancelled' or j.attempt > 0 or j.error like 'capacity:%'
+          or j.class_id is null and exists (select 1 from sluice.tasks t where t.name = j.task));
+  perform 1 from sluice.jobs j where j.id = any (p_composites || v_leaves || p_superseded) order by j.id for no key update;
+
+  insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
+  select j.id, greatest(j.attempt, 1), j.worker_id, j.started_at, j.finished_at, 'rerun', j.state::text || coalesce(': ' || j.error, '')
+    from sluice.jobs j
+   where j.id = any (p_composites) or j.id = any (v_leaves) and j.attempt > 0
+  on conflict do nothing;
+
+  update sluice.jobs j set superseded_at = v_now where j.id = any (p_superseded) and j.superseded_at is null;
+  get diagnostics superseded = row_count;
+
+  update sluice.jobs j
+     set state = 'waiting', class_id = coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
+         -- Nobody is asked twice, except after a rejection.
+         policy = case when j.approved_by is not null and j.error not like 'rejected:%' then j.policy - 'approval' else j.policy end,
+         approved_by = case when j.error like 'rejected:%' then null else j.approved_by end,
+         ready_at = v_now, started_at = null, finished_at = null, deadline_at = null, cancel_at = null, worker_id = null,
+         failures = 0, losses = 0, result = null, error = null
+   where j.id = any (v_leaves) and j.state in ('failed', 'cancelled');
+  get diagnostics jobs = row_count;
+
+  update sluice.jobs j
+     set state = case when j.id = p_root then 'running'::sluice.job_state else 'waiting'::sluice.job_state end,
+         attempt = greatest(j.attempt, 1) + 1, ready_at = v_now, started_at = case when j.id = p_root then v_now end, finished_at = null,
+         cancel_at = null, result = null, error = null
+   where j.id = any (p_composites);
+
+  -- The children are counted again: what wake-ups had still to tell is in their states.
+  delete from sluice.wakeups w where w.job_id = any (p_composites);
+  update sluice.composites c
+     set taken_until = null, version = c.version + 1, tokens = 0, held = c.window_size is null, closing = null, closing_error = null,
+         closed = false, total = case when c.total is not null then n.children + n.items end,
+         completed = n.completed, failed = n.failed, cancelled = n.cancelled
+    from (select p.id, coalesce(k.children, 0) as children, coalesce(k.completed, 0) as completed, coalesce(k.failed, 0) as failed,
+                 coalesce(k.cancelled, 0) as cancelled,
+                 (select coalesce(sum(jsonb_array_length(h.items)), 0) from sluice.chunks h where h.job_id = p.id) as items
+            from unnest(p_composites) p(id)
+           cross join lateral (
+             select count(*) as children, count(*) filter (where j.state = 'completed') as completed,
+                    count(*) filter (where j.state = 'failed') as failed, count(*) filter (where j.state = 'cancelled') as cancelled
+               from sluice.jobs j where j.parent_id = p.id and j.superseded_at is null) k) n
+   where c.job_id = n.id;
+  perform sluice.start_composite_v1(p_root);
+
+  if p_child is not null then
+    perform sluice.advance_v1(jsonb_build_array(jsonb_build_object('job', c.job_id, 'version', c.version)), jsonb_build_array(p_child), '[]')
+       from sluice.composites c where c.job_id = (p_child ->> 'parent')::bigint;
+  end if;
+  return next;
+end $function$;
+
 --- function sluice.sample_v1(p_exact integer)
 CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
  RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, reason text)
@@ -1642,7 +1769,6 @@ begin
   union all
   select c.job_id, clock_timestamp() + make_interval(secs => c.timeout_ms / 1000.0) from sluice.composites c
    where c.job_id = p_id and c.timeout_ms is not null;
-  perform sluice.hint_v1('wake', 'soon');
 end $function$;
 
 --- function sluice.submit(task text, input jsonb, key text, priority integer, lane text, run_at timestamp with time zone, deadline interval, tags text[])
@@ -1724,9 +1850,10 @@ CREATE OR REPLACE FUNCTION sluice.submit_v1(p_jobs jsonb, p_hint text)
  RETURNS TABLE(ord integer, id bigint, attached boolean)
  LANGUAGE plpgsql
 AS $function$
+declare
+  v_workflows boolean := exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task');
 begin
-  if jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)')
-     or exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task') then
+  if v_workflows or jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
     -- Keys in one order for everybody, so that two such calls cannot wait for each other.
     return query
     select g.ord::integer, s.id, s.attached
@@ -1738,6 +1865,9 @@ begin
     return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs, 'none') i(id);
   end if;
   perform sluice.hint_v1('ready', p_hint);
+  if v_workflows then
+    perform sluice.hint_v1('wake', p_hint);
+  end if;
 end $function$;
 
 --- function sluice.take_composites_v1(p_limit integer, p_ms integer)
@@ -1759,14 +1889,17 @@ begin
   end if;
   -- Taking is undone by time alone: nothing is lost when a crash forgets it.
   perform set_config('synchronous_commit', 'off', true);
-  return query
   with taken as (
     update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), version = c.version + 1
      where c.job_id = any (array(select k.job_id from sluice.composites k
                                   where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp())
                                   order by k.job_id for no key update skip locked))
-    returning c.*
+    returning c.job_id
   )
+  select array_agg(t.job_id) into v_ids from taken t;
+  -- In a statement of its own: one that had begun before somebody else's advance was committed would lock the counts as they
+  -- are after it and read the wake-ups and children from before it, and count endings twice.
+  return query
   select t.job_id, t.version, j.composite, j.state, t.graph, t.node, j.input, t.window_size, t.total,
          (t.completed + w.completed)::integer, (t.failed + w.failed)::integer, (t.cancelled + w.cancelled)::integer,
          t.closing, t.closing_error, t.closed,
@@ -1775,7 +1908,8 @@ begin
               then (select jsonb_agg(jsonb_build_array(k.idx, k.state)) from sluice.jobs k
                      where k.parent_id = j.id and k.superseded_at is null) end,
          w.ids
-    from taken t
+    from unnest(v_ids) v(id)
+    join sluice.composites t on t.job_id = v.id
     join sluice.jobs j on j.id = t.job_id
    cross join lateral (
      select array_agg(u.id) as ids, coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,

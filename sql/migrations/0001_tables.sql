@@ -184,7 +184,8 @@ create table sluice.composites (
   timeout_ms    bigint,                      -- from its start
   closing       sluice.job_state,            -- what it will be once its children have ended; they are being stopped
   closing_error text,
-  closed        boolean not null default false   -- all of them have been told
+  closed        boolean not null default false,  -- all of them have been told
+  held          boolean not null default false   -- a rerun has put children back in line; they start once it runs
 ) with (fillfactor = 50);
 
 -- Something happened to a composite's children, or its time has come. What it adds to the counts comes with it, so that no

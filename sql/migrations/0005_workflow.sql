@@ -51,24 +51,25 @@ language plpgsql
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_row    record;
-  v_passed integer;
+  v_windowed bigint[];
+  v_row      record;
+  v_passed   integer;
 begin
+  v_windowed := array(select c.job_id from sluice.composites c where c.job_id = any (p_parents) and c.window_size is not null);
+  insert into sluice.wakeups (job_id, completed, failed, cancelled)
+  select g.parent, count(*) filter (where g.state = 'completed'), count(*) filter (where g.state = 'failed'),
+         count(*) filter (where g.state = 'cancelled')
+    from unnest(p_parents, p_states) g(parent, state) where g.parent <> all (v_windowed) group by g.parent;
   for v_row in
-    select e.parent, e.ended, e.last, e.completed, e.failed, e.cancelled, c.window_size,
-           c.window_size >= c.tokens and c.closing is null as passes
-      from (select g.parent, max(g.place) as last, count(*)::integer as ended,
-                   (count(*) filter (where g.state = 'completed'))::integer as completed,
-                   (count(*) filter (where g.state = 'failed'))::integer as failed,
-                   (count(*) filter (where g.state = 'cancelled'))::integer as cancelled
-              from unnest(p_parents, p_places, p_states) g(parent, place, state) group by g.parent) e
-     cross join lateral (select k.window_size, k.tokens, k.closing from sluice.composites k where k.job_id = e.parent) c
-     order by e.parent
+    select g.parent, max(g.place) as last, count(*)::integer as ended, count(*) filter (where g.state = 'completed') as completed,
+           count(*) filter (where g.state = 'failed') as failed, count(*) filter (where g.state = 'cancelled') as cancelled,
+           (select c.window_size >= c.tokens and c.closing is null from sluice.composites c where c.job_id = g.parent) as passes
+      from unnest(p_parents, p_places, p_states) g(parent, place, state)
+     where g.parent = any (v_windowed) group by g.parent order by g.parent
   loop
     v_passed := case when v_row.passes then sluice.release_v1(v_row.parent, v_row.last, v_row.ended) else 0 end;
     insert into sluice.wakeups (job_id, completed, failed, cancelled, dropped)
-      values (v_row.parent, v_row.completed, v_row.failed, v_row.cancelled,
-              case when v_row.window_size is null then 0 else v_row.ended - v_passed end);
+      values (v_row.parent, v_row.completed, v_row.failed, v_row.cancelled, v_row.ended - v_passed);
   end loop;
   perform sluice.hint_v1('wake', 'soon');
 end $$;
@@ -126,6 +127,22 @@ begin
       select k.first, k.items from sluice.chunks k where j.composite = 'fanout' and k.job_id = t.job_id order by k.first limit 1) h on true;
 end $$;
 
+-- Ends what waits below composites that were cancelled before they ran. Only a rerun puts anything there.
+create function sluice.cancel_held_v1(p_parents bigint[], p_error text) returns void
+language plpgsql as $$
+declare
+  v_level bigint[] := p_parents;
+begin
+  while cardinality(v_level) > 0 loop
+    with ended as (
+      update sluice.jobs j set state = 'cancelled', finished_at = clock_timestamp(), cancel_at = clock_timestamp(), error = p_error
+       where j.parent_id = any (v_level) and j.state = 'waiting' and j.superseded_at is null
+      returning j.id, j.composite
+    )
+    select array_agg(e.id) filter (where e.composite is not null) into v_level from ended e;
+  end loop;
+end $$;
+
 -- Stops what is left below a composite: what has not started ends now, what runs is asked to stop. True when everything
 -- that has not ended has been told.
 create function sluice.close_children_v1(p_parent bigint, p_error text) returns boolean
@@ -135,8 +152,8 @@ declare
   v_ended integer;
   v_asked integer;
   v_woken integer;
+  v_held  bigint[];
 begin
-  delete from sluice.chunks c where c.job_id = p_parent;
   -- Composites by their own rows first, as everybody locks them.
   with open as materialized (
     select c.job_id from sluice.composites c join sluice.jobs j on j.id = c.job_id
@@ -155,7 +172,9 @@ begin
   ), woken as (
     insert into sluice.wakeups (job_id) select c.job_id from closed c returning 1
   )
-  select (select count(*) from told t where t.state = 'cancelled'), (select count(*) from woken) into v_ended, v_woken;
+  select (select count(*) from told t where t.state = 'cancelled'), (select count(*) from woken),
+         (select array_agg(t.id) from told t where t.state = 'cancelled') into v_ended, v_woken, v_held;
+  perform sluice.cancel_held_v1(v_held, p_error);
   with open as materialized (
     select j.id from sluice.jobs j
      where j.parent_id = p_parent and j.superseded_at is null and j.composite is null and j.state < 'completed' and j.cancel_at is null
@@ -293,10 +312,22 @@ begin
   v_woken := v_woken or found;
 
   for v_row in
-    select c.job_id, c.window_size - c.tokens as free, c.closing, c.closing_error
-      from sluice.composites c where c.job_id = any (v_jobs) and not c.closed and (c.closing is not null or c.window_size > c.tokens)
+    select c.job_id, c.window_size - c.tokens as free, c.held, c.closing, c.closing_error
+      from sluice.composites c
+     where c.job_id = any (v_jobs) and not c.closed
+       and (c.closing is not null
+            or (c.window_size > c.tokens or c.held) and exists (select 1 from sluice.jobs j where j.id = c.job_id and j.state = 'running'))
   loop
-    if v_row.closing is null then
+    if v_row.closing is null and v_row.held then
+      v_ready := sluice.release_v1(v_row.job_id, -1, 1000) > 0;
+      update sluice.composites c set held = exists (select 1 from sluice.jobs k where k.parent_id = c.job_id and k.state = 'waiting')
+       where c.job_id = v_row.job_id returning c.held into v_row.held;
+      if v_row.held then
+        insert into sluice.wakeups (job_id, due_at)
+          values (v_row.job_id, case when v_ready then v_now else v_now + interval '20 milliseconds' end);
+      end if;
+      v_woken := true;
+    elsif v_row.closing is null then
       update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
     elsif sluice.close_children_v1(v_row.job_id, case when v_row.closing_error like 'cancelled:%' then v_row.closing_error
                                                       else 'cancelled: ' || coalesce(v_row.closing_error, 'its group had its verdict') end) then
@@ -395,6 +426,9 @@ begin
     return null;
   end if;
   if v_job.state = 'cancelled' then
+    if v_job.composite is not null then
+      perform sluice.cancel_held_v1(array[p_id], v_job.error);
+    end if;
     if v_old = 'waiting' then
       -- It had no place in the window yet: there is none to pass on.
       insert into sluice.wakeups (job_id, cancelled) values (v_job.parent_id, 1);
@@ -507,9 +541,10 @@ begin
   -- Level by level, because the two indexes on parents are two questions.
   while cardinality(v_level) > 0 loop
     with gone as (
-      delete from sluice.jobs j where j.id = any (v_level) returning j.id, j.composite
+      -- A root may have been put in motion again since somebody found it finished.
+      delete from sluice.jobs j where j.id = any (v_level) and (j.state >= 'completed' or j.parent_id is not null) returning j.id, j.composite
     ), woken as (
-      delete from sluice.wakeups w where w.job_id = any (v_level)
+      delete from sluice.wakeups w using gone g where w.job_id = g.id
     ), parents as materialized (
       select g.id from gone g where g.composite is not null
     )

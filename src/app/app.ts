@@ -11,7 +11,10 @@ import * as jobControl from '../engine/job-control.ts'
 import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
+import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import { isFullBatch, type Submission, Submitter } from '../engine/submitter.ts'
+import { type Trace, trace } from '../engine/trace.ts'
+import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
 import { TreeWatch } from '../engine/tree-watch.ts'
 import { resizeWindow, type WindowChange } from '../engine/window-control.ts'
 import { setDraining } from '../engine/worker-control.ts'
@@ -291,6 +294,24 @@ export class Sluice {
   /** For a view of a job's tree that is looked at again and again. */
   watchTree(id: string): TreeWatch {
     return new TreeWatch(this.#calls, jobControl.checkJobId(id))
+  }
+
+  /**
+   * Runs a job again that has ended: one that is part of no tree as `rerun` does; of a tree what failed
+   * (`{ failed: true }`), or a step and what follows from it (`{ from: step, input? }`). What completed is kept.
+   */
+  async retry(id: string, options: TreeRetryOptions = {}): Promise<Retried> {
+    return retry(this.#calls, id, options)
+  }
+
+  /** A job with what is below it; wide fan-outs are folded. It needs no program that knows the workflow. */
+  async tree(id: string, options: TreeOptions = {}): Promise<TreeNode> {
+    return loadTree(this.#calls, id, options)
+  }
+
+  /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
+  async trace(id: string): Promise<Trace> {
+    return trace(this.#calls, id)
   }
 
   /** Puts a finished job back in line; its history is kept. */

@@ -46,6 +46,18 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/show.ts')).declareShow,
   },
   {
+    name: 'tree',
+    summary: 'show a workflow with all that is below it',
+    group: LOOK,
+    load: async () => (await import('./commands/tree.ts')).declareTree,
+  },
+  {
+    name: 'trace',
+    summary: 'go back from a failure to where it came from',
+    group: LOOK,
+    load: async () => (await import('./commands/trace.ts')).declareTrace,
+  },
+  {
     name: 'why',
     summary: 'say what a job waits for',
     group: LOOK,
@@ -101,7 +113,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'retry',
-    summary: 'put finished jobs back in line',
+    summary: 'run finished jobs again, or parts of a workflow',
     group: OPERATE,
     load: async () => (await import('./commands/retry.ts')).declareRetry,
   },

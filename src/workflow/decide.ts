@@ -162,8 +162,9 @@ function settled(effect: Extract<Effect, { kind: 'settle' }>): Advance['settle']
     : { state: 'failed', error: effect.error }
 }
 
-function toChild(
-  { id, node }: TakenComposite,
+/** The child that carries out what was decided about a step. */
+export function toChild(
+  { id, node }: Pick<TakenComposite, 'id' | 'node'>,
   step: Step,
   idx: number,
   effect: Exclude<Effect, { kind: 'settle' }>,

@@ -1,0 +1,60 @@
+import type { JsonValue } from './json.ts'
+
+/** A place where two values are not the same. `undefined`: one of them has nothing there. */
+export interface JsonDifference {
+  /** `rows[3].name`; empty when the values as a whole differ. */
+  readonly path: string
+  readonly here: JsonValue | undefined
+  readonly there: JsonValue | undefined
+}
+
+const PLAIN_NAME = /^[\p{L}_][\p{L}\p{N}_-]*$/u
+
+/**
+ * Where `here` differs from `there`, as deep as both have the same shape, in the order of `here`; at most `limit` places.
+ */
+export function differences(here: JsonValue, there: JsonValue, limit: number): JsonDifference[] {
+  const found: JsonDifference[] = []
+  collect(here, there, '', limit, found)
+  return found
+}
+
+function collect(
+  here: JsonValue | undefined,
+  there: JsonValue | undefined,
+  path: string,
+  limit: number,
+  found: JsonDifference[],
+): void {
+  if (found.length >= limit || here === there) return
+  if (isList(here) && isList(there)) {
+    for (let n = 0; n < Math.max(here.length, there.length) && found.length < limit; n++)
+      collect(here[n], there[n], `${path}[${n}]`, limit, found)
+    return
+  }
+  if (isMap(here) && isMap(there)) {
+    for (const name of new Set([...Object.keys(here), ...Object.keys(there)])) {
+      if (found.length >= limit) return
+      collect(own(here, name), own(there, name), below(path, name), limit, found)
+    }
+    return
+  }
+  found.push({ path, here, there })
+}
+
+function below(path: string, name: string): string {
+  if (!PLAIN_NAME.test(name)) return `${path}[${JSON.stringify(name)}]`
+  return path === '' ? name : `${path}.${name}`
+}
+
+function own(map: { readonly [key: string]: JsonValue }, name: string): JsonValue | undefined {
+  return Object.hasOwn(map, name) ? map[name] : undefined
+}
+
+function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
+  return Array.isArray(value)
+}
+
+function isMap(value: JsonValue | undefined): value is { readonly [key: string]: JsonValue } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

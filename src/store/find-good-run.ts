@@ -1,0 +1,20 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+// Among the latest composites only: there is no index for this question, and an old run says little.
+const FIND = statement(
+  'find_good_run',
+  `select j.id
+     from (select c.job_id, c.node from sluice.composites c order by c.job_id desc limit 50000) c
+     join sluice.jobs j on j.id = c.job_id
+    where c.node = $1 and j.id <> $2 and j.parent_id is null and j.state = 'completed'
+    order by c.job_id desc limit 1`,
+)
+
+/** The latest run of a workflow that completed, other than `except`. */
+export async function findGoodRun(
+  db: Queryable,
+  workflow: string,
+  except: string,
+): Promise<string | undefined> {
+  return (await db.run<{ id: string }>(FIND, [workflow, except]))[0]?.id
+}

@@ -1,0 +1,47 @@
+import { type Queryable, statement } from '../db/database.ts'
+import type { CompositeKind, JobState } from '../model/job.ts'
+
+/** A job on the way from a job of a tree to the root. */
+export interface PathJob {
+  readonly id: string
+  readonly parentId: string | null
+  readonly index: number | null
+  readonly step: string | null
+  readonly kind: CompositeKind | null
+  readonly task: string
+  readonly state: JobState
+  readonly error: string | null
+  readonly input: unknown
+  readonly attempts: number
+  readonly startedAt: Date | null
+  readonly finishedAt: Date | null
+  readonly superseded: boolean
+  /** It ended as it was made: it could not be rendered, or its task was not known. */
+  readonly stillborn: boolean
+  /** Of a composite that has begun: its graph, its place in it, its version, how many children a fan-out has. */
+  readonly graph: string | null
+  readonly node: string | null
+  readonly version: number | null
+  readonly total: number | null
+}
+
+const LOAD = statement(
+  'load_path',
+  `with recursive path as (
+     select j.id, 0 as depth from sluice.jobs j where j.id = $1
+     union all
+     select j.parent_id, p.depth + 1 from path p join sluice.jobs j on j.id = p.id where j.parent_id is not null
+   )
+   select j.id, j.parent_id as "parentId", j.idx as "index", j.step, j.composite as kind, j.task, j.state, j.error, j.input,
+          j.attempt as attempts, j.started_at as "startedAt", j.finished_at as "finishedAt",
+          j.superseded_at is not null as superseded,
+          j.state = 'failed' and j.attempt = 0 and c.job_id is null and j.error not like 'capacity:%' as stillborn,
+          c.graph, c.node, c.version, c.total
+     from path p join sluice.jobs j on j.id = p.id left join sluice.composites c on c.job_id = j.id
+    order by p.depth`,
+)
+
+/** A job and everything above it, the root last. Empty when there is no such job. */
+export async function loadPath(db: Queryable, id: string): Promise<PathJob[]> {
+  return db.run<PathJob & Record<string, unknown>>(LOAD, [id])
+}

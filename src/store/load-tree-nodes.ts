@@ -1,0 +1,110 @@
+import { type Queryable, statement } from '../db/database.ts'
+import type { CompositeKind, JobState } from '../model/job.ts'
+
+/** One job of a tree, without its data. */
+export interface TreeRow {
+  readonly id: string
+  readonly parentId: string | null
+  readonly previousId: string | null
+  readonly nextId: string | null
+  readonly firstChildId: string | null
+  readonly step: string | null
+  readonly index: number | null
+  readonly kind: CompositeKind | null
+  readonly task: string
+  readonly state: JobState
+  readonly error: string | null
+  readonly attempts: number
+  readonly submittedAt: Date
+  readonly startedAt: Date | null
+  readonly finishedAt: Date | null
+  /** Jobs that were in its place before a rerun. */
+  readonly earlierIds: readonly string[]
+  /** Direct children: those of a fan-out that are still to be made included. */
+  readonly total: number
+  /** Of a fan-out, as far as wake-ups have told. */
+  readonly completed: number
+  readonly failed: number
+  readonly cancelled: number
+  readonly window: number | null
+  readonly inFlight: number | null
+}
+
+const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.composite as kind, j.task, j.state, j.error,
+          j.attempt as attempts, j.submitted_at as "submittedAt", j.started_at as "startedAt", j.finished_at as "finishedAt",
+          (select k.id from sluice.jobs k where k.parent_id = j.parent_id and k.superseded_at is null and k.idx < j.idx
+            order by k.idx desc limit 1) as "previousId",
+          (select k.id from sluice.jobs k where k.parent_id = j.parent_id and k.superseded_at is null and k.idx > j.idx
+            order by k.idx limit 1) as "nextId",
+          (select k.id from sluice.jobs k where j.composite is not null and k.parent_id = j.id and k.superseded_at is null
+            order by k.idx limit 1) as "firstChildId",
+          array(select k.id::text from sluice.jobs k where k.parent_id = j.parent_id and k.superseded_at is not null and k.idx = j.idx
+                   and k.id <> j.id order by k.id) as "earlierIds",
+          case when j.composite is null then 0
+               when j.composite = 'fanout' then coalesce(c.total, 0)
+               else (select count(*) from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null)::integer end as total,
+          (coalesce(c.completed, 0) + w.completed)::integer as completed, (coalesce(c.failed, 0) + w.failed)::integer as failed,
+          (coalesce(c.cancelled, 0) + w.cancelled)::integer as cancelled, c.window_size as "window",
+          case when c.window_size is not null then (c.tokens - w.dropped)::integer end as "inFlight"`
+const HALVES = `left join sluice.composites c on c.job_id = j.id
+    cross join lateral (
+      select coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
+             coalesce(sum(u.cancelled), 0) as cancelled, coalesce(sum(u.dropped), 0) as dropped
+        from sluice.wakeups u where j.composite = 'fanout' and u.job_id = j.id) w`
+
+const LOAD = statement(
+  'load_tree_nodes',
+  `select ${COLUMNS} from sluice.jobs j ${HALVES} where j.id = any ($1::bigint[])`,
+)
+
+// All children where they are few. Of many: failures, and the first and last ones. Each branch reads the index on places
+// and stops; only failures are looked for further on, and only where some were counted.
+const LOAD_CHILDREN = statement(
+  'load_tree_children',
+  `with picked as materialized (
+     select k.id
+       from sluice.jobs p
+       left join sluice.composites h on h.job_id = p.id
+      cross join lateral (select p.composite = 'fanout' and coalesce(h.total, 0) > $2 as wide) f
+      cross join lateral (
+        (select x.id from sluice.jobs x where not f.wide and x.parent_id = p.id and x.superseded_at is null
+          order by x.idx limit $3)
+        union
+        (select x.id from sluice.jobs x where f.wide and x.parent_id = p.id and x.superseded_at is null order by x.idx limit $4)
+        union
+        (select x.id from sluice.jobs x where f.wide and x.parent_id = p.id and x.superseded_at is null order by x.idx desc limit $4)
+        union
+        (select x.id from sluice.jobs x where f.wide and (h.failed > 0 or p.state = 'running') and x.parent_id = p.id
+             and x.superseded_at is null and x.state = 'failed' order by x.idx limit $5)
+        union
+        (select x.id from sluice.jobs x where f.wide and h.cancelled > 0 and x.parent_id = p.id
+             and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $4)) k
+      where p.id = any ($1::bigint[])
+   )
+   select ${COLUMNS} from picked i join sluice.jobs j on j.id = i.id ${HALVES}
+    order by j.parent_id, j.idx`,
+)
+
+export async function loadTreeNodes(db: Queryable, ids: readonly string[]): Promise<TreeRow[]> {
+  return db.run<TreeRow & Record<string, unknown>>(LOAD, [ids])
+}
+
+export interface Fold {
+  /** A fan-out with more children is wide. */
+  readonly wide: number
+  /** Of others, so many children at most. */
+  readonly most: number
+  /** Of a wide one: so many of the first, of the last and of the cancelled, and so many that failed. */
+  readonly ends: number
+  readonly failures: number
+}
+
+/** Children of these jobs in order, those of wide fan-outs only in part. */
+export async function loadTreeChildren(
+  db: Queryable,
+  parents: readonly string[],
+  fold: Fold,
+): Promise<TreeRow[]> {
+  const { wide, most, ends, failures } = fold
+  return db.run<TreeRow & Record<string, unknown>>(LOAD_CHILDREN, [parents, wide, most, ends, failures])
+}
