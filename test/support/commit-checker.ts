@@ -1,5 +1,6 @@
 import type { Change, Commit } from './commit-stream.ts'
 import { hasEnded, type ReplayedJob, ReplayedState, type Steps } from './replayed-state.ts'
+import { TreeChecker, type TreeRule } from './tree-checker.ts'
 
 export type Rule =
   | 'lane limit'
@@ -16,6 +17,7 @@ export type Rule =
   | 'attempts count up'
   | 'old lease'
   | 'transition'
+  | TreeRule
 
 export interface Violation {
   readonly rule: Rule
@@ -25,13 +27,23 @@ export interface Violation {
 
 /** From which states a job that has not ended may come into each one. */
 const FROM: Readonly<Record<string, readonly string[]>> = {
-  awaiting_approval: ['awaiting_approval'],
+  awaiting_approval: ['awaiting_approval', 'waiting'],
   scheduled: ['awaiting_approval', 'scheduled', 'running'],
-  ready: ['awaiting_approval', 'scheduled', 'ready', 'running'],
+  waiting: ['waiting'],
+  ready: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running'],
   running: ['ready', 'running'],
   completed: ['running'],
   failed: ['running', 'ready'],
-  cancelled: ['awaiting_approval', 'scheduled', 'ready', 'running'],
+  cancelled: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running'],
+}
+/** The same for what only waits for its children. */
+const COMPOSITE_FROM: Readonly<Record<string, readonly string[]>> = {
+  scheduled: ['scheduled'],
+  waiting: ['waiting'],
+  running: ['scheduled', 'waiting', 'running'],
+  completed: ['running'],
+  failed: ['running'],
+  cancelled: ['scheduled', 'waiting', 'running'],
 }
 
 /**
@@ -54,6 +66,7 @@ export class CommitChecker {
   readonly peak = new Map<string, number>()
   readonly #visibleMs: number
   readonly #state = new ReplayedState()
+  readonly trees = new TreeChecker((rule, what) => this.#report(rule, what))
   #commit: Commit = { xid: '0', at: 0, changes: [] }
 
   constructor(options: { visibleMs?: number } = {}) {
@@ -63,6 +76,7 @@ export class CommitChecker {
   /** Takes over what was there before the first commit; it is not judged. */
   begin(changes: readonly Change[]): void {
     this.#state.apply({ xid: '0', at: 0, changes })
+    this.trees.begin(changes)
   }
 
   apply(commit: Commit): void {
@@ -74,6 +88,7 @@ export class CommitChecker {
       else if (before === undefined) this.#judgeInsert(id, after)
       else this.#judgeUpdate(id, before, after, steps)
     }
+    this.trees.apply(commit.changes)
     this.#judgeHoldings(steps)
     for (const key of steps.keys) {
       const active = this.#state.activeKeys.get(key)
@@ -86,7 +101,10 @@ export class CommitChecker {
   }
 
   #judgeInsert(id: string, job: ReplayedJob): void {
-    if (job.attempt > 0 || job.state === 'running' || hasEnded(job.state))
+    // A step that was decided as it was made, or a composite, which begins at once.
+    const isDecided = job.isChild && (job.state === 'skipped' || job.state === 'failed')
+    const isOpen = job.isComposite ? job.state !== 'ready' : job.state !== 'running'
+    if (job.attempt > 0 || !(isDecided || (isOpen && !hasEnded(job.state))))
       this.#report('transition', `job ${id} began as ${job.state}, attempt ${job.attempt}`)
   }
 
@@ -97,8 +115,10 @@ export class CommitChecker {
 
   #judgeUpdate(id: string, before: ReplayedJob, after: ReplayedJob, steps: Steps): void {
     const claimed =
-      after.state === 'running' && (before.state !== 'running' || before.attempt !== after.attempt)
-    if (before.attempt + (claimed ? 1 : 0) !== after.attempt) {
+      !after.isComposite &&
+      after.state === 'running' &&
+      (before.state !== 'running' || before.attempt !== after.attempt)
+    if (!after.isComposite && before.attempt + (claimed ? 1 : 0) !== after.attempt) {
       this.#report(
         'attempts count up',
         `job ${id}, ${before.state} -> ${after.state}: attempt ${before.attempt} was followed by ${after.attempt}`,
@@ -109,7 +129,8 @@ export class CommitChecker {
       this.#judgeAfterEnd(id, before, after, steps)
       return
     }
-    if (!FROM[after.state]?.includes(before.state))
+    const from = after.isComposite ? COMPOSITE_FROM : FROM
+    if (!from[after.state]?.includes(before.state))
       this.#report('transition', `job ${id} went from ${before.state} to ${after.state}`)
     if (before.state === 'running' && after.state === 'running') this.#judgeHolder(id, before, after, claimed)
     if (after.losses > before.losses) this.#judgeTakeover(id, before)
@@ -145,10 +166,12 @@ export class CommitChecker {
 
   /** An outcome stays as it is, unless the job is asked to run again. */
   #judgeAfterEnd(id: string, before: ReplayedJob, after: ReplayedJob, steps: Steps): void {
-    if (after.state === 'ready') {
+    if (!hasEnded(after.state)) {
       // A rerun leaves the last attempt in the history, unless it was there before, or there was none.
-      const name = `${id}/${before.attempt}`
-      const known = before.attempt === 0 || (this.#state.hasAttempt(name) && !steps.history.has(name))
+      const name = `${id}/${before.isComposite ? Math.max(1, before.attempt) : before.attempt}`
+      const known =
+        (before.attempt === 0 && !before.isComposite) ||
+        (this.#state.hasAttempt(name) && !steps.history.has(name))
       if (!known && steps.history.get(name) !== 'rerun')
         this.#report('one outcome', `job ${id} had ended and went back to the queue without a rerun`)
     } else if (before.state !== after.state || before.finishedAt !== after.finishedAt) {

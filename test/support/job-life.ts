@@ -17,6 +17,30 @@ import { until } from './until.ts'
 
 const STALE = '2s'
 
+const CHAIN = {
+  steps: {
+    first: { task: 'plain', with: { n: '${{ input.n }}' } },
+    fan: {
+      task: 'plain',
+      needs: ['first'],
+      with_items: '${{ range(5) }}',
+      concurrency: 2,
+      with: { n: '${{ item }}' },
+      strategy: { atLeast: 5, of: 'leaves' },
+    },
+    group: {
+      needs: ['fan'],
+      steps: { last: { task: 'plain', with: { n: '${{ steps.fan.results[2].n }}' } } },
+    },
+  },
+  output: {
+    first: '${{ steps.first.result.n }}',
+    fan: '${{ steps.fan.results.map(each, each.n) }}',
+    last: '${{ steps.group.result.last.n }}',
+  },
+}
+const WINDOW = { steps: { wait: { task: 'held', with_items: [1, 2, 3], concurrency: 1 } } }
+
 /**
  * Everything that can happen to jobs, again and again, on an address where any
  * statement may fail. Whatever a caller would repeat is repeated; what must hold
@@ -71,6 +95,8 @@ export class JobLife {
         this.#orphan(),
         this.#operators(app),
         this.#readers(app),
+        this.#workflow(app),
+        this.#window(app),
       ])
     } finally {
       await app.close()
@@ -161,6 +187,10 @@ export class JobLife {
         database: this.#url,
         log: this.#log,
         tasks,
+        workflows: [
+          { name: 'chain', definition: CHAIN },
+          { name: 'window', definition: WINDOW },
+        ],
         lanes,
         heartbeat: '300ms',
         grace: '1s',
@@ -329,6 +359,42 @@ export class JobLife {
     await repeated('sampleQueues', () => app.sampleQueues())
     const schema = { applied: 1, available: 1 }
     for await (const _ of diagnose({ db: this.#db, schema, settings: undefined, now: Date.now() }));
+  }
+
+  /** Every kind of step, each of which fails once. */
+  async #workflow(app: Sluice): Promise<void> {
+    const job = await repeated('submit of a workflow', () =>
+      app.submit('chain', { n: this.#round }, { key: `chain-${this.#round}` }),
+    )
+    const { result, error } = await settled(job)
+    this.#expect(
+      JSON.stringify({ first: this.#round, fan: [0, 1, 2, 3, 4], last: 2 }),
+      JSON.stringify(result),
+    )
+    this.#expect(undefined, error)
+  }
+
+  /** A fan-out that is made wider, paused, looked at and cancelled. */
+  async #window(app: Sluice): Promise<void> {
+    const job = await repeated('submit of a workflow', () =>
+      app.submit('window', null, { key: `window-${this.#round}` }),
+    )
+    const fanOut = await until(() => this.#busyFanOut(job.id), `a child of workflow ${job.id} to run`)
+    await repeated('resizeWindow', () => app.resizeWindow(fanOut, 2))
+    await repeated('why', () => app.why(fanOut))
+    await repeated('resizeWindow', () => app.resizeWindow(fanOut, 0))
+    await once('cancel of a workflow', () => app.cancel(job.id))
+    this.#expect('cancelled: on request', (await settled(job)).error)
+  }
+
+  /** The fan-out of a workflow, once a child of it runs. */
+  async #busyFanOut(workflow: string): Promise<string | undefined> {
+    const rows = await this.#sql<{ id: string }>(
+      `select f.id from sluice.jobs f join sluice.jobs j on j.parent_id = f.id
+        where f.parent_id = $1 and j.state = 'running' limit 1`,
+      [workflow],
+    )
+    return rows[0]?.id
   }
 
   async #stateOf(id: string): Promise<string | undefined> {

@@ -7,6 +7,7 @@ export const WATCHED = [
   'sluice.workers',
   'sluice.holdings',
   'sluice.jobs',
+  'sluice.composites',
   'sluice.attempts',
   'sluice.notes',
 ] as const
@@ -22,6 +23,9 @@ export interface ReplayedJob {
   readonly finishedAt: string | null
   readonly losses: number
   readonly result: string | null
+  /** A workflow, group or fan-out: it is never claimed. */
+  readonly isComposite: boolean
+  readonly isChild: boolean
 }
 
 export interface ReplayedLane {
@@ -46,7 +50,7 @@ export interface Steps {
   readonly history: Map<string, string>
 }
 
-const TERMINAL = new Set(['completed', 'failed', 'cancelled'])
+const TERMINAL = new Set(['completed', 'failed', 'cancelled', 'skipped'])
 
 export function hasEnded(state: string): boolean {
   return TERMINAL.has(state)
@@ -185,7 +189,7 @@ export class ReplayedState {
       this.activeKeys.add(job.key, by)
       steps.keys.add(job.key)
     }
-    if (job.state !== 'running') return
+    if (job.state !== 'running' || job.isComposite) return
     const holding = `${job.worker}/${job.lane}`
     this.runningUnder.add(holding, by)
     this.runningIn.add(job.lane, by)
@@ -204,6 +208,8 @@ export class ReplayedState {
       finishedAt: row.finished_at ?? null,
       losses: Number(row.losses),
       result: row.result ?? null,
+      isComposite: row.composite != null,
+      isChild: row.parent_id != null,
     }
   }
 }
