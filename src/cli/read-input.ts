@@ -9,7 +9,7 @@ import { HINT } from './report-error.ts'
  *
  * @throws {SluiceError} `INVALID_ARGUMENT` when it cannot be read or is not JSON.
  */
-export async function readJsonInput(world: World, given: string | undefined): Promise<unknown> {
+export async function readInput(world: World, given: string | undefined): Promise<unknown> {
   if (given === undefined) return null
   const [text, where] = given.startsWith('@')
     ? [await readInputFile(resolve(world.folder, given.slice(1))), given.slice(1)]

@@ -5,7 +5,7 @@ import { SETTINGS } from '../../model/settings.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import type { ExitCode } from '../exit-code.ts'
-import { readJsonInput } from '../read-input.ts'
+import { readInput } from '../read-input.ts'
 import { checkFile, checkPrograms, chooseWorkflow, type RunnableFile } from '../run/choose-workflow.ts'
 import { type Order, Runner } from '../run/runner.ts'
 
@@ -77,7 +77,7 @@ async function orderOf(
     const workflow = chooseWorkflow(file, config, options.workflow)
     checkPrograms(file, workflow, world.environment)
     if (resume === undefined) {
-      return { kind: 'start', workflow, input: await readJsonInput(world, options.input) }
+      return { kind: 'start', workflow, input: await readInput(world, options.input) }
     }
     return { kind: 'resume', workflows: [workflow], id: resume === true ? undefined : resume }
   }

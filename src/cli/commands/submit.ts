@@ -11,7 +11,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
 import { dataFolderOf } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
-import { readJsonInput } from '../read-input.ts'
+import { readInput } from '../read-input.ts'
 import { HINT } from '../report-error.ts'
 import { StatusLine } from '../status-line.ts'
 
@@ -48,7 +48,7 @@ export const declareSubmit: Declare = (command, act) => {
 }
 
 async function submit(world: World, task: string, options: SubmitCommandOptions): Promise<ExitCode> {
-  const input = await readJsonInput(world, options.input)
+  const input = await readInput(world, options.input)
   const config = await loadConfig({ path: options.config, folder: world.folder })
   const app = await world.open({ config, dataFolder: dataFolderOf(world, options) })
   try {

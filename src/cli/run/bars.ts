@@ -56,12 +56,13 @@ function signOf({ status, retrying, progress }: TreeNode): string {
   return EIGHTHS[Math.min(EIGHTHS.length - 1, Math.floor(progress * EIGHTHS.length))]!
 }
 
-export function countsOf({ fanOut, finishedAt }: TreeNode): Span[] {
+export function countsOf({ id, fanOut, finishedAt }: TreeNode): Span[] {
   const { total, completed, failed, cancelled, window, inFlight } = fanOut!
   const spans: Span[] = [[`${completed} of ${total}`]]
   if (failed > 0) spans.push([`, ${failed} failed`, 'red'])
   if (cancelled > 0) spans.push([`, ${cancelled} cancelled`, 'yellow'])
-  if (finishedAt === undefined && inFlight > 0)
-    spans.push([window === null ? `, ${inFlight} in flight` : `, window ${window}`, 'dim'])
+  if (finishedAt !== undefined) return spans
+  if (window !== null) spans.push([`, window ${window} (job ${id})`, 'dim'])
+  else if (inFlight > 0) spans.push([`, ${inFlight} in flight`, 'dim'])
   return spans
 }

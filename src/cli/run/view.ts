@@ -116,8 +116,8 @@ function nodeLine({ node, depth }: Line, view: RunView, width: number, columns: 
   const name = cut(printable(node.name), Math.max(4, width - indent - 2))
   const left = `${name}${' '.repeat(Math.max(1, width - indent - 2 - widthOf(name) + 2))}`
   const time = clock(node, view.tree.at, view.sinceMs).padStart(TIME_WIDTH)
-  const room = columns - width - 4 - TIME_WIDTH - 1
-  const middle = withinRoom(details(node, Math.min(BAR, Math.max(8, room - 16))), room)
+  const room = columns - width - 3 - TIME_WIDTH
+  const middle = withinRoom(details(node, Math.min(BAR, Math.max(8, room - 20))), room - 1)
   return [
     [' '.repeat(indent + 1)],
     [`${iconOf(node, view.tick)} `, colourOf(node)],
