@@ -3,7 +3,7 @@ import type { CommonOptions, Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
 import type { ExitCode } from '../exit-code.ts'
 import { count } from '../output/in-words.ts'
-import { readJsonInput } from '../read-input.ts'
+import { readInput } from '../read-input.ts'
 
 interface RetryCommandOptions extends CommonOptions {
   readonly failed?: boolean
@@ -27,7 +27,7 @@ export const declareRetry: Declare = (command, act) => {
 
 async function retry(world: World, ids: readonly string[], options: RetryCommandOptions): Promise<ExitCode> {
   const { failed, from } = options
-  const given = options.input === undefined ? {} : { input: await readJsonInput(world, options.input) }
+  const given = options.input === undefined ? {} : { input: await readInput(world, options.input) }
   const what = {
     ...(failed === undefined ? {} : { failed }),
     ...(from === undefined ? {} : { from }),

@@ -62,7 +62,7 @@ function writeLevel(
   const fact = (name: string, value: string) => {
     world.out.line(`  ${paint('dim', name.padEnd(9))} ${value}`)
   }
-  if (level.kind === null || level.kind === 'workflow') fact('task', printable(level.task))
+  if (level.kind === null || (level.kind === 'workflow' && level.step !== null)) fact('task', printable(level.task))
   fact('input', shown(level.input, LONG))
   if (level.error !== null) fact('error', paint('red', printable(level.error)))
   if (level.counts !== undefined) {
@@ -81,7 +81,7 @@ function describeStep(world: World, { step, status, why, handled }: DecidedStep,
   const words = [inWords(status), ...(handled ? ['handled'] : [])].join(', ')
   // The error of the step that leads on has been told one level down.
   const reason = why === null || isHere ? '' : `: ${cut(printable(why), LONG)}`
-  return `${paint(colour, mark)} ${printable(step)} ${words}${reason}${isHere ? paint('bold', ' <- from here') : ''}`
+  return `${paint(colour, mark)} ${printable(step)} ${words}${reason}${isHere ? paint('bold', ' <- here') : ''}`
 }
 
 function writeComparison(

@@ -45,7 +45,7 @@ function writeTree(world: World, top: TreeNode): void {
   for (let line = open.pop(); line !== undefined; line = open.pop()) {
     const { branch, stem, node, parent, hidden } = line
     if (node === undefined) {
-      writeLine(world, branch, '', `${hidden} more`, 'dim')
+      writeLine(world, branch, '', `${hidden} ${parent?.children.length === 0 ? 'below' : 'more'}`, 'dim')
       continue
     }
     const [mark, colour] = markOf(node.status)
