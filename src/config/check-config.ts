@@ -31,6 +31,7 @@ export function findProblems(value: unknown, locate: Locate, problems: Problem[]
   if (config !== undefined) {
     checkOneLanePerTask(config, top)
     checkTasks(config, top)
+    checkNames(config, value, top)
     checkStale(config, locate, problems)
   }
   return config
@@ -54,6 +55,17 @@ function checkOneLanePerTask(config: Config, top: Spot): void {
     } else if (path[0] === 'lanes') {
       spotAt(top, path).report(`task ${task} is listed here and at ${there}; keep one`)
     }
+  }
+}
+
+/** Also where the workflows could not be read: that a task has the name explains what was said of them. */
+function checkNames(config: Config, value: unknown, top: Spot): void {
+  const written = (value as { workflows?: unknown } | null)?.workflows
+  if (typeof written !== 'object' || written === null) return
+  for (const name of Object.keys(written)) {
+    if (!Object.hasOwn(config.tasks ?? {}, name)) continue
+    const at = top.below('workflows').below(name)
+    at.report(`a task is called ${name} too, and both are submitted by name; rename one`, 'key')
   }
 }
 

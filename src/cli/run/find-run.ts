@@ -33,11 +33,14 @@ export async function findRun(
   const last = ended.flat().sort((a, b) => (BigInt(a.id) < BigInt(b.id) ? 1 : -1))[0]
   const what = workflows.length === 1 ? workflows[0] : workflows.join(' or ')
   throw new SluiceError('JOB_NOT_FOUND', `no run of ${what} was interrupted`, {
-    details: {
-      [HINT]:
-        last === undefined ? 'it has never run here' : `the last one, job ${last.id}, is ${last.status}`,
-    },
+    details: { [HINT]: last === undefined ? 'it has never run here' : hintFor(last) },
   })
+}
+
+/** A run that has ended can be put back in line; it then has not ended any more. */
+function hintFor({ id, status }: JobView): string {
+  const ended = `the last one, job ${id}, is ${status}`
+  return status === 'completed' ? ended : `${ended}; sluice retry ${id} --failed lets it go on`
 }
 
 function checkRun(job: JobView, workflows: readonly string[]): JobView {

@@ -57,6 +57,8 @@ export class Runner {
   readonly #options: RunnerOptions
   readonly #display: Display
   #opening: Promise<Sluice> | undefined
+  /** The cancel is on record: leaving does not undo it. */
+  #cancelled = false
 
   constructor(world: World, config: LoadedConfig, options: RunnerOptions) {
     this.#world = world
@@ -164,6 +166,7 @@ export class Runner {
     this.#say('stopping what runs, then cancelling; once more to leave it as it is')
     await app.stopWorking()
     if (now.aborted) return this.#interrupted
+    this.#cancelled = true
     try {
       await app.cancel(id, 'interrupted')
     } catch (error) {
@@ -181,6 +184,8 @@ export class Runner {
   #leave({ id, workflow }: Run): ExitCode {
     this.#display.stop()
     if (this.#options.json) writeJsonLine(this.#world.out, { id, workflow, status: 'running' })
+    else if (this.#cancelled)
+      this.#world.err.line(`left while job ${id} is being cancelled; the next worker ends that`)
     else this.#world.err.line(`left as it is; to go on: ${this.#options.again.run} --resume ${id}`)
     return this.#interrupted
   }
