@@ -97,6 +97,7 @@ export class JobLife {
         this.#readers(app),
         this.#workflow(app),
         this.#window(app),
+        this.#treeAgain(app),
       ])
     } finally {
       await app.close()
@@ -385,6 +386,21 @@ export class JobLife {
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 0))
     await once('cancel of a workflow', () => app.cancel(job.id))
     this.#expect('cancelled: on request', (await settled(job)).error)
+  }
+
+  /** A workflow that is looked at when it has ended, and run again from a step in its middle. */
+  async #treeAgain(app: Sluice): Promise<void> {
+    const job = await repeated('submit of a workflow', () =>
+      app.submit('chain', { n: 7 }, { key: `again-${this.#round}` }),
+    )
+    await settled(job)
+    const tree = await repeated('tree', () => app.tree(job.id))
+    const item = tree.children[1]!.children[2]!
+    await repeated('trace', () => app.trace(item.id))
+    await once('retry', () => app.retry(job.id, { from: 'fan' }))
+    await until(async () => (await this.#stateOf(job.id)) === 'completed', `workflow ${job.id} to end again`)
+    const again = await repeated('tree', () => app.tree(job.id))
+    this.#expect(true, again.children[1]!.earlierIds.includes(tree.children[1]!.id))
   }
 
   /** The fan-out of a workflow, once a child of it runs. */
