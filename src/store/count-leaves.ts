@@ -7,7 +7,7 @@ interface LeafCounts {
   readonly skipped: number
 }
 
-// A composite that ended before it had children counts as one leaf when it failed.
+// A composite that could not begin counts as one leaf. One that failed for want of children, an empty fan-out, has none.
 const COUNT = statement(
   'count_leaves',
   `with recursive below as (
@@ -22,7 +22,7 @@ const COUNT = statement(
           (count(*) filter (where b.state = 'skipped'))::integer as skipped
      from below b
     where b.composite is null
-       or (b.state = 'failed' and not exists (select 1 from sluice.jobs k where k.parent_id = b.id and k.superseded_at is null))`,
+       or (b.state = 'failed' and not exists (select 1 from sluice.composites c where c.job_id = b.id))`,
 )
 
 /** How the leaf jobs below a composite have ended so far. */
