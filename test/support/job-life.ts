@@ -383,9 +383,11 @@ export class JobLife {
     const fanOut = await until(() => this.#busyFanOut(job.id), `a child of workflow ${job.id} to run`)
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 2))
     await repeated('why', () => app.why(fanOut))
+    await repeated('watchTree', () => app.watchTree(job.id).look())
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 0))
     await once('cancel of a workflow', () => app.cancel(job.id))
     this.#expect('cancelled: on request', (await settled(job)).error)
+    await repeated('watchTree', () => app.watchTree(job.id).look())
   }
 
   /** A workflow that is looked at when it has ended, and run again from a step in its middle. */
