@@ -62,7 +62,8 @@ function writeLevel(
   const fact = (name: string, value: string) => {
     world.out.line(`  ${paint('dim', name.padEnd(9))} ${value}`)
   }
-  if (level.kind === null || (level.kind === 'workflow' && level.step !== null)) fact('task', printable(level.task))
+  if (level.kind === null || (level.kind === 'workflow' && level.step !== null))
+    fact('task', printable(level.task))
   fact('input', shown(level.input, LONG))
   if (level.error !== null) fact('error', paint('red', printable(level.error)))
   if (level.counts !== undefined) {
