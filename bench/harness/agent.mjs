@@ -20,6 +20,10 @@ const commands = {
     worker = await system.startWorker({ slots, lanes, onJob: handlerFor(jobMs) })
   },
 
+  async startWorkflows({ shape, n }) {
+    await system.startWorkflows(shape, n)
+  },
+
   /** Start delays of every job that carried a time and was not a warm-up. */
   async startDelays() {
     return state.startDelays
@@ -93,7 +97,7 @@ function handlerFor(jobMs) {
   return async (payload) => {
     const at = now()
     state.firstAt ??= at
-    if (payload.t !== undefined && payload.warm !== true) state.startDelays.push(at - payload.t)
+    if (payload?.t !== undefined && payload.warm !== true) state.startDelays.push(at - payload.t)
     if (jobMs > 0) await pause(jobMs)
     state.finished++
   }

@@ -22,10 +22,12 @@ export function machineFacts(dataFolder) {
 
 /** Versions of everything measured, as installed. */
 export function versions(redisVersion) {
-  const installed = ['graphile-worker', 'pg-boss', 'bullmq', 'ioredis', 'pg'].map((name) => [
-    name,
-    JSON.parse(readFileSync(join(BENCH, 'node_modules', name, 'package.json'), 'utf8')).version,
-  ])
+  const installed = ['graphile-worker', 'pg-boss', 'bullmq', 'ioredis', '@dbos-inc/dbos-sdk', 'pg'].map(
+    (name) => [
+      name,
+      JSON.parse(readFileSync(join(BENCH, 'node_modules', name, 'package.json'), 'utf8')).version,
+    ],
+  )
   const sluice = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version
   return { sluice, node: process.version, ...Object.fromEntries(installed), redis: redisVersion }
 }

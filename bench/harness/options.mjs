@@ -13,6 +13,9 @@ export const SCENARIOS = [
   'latency',
   'memory',
   'idle',
+  'workflows',
+  'fanout',
+  'nesting',
   'sustained',
 ]
 
@@ -20,7 +23,7 @@ export const HELP = `npm run bench -- [options]
 
   --only NAMES       scenarios, comma-separated: ${SCENARIOS.join(', ')}
   --systems NAMES    systems: ${Object.keys(SYSTEMS).join(', ')}
-                     ("graphile", "pgboss" and "bullmq" stand for all their variants)
+                     ("graphile", "pgboss", "bullmq" and "dbos" stand for all their variants)
   --cases TEXT       only cases whose name contains the text
   --repeat N         measurements of each case (default 5; medians and spreads are over these)
   --quick            one measurement of each case, no sweep

@@ -18,7 +18,7 @@ export async function sweepPeers(laboratory, names, scale, progress) {
           const options = { ...SYSTEMS[name].options, ...chosen[name], ...candidate }
           const line = await laboratory.measure(scenario, short, options)
           if (line.error !== undefined) progress(`sweep ${name} ${JSON.stringify(candidate)}: ${line.error}`)
-          rated.push({ candidate, rate: line.jobsPerSecond ?? 0 })
+          rated.push({ candidate, rate: line[scenario.metrics[0].name] ?? 0 })
           progress(
             `sweep ${scenarioName} ${name} ${JSON.stringify(candidate)}: ${Math.round(rated.at(-1).rate)}/s`,
           )

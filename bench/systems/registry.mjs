@@ -6,6 +6,11 @@
 //   enqueueMany(payloads)            one call of the bulk interface; used for arrivals
 //   enqueueOne(payload)              resolves when this one job is committed
 //   startWorker({ slots, lanes, onJob })   runs jobs in this process until `stop()` of what it resolves with
+//   startWorkflows(shape, n)         where `options.workflows` is set; every step runs the handler. `three`: n
+//                                    workflows of three steps; `three-bulk`: the same through the bulk call;
+//                                    `fan`: a fan-out over n items, 100 at once; `chain`, `tree`: n workflows deep, one
+//                                    or two in each, and a step. Resolves when they are committed, or later
+//   notCompleted()                   jobs and workflows that are not completed, or failed
 //   unfinished()                     0 once every job's outcome is committed; any other number means "not yet"
 //   finishDelays()                   optional: per finished job, commit time minus `payload.w`, in ms
 //   close()
@@ -104,9 +109,43 @@ export const SYSTEMS = {
     features: [],
     sweep: { bulk: [{ bulk: 200 }, { bulk: 1000 }, { bulk: 5000 }] },
   },
+  dbos: {
+    adapter: 'dbos',
+    label: 'DBOS, workflows started directly',
+    store: 'postgres',
+    options: { pool: 10, inFlight: 100, queue: null },
+    features: ['history'],
+    sweep: {
+      workflows: [
+        { pool: 10, inFlight: 100 },
+        { pool: 20, inFlight: 100 },
+        { pool: 50, inFlight: 100 },
+        { pool: 20, inFlight: 20 },
+        { pool: 20, inFlight: null },
+      ],
+    },
+  },
+  'dbos-queue': {
+    adapter: 'dbos',
+    label: 'DBOS, through its queue',
+    store: 'postgres',
+    options: { pool: 20, inFlight: 100, queue: { workerConcurrency: 100, minPollingIntervalMs: 10 } },
+    features: ['history'],
+    // The default polls once a second. A global limit counts what runs in the database for every poll.
+    sweep: {
+      workflows: [
+        { pool: 10, queue: { workerConcurrency: 100, minPollingIntervalMs: 10 } },
+        { pool: 20, queue: { workerConcurrency: 100, minPollingIntervalMs: 10 } },
+        { pool: 20, queue: { workerConcurrency: 100, minPollingIntervalMs: 50 } },
+        { pool: 20, queue: { workerConcurrency: 500, minPollingIntervalMs: 10 } },
+        { pool: 20, queue: { minPollingIntervalMs: 50 } },
+        { pool: 50, queue: { minPollingIntervalMs: 10 } },
+      ],
+    },
+  },
 }
 
-/** Every PostgreSQL peer: "the best PostgreSQL peer" of a goal is the best of these. */
+/** Every PostgreSQL peer that has jobs: "the best PostgreSQL peer" of a goal is the best of these. */
 export const POSTGRES_PEERS = ['graphile', 'graphile-tuned', 'pgboss', 'pgboss-notify', 'bullmq-postgres']
 
 /** Loads the adapter of a system. */

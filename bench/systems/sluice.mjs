@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import pg from 'pg'
+import { startWorkflows, WORKFLOWS } from './sluice-workflows.mjs'
 
 // The package's own public entry, found through its `exports` as a user's import would be. A plain
 // `import 'sluice'` does not reach it: bench/ has a package.json of its own.
@@ -10,15 +11,21 @@ const LANES = ['bench', 'other']
 const BULK = 50_000
 
 // One index probe per state a waiting or running job can be in: the table also holds the history.
+// A workflow is running from its submission to its end.
 const UNFINISHED = `select exists (select from sluice.jobs where state = 'ready')
                         or exists (select from sluice.jobs where state = 'running')
                         or exists (select from sluice.jobs where state = 'scheduled') as some`
+const NOT_COMPLETED = `
+  select count(*)::integer as n from sluice.jobs where state not in ('completed', 'skipped')`
 // Retention is far longer than a run, so no finished row has gone when these are read.
 const FINISH_DELAYS = `
   select extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000 - (input->>'w')::float8 as ms
     from sluice.jobs where state = 'completed' and input ? 'w'`
 
-/** `options.limit` is the hard limit of each lane over the whole system; `null` means lanes without one. */
+/**
+ * `options.limit` is the hard limit of each lane over the whole system; `null` means lanes without one.
+ * `options.workflows`: whether the workflows of the registry are known.
+ */
 export async function open({ url, options }) {
   const { sluice, task } = await import(pathToFileURL(entry).href)
   let handler = null
@@ -29,6 +36,7 @@ export async function open({ url, options }) {
   const app = await sluice({
     database: url,
     tasks,
+    workflows: options.workflows ? WORKFLOWS : [],
     lanes: Object.fromEntries(LANES.map((name) => [name, lane])),
   })
   // Statistics from the time of the backlog would let the planner read the whole table for UNFINISHED.
@@ -49,6 +57,7 @@ export async function open({ url, options }) {
     },
     enqueueMany: (payloads) => app.submitMany(tasks[0], payloads),
     enqueueOne: (payload) => app.submit(tasks[0], payload),
+    startWorkflows: (shape, n) => startWorkflows(app, shape, n),
     async startWorker({ slots, onJob }) {
       handler = onJob
       await app.work({ capacity: slots })
@@ -57,6 +66,10 @@ export async function open({ url, options }) {
     async unfinished() {
       const { rows } = await pool.query(UNFINISHED)
       return rows[0].some ? 1 : 0
+    },
+    async notCompleted() {
+      const { rows } = await pool.query(NOT_COMPLETED)
+      return rows[0].n
     },
     async finishDelays() {
       const { rows } = await pool.query(FINISH_DELAYS)

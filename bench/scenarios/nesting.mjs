@@ -1,0 +1,36 @@
+import { timeWorkflows } from '../harness/workflows.mjs'
+
+// Binary, and every node runs a task: 1,023 workflows.
+const TREE_DEPTH = 10
+const nodesOf = { chain: (n) => n, tree: (n) => 2 ** n - 1 }
+
+export const scenario = {
+  name: 'nesting',
+  title: 'Workflows in workflows with one slot: a chain of 1,000, and a binary tree of depth 10',
+  metrics: [
+    { name: 'seconds', label: 'seconds', better: 'lower' },
+    { name: 'nodesPerSecond', label: 'workflows/s', better: 'higher' },
+  ],
+  cases(scale) {
+    const sizes = { chain: { n: scale(1000), warm: 50 }, tree: { n: TREE_DEPTH, warm: 5 } }
+    return Object.entries(sizes).flatMap(([shape, { n, warm }]) =>
+      ['sluice', 'dbos'].map((system) => ({
+        id: `${system} ${shape}`,
+        system,
+        params: { shape, n, warm, slots: 1, limit: system === 'sluice' ? 1 : null },
+      })),
+    )
+  },
+  goals: ['chain', 'tree'].map((shape) => ({
+    metric: 'nodesPerSecond',
+    of: `sluice ${shape}`,
+    against: [`dbos ${shape}`],
+  })),
+  /** DBOS has no slots: what it runs at once is what its workflows await at once. */
+  async run(measurement, { warm, ...params }) {
+    const nodes = nodesOf[params.shape]
+    const warmUp = { n: warm, jobs: nodes(warm) }
+    const figures = await timeWorkflows(measurement, { ...params, jobs: nodes(params.n), warmUp })
+    return { ...figures, nodesPerSecond: nodes(params.n) / figures.seconds }
+  },
+}
