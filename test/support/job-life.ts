@@ -369,7 +369,7 @@ export class JobLife {
     )
     const { result, error } = await settled(job)
     this.#expect(
-      JSON.stringify({ first: this.#round, fan: [0, 1, 2, 3, 4], last: 2 }),
+      JSON.stringify({ fan: [0, 1, 2, 3, 4], last: 2, first: this.#round }),
       JSON.stringify(result),
     )
     this.#expect(undefined, error)
