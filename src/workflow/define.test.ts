@@ -270,14 +270,16 @@ describe('references', () => {
     expect(
       written(({ input }) => {
         const size = expr<number>`size(${input.a!.chunks})`
-        const part = expr<{ of: number }>`${input.b} == null ? ${{ of: -1, 'the "x"': ['y'] }} : ${input.b}`
+        const part = expr<{
+          of: number
+        }>`${input.b} == null ? ${{ of: -1, 'the "x"': ['y', input.c] }} : ${input.b}`
         return [size, expr`${size} - ${-2} > 0 && ${'a'} != ${null}`, part.of]
       }),
     ).toEqual({
       what: [
         `\${{ size(input.a.chunks) }}`,
         `\${{ (size(input.a.chunks)) - (-2) > 0 && "a" != null }}`,
-        `\${{ (input.b == null ? {"of":-1,"the \\"x\\"":["y"]} : input.b).of }}`,
+        `\${{ (input.b == null ? {"of": (-1), "the \\"x\\"": ["y", input.c]} : input.b).of }}`,
       ],
     })
   })
@@ -289,6 +291,10 @@ describe('references', () => {
       'input stands for a value that only a run will have, and cannot be taken apart; name the fields',
     )
     expect(cannot((input) => [...(input.a!.chunks as unknown as string[])])).toContain('use each()')
+    expect(cannot((input) => Number(input.a))).toContain('cannot be calculated with; use expr')
+    expect(cannot(() => expr`${Number.NaN} > 1`)).toBe(
+      'an expression holds references and plain values, found NaN',
+    )
     expect(cannot((input) => Object.assign(input, { a: 1 }))).toContain('cannot be changed')
   })
 

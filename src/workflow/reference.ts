@@ -90,7 +90,7 @@ function makeReference<T>(inside: Inside): Ref<T> {
   const proxy = new Proxy({} as object, {
     get(_, key) {
       if (key === INSIDE) return inside
-      if (key === Symbol.toPrimitive) return () => `\${{ ${source} }}`
+      if (key === Symbol.toPrimitive) return (hint: string) => asText(source, hint)
       if (typeof key === 'symbol') {
         if (key === Symbol.iterator) throw notYet(source, 'gone through; use each()')
         return undefined
@@ -110,6 +110,11 @@ function makeReference<T>(inside: Inside): Ref<T> {
     },
   })
   return proxy as Ref<T>
+}
+
+function asText(source: string, hint: string): string {
+  if (hint === 'number') throw notYet(source, 'calculated with; use expr')
+  return `\${{ ${source} }}`
 }
 
 function notYet(source: string, what: string): SluiceError {
@@ -144,24 +149,33 @@ function insideOf(value: unknown): Inside | undefined {
  * that is asked for: nothing checks that the expression gives it.
  */
 export function expr<T = unknown>(texts: TemplateStringsArray, ...values: readonly unknown[]): Ref<T> {
-  const parts = values.map((value) => insideOf(value) ?? { operand: literal(value), origins: [] })
+  const origins: Origin[] = []
+  const operands = values.map((value) => toOperand(value, origins))
   const source = texts
-    .map((text, place) => `${text}${parts[place]?.operand ?? ''}`)
+    .map((text, place) => `${text}${operands[place] ?? ''}`)
     .join('')
     .trim()
-  const origins = parts.flatMap((part) => part.origins)
   return makeReference({ source, operand: `(${source})`, origins })
 }
 
-function literal(value: unknown): string {
-  const text = JSON.stringify(value)
-  if (text === undefined) {
-    throw new SluiceError(
-      'INVALID_ARGUMENT',
-      `an expression holds references and plain values, found ${show(value)}`,
-    )
+/** How a value is written in an expression. What references in it read is added to `origins`. */
+function toOperand(value: unknown, origins: Origin[]): string {
+  const inside = insideOf(value)
+  if (inside !== undefined) {
+    origins.push(...inside.origins)
+    return inside.operand
   }
-  return typeof value === 'number' && value < 0 ? `(${text})` : text
+  if (Array.isArray(value)) return `[${value.map((item) => toOperand(item, origins)).join(', ')}]`
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return JSON.stringify(value)
+  if (typeof value === 'number' && Number.isFinite(value)) return value < 0 ? `(${value})` : `${value}`
+  if (typeof value === 'object' && !(value instanceof StepHandle)) {
+    const entries = Object.entries(value).map(
+      ([key, item]) => `${JSON.stringify(key)}: ${toOperand(item, origins)}`,
+    )
+    return `{${entries.join(', ')}}`
+  }
+  const found = value instanceof StepHandle ? `step ${value.name} itself; write .result` : show(value)
+  throw new SluiceError('INVALID_ARGUMENT', `an expression holds references and plain values, found ${found}`)
 }
 
 export interface Converted {
