@@ -53,7 +53,7 @@ export interface TreeView {
 }
 
 /** How deep a look goes. A recursion is deeper; what is below is folded. */
-const MAX_LEVELS = 24
+const MAX_LEVELS = 40
 const MAX_STEPS = 2000
 /** Children of a fan-out that are told apart, how many of them are looked into, and how far back they are searched. */
 const IN_FLIGHT = 16

@@ -60,7 +60,9 @@ const WORKFLOWS: Readonly<Record<string, WorkflowExample>> = {
       summaries: [0, 1, 2, 3, 4, 5].map((batch) =>
         Array.from({ length: 10 }, (_, place) => {
           const number = batch * 10 + place
-          return number % 30 === 29 ? null : { number, summary: expect.any(String), attempt: number % 7 === 3 ? 2 : 1 }
+          return number % 30 === 29
+            ? null
+            : { number, summary: expect.any(String), attempt: number % 7 === 3 ? 2 : 1 }
         }),
       ),
     },

@@ -17,6 +17,7 @@ export async function obstacleOf(app: Sluice, view: TreeView): Promise<string | 
   return `job ${waiting.id} (${waiting.name}): ${reason}`
 }
 
-function leavesOf(node: TreeNode): TreeNode[] {
+/** The tasks of a tree that can be seen. */
+export function leavesOf(node: TreeNode): TreeNode[] {
   return node.kind === 'task' ? [node] : node.children.flatMap(leavesOf)
 }

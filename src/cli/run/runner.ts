@@ -14,7 +14,7 @@ import { painter } from '../output/style.ts'
 import { HINT } from '../report-error.ts'
 import { type Display, displayFor } from './display.ts'
 import { findRun, unendedRuns } from './find-run.ts'
-import { obstacleOf } from './obstacle.ts'
+import { leavesOf, obstacleOf } from './obstacle.ts'
 import { stepsOf } from './steps.ts'
 
 /** What is to be run. */
@@ -204,8 +204,16 @@ export class Runner {
     throw new SluiceError(
       status === 'failed' ? 'JOB_FAILED' : 'JOB_CANCELLED',
       `${run.workflow} ${verb} (job ${run.id}): ${ended.error}`,
-      { details: { jobId: run.id, [HINT]: `sluice ps${rest} --all; sluice logs${rest} JOB` } },
+      { details: { jobId: run.id, [HINT]: await this.#whereToLook(run, rest) } },
     )
+  }
+
+  /** The first task that failed has the log worth reading. */
+  async #whereToLook({ app, id }: Run, rest: string): Promise<string> {
+    const { root } = await app.watchTree(id).look()
+    const leaf = leavesOf(root).find(({ status }) => status === 'failed')
+    const trace = `sluice trace${rest} ${id} tells how it came to that`
+    return leaf?.id === undefined ? trace : `sluice logs${rest} ${leaf.id} has what it said; ${trace}`
   }
 
   async #writeResult({ app, id, workflow }: Run, result: unknown): Promise<void> {
