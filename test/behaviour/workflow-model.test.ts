@@ -140,7 +140,9 @@ async function runAll(early: boolean): Promise<{ stored: StoredNode[]; expected:
   const [first, second] = await Promise.all([apps.open(options), apps.open(options)])
   leaves.app = first
   const jobs = await Promise.all(drawn.map((_, n) => first!.submit(`main_${n}`, { n: START })))
-  jobs.forEach((job, n) => leaves.endings.set(job.id, endingsOf(drawn[n]![1])))
+  jobs.forEach((job, n) => {
+    leaves.endings.set(job.id, endingsOf(drawn[n]![1]))
+  })
   await Promise.all([first!.work({ capacity: 8 }), second!.work({ capacity: 8 })])
   await Promise.all(jobs.map((job) => settled(job)))
   await until(
