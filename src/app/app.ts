@@ -388,7 +388,7 @@ export class Sluice {
     const name = nameOf(task)
     const { actor, workflows } = this.#parts
     if (workflows.names.has(name) || isWorkflow(task))
-      return { ...toSubmission(name, input, options, actor), keyed: true }
+      return { ...toSubmission(name, input, options, actor), workflow: true }
     const known =
       this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
     if (known?.schema === undefined) return toSubmission(name, input, options, actor)

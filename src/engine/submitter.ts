@@ -7,6 +7,8 @@ import { type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
 export interface Submission {
   readonly json: string
   readonly keyed: boolean
+  /** Stored by another way than tasks. One that nobody knew to be one is found out by the database. */
+  readonly workflow?: boolean
 }
 
 /** Jobs in one insert, at most. With 1,000 the round trip and the commit were a tenth of the time of a bulk submission. */
@@ -21,6 +23,7 @@ export function isFullBatch(jobs: number, characters: number): boolean {
 
 interface Waiting {
   readonly json: string
+  readonly workflow: boolean
   readonly resolve: (job: SubmittedJob) => void
   readonly reject: (error: unknown) => void
 }
@@ -52,7 +55,8 @@ export class Submitter {
     return new Promise((resolve, reject) => {
       // Producers that were answered together submit together: wait until all of them have had their turn.
       if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
-      this.#waiting.push({ json: submission.json, resolve, reject })
+      const { json, workflow = false } = submission
+      this.#waiting.push({ json, workflow, resolve, reject })
     })
   }
 
@@ -75,8 +79,8 @@ export class Submitter {
   /** All or none, in the order given. */
   async submitMany(submissions: readonly Submission[]): Promise<SubmittedJob[]> {
     if (submissions.length === 0) return []
-    const keyed = submissions.some((each) => each.keyed)
-    return this.#send(`[${submissions.map((each) => each.json).join(',')}]`, keyed)
+    const oneByOne = submissions.some((each) => each.keyed || each.workflow)
+    return this.#send(`[${submissions.map((each) => each.json).join(',')}]`, oneByOne)
   }
 
   /** In the caller's transaction: stored when that commits. What the caller's own library throws is passed on as it is. */
@@ -116,7 +120,8 @@ export class Submitter {
 
   async #sendMerged(batch: readonly Waiting[]): Promise<void> {
     try {
-      const jobs = await this.#send(`[${batch.map((each) => each.json).join(',')}]`, false)
+      const workflows = batch.some((each) => each.workflow)
+      const jobs = await this.#send(`[${batch.map((each) => each.json).join(',')}]`, workflows)
       batch.forEach((each, index) => {
         each.resolve(jobs[index]!)
       })
@@ -127,15 +132,16 @@ export class Submitter {
         return
       }
       for (const each of batch) {
-        await this.#send(`[${each.json}]`, false).then((jobs) => each.resolve(jobs[0]!), each.reject)
+        await this.#send(`[${each.json}]`, each.workflow).then((jobs) => each.resolve(jobs[0]!), each.reject)
       }
     }
   }
 
-  async #send(jobs: string, keyed: boolean): Promise<SubmittedJob[]> {
+  /** @param oneByOne Some have a key or are workflows. */
+  async #send(jobs: string, oneByOne: boolean): Promise<SubmittedJob[]> {
     for (let tries = 0; ; tries++) {
       try {
-        const stored = keyed ? await submitJobs(this.#db, jobs, 'soon') : await this.#insert(jobs)
+        const stored = oneByOne ? await submitJobs(this.#db, jobs, 'soon') : await this.#insert(jobs)
         this.#nudge()
         return stored
       } catch (error) {
