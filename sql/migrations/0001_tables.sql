@@ -139,9 +139,9 @@ create table sluice.jobs (
   result       jsonb,
   error        text,
   submitted_by text,
-  approved_by  text,
   policy       jsonb,                        -- what its step says instead of its task: retry, timeoutMs, approval
   superseded_at timestamptz,                 -- a rerun of its tree has put another in its place
+  approved_by  text,
   constraint running_has_a_lease
     check (state <> 'running' or (started_at is not null and (worker_id is not null or composite is not null))),
   constraint leaf_has_a_class check (class_id is not null or composite is not null or state >= 'completed'),

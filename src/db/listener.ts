@@ -64,7 +64,10 @@ export class Listener {
       await client.query(within('listen sluice'))
       if (this.#client === client) this.#later(client)
       // What was said while nobody listened is unknown: everything may have changed.
-      for (const subscriber of this.#subscribers) subscriber('ready')
+      for (const subscriber of this.#subscribers) {
+        subscriber('ready')
+        subscriber('wake')
+      }
     } catch {
       this.#lose(client)
     }

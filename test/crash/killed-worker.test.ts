@@ -22,7 +22,7 @@ afterAll(async () => {
 
 const isCycle = ({ statement }: ProxiedRequest) => statement === 'run_cycle'
 const isFinishOf = (id: string) => (request: ProxiedRequest) =>
-  isCycle(request) && request.text.includes(`"id":${id},`)
+  isCycle(request) && request.text.includes(`"${id}":{`)
 
 /** The victim talks through the proxy; the survivor does not, and comes when the victim is dead. */
 const startVictim = () => startWorker({ options: { database: proxy.url } })

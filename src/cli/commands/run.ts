@@ -23,7 +23,7 @@ export const declareRun: Declare = (command, act) => {
   command
     .argument('[file]', 'the file with the workflow; default: the config in the working folder')
     .option('--workflow <name>', 'which one, where the file has several')
-    .option('--input <json>', 'its input: JSON, @FILE, or - for the standard input')
+    .option('--input <json>', 'its input: JSON, @FILE, or - for the standard input; {} without it')
     .option(
       '--capacity <number>',
       'jobs at once; 0: no limit but those of the lanes (default: 0)',
@@ -77,7 +77,7 @@ async function orderOf(
     const workflow = chooseWorkflow(file, config, options.workflow)
     checkPrograms(file, workflow, world.environment)
     if (resume === undefined) {
-      return { kind: 'start', workflow, input: await readInput(world, options.input) }
+      return { kind: 'start', workflow, input: (await readInput(world, options.input)) ?? {} }
     }
     return { kind: 'resume', workflows: [workflow], id: resume === true ? undefined : resume }
   }
