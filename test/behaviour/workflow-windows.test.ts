@@ -219,7 +219,8 @@ test(`windows hold while children end in every way and are resized all the time 
   expect(left!.n).toBe(0)
   const checker = await commits.catchUp()
   expect(checker.violations).toEqual([])
-  expect(checker.trees.seen.released).toBeGreaterThan(100)
+  // That it looked at something at all: how many are let in, and not cancelled while they wait, is drawn.
+  expect(checker.trees.seen.released).toBeGreaterThan(20)
 })
 
 function outer(inner: string, concurrency: number) {
