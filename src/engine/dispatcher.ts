@@ -74,6 +74,11 @@ export class Dispatcher {
     return Math.min(30_000, ...this.#classes.map((each) => each.pollMs))
   }
 
+  /** In how long to look again without a hint: something may lie before the place it looked from. Infinite: nothing may. */
+  get lookAgainMs(): number {
+    return Math.max(0, this.#places.topDueAt - performance.now())
+  }
+
   /** `stale` of the lanes it serves, by lane. */
   get staleByLane(): ReadonlyMap<string, number> {
     return new Map(this.#classes.map((each) => [each.lane, each.staleMs]))

@@ -55,6 +55,33 @@ test('an answer that was not full goes back to the top at once, while that is ch
   expect(costly.take(many, 200)).toEqual([TOP])
 })
 
+test('who found too little after a place is told when to look from the top', () => {
+  const places = new ScanPlaces()
+  expect(places.topDueAt).toBe(Number.POSITIVE_INFINITY)
+  places.take(many, 0)
+  places.put(many, [row(1, 0, 5)], 2, 0, 20)
+  // From the top: there was nothing else.
+  expect(places.topDueAt).toBe(Number.POSITIVE_INFINITY)
+
+  places.take(many, 30)
+  places.put(many, [], 2, 30, 1)
+  expect(places.topDueAt).toBe(200)
+
+  // A full answer needs no other look: its endings bring one.
+  places.take(many, 40)
+  places.put(many, [row(1, 0, 6)], 1, 40, 1)
+  expect(places.topDueAt).toBe(Number.POSITIVE_INFINITY)
+
+  places.take(many, 60)
+  places.put(many, [], 2, 60, 1)
+  expect(places.topDueAt).toBe(200)
+  places.put([], [], 0, 70, 1)
+  expect(places.topDueAt, 'of a worker without a free slot').toBe(Number.POSITIVE_INFINITY)
+  places.take(many, 200)
+  places.put(many, [], 2, 200, 20)
+  expect(places.topDueAt, 'after the look from the top').toBe(Number.POSITIVE_INFINITY)
+})
+
 test('an answer that tells of a broken picture moves no place', () => {
   const places = new ScanPlaces()
   places.take(many, 0)

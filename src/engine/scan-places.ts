@@ -36,6 +36,7 @@ interface Memory {
  */
 export class ScanPlaces {
   readonly #memories = new Map<number, Memory>()
+  #topDueAt = Number.POSITIVE_INFINITY
 
   take(classes: readonly { id: number; slots: number | null }[], now: number): Place[] {
     return classes.map((each) => {
@@ -54,6 +55,7 @@ export class ScanPlaces {
     tookMs: number,
   ): void {
     const full = rows.length >= free
+    this.#topDueAt = Number.POSITIVE_INFINITY
     for (const { id } of classes) {
       const memory = this.#memoryOf(id)
       const last = lastOf(id, rows)
@@ -62,8 +64,18 @@ export class ScanPlaces {
         memory.topMs = tookMs
         memory.until = now + Math.max(SHORTEST_MS, 10 * tookMs)
       }
-      if ((!full || last === undefined) && memory.topMs < CHEAP_MS) memory.until = 0
+      if (full && last !== undefined) continue
+      if (memory.topMs < CHEAP_MS) memory.until = 0
+      if (!memory.fromTop) this.#topDueAt = Math.min(this.#topDueAt, memory.until)
     }
+  }
+
+  /**
+   * When the next look from the top is due, as the last answer has it. Infinite unless a look from a place found too
+   * little: something may lie before the place, a job that came back to the queue, and who rests must not rest past that.
+   */
+  get topDueAt(): number {
+    return this.#topDueAt
   }
 
   #memoryOf(id: number): Memory {

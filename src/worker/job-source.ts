@@ -30,6 +30,8 @@ export interface JobSource {
   cycle(request: CycleRequest): Promise<CycleAnswer>
   /** How long an idle worker waits before it looks without a hint. */
   readonly pollMs: number
+  /** How long it waits at most this time, because the last look may have missed something. Infinite: a poll is soon enough. */
+  readonly lookAgainMs: number
   /** True while slots are held that nothing runs in: run a cycle now and then to give them back. */
   readonly holdsIdle: boolean
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices

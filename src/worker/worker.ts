@@ -237,7 +237,7 @@ export class Worker {
     if (this.#mode !== 'working') return
     if (!this.#reached) return
     clearTimeout(this.#timer)
-    let wait = this.#source.pollMs * (0.9 + 0.2 * Math.random())
+    let wait = Math.min(this.#source.pollMs * (0.9 + 0.2 * Math.random()), this.#source.lookAgainMs)
     if (this.#source.holdsIdle) wait = Math.min(wait, GIVE_BACK_MS)
     if (this.#lookAgain < LOOK_AGAIN_MS.length && this.#free() > 0)
       wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)

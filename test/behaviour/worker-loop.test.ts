@@ -22,6 +22,7 @@ afterEach(() => rm(root, { recursive: true, force: true }))
 
 class ControlledSource implements JobSource {
   readonly pollMs = POLL_MS
+  readonly lookAgainMs = Number.POSITIVE_INFINITY
   readonly holdsIdle = false
   readonly waiting: Assignment[] = []
   readonly reported: string[] = []

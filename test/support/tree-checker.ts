@@ -92,6 +92,7 @@ export class TreeChecker {
       return
     }
     this.#jobs.set(id, after)
+    this.#noteRelease(before, after)
     this.#judgePlace(id, before, after)
     this.#count(id, after, 1)
     if (after.composite === null) return
@@ -116,11 +117,17 @@ export class TreeChecker {
       )
   }
 
+  /** Each child that comes through a window, also in a commit in which another ends and leaves it the place. */
+  #noteRelease(before: TreeJob | undefined, { parent, state }: TreeJob): void {
+    if (!this.#isJudging || parent === null || !isInFlight(state)) return
+    const wasHeld = before === undefined || before.state === 'waiting'
+    if (wasHeld && this.#composites.get(parent)?.window != null) this.seen.released++
+  }
+
   #judgeWindow(parent: string, before: number): void {
     const window = this.#composites.get(parent)?.window ?? null
     const { inFlight } = this.#family(parent)
     if (window === null) return
-    this.seen.released += Math.max(0, inFlight - before)
     this.seen.peak = Math.max(this.seen.peak, inFlight)
     if (inFlight > before && inFlight > window)
       this.#tell(
@@ -157,9 +164,8 @@ export class TreeChecker {
     if (by === 1) family.places.set(place, id)
     else if (family.places.get(place) === id) family.places.delete(place)
     family.states.set(state, (family.states.get(state) ?? 0) + by)
-    if (ENDED.has(state)) return
-    family.open += by
-    if (state !== 'waiting') family.inFlight += by
+    if (!ENDED.has(state)) family.open += by
+    if (isInFlight(state)) family.inFlight += by
   }
 
   #family(parent: string): Family {
@@ -174,6 +180,10 @@ export class TreeChecker {
   #tell(rule: TreeRule, what: string): void {
     if (this.#isJudging) this.#report(rule, what)
   }
+}
+
+function isInFlight(state: string): boolean {
+  return state !== 'waiting' && !ENDED.has(state)
 }
 
 function jobOf(row: Change['row']): TreeJob {

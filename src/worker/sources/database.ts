@@ -60,6 +60,10 @@ export class DatabaseSource implements JobSource {
     return this.#dispatcher.pollMs
   }
 
+  get lookAgainMs(): number {
+    return this.#dispatcher.lookAgainMs
+  }
+
   get holdsIdle(): boolean {
     return this.#dispatcher.holdsIdle
   }
