@@ -638,8 +638,8 @@ begin
   return true;
 end $function$;
 
---- function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[])
-CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[])
+--- function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[])
+CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[] DEFAULT '{}'::bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -648,24 +648,36 @@ declare
   v_windowed bigint[];
   v_row      record;
   v_passed   integer;
+  v_hint     boolean;
 begin
   v_windowed := array(select c.job_id from sluice.composites c where c.job_id = any (p_parents) and c.window_size is not null);
   insert into sluice.wakeups (job_id, completed, failed, cancelled)
   select g.parent, count(*) filter (where g.state = 'completed'), count(*) filter (where g.state = 'failed'),
          count(*) filter (where g.state = 'cancelled')
     from unnest(p_parents, p_states) g(parent, state) where g.parent <> all (v_windowed) group by g.parent;
+  v_hint := found;
   for v_row in
     select g.parent, max(g.place) as last, count(*)::integer as ended, count(*) filter (where g.state = 'completed') as completed,
            count(*) filter (where g.state = 'failed') as failed, count(*) filter (where g.state = 'cancelled') as cancelled,
+           (select count(*)::integer from unnest(p_started) s where s = g.parent) as started,
            (select c.window_size >= c.tokens and c.closing is null from sluice.composites c where c.job_id = g.parent) as passes
       from unnest(p_parents, p_places, p_states) g(parent, place, state)
      where g.parent = any (v_windowed) group by g.parent order by g.parent
   loop
-    v_passed := case when v_row.passes then sluice.release_v1(v_row.parent, v_row.last, v_row.ended) else 0 end;
-    insert into sluice.wakeups (job_id, completed, failed, cancelled, dropped)
-      values (v_row.parent, v_row.completed, v_row.failed, v_row.cancelled, v_row.ended - v_passed);
+    v_passed := v_row.started;
+    if v_row.passes and v_passed < v_row.ended then
+      v_passed := v_passed + sluice.release_v1(v_row.parent, v_row.last, v_row.ended - v_passed);
+    end if;
+    -- Who hears of the first one that can wait looks again after it is due, and finds the others with it.
+    v_hint := v_hint or v_passed < v_row.ended
+           or not exists (select 1 from sluice.wakeups w where w.job_id = v_row.parent and w.completed + w.failed + w.cancelled > 0);
+    insert into sluice.wakeups (job_id, due_at, completed, failed, cancelled, dropped)
+      values (v_row.parent, clock_timestamp() + case when v_passed < v_row.ended then interval '0' else interval '25 milliseconds' end,
+              v_row.completed, v_row.failed, v_row.cancelled, v_row.ended - v_passed);
   end loop;
-  perform sluice.hint_v1('wake', 'soon');
+  if v_hint then
+    perform sluice.hint_v1('wake', 'soon');
+  end if;
 end $function$;
 
 --- function sluice.class_in_lane_v1(p_class integer, p_lane text)
@@ -773,6 +785,11 @@ declare
   v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
   v_parents  bigint[];      -- of what is completed here, with the places among their siblings
   v_places   integer[];
+  v_started  bigint[]    := '{}';      -- parents of the children started in the place of one that ended, once for each
+  v_class_max integer[]  := p_class_max;
+  v_busy     integer;       -- the lane that has ready jobs, 0 for several, with the first of them
+  v_first_rank integer;
+  v_first_id bigint;
   v_sent     integer     := cardinality(v_done) + coalesce(jsonb_array_length(p_endings), 0);
   v_ended    integer     := 0;
   v_free     integer     := p_free;
@@ -823,9 +840,6 @@ begin
     )
     select count(*)::integer, array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
       into v_ended, v_parents, v_places from ended e;
-    if v_parents is not null then
-      perform sluice.children_ended_v1(v_parents, v_places, array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]));
-    end if;
   end if;
   if p_endings is not null then
     v_ended := v_ended + sluice.end_attempts_v1(p_worker, p_endings);
@@ -867,12 +881,65 @@ begin
     end if;
   end loop;
 
+  if v_parents is not null then
+    -- A place in a window goes to the next child by starting it, unless a job that is ready comes first, or another lane has
+    -- work to share the free capacity with. Made ready and claimed later, the child would be written once more, with three
+    -- entries in indexes.
+    for v_row in
+      select c.lane, x.rank, x.id from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) c(id, lane, rank, after)
+       cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                              and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) x
+       where v_take[c.lane] > 0
+    loop
+      if v_busy is null or v_busy = v_row.lane and (v_row.rank, v_row.id) < (v_first_rank, v_first_id) then
+        v_busy := v_row.lane; v_first_rank := v_row.rank; v_first_id := v_row.id;
+      elsif v_busy <> v_row.lane then
+        v_busy := 0;
+      end if;
+    end loop;
+    for v_row in
+      select n.parent, n.last, n.ended, c.ord as class, p_class_lane[c.ord] as lane
+        from (select g.parent, max(g.place) as last, count(*)::integer as ended
+                from unnest(v_parents, v_places) g(parent, place)
+                join sluice.composites c on c.job_id = g.parent and c.window_size >= c.tokens and c.closing is null
+               group by g.parent) n
+       cross join lateral (select array_position(p_classes, k.class_id) as ord from sluice.jobs k
+                            where k.parent_id = n.parent and k.state = 'waiting' and k.idx > n.last order by k.idx limit 1) c
+       order by n.parent
+    loop
+      v_most := least(v_row.ended, v_free, v_take[v_row.lane], v_class_max[v_row.class],
+                      case when v_limit[v_row.lane] is not null then v_slots[v_row.lane] - v_run[v_row.lane] end);
+      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane;
+      return query
+      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now
+       where j.id = any (array(
+               select n.id from (select k.id, k.class_id, k.rank, k.policy from sluice.jobs k
+                                  where k.parent_id = v_row.parent and k.state = 'waiting' and k.idx > v_row.last
+                                  order by k.idx limit v_most for no key update skip locked) n
+                where n.class_id = p_classes[v_row.class] and not coalesce(n.policy ? 'approval', false)
+                  and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))))
+      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
+                v_mark, j.policy;
+      get diagnostics v_sum = row_count;
+      v_free := v_free - v_sum;
+      v_run[v_row.lane] := v_run[v_row.lane] + v_sum;
+      v_take[v_row.lane] := v_take[v_row.lane] - v_sum;
+      v_class_max[v_row.class] := v_class_max[v_row.class] - v_sum;
+      v_started := v_started || array_fill(v_row.parent, array[v_sum]);
+    end loop;
+    perform sluice.children_ended_v1(v_parents, v_places, array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]), v_started);
+    if cardinality(v_started) > 0 then
+      v_take := array(select least(t.n, v_free) from unnest(v_take) with ordinality t(n, ord) order by t.ord);
+      v_open := (select count(*) from unnest(v_take) t where t > 0);
+    end if;
+  end if;
+
   if v_open > 0 then
     -- Only what is ready counts against a share, and only then is a lane asked for more slots.
     for i in 1 .. cardinality(p_lanes) loop
       if v_take[i] > 0 and (v_open > 1 or (v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i])) then
         select count(*)::integer into v_sum from (
-          select 1 from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
+          select 1 from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
            cross join lateral (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                   and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
            where c.lane = i limit v_take[i]) y;
@@ -930,7 +997,7 @@ begin
 
     if not p_merge then
       select array_agg(least(v_take[c.lane], c.most) order by c.ord) into v_counts
-        from unnest(p_class_lane, p_class_max) with ordinality c(lane, most, ord);
+        from unnest(p_class_lane, v_class_max) with ordinality c(lane, most, ord);
     else
       -- Several classes share a lane: the order among all of them says how many come from each.
       select array_agg(coalesce(n.taken, 0) order by c.ord) into v_counts
@@ -938,7 +1005,7 @@ begin
         left join (
           select h.ord, count(*)::integer as taken
             from (select c.ord, c.lane, row_number() over (partition by c.lane order by x.rank, x.id) as place
-                    from unnest(p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id)
+                    from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id)
                          with ordinality c(id, lane, most, rank, after, ord)
                    cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                           and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id
@@ -1914,7 +1981,8 @@ begin
    cross join lateral (
      select array_agg(u.id) as ids, coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
             coalesce(sum(u.cancelled), 0) as cancelled
-       from sluice.wakeups u where u.job_id = t.job_id and u.due_at <= clock_timestamp()) w
+       from sluice.wakeups u
+      where u.job_id = t.job_id and (u.due_at <= clock_timestamp() or u.completed + u.failed + u.cancelled > 0)) w
     left join lateral (
       select k.first, k.items from sluice.chunks k where j.composite = 'fanout' and k.job_id = t.job_id order by k.first limit 1) h on true;
 end $function$;

@@ -225,7 +225,7 @@ export class Sluice {
   /** Moves workflows on and does the system's upkeep in this process: promote, recover, expire, sample, reconcile, prune. A worker does it too. */
   startDuties(): void {
     const { db, log } = this.#parts
-    this.#advancer ??= new Advancer(db, this.#listener, log)
+    this.#advancer ??= new Advancer(db, this.#listener, log, () => this.#worker?.nudge())
     this.#duties ??= new DutyRunner(db, log, `${process.pid}`, undefined, undefined, (ms) =>
       this.#advancer?.lookIn(ms),
     )

@@ -20,7 +20,9 @@ const BATCH = 200
 /** Whoever takes a composite and says nothing for this long has died; another process goes on. */
 const TAKEN_MS = 5000
 /** Looks after a hint: its sender may have spared its neighbour one, whose wake-up comes a moment later. */
-const LOOK_AGAIN_MS = [0, 4, 30] as const
+const SOON_MS = 4
+/** The last look after a hint. A fan-out that passes its places on is due 25 ms after the first of them. */
+const LATER_MS = 30
 /** What is due later than this is told again before it is. */
 const LONGEST_WAIT_MS = 60_000
 const MAX_GRAPHS = 500
@@ -37,19 +39,24 @@ export class Advancer {
   readonly #db: Queryable
   readonly #log: Log
   readonly #listener: Listener
+  readonly #onChildren: () => void
   readonly #graphs = new Map<string, Graph>()
-  readonly #timers = new Set<NodeJS.Timeout>()
   #mode: 'new' | 'running' | 'stopped' = 'new'
   #unsubscribe: (() => void) | undefined
+  #soon: NodeJS.Timeout | undefined
+  #later: NodeJS.Timeout | undefined
+  #nudgedAt = 0
   #due: NodeJS.Timeout | undefined
   #dueAt = 0
   #looking: Promise<void> | undefined
   #again = false
 
-  constructor(db: Queryable, listener: Listener, log: Log) {
+  /** @param onChildren Called after children were made: a worker in this process need not wait for the hint. */
+  constructor(db: Queryable, listener: Listener, log: Log, onChildren: () => void) {
     this.#db = db
     this.#listener = listener
     this.#log = log
+    this.#onChildren = onChildren
   }
 
   start(): void {
@@ -63,21 +70,27 @@ export class Advancer {
   async stop(): Promise<void> {
     this.#mode = 'stopped'
     this.#unsubscribe?.()
-    for (const timer of this.#timers) clearTimeout(timer)
-    clearTimeout(this.#due)
+    for (const timer of [this.#soon, this.#later, this.#due]) clearTimeout(timer)
     await this.#looking
   }
 
-  /** Somebody has woken a composite. */
+  /** Somebody has woken a composite. Looks now, a little later, and once more when no other nudge has come for a while. */
   nudge(): void {
-    if (this.#mode !== 'running' || this.#timers.size > LOOK_AGAIN_MS.length) return
-    for (const ms of LOOK_AGAIN_MS) {
-      const timer = setTimeout(() => {
-        this.#timers.delete(timer)
-        this.#look()
-      }, ms)
-      this.#timers.add(timer)
-    }
+    if (this.#mode !== 'running') return
+    this.#nudgedAt = performance.now()
+    this.#look()
+    this.#soon ??= setTimeout(() => {
+      this.#soon = undefined
+      this.#look()
+    }, SOON_MS)
+    this.#later ??= setTimeout(() => this.#lookLater(), LATER_MS)
+  }
+
+  #lookLater(): void {
+    this.#later = undefined
+    this.#look()
+    const rest = this.#nudgedAt + LATER_MS - performance.now()
+    if (rest > 0) this.#later = setTimeout(() => this.#lookLater(), Math.ceil(rest))
   }
 
   /** Looks after a while: something is due then. Of several the earliest counts; the others are told again. */
@@ -189,6 +202,7 @@ export class Advancer {
     }
     // Also after a lost answer: what was carried out has another version now, and is left out.
     await persistently(() => applyAdvances(this.#db, advances))
+    if (decisions.some((each) => each.children.length > 0)) this.#onChildren()
   }
 
   async #loadGraphs(taken: readonly TakenComposite[]): Promise<void> {

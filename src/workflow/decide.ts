@@ -138,8 +138,9 @@ export function childrenOf(
 }
 
 function loaded(step: Step, { result, error }: Outcome): Partial<Child> {
+  const isList = step.each !== undefined && Array.isArray(result)
   return {
-    ...(step.each === undefined ? { result } : { results: result as readonly JsonValue[] }),
+    ...(isList ? { results: result } : step.each === undefined ? { result } : {}),
     ...(error === null ? {} : { error }),
   }
 }

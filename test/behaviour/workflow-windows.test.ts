@@ -136,6 +136,66 @@ test('a window is made larger, smaller, closed and opened again while it runs', 
   await expect(app.resizeWindow(fan, 2)).rejects.toSatisfy((error) => hasCode(error, 'ILLEGAL_TRANSITION'))
 })
 
+test('a place that is passed on is no way past the queue: what comes first in the lane starts first', async () => {
+  const gate = new Gate()
+  const order: string[] = []
+  const first = task({
+    name: 'first',
+    lane: 'line',
+    run: async ({ at }: { at: number }) => {
+      if (at === 0) await gate.pass()
+      order.push(`child ${at}`)
+    },
+  })
+  const other = task({
+    name: 'other',
+    lane: 'line',
+    run: ({ name }: { name: string }) => void order.push(name),
+  })
+  const app = await apps.open({
+    tasks: [first, other],
+    workflows: [{ name: 'line', definition: fanOut('first', 1) }],
+    lanes: { line: { slots: 1 } },
+  })
+  await app.work({ capacity: 5 })
+  const job = await app.submit('line', numbers(4))
+  await gate.arrived(1)
+  await app.submit(other, { name: 'urgent' }, { priority: 5 })
+  await app.submit(first, { at: 9 }, { priority: 5 })
+  const last = await app.submit(other, { name: 'later' })
+  gate.open()
+  await Promise.all([job.result(), last.result()])
+  expect(order).toEqual(['child 0', 'urgent', 'child 9', 'child 1', 'child 2', 'child 3', 'later'])
+})
+
+test('a fan-out in one lane leaves the jobs of another their share of the worker', async () => {
+  const gate = new Gate()
+  const order: string[] = []
+  const child = task({
+    name: 'child',
+    lane: 'fan',
+    run: async ({ at }: { at: number }) => {
+      if (at === 0) await gate.pass()
+      order.push('fan')
+    },
+  })
+  const other = task({ name: 'beside', lane: 'beside', run: () => void order.push('beside') })
+  const app = await apps.open({
+    tasks: [child, other],
+    workflows: [{ name: 'shares', definition: fanOut('child', 1) }],
+    lanes: { fan: { slots: 5 }, beside: { slots: 5 } },
+  })
+  await app.work({ capacity: 1 })
+  const job = await app.submit('shares', numbers(10))
+  await gate.arrived(1)
+  const beside = await app.submitMany(other, Array.from({ length: 10 }))
+  gate.open()
+  await Promise.all([job.result(), ...beside.map((each) => each.result())])
+  // One slot for both: they take turns until one of them has nothing left.
+  for (const share of [order.slice(1, 5), order.slice(1, 15)])
+    expect(Math.abs(share.filter((lane) => lane === 'fan').length - share.length / 2)).toBeLessThanOrEqual(1)
+})
+
 test(`windows hold while children end in every way and are resized all the time (seed ${seed})`, {
   timeout: 60_000,
 }, async () => {

@@ -31,7 +31,7 @@ const FROM: Readonly<Record<string, readonly string[]>> = {
   scheduled: ['awaiting_approval', 'scheduled', 'running'],
   waiting: ['waiting'],
   ready: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running'],
-  running: ['ready', 'running'],
+  running: ['ready', 'running', 'waiting'],
   completed: ['running'],
   failed: ['running', 'ready'],
   cancelled: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running'],
