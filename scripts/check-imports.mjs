@@ -10,7 +10,12 @@ import { dirname, join, relative, resolve, sep } from 'node:path'
 const MAY_IMPORT = {
   '.': [],
   model: ['.'],
-  workflow: ['.', 'model'],
+  // Written down, checked into a graph, moved on. Each reads the graph; expressions know nothing of workflows.
+  workflow: ['.', 'model', 'workflow/expression'],
+  'workflow/expression': ['.', 'model'],
+  'workflow/compile': ['.', 'model', 'workflow', 'workflow/expression'],
+  'workflow/define': ['.', 'model', 'workflow', 'workflow/expression', 'workflow/compile'],
+  'workflow/advance': ['.', 'model', 'workflow', 'workflow/expression'],
   config: ['.', 'model', 'workflow'],
   db: ['.', 'model'],
   store: ['.', 'model', 'db'],

@@ -24,8 +24,8 @@ export { Stop, type StopReason } from './worker/attempt.ts'
 export type { TaskContext } from './worker/context.ts'
 export { fail, retryAt, snooze } from './worker/ending.ts'
 export { type Task, type TaskOptions, task } from './worker/task.ts'
-export { type WorkflowOptions, workflow } from './workflow/define.ts'
-export type { BatchOf, Flow, Steps } from './workflow/flow.ts'
+export { type WorkflowOptions, workflow } from './workflow/define/define.ts'
+export type { BatchOf, Flow, Steps } from './workflow/define/flow.ts'
 export {
   expr,
   type FanOutHandle,
@@ -33,12 +33,12 @@ export {
   type Ref,
   type StepHandle,
   type StepStatus,
-} from './workflow/reference.ts'
-export { type Named, taskNamed, type Workflow, workflowNamed } from './workflow/runnable.ts'
+} from './workflow/define/reference.ts'
+export { type Named, taskNamed, type Workflow, workflowNamed } from './workflow/define/runnable.ts'
 export type {
   FanOutOptions,
   GroupFanOutOptions,
   GroupOptions,
   StepOptions,
   StrategyOption,
-} from './workflow/step-options.ts'
+} from './workflow/define/step-options.ts'

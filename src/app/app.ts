@@ -33,7 +33,7 @@ import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
 import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
-import type { Workflow } from '../workflow/runnable.ts'
+import type { Workflow } from '../workflow/define/runnable.ts'
 import { JobHandle } from './job-handle.ts'
 import type { WorkOptions } from './start-worker.ts'
 import {

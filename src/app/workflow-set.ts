@@ -6,8 +6,8 @@ import { formatPath, invalidConfig } from '../model/setting-value.ts'
 import type { WorkflowRecord } from '../store/save-workflows.ts'
 import type { AnyTask } from '../worker/task.ts'
 import { canonicalJson } from '../workflow/canonical.ts'
-import { compileWorkflows } from '../workflow/compile.ts'
-import type { AnyWorkflow } from '../workflow/runnable.ts'
+import { compileWorkflows } from '../workflow/compile/compile.ts'
+import type { AnyWorkflow } from '../workflow/define/runnable.ts'
 
 /** The workflows of a program, those in its code and those of its config file, checked and ready to be made known. */
 export class WorkflowSet {

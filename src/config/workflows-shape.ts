@@ -1,4 +1,4 @@
-import { compileWorkflows } from '../workflow/compile.ts'
+import { compileWorkflows } from '../workflow/compile/compile.ts'
 import type { Key, Shape } from './shape.ts'
 
 /** Workflows by name, as they are written: see `compileWorkflows` for what they may hold. */

@@ -9,10 +9,10 @@ import { countLeaves } from '../store/count-leaves.ts'
 import { loadGraphs } from '../store/load-graphs.ts'
 import { loadOutcomes } from '../store/load-outcomes.ts'
 import { takeComposites } from '../store/take-composites.ts'
-import { childrenOf, type Decision, decide, type Outcome } from '../workflow/decide.ts'
+import { childrenOf, type Decision, decide, type Outcome } from '../workflow/advance/decide.ts'
+import { reads } from '../workflow/advance/reads.ts'
+import type { Endings } from '../workflow/advance/strategy.ts'
 import { bodyAt, type Graph, stepAt, strategyAt } from '../workflow/graph.ts'
-import { reads } from '../workflow/reads.ts'
-import type { Endings } from '../workflow/strategy.ts'
 import type { Log } from './log.ts'
 
 /** Wake-ups read at once. */

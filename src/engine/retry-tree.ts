@@ -11,9 +11,7 @@ import { type EndedChild, loadEndedChildren } from '../store/load-ended-children
 import { loadGraphs } from '../store/load-graphs.ts'
 import { loadPath, type PathJob } from '../store/load-path.ts'
 import { type RetryCounts, retryTree } from '../store/retry-tree.ts'
-import { toChild } from '../workflow/decide.ts'
-import type { Graph } from '../workflow/graph.ts'
-import type { BodyPlan } from '../workflow/plan.ts'
+import { toChild } from '../workflow/advance/decide.ts'
 import {
   bodyOf,
   type EndedJob,
@@ -24,7 +22,9 @@ import {
   planFailed,
   planFrom,
   type RetryPlan,
-} from '../workflow/retry-plan.ts'
+} from '../workflow/advance/retry-plan.ts'
+import type { Graph } from '../workflow/graph.ts'
+import type { BodyPlan } from '../workflow/plan.ts'
 import { checkJobId, jobNotFound, rerun } from './job-control.ts'
 
 /** What of a tree is to run again. */

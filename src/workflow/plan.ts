@@ -1,5 +1,5 @@
+import { type CompiledTemplate, parseTemplate, templateReads } from './expression/template.ts'
 import { type Body, type Each, type Run, type Step, stepsByName, type Template } from './graph.ts'
-import { type CompiledTemplate, parseTemplate, templateReads } from './template.ts'
 
 /**
  * A name that a template reads: `['input', 'file']`, `['steps', 'split', 'result', 'chunks']`, `['item']`.

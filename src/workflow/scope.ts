@@ -1,10 +1,9 @@
 import type { JsonValue } from '../model/json.ts'
-import type { Scope } from './expression.ts'
+import type { Scope } from './expression/expression.ts'
 import type { Read } from './plan.ts'
 
 /** The fields of a step that a template can read. */
 export const STEP_FIELDS = ['result', 'status', 'results', 'error'] as const
-export type StepField = (typeof STEP_FIELDS)[number]
 
 /** A field of a step of the own body; `undefined` when it has no such step. */
 export type OwnSteps = (step: string, field: string) => JsonValue | undefined

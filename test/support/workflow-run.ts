@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { JsonValue } from '../../src/model/json.ts'
-import { advance, type Child, type Children, type Effect } from '../../src/workflow/advance.ts'
+import { advance, type Child, type Children, type Effect } from '../../src/workflow/advance/advance.ts'
+import { reads } from '../../src/workflow/advance/reads.ts'
+import { renderChild } from '../../src/workflow/advance/render-step.ts'
+import { type Endings, settleFanout } from '../../src/workflow/advance/strategy.ts'
 import {
   bodyAt,
   type Graph,
@@ -10,9 +13,6 @@ import {
   stepsByName,
   strategyAt,
 } from '../../src/workflow/graph.ts'
-import { reads } from '../../src/workflow/reads.ts'
-import { renderChild } from '../../src/workflow/render-step.ts'
-import { type Endings, settleFanout } from '../../src/workflow/strategy.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { LeafEnding } from './workflow-oracle.ts'
 

@@ -1,0 +1,247 @@
+import type { Advance, LeafPolicy, NewChild, NewChunk, TakenComposite } from '../../model/composite.ts'
+import { isFinal, type JobState } from '../../model/job.ts'
+import type { JsonValue } from '../../model/json.ts'
+import { bodyAt, type Graph, pathBelow, type Step, stepAt, stepsByName } from '../graph.ts'
+import { advance, type Child, type ChildState, type Effect } from './advance.ts'
+import { renderChild } from './render-step.ts'
+import { type Endings, settleFanout } from './strategy.ts'
+
+/** Items that become children in one transaction: a few milliseconds of work. */
+const CHUNK_ITEMS = 1000
+const CHUNK_CHARACTERS = 4 * 1024 * 1024
+
+/** What was loaded of children besides their states, by their places. */
+export interface Outcome {
+  readonly result: JsonValue
+  readonly error: string | null
+}
+
+export interface Decision {
+  readonly advance: Advance
+  readonly children: readonly NewChild[]
+  readonly chunks: readonly NewChunk[]
+}
+
+/**
+ * What comes next for a composite that was woken.
+ *
+ * @param outcomes Of the children, at least those that `reads` names and those that failed.
+ * @param leaves How the leaf jobs below it have ended, where its strategy counts them.
+ */
+export function decide(
+  graph: Graph,
+  composite: TakenComposite,
+  outcomes: ReadonlyMap<number, Outcome>,
+  leaves?: Endings,
+): Decision {
+  if (composite.state !== 'running') return nothing(composite)
+  if (composite.closing !== null) return decideClosing(composite, composite.closing)
+  if (composite.timedOut) {
+    return nothing(composite, { close: { state: 'failed', error: 'timeout: it did not end in time' } })
+  }
+  return composite.kind === 'fanout'
+    ? decideFanout(composite, stepAt(graph, composite.node), leaves)
+    : decideSteps(graph, composite, outcomes, leaves)
+}
+
+function decideClosing(composite: TakenComposite, state: JobState): Decision {
+  const { closed, total, completed, failed, cancelled, children, closingError } = composite
+  const ended =
+    children === null
+      ? completed + failed + cancelled >= (total ?? 0)
+      : children.every(([, child]) => isFinal(child))
+  if (!closed || !ended) return nothing(composite)
+  return nothing(composite, { settle: { state, error: closingError } })
+}
+
+function decideFanout(composite: TakenComposite, step: Step, leaves: Endings | undefined): Decision {
+  if (composite.chunk !== null) return makeChildren(composite, step, composite.chunk)
+  const { completed, failed, cancelled } = composite
+  const isOpen = completed + failed + cancelled < (composite.total ?? 0)
+  const total = composite.total ?? 0
+  const ended = leaves ?? { completed, failed, cancelled, skipped: 0 }
+  const tally =
+    leaves === undefined
+      ? { ...ended, total }
+      : isOpen
+        ? ended
+        : { ...ended, total: leaves.completed + leaves.failed + leaves.cancelled + leaves.skipped }
+  const verdict = settleFanout(step, tally)
+  if (verdict === undefined) return nothing(composite)
+  return nothing(composite, { settle: verdict, ...(isOpen ? { close: { state: verdict.state } } : {}) })
+}
+
+function makeChildren(composite: TakenComposite, step: Step, first: number): Decision {
+  const path = composite.node
+  const children = (composite.chunkItems ?? []).map((item, n): NewChild => {
+    const idx = first + n
+    const base = { parent: composite.id, idx, step: step.name, ...placeOf(step, path) }
+    const rendered = renderChild(step, composite.input, item, idx)
+    if ('error' in rendered) return { ...base, state: 'failed', error: rendered.error }
+    return {
+      ...base,
+      ...limitsOf(step),
+      input: rendered.input,
+      state: composite.window === null ? 'ready' : 'waiting',
+    }
+  })
+  return { advance: { ...entry(composite), chunk: first, again: true }, children, chunks: [] }
+}
+
+function decideSteps(
+  graph: Graph,
+  composite: TakenComposite,
+  outcomes: ReadonlyMap<number, Outcome>,
+  leaves: Endings | undefined,
+): Decision {
+  const body = bodyAt(graph, composite.node)
+  const standing = childrenOf(graph, composite, outcomes)
+  const node = {
+    path: composite.node,
+    input: composite.input,
+    ...(leaves === undefined ? {} : { leaves }),
+  }
+  const children: NewChild[] = []
+  const chunks: NewChunk[] = []
+  let more: Partial<Advance> = {}
+  for (const effect of advance(graph, node, standing)) {
+    if (effect.kind === 'settle') {
+      const isOpen = [...standing.values()].some(({ state }) => state === 'active')
+      more = { settle: settled(effect), ...(isOpen ? { close: { state: effect.state } } : {}) }
+      continue
+    }
+    const step = stepsByName(body).get(effect.step)!
+    const idx = body.steps.indexOf(step)
+    children.push(toChild(composite, step, idx, effect))
+    if (effect.kind === 'fanOut') chunks.push(...toChunks(composite.id, idx, effect.items))
+  }
+  return { advance: { ...entry(composite), ...more }, children, chunks }
+}
+
+/** The children of a workflow or group by the names of their steps. */
+export function childrenOf(
+  graph: Graph,
+  composite: TakenComposite,
+  outcomes: ReadonlyMap<number, Outcome>,
+): Map<string, Child> {
+  const { steps } = bodyAt(graph, composite.node)
+  const children = new Map<string, Child>()
+  for (const [place, state] of composite.children ?? []) {
+    const step = steps[place]!
+    const outcome = outcomes.get(place)
+    children.set(step.name, {
+      state: childState(state),
+      ...(outcome === undefined ? {} : loaded(step, outcome)),
+    })
+  }
+  return children
+}
+
+function loaded(step: Step, { result, error }: Outcome): Partial<Child> {
+  const isList = step.each !== undefined && Array.isArray(result)
+  return {
+    ...(isList ? { results: result } : step.each === undefined ? { result } : {}),
+    ...(error === null ? {} : { error }),
+  }
+}
+
+function childState(state: JobState): ChildState {
+  switch (state) {
+    case 'completed':
+    case 'failed':
+    case 'cancelled':
+    case 'skipped':
+      return state
+    default:
+      return 'active'
+  }
+}
+
+function settled(effect: Extract<Effect, { kind: 'settle' }>): Advance['settle'] & object {
+  return effect.state === 'completed'
+    ? { state: 'completed', result: effect.result }
+    : { state: 'failed', error: effect.error }
+}
+
+/** The child that carries out what was decided about a step. */
+export function toChild(
+  { id, node }: Pick<TakenComposite, 'id' | 'node'>,
+  step: Step,
+  idx: number,
+  effect: Exclude<Effect, { kind: 'settle' }>,
+): NewChild {
+  const path = pathBelow(node, step.name)
+  const base = { parent: id, idx, step: step.name, ...placeOf(step, path) }
+  const fanout = { kind: 'fanout', task: path, node: path } as const
+  switch (effect.kind) {
+    case 'start':
+      return { ...base, ...limitsOf(step), input: effect.input, state: 'ready' }
+    case 'fanOut':
+      return {
+        ...base,
+        ...fanout,
+        input: effect.scope,
+        state: 'ready',
+        total: effect.items.length,
+        ...(step.each?.window === undefined ? {} : { window: step.each.window }),
+        ...(step.deadlineMs === undefined ? {} : { deadlineMs: step.deadlineMs }),
+      }
+    case 'skip':
+      return { ...base, ...(step.each === undefined ? {} : fanout), state: 'skipped', error: effect.why }
+    case 'fail':
+      return { ...base, ...(step.each === undefined ? {} : fanout), state: 'failed', error: effect.error }
+    default:
+      return effect satisfies never
+  }
+}
+
+/** What a step runs, and where in the graph that is. */
+function placeOf({ run }: Step, path: string): Pick<NewChild, 'kind' | 'task' | 'node'> {
+  switch (run.kind) {
+    case 'task':
+      return { kind: null, task: run.task }
+    case 'workflow':
+      return { kind: 'workflow', task: run.workflow, node: run.workflow }
+    case 'group':
+      return { kind: 'group', task: path, node: path }
+    default:
+      return run satisfies never
+  }
+}
+
+function limitsOf(step: Step): Partial<NewChild> {
+  const { timeoutMs, deadlineMs, retry } = step
+  const deadline = deadlineMs === undefined ? {} : { deadlineMs }
+  if (step.run.kind !== 'task') return timeoutMs === undefined ? deadline : { ...deadline, timeoutMs }
+  const policy: LeafPolicy = {
+    ...(retry === undefined ? {} : { retry }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  }
+  return Object.keys(policy).length === 0 ? deadline : { ...deadline, policy }
+}
+
+function toChunks(parent: string, idx: number, items: readonly JsonValue[]): NewChunk[] {
+  const chunks: NewChunk[] = []
+  let first = 0
+  let characters = 0
+  for (let n = 0; n <= items.length; n++) {
+    const size = n < items.length ? JSON.stringify(items[n]).length : 0
+    const isFull = n - first >= CHUNK_ITEMS || characters + size > CHUNK_CHARACTERS
+    if (n > first && (isFull || n === items.length)) {
+      chunks.push({ parent, idx, first, items: items.slice(first, n) })
+      first = n
+      characters = 0
+    }
+    characters += size
+  }
+  return chunks
+}
+
+function entry({ id, version, wakeups }: TakenComposite): Advance {
+  return { job: id, version, wakeups }
+}
+
+/** No new children. */
+function nothing(composite: TakenComposite, more: Partial<Advance> = {}): Decision {
+  return { advance: { ...entry(composite), ...more }, children: [], chunks: [] }
+}

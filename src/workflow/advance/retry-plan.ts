@@ -1,0 +1,133 @@
+import type { CompositeKind, JobState } from '../../model/job.ts'
+import { bodyAt, type Graph } from '../graph.ts'
+import { type BodyPlan, planOf } from '../plan.ts'
+
+/** A job of a tree that has ended, as far as a rerun of parts of the tree looks at it. */
+export interface EndedJob {
+  readonly id: string
+  readonly parentId: string | null
+  /** Its place among its siblings. */
+  readonly index: number | null
+  readonly kind: CompositeKind | null
+  readonly state: JobState
+  /** It ended as it was made: it could not be rendered, or its task was not known. */
+  readonly stillborn: boolean
+  /** Of a composite that has begun. */
+  readonly half: CompositeHalf | null
+}
+
+export interface CompositeHalf {
+  readonly graph: string
+  readonly node: string
+  readonly version: number
+}
+
+/** What becomes of the jobs of a tree, as `sluice.retry_tree_v1` takes it. */
+export interface RetryPlan {
+  /** Composites that run again, with the versions the plan was made from. */
+  readonly composites: Map<string, number>
+  /** Leaf jobs that run again. */
+  readonly leaves: string[]
+  /** Fan-outs whose failed and cancelled leaf jobs all run again. */
+  readonly fanouts: string[]
+  /** Jobs whose steps are decided anew. */
+  readonly superseded: string[]
+}
+
+/** Jobs by parent, and graphs by hash. */
+export interface EndedTree {
+  readonly childrenOf: (id: string) => readonly EndedJob[]
+  readonly graphs: ReadonlyMap<string, Graph>
+}
+
+export function emptyPlan(): RetryPlan {
+  return { composites: new Map(), leaves: [], fanouts: [], superseded: [] }
+}
+
+/**
+ * Runs a job again that failed or was cancelled: a leaf itself, a composite with what made it fail. Children that
+ * completed stay as they are; what follows in the same workflow from what runs again is decided anew.
+ */
+export function planFailed(plan: RetryPlan, top: EndedJob, tree: EndedTree): void {
+  const open = [top]
+  for (let job = open.pop(); job !== undefined; job = open.pop()) {
+    if (job.half === null) {
+      if (job.kind === null) plan.leaves.push(job.id)
+      continue
+    }
+    plan.composites.set(job.id, job.half.version)
+    const children = tree.childrenOf(job.id)
+    if (job.kind === 'fanout') {
+      plan.fanouts.push(job.id)
+      open.push(...children.filter((child) => child.half !== null && isFailed(child.state)))
+    } else open.push(...planBody(plan, bodyOf(job.half, tree), children))
+  }
+}
+
+/** @returns what is to be looked into further. */
+function planBody(plan: RetryPlan, body: BodyPlan, children: readonly EndedJob[]): EndedJob[] {
+  const failures = unhandledFailures(body, children)
+  const following = dependentsOf(
+    body,
+    failures.map(({ index }) => index!),
+  )
+  const again = failures.filter(({ index }) => !following.has(index!))
+  for (const child of children) if (following.has(child.index!)) plan.superseded.push(child.id)
+  for (const child of again) if (child.stillborn) plan.superseded.push(child.id)
+  return again.filter((child) => !child.stillborn)
+}
+
+/** A step and everything that follows from it in the same workflow or group is decided anew. */
+export function planFrom(plan: RetryPlan, job: EndedJob, position: number, tree: EndedTree): void {
+  plan.composites.set(job.id, job.half!.version)
+  const following = dependentsOf(bodyOf(job.half!, tree), [position])
+  for (const { id, index } of tree.childrenOf(job.id))
+    if (index === position || following.has(index!)) plan.superseded.push(id)
+}
+
+/**
+ * What is above a job that runs again runs again too, and what follows from it there is decided anew.
+ *
+ * @param path From the job to the root.
+ */
+export function planAncestors(plan: RetryPlan, path: readonly EndedJob[], tree: EndedTree): void {
+  path.slice(1).forEach((ancestor, n) => {
+    plan.composites.set(ancestor.id, ancestor.half!.version)
+    if (ancestor.kind === 'fanout') return
+    const following = dependentsOf(bodyOf(ancestor.half!, tree), [path[n]!.index!])
+    for (const { id, index } of tree.childrenOf(ancestor.id))
+      if (following.has(index!)) plan.superseded.push(id)
+  })
+}
+
+/** Children that failed, or were cancelled, and whose failure no step has handled. */
+export function unhandledFailures<Job extends Pick<EndedJob, 'index' | 'state'>>(
+  body: BodyPlan,
+  children: readonly Job[],
+): Job[] {
+  const completed = new Set(children.filter(({ state }) => state === 'completed').map(({ index }) => index))
+  return children.filter(
+    ({ index, state }) =>
+      isFailed(state) && !body.steps[index!]!.handlers.some((handler) => completed.has(handler)),
+  )
+}
+
+/** The positions of all steps that come after some of these, directly or not. */
+export function dependentsOf(body: BodyPlan, positions: readonly number[]): Set<number> {
+  const from = new Set(positions)
+  const found = new Set<number>()
+  for (const { position, needs } of body.order)
+    if (needs.some((need) => from.has(need) || found.has(need))) found.add(position)
+  return found
+}
+
+export function bodyOf(
+  { graph, node }: Pick<CompositeHalf, 'graph' | 'node'>,
+  tree: Pick<EndedTree, 'graphs'>,
+): BodyPlan {
+  return planOf(bodyAt(tree.graphs.get(graph)!, node))
+}
+
+export function isFailed(state: JobState): boolean {
+  return state === 'failed' || state === 'cancelled'
+}
