@@ -93,3 +93,8 @@ export function hasCode<C extends ErrorCode>(
 ): error is SluiceError & { readonly code: C } {
   return typeof error === 'object' && error !== null && 'code' in error && error.code === code
 }
+
+/** What was thrown, in words: an error's message, or the thing itself as text. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { SluiceError } from '../errors.ts'
+import { messageOf, SluiceError } from '../errors.ts'
 import type { World } from './command.ts'
 import { HINT } from './report-error.ts'
 
@@ -19,7 +19,7 @@ export async function readInput(world: World, given: string | undefined): Promis
   try {
     return JSON.parse(text)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     throw new SluiceError('INVALID_ARGUMENT', `${where} is not JSON: ${why}`, {
       details: { [HINT]: `a text needs quotes of its own: --input '"text"'; @FILE reads a file` },
     })
@@ -30,6 +30,6 @@ async function readInputFile(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    throw new SluiceError('INVALID_ARGUMENT', `--input: ${error instanceof Error ? error.message : error}`)
+    throw new SluiceError('INVALID_ARGUMENT', `--input: ${messageOf(error)}`)
   }
 }

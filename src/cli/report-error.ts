@@ -1,5 +1,5 @@
 import { sqlState, translateError } from '../db/sqlstate.ts'
-import { type ErrorCode, SluiceError } from '../errors.ts'
+import { type ErrorCode, messageOf, SluiceError } from '../errors.ts'
 import { type ExitCode, exitCodeOf } from './exit-code.ts'
 import type { Output } from './output/output.ts'
 import { painter } from './output/style.ts'
@@ -55,7 +55,7 @@ function toKnown(error: unknown): SluiceError | undefined {
 }
 
 function reportBug(err: Output, error: unknown, options: { json: boolean }): ExitCode {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = messageOf(error)
   const stack = error instanceof Error ? error.stack : undefined
   if (options.json) err.line(JSON.stringify({ error: { code: 'INTERNAL', message, stack } }))
   else {

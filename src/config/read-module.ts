@@ -1,6 +1,7 @@
 import { writeSync } from 'node:fs'
 import { basename } from 'node:path'
 import { createJiti } from 'jiti'
+import { messageOf } from '../errors.ts'
 import { formatDuration } from '../model/duration.ts'
 import { describe, invalidConfig } from '../model/setting-value.ts'
 
@@ -173,7 +174,7 @@ function asMap(value: unknown, name: string, refuse: Refuse): object {
 }
 
 function explainFailure(error: unknown): string {
-  const text = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ').trim()
+  const text = messageOf(error).replace(/\s+/g, ' ').trim()
   const hint = /Cannot find (?:module|package) 'sluice'/.test(text)
     ? '; install sluice in this folder, or export a plain object'
     : ''

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
-import { SluiceError } from '../errors.ts'
+import { messageOf, SluiceError } from '../errors.ts'
 import { cutClient, endClient } from './end-client.ts'
 import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 
@@ -308,10 +308,9 @@ async function queryWithin<R>(
   return result.rows as R[]
 }
 
-function unreachable(cause: unknown): SluiceError {
-  const why =
-    cause instanceof Error
-      ? cause.message || ('code' in cause ? String(cause.code) : cause.name)
-      : String(cause)
+/** A failure to connect. Where a host has several addresses the driver's error has no message, only a code. */
+export function unreachable(cause: unknown): SluiceError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason'
+  const why = messageOf(cause) || code
   return new SluiceError('DATABASE_UNAVAILABLE', `cannot connect to PostgreSQL: ${why}`, { cause })
 }

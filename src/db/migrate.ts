@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
-import { SluiceError } from '../errors.ts'
+import { messageOf, SluiceError } from '../errors.ts'
+import { unreachable } from './database.ts'
 import { endClient } from './end-client.ts'
 import { sqlState, translateError } from './sqlstate.ts'
 
@@ -142,9 +143,7 @@ async function withClient<T>(
   try {
     await client.connect()
   } catch (cause) {
-    const why =
-      cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : String(cause)
-    throw new SluiceError('DATABASE_UNAVAILABLE', `cannot connect to PostgreSQL: ${why}`, { cause })
+    throw unreachable(cause)
   }
   try {
     return await work(client)
@@ -174,7 +173,7 @@ function newer(applied: number, available: number): SluiceError {
 
 function forbidden(client: pg.Client, cause: unknown): SluiceError {
   const [role, database] = [client.user ?? '', client.database ?? ''].map(pg.escapeIdentifier)
-  const what = cause instanceof Error ? cause.message : String(cause)
+  const what = messageOf(cause)
   return unsuitable(
     `role ${role} lacks a right: ${what}. Connect as the role that owns the schema sluice; to let this one create it: grant create on database ${database} to ${role}`,
     cause,

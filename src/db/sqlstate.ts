@@ -58,8 +58,9 @@ export function isFenced(error: unknown): boolean {
   return sqlState(error) === 'SL001'
 }
 
-export function isNotStorable(error: unknown): boolean {
-  return NOT_STORABLE.has(sqlState(error) ?? '')
+/** The server refuses what it was given, and would again: bad data, a broken rule of the table, a limit of a value. */
+export function blamesValues(error: unknown): boolean {
+  return /^(?:22|23|54)/.test(sqlState(error) ?? '')
 }
 
 export function isRetryable(error: unknown): boolean {

@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { isConnectionLoss } from '../db/sqlstate.ts'
 import type { Log } from '../engine/log.ts'
+import { messageOf } from '../errors.ts'
 import { type ClaimedDuties, claimDuties } from '../store/claim-duties.ts'
 import { recordDuty } from '../store/record-duty.ts'
 import type { Duty } from './duty.ts'
@@ -98,7 +99,7 @@ export class DutyRunner {
       if (due.nextWakeInMs !== null) this.#onWake(due.nextWakeInMs)
     } catch (error) {
       this.#noteBroken(error)
-      this.#log.warn({ error: text(error) }, 'duties: the database cannot be reached')
+      this.#log.warn({ error: messageOf(error) }, 'duties: the database cannot be reached')
       return
     }
     for (const duty of this.#duties) {
@@ -124,7 +125,7 @@ export class DutyRunner {
     } catch (error) {
       this.#noteBroken(error)
       this.#log.error(
-        { duty: duty.name, error: text(error) },
+        { duty: duty.name, error: messageOf(error) },
         'duty failed; it is tried again at its next tick',
       )
     }
@@ -146,8 +147,4 @@ export class DutyRunner {
       Math.max(SOON_MS * (1 + Math.random()), Math.ceil(ms)),
     )
   }
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

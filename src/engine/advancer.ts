@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
-import { sqlState } from '../db/sqlstate.ts'
-import { SluiceError } from '../errors.ts'
+import { blamesValues, sqlState } from '../db/sqlstate.ts'
+import { messageOf, SluiceError } from '../errors.ts'
 import type { TakenComposite } from '../model/composite.ts'
 import type { JsonValue } from '../model/json.ts'
 import { applyAdvances } from '../store/apply-advances.ts'
@@ -130,7 +130,7 @@ export class Advancer {
         this.#again = true
       } catch (error) {
         // What was taken is free again in a moment; the next look finds it.
-        this.#log.warn({ error: text(error) }, 'workflows: could not be moved on; tried again')
+        this.#log.warn({ error: messageOf(error) }, 'workflows: could not be moved on; tried again')
         this.lookIn(TAKEN_MS / 5)
         return
       }
@@ -166,11 +166,11 @@ export class Advancer {
   /** It would fail the same way again: its author has to know. */
   async #giveUp(composite: TakenComposite, error: unknown): Promise<void> {
     this.#log.error(
-      { job: composite.id, node: composite.node, error: text(error) },
+      { job: composite.id, node: composite.node, error: messageOf(error) },
       'a workflow cannot go on',
     )
     const { id: job, version, wakeups } = composite
-    const what = `internal: its next step could not be stored: ${text(error)}`
+    const what = `internal: its next step could not be stored: ${messageOf(error)}`
     await this.#apply([
       {
         advance: { job, version, wakeups, close: { state: 'failed', error: what } },
@@ -255,12 +255,7 @@ async function persistently<T>(act: () => Promise<T>): Promise<T> {
 
 /** The data is to blame, not the moment: a value out of bounds, a row that may not be, a mistake in the code. */
 function isForGood(error: unknown): boolean {
-  const state = sqlState(error)
-  if (state !== undefined) return /^(?:22|23|54)/.test(state)
+  if (sqlState(error) !== undefined) return blamesValues(error)
   if (error instanceof SluiceError) return error.code !== 'DATABASE_UNAVAILABLE'
   return error instanceof RangeError || error instanceof TypeError
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

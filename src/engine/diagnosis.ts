@@ -1,5 +1,6 @@
 import type { Database } from '../db/database.ts'
 import type { MigrationState } from '../db/migrate.ts'
+import { messageOf } from '../errors.ts'
 import type { Settings } from '../model/settings.ts'
 import { checkConnections } from './diagnosis/connections.ts'
 import { checkHints } from './diagnosis/hints.ts'
@@ -48,7 +49,7 @@ export async function* diagnose(patient: Patient): AsyncGenerator<Finding> {
     try {
       yield* await check(patient)
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
+      const why = messageOf(error)
       yield {
         check: check.name.replace('check', '').toLowerCase(),
         level: 'problem',

@@ -1,5 +1,6 @@
 import type { Connection, Queryable } from '../db/database.ts'
-import { isConnectionLoss, isFenced, isNotStorable, sqlState } from '../db/sqlstate.ts'
+import { blamesValues, isConnectionLoss, isFenced, sqlState } from '../db/sqlstate.ts'
+import { messageOf } from '../errors.ts'
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 import type { LeafPolicy } from '../model/composite.ts'
@@ -230,14 +231,14 @@ export class Dispatcher {
     if (isFenced(error) || isConnectionLoss(error)) {
       this.#outOfStep = true
       this.#log.warn(
-        { worker: this.#identity.name, error: message(error) },
+        { worker: this.#identity.name, error: messageOf(error) },
         'cycle failed, its outcome is unknown: resync',
       )
       return isFenced(error) ? this.#resync(ended) : { ...UNREACHED, unsent: ended }
     }
     // The server answered with an error, so nothing of this cycle happened.
     this.#log.error(
-      { worker: this.#identity.name, error: message(error), sqlState: sqlState(error) },
+      { worker: this.#identity.name, error: messageOf(error), sqlState: sqlState(error) },
       'cycle failed',
     )
     return { ...UNREACHED, unsent: ended }
@@ -253,7 +254,7 @@ export class Dispatcher {
       } catch (error) {
         if (!blamesValues(error)) unsent.push(each)
         else {
-          const text = `internal: the outcome could not be stored: ${message(error)}`
+          const text = `internal: the outcome could not be stored: ${messageOf(error)}`
           unsent.push({ ...each, ending: { kind: 'failed', error: text } })
         }
       }
@@ -280,7 +281,7 @@ export class Dispatcher {
       this.#outOfStep = false
       return { assignments, lost, unsent, reached: true, again: true }
     } catch (error) {
-      this.#log.warn({ worker: this.#identity.name, error: message(error) }, 'resync failed')
+      this.#log.warn({ worker: this.#identity.name, error: messageOf(error) }, 'resync failed')
       return { ...UNREACHED, unsent: ended }
     }
   }
@@ -352,13 +353,4 @@ function encode(ended: readonly EndedAttempt[]): { done: string | null; endings:
     done: done === '' ? null : `{${done}}`,
     endings: others.length === 0 ? null : JSON.stringify(others),
   }
-}
-
-/** The server refuses what it was given, and would again: bad data, a broken rule of the table, a limit of a value. */
-function blamesValues(error: unknown): boolean {
-  return isNotStorable(error) || /^2[23]/.test(sqlState(error) ?? '')
-}
-
-function message(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -1,6 +1,7 @@
 import { writeSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { Connection } from '../db/database.ts'
+import { messageOf } from '../errors.ts'
 import { beat } from '../store/beat.ts'
 import type { FromThread, ThreadData, ToThread } from './heartbeat.ts'
 
@@ -49,7 +50,7 @@ async function beatOnce(): Promise<void> {
     send({
       kind: 'missed',
       silentMs: performance.now() - lastGood,
-      error: error instanceof Error ? error.message : String(error),
+      error: messageOf(error),
     })
   } finally {
     beating = false

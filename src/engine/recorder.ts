@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { messageOf } from '../errors.ts'
 import { toStorableText } from '../model/json.ts'
 import { appendLogs, type LogLine } from '../store/append-logs.ts'
 import { type ProgressNote, saveProgress } from '../store/save-progress.ts'
@@ -130,7 +131,7 @@ export class Recorder {
       if (notes.length > 0) await saveProgress(this.#db, this.#workerId, notes)
     } catch (error) {
       this.#log.warn(
-        { lines: lines.length, error: error instanceof Error ? error.message : String(error) },
+        { lines: lines.length, error: messageOf(error) },
         'log lines or progress could not be stored and were dropped',
       )
     }

@@ -5,7 +5,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
-import { SluiceError } from '../errors.ts'
+import { messageOf, SluiceError } from '../errors.ts'
 import { MAX_JSON_BYTES } from '../model/json.ts'
 import { type Attempt, BrokenWorker } from './attempt.ts'
 import { resolveArgv } from './find-program.ts'
@@ -209,7 +209,7 @@ function parseResult(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch (error) {
-    throw failed('the result is not JSON in UTF-8', error instanceof Error ? error.message : String(error))
+    throw failed('the result is not JSON in UTF-8', messageOf(error))
   }
 }
 

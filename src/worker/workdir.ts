@@ -4,6 +4,7 @@ import { chmod, readdir, rename, rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { messageOf } from '../errors.ts'
 import { BrokenWorker } from './attempt.ts'
 
 /** With pauses of up to 10 ms between them this is some 10 seconds. */
@@ -229,8 +230,4 @@ function nonce(): string {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -4,7 +4,7 @@ import type { Sluice } from '../../app/app.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import type { Log } from '../../engine/log.ts'
 import type { TreeWatch } from '../../engine/tree-watch.ts'
-import { hasCode, SluiceError } from '../../errors.ts'
+import { hasCode, messageOf, SluiceError } from '../../errors.ts'
 import type { World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired, type Stops } from '../interrupts.ts'
@@ -251,7 +251,7 @@ async function endOf(app: Sluice, id: string, stop: AbortSignal): Promise<Ended>
     return { status: 'completed', result: await app.job(id).result({ signal: stop }) }
   } catch (error) {
     if (stop.aborted) return new Promise<never>(() => {})
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     if (hasCode(error, 'JOB_FAILED')) return { status: 'failed', error: message }
     if (hasCode(error, 'JOB_CANCELLED')) return { status: 'cancelled', error: message }
     throw error

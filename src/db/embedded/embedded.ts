@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { messageOf } from '../../errors.ts'
 import { requirePackage } from './binaries.ts'
 import { joinKeeper, type Membership } from './join.ts'
 import { findPlace, type Place } from './place.ts'
@@ -87,7 +88,7 @@ class Share {
       await this.join(AbortSignal.timeout(RELEASE_LIMIT_MS))
       await this.#membership?.leave(RELEASE_LIMIT_MS)
     } catch (error) {
-      this.#log(error instanceof Error ? error.message : String(error))
+      this.#log(messageOf(error))
     }
   }
 
@@ -101,7 +102,7 @@ class Share {
         return await this.join(signal)
       } catch (error) {
         if (signal.aborted) return
-        const message = error instanceof Error ? error.message : String(error)
+        const message = messageOf(error)
         if (message !== reported) this.#log(message)
         reported = message
         await delay(REJOIN_PAUSE_MS, undefined, { signal, ref: false }).catch(() => {})

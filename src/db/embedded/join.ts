@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { builtEntry } from '../../built-entry.ts'
-import { SluiceError } from '../../errors.ts'
+import { messageOf, SluiceError } from '../../errors.ts'
 import { keeperSockets, reach } from './election.ts'
 import { JOIN, type KeeperOptions } from './keeper.ts'
 import { logTail, openLog } from './server-log.ts'
@@ -39,7 +39,7 @@ export async function joinKeeper(
     return await tryToJoin(options, signal, log)
   } catch (error) {
     if (error instanceof SluiceError) throw error
-    throw unavailable(error instanceof Error ? error.message : String(error), error)
+    throw unavailable(messageOf(error), error)
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
+import { messageOf } from '../../errors.ts'
 import { findBinaries } from './binaries.ts'
 import type { Elected } from './election.ts'
 import type { Place } from './place.ts'
@@ -73,7 +74,7 @@ export class Keeper {
       }
     } catch (error) {
       console.error(error)
-      this.#tell(`failed ${JSON.stringify(error instanceof Error ? error.message : String(error))}`)
+      this.#tell(`failed ${JSON.stringify(messageOf(error))}`)
     } finally {
       clearInterval(trimming)
       await this.#elected.resign()

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { chmod, lchown, lstat, mkdir, readFile, realpath, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { SluiceError } from '../../errors.ts'
+import { messageOf, SluiceError } from '../../errors.ts'
 import { type Account, canEnter, serverAccount } from './run-as.ts'
 
 /** Where one embedded server keeps its things. The same for every process of a data folder. */
@@ -38,7 +38,7 @@ export async function findPlace(dataFolder: string): Promise<Place> {
     return await preparePlace(resolve(dataFolder))
   } catch (error) {
     if (error instanceof SluiceError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     throw unusable(dataFolder, reason, error)
   }
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import { builtEntry } from '../../built-entry.ts'
-import { SluiceError } from '../../errors.ts'
+import { messageOf, SluiceError } from '../../errors.ts'
 import { type Attempt, BrokenWorker } from '../attempt.ts'
 import { guardGroup, releaseGroup, signalGroup } from '../orphan-guard.ts'
 import { fromWireError } from '../thrown.ts'
@@ -261,8 +261,4 @@ function describeExit(code: number | null, signal: NodeJS.Signals | null): strin
 
 function failed(message: string, cause?: unknown): SluiceError {
   return new SluiceError('ATTEMPT_FAILED', message, { cause })
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts'
 import { type Attempt, BrokenWorker, Stop } from '../attempt.ts'
 import { fromWireError, toWireError } from '../thrown.ts'
 import type { OfRun, ServiceCall, ToChild, WorkdirAnswer } from './messages.ts'
@@ -101,7 +102,7 @@ export class ServedRun {
   #forwardStop(): void {
     const stop: unknown = this.attempt.signal.reason
     const reason = stop instanceof Stop ? stop.reason : 'cancelled'
-    const message = stop instanceof Error ? stop.message : String(stop)
+    const message = messageOf(stop)
     this.#link.send({ type: 'stop', run: this.id, reason, message })
     const graceMs = Math.min(this.attempt.graceMs, LONGEST_TIMER_MS)
     this.#killTimer = setTimeout(() => this.#link.kill(stop), graceMs)
@@ -140,7 +141,7 @@ function makeWorkdir(attempt: Attempt): WorkdirAnswer {
   try {
     return { path: attempt.workdir() }
   } catch (error) {
-    return { error: error instanceof Error ? error.message : String(error) }
+    return { error: messageOf(error) }
   }
 }
 

@@ -6,6 +6,7 @@ import { Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
 import { setDraining } from '../../engine/worker-control.ts'
+import { messageOf } from '../../errors.ts'
 import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
 import type { AttemptServices } from '../attempt.ts'
 import type { CycleRequest, JobSource, SourceEvents } from '../job-source.ts'
@@ -159,10 +160,7 @@ export class DatabaseSource implements JobSource {
   /** Shown as draining: that is what it does, and `why` names it. The cause is in the log and with the jobs handed back. */
   broken(): void {
     setDraining(this.#options.db, this.#options.identity.name, true).catch((error: unknown) => {
-      this.#options.log.warn(
-        { error: error instanceof Error ? error.message : String(error) },
-        'could not report as broken',
-      )
+      this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
     })
   }
 
@@ -173,10 +171,7 @@ export class DatabaseSource implements JobSource {
       if (this.#workerId !== '') await this.#dispatcher.close(why)
     } catch (error) {
       // It will be found silent and taken off the books like a dead one.
-      this.#options.log.warn(
-        { error: error instanceof Error ? error.message : String(error) },
-        'could not sign off',
-      )
+      this.#options.log.warn({ error: messageOf(error) }, 'could not sign off')
     }
     await this.#heartbeat?.stop()
     await this.#connection.close()
@@ -226,10 +221,7 @@ export class DatabaseSource implements JobSource {
     try {
       await this.#dispatcher.refresh()
     } catch (error) {
-      this.#options.log.warn(
-        { error: error instanceof Error ? error.message : String(error) },
-        'could not read the lanes',
-      )
+      this.#options.log.warn({ error: messageOf(error) }, 'could not read the lanes')
     }
   }
 }
