@@ -10,12 +10,12 @@ import {
   optionNames,
   show,
 } from '../model/argument.ts'
-import type { JobState } from '../model/job.ts'
+import { isFinal, JOB_STATES, JOB_STATUSES, type JobState, type JobStatus, statusOf } from '../model/job.ts'
 import { toStorableText } from '../model/json.ts'
 import { approveJob } from '../store/approve-job.ts'
 import { cancelJob } from '../store/cancel-job.ts'
 import { deleteJob } from '../store/delete-job.ts'
-import { findJobs, type JobFilter, type JobView } from '../store/find-jobs.ts'
+import { findJobs, type JobSearch, type JobView } from '../store/find-jobs.ts'
 import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { rejectJob } from '../store/reject-job.ts'
 import { reprioritiseJob } from '../store/reprioritise-job.ts'
@@ -39,22 +39,16 @@ function isId(id: unknown): id is string {
 /** Texts given with a cancel or a rejection are cut to this length. */
 const MAX_REASON = 2000
 const MAX_LISTED = 100_000
-const STATES: ReadonlySet<string> = new Set<JobState>([
-  'awaiting_approval',
-  'scheduled',
-  'waiting',
-  'ready',
-  'running',
-  'completed',
-  'failed',
-  'cancelled',
-  'skipped',
-])
+
+/** Which jobs to list: those that match every field given. */
+export interface JobFilter extends Omit<JobSearch, 'states'> {
+  readonly status?: readonly JobStatus[]
+}
 
 const FILTER_OPTIONS = optionNames<JobFilter>({
   ids: true,
   parent: true,
-  states: true,
+  status: true,
   task: true,
   lane: true,
   key: true,
@@ -67,20 +61,23 @@ const FILTER_OPTIONS = optionNames<JobFilter>({
 export async function listJobs(db: Queryable, filter: JobFilter): Promise<JobView[]> {
   checkOptions(filter, FILTER_OPTIONS, 'filter')
   if (filter.ids !== undefined) checkList(filter.ids, 'ids', checkJobId)
+  if (filter.parent !== undefined) checkJobId(filter.parent)
   if (filter.before !== undefined) checkJobId(filter.before)
-  if (filter.states !== undefined) checkList(filter.states, 'states', checkState)
+  if (filter.status !== undefined) checkList(filter.status, 'status', checkStatus)
   for (const field of ['task', 'lane', 'key', 'tag'] as const) {
     const text = filter[field]
     if (text !== undefined && (typeof text !== 'string' || text.includes('\0')))
       throw invalidArgument(field, text, 'a text without NUL')
   }
   if (filter.limit !== undefined) checkWhole(filter.limit, 'limit', 0, MAX_LISTED)
-  return findJobs(db, filter)
+  const { status, ...search } = filter
+  if (status === undefined) return findJobs(db, search)
+  return findJobs(db, { ...search, states: JOB_STATES.filter((state) => status.includes(statusOf(state))) })
 }
 
-function checkState(state: unknown, name: string): void {
-  if (typeof state !== 'string' || !STATES.has(state))
-    throw invalidArgument(name, state, `one of ${[...STATES].join(', ')}`)
+function checkStatus(status: unknown, name: string): void {
+  if (!JOB_STATUSES.some((known) => known === status))
+    throw invalidArgument(name, status, `one of ${JOB_STATUSES.join(', ')}`)
 }
 
 /** Log lines of a job after the line with id `after`, oldest first. */
@@ -129,8 +126,15 @@ export async function reprioritise(db: Queryable, id: string, priority: number):
 }
 
 export async function remove(db: Queryable, id: string): Promise<void> {
-  if (!(await deleteJob(db, checkJobId(id))))
-    await refuse(db, id, 'deleted', 'only a finished job can be; cancel it first')
+  if (await deleteJob(db, checkJobId(id))) return
+  const { rootId, state } = await getJob(db, id)
+  const rule =
+    rootId !== null
+      ? `it is part of job ${rootId}, which can be with all that is below it`
+      : isFinal(state)
+        ? 'something below it has not ended yet'
+        : 'only a finished job can be; cancel it first'
+  await refuse(db, id, 'deleted', rule)
 }
 
 /** Puts a finished job back in line. Its history is kept, its failures count from zero again. */

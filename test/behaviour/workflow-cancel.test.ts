@@ -224,6 +224,49 @@ test('an early verdict ends a fan-out and cancels what runs and waits', async ()
   expect(counts).toEqual({ completed: 1, cancelled: 39 })
 })
 
+test('a workflow that ended early is not deleted while something below it still runs', async () => {
+  const gate = new Gate()
+  const deaf = task({
+    name: 'deaf',
+    lane: 'busy',
+    run: async ({ n }: { n: number }) => {
+      if (n > 0) await gate.pass()
+      else await gate.arrived(1)
+    },
+  })
+  const steps = {
+    runners: {
+      task: 'deaf',
+      with_items: '${{ range(2) }}',
+      with: { n: '${{ item }}' },
+      strategy: { rule: 'any', early: true },
+    },
+  }
+  const app = await apps.open({
+    tasks: [deaf],
+    lanes: LANES,
+    workflows: [{ name: 'hasty', definition: { steps } }],
+  })
+  await app.work({ capacity: 10 })
+  const job = await app.submit('hasty', null)
+  await job.result()
+  await expect(app.remove(job.id)).rejects.toMatchObject({
+    code: 'ILLEGAL_TRANSITION',
+    message: `job ${job.id} is completed and cannot be deleted: something below it has not ended yet`,
+  })
+  const fan = (await findStep(database.sql, job.id, 'runners'))!
+  await expect(app.remove(fan)).rejects.toMatchObject({
+    message: expect.stringContaining(`part of job ${job.id}`),
+  })
+  gate.open()
+  await until(
+    async () => (await countStates(database.sql, job.id)).running === undefined,
+    'all to have ended',
+  )
+  await app.remove(job.id)
+  expect(await database.sql('select 1 from sluice.jobs where id = $1 or root_id = $1', [job.id])).toEqual([])
+})
+
 test('cancelling a child of a workflow is a failure of that child only', async () => {
   const gate = new Gate()
   const app = await apps.open({
