@@ -23,7 +23,7 @@ import { checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import type { Settings } from '../model/settings.ts'
 import type { LaneChange } from '../store/change-lane.ts'
-import type { JobFilter, JobView } from '../store/find-jobs.ts'
+import type { JobView } from '../store/find-jobs.ts'
 import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type KnownTask, listTasks } from '../store/list-tasks.ts'
@@ -251,7 +251,7 @@ export class Sluice {
     return jobControl.getJob(this.#calls, id)
   }
 
-  async listJobs(filter: JobFilter = {}): Promise<JobView[]> {
+  async listJobs(filter: jobControl.JobFilter = {}): Promise<JobView[]> {
     return jobControl.listJobs(this.#calls, filter)
   }
 

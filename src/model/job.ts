@@ -1,29 +1,23 @@
-/** What the database keeps. Everything from `completed` on is final. */
-export type JobState =
-  | 'awaiting_approval'
-  | 'scheduled'
-  | 'waiting'
-  | 'ready'
-  | 'running'
-  | 'completed'
-  | 'failed'
-  | 'cancelled'
-  | 'skipped'
+/** What the database keeps, in its order. Everything from `completed` on is final. */
+export const JOB_STATES = [
+  'awaiting_approval',
+  'scheduled',
+  'waiting',
+  'ready',
+  'running',
+  'completed',
+  'failed',
+  'cancelled',
+  'skipped',
+] as const
+
+export type JobState = (typeof JOB_STATES)[number]
 
 /** What a job that only waits for its children is; a leaf, which runs a task, is none of them. */
 export type CompositeKind = 'workflow' | 'group' | 'fanout'
 
 /** What people and programs see: waiting is one status, and `why` tells its reason. */
-export type JobStatus =
-  | 'awaiting_approval'
-  | 'queued'
-  | 'running'
-  | 'completed'
-  | 'failed'
-  | 'cancelled'
-  | 'skipped'
-
-export const JOB_STATUSES: readonly JobStatus[] = [
+export const JOB_STATUSES = [
   'awaiting_approval',
   'queued',
   'running',
@@ -31,7 +25,16 @@ export const JOB_STATUSES: readonly JobStatus[] = [
   'failed',
   'cancelled',
   'skipped',
-]
+] as const
+
+export type JobStatus = (typeof JOB_STATUSES)[number]
+
+/** Of jobs that have not ended. */
+export const ACTIVE_STATUSES = [
+  'awaiting_approval',
+  'queued',
+  'running',
+] as const satisfies readonly JobStatus[]
 
 export function statusOf(state: JobState): JobStatus {
   return state === 'scheduled' || state === 'waiting' || state === 'ready' ? 'queued' : state

@@ -41,7 +41,8 @@ export interface JobView {
   readonly approvedBy: string | null
 }
 
-export interface JobFilter {
+/** Jobs to look for. Those that match every field given are meant. */
+export interface JobSearch {
   readonly ids?: readonly string[]
   readonly states?: readonly JobState[]
   readonly task?: string
@@ -109,18 +110,18 @@ interface JobRow {
   approved_by: string | null
 }
 
-/** Jobs that match every filter given, newest first. */
-export async function findJobs(db: Queryable, filter: JobFilter): Promise<JobView[]> {
+/** Jobs that match, newest first. */
+export async function findJobs(db: Queryable, search: JobSearch): Promise<JobView[]> {
   const rows = await db.run<JobRow & Record<string, unknown>>(FIND, [
-    filter.ids ?? null,
-    filter.states ?? null,
-    filter.task ?? null,
-    filter.lane ?? null,
-    filter.key ?? null,
-    filter.tag ?? null,
-    filter.before ?? null,
-    filter.limit ?? filter.ids?.length ?? 50,
-    filter.parent ?? null,
+    search.ids ?? null,
+    search.states ?? null,
+    search.task ?? null,
+    search.lane ?? null,
+    search.key ?? null,
+    search.tag ?? null,
+    search.before ?? null,
+    search.limit ?? search.ids?.length ?? 50,
+    search.parent ?? null,
   ])
   return rows.map(toJobView)
 }

@@ -185,7 +185,7 @@ describe('a value that cannot be stored', () => {
       await expect(app.submit(leaves, 'result', options)).rejects.toMatchObject({ code: 'NOT_STORABLE' })
     }
     await expect(app.submit(text, 1)).rejects.toBeInstanceOf(SluiceError)
-    expect(await app.listJobs({ task: 'leaves', states: ['ready'] })).toEqual([])
+    expect(await app.listJobs({ task: 'leaves', status: ['queued'] })).toEqual([])
   })
 })
 
@@ -449,5 +449,5 @@ describe('in a database whose encoding lacks most characters', () => {
 })
 
 async function stuck(app: Sluice): Promise<string[]> {
-  return (await app.listJobs({ states: ['ready', 'running', 'scheduled'] })).map((job) => job.id)
+  return (await app.listJobs({ status: ['queued', 'running'] })).map((job) => job.id)
 }

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander'
-import { JOB_STATUSES, type JobState, type JobStatus, statusOf } from '../../model/job.ts'
-import type { JobFilter, JobView } from '../../store/find-jobs.ts'
+import type { JobFilter } from '../../engine/job-control.ts'
+import { ACTIVE_STATUSES, JOB_STATUSES, type JobStatus } from '../../model/job.ts'
+import type { JobView } from '../../store/find-jobs.ts'
 import { list, positiveNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -20,17 +21,6 @@ interface PsOptions extends CommonOptions {
   readonly before?: string
   readonly limit: number
 }
-
-const STATES: readonly JobState[] = [
-  'awaiting_approval',
-  'scheduled',
-  'ready',
-  'running',
-  'completed',
-  'failed',
-  'cancelled',
-]
-const ACTIVE = STATES.slice(0, STATES.indexOf('completed'))
 
 /** `sluice ps` */
 export const declarePs: Declare = (command, act) => {
@@ -56,15 +46,10 @@ function statuses(text: string): readonly JobStatus[] {
 }
 
 function ps(world: World, options: PsOptions): Promise<ExitCode> {
-  const { status, task, lane, key, tag, before, limit } = options
-  const states =
-    status !== undefined
-      ? STATES.filter((state) => status.includes(statusOf(state)))
-      : options.all === true
-        ? undefined
-        : ACTIVE
+  const { task, lane, key, tag, before, limit } = options
+  const status = options.status ?? (options.all === true ? undefined : ACTIVE_STATUSES)
   const filter: JobFilter = {
-    ...(states !== undefined && { states }),
+    ...(status !== undefined && { status }),
     ...(task !== undefined && { task }),
     ...(lane !== undefined && { lane }),
     ...(key !== undefined && { key }),
@@ -81,7 +66,9 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
     }
     if (jobs.length === 0) {
       world.out.line(
-        states === ACTIVE ? 'no job is waiting or running; --all shows finished ones' : 'no such jobs',
+        status === ACTIVE_STATUSES
+          ? 'no job is waiting or running; --all shows finished ones'
+          : 'no such jobs',
       )
       return EXIT.done
     }

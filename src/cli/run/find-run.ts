@@ -1,14 +1,14 @@
 import type { Sluice } from '../../app/app.ts'
 import { SluiceError } from '../../errors.ts'
-import { isFinal, type JobState } from '../../model/job.ts'
+import { ACTIVE_STATUSES, isFinal } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import { HINT } from '../report-error.ts'
 
-const ACTIVE: readonly JobState[] = ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running']
-
 /** The newest runs of these workflows that have not ended, newest first. */
 export async function unendedRuns(app: Sluice, workflows: readonly string[]): Promise<JobView[]> {
-  const found = await Promise.all(workflows.map((task) => app.listJobs({ task, states: ACTIVE, limit: 10 })))
+  const found = await Promise.all(
+    workflows.map((task) => app.listJobs({ task, status: ACTIVE_STATUSES, limit: 10 })),
+  )
   return found
     .flat()
     .filter(({ kind }) => kind === 'workflow')

@@ -1,7 +1,7 @@
 import type { Sluice } from '../../app/app.ts'
 import type { JobHandle } from '../../app/job-handle.ts'
 import { SluiceError } from '../../errors.ts'
-import { isFinal } from '../../model/job.ts'
+import { ACTIVE_STATUSES, isFinal } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import { tiles } from './picture.ts'
 
@@ -62,8 +62,7 @@ export class Showing {
 
   /** Finds an unfinished showing, or makes a new one. */
   static async find(app: Sluice, now: Date, tell: (event: string) => void): Promise<Showing> {
-    const states = ['ready', 'scheduled', 'running'] as const
-    const active = await app.listJobs({ states, limit: ALL })
+    const active = await app.listJobs({ status: ACTIVE_STATUSES, limit: ALL })
     const tag = active.flatMap((job) => job.tags).find((each) => each.startsWith(TAG))
     if (tag === undefined) return new Showing(app, `${TAG}${now.getTime()}`, [], tell)
     return new Showing(app, tag, await app.listJobs({ tag, limit: ALL }), tell)
