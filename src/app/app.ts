@@ -21,8 +21,7 @@ import { setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
-import type { Settings } from '../model/settings.ts'
-import type { LaneChange } from '../store/change-lane.ts'
+import type { LaneSource, Settings } from '../model/settings.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
@@ -46,6 +45,30 @@ import {
 import type { TaskSet } from './task-set.ts'
 import { type TransactionLike, toQueryable } from './transaction.ts'
 import type { WorkflowSet } from './workflow-set.ts'
+
+/**
+ * What the HTTP server works with, beside the methods of `Sluice`.
+ *
+ * @internal
+ */
+export interface EngineRoom {
+  readonly db: Database
+  /** For single statements: repeated where that is safe, failing with a `SluiceError`. Does not name the database. */
+  readonly calls: Queryable
+  readonly listener: Listener
+  readonly submitter: Submitter
+  readonly tasks: TaskSet
+  readonly workflows: WorkflowSet
+  readonly settings: Settings
+  readonly heartbeatMs: number
+  /** Checks one submission and writes it down; `by` is its author. Asynchronous only where the task has a schema. */
+  toSubmission(
+    task: string,
+    input: unknown,
+    options: SubmitOptions,
+    by: string,
+  ): Submission | Promise<Submission>
+}
 
 export interface AppParts {
   readonly db: Database
@@ -86,6 +109,22 @@ export class Sluice {
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#worker?.nudge())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
+  }
+
+  /** @internal */
+  get room(): EngineRoom {
+    const { db, tasks, workflows, settings, heartbeatMs } = this.#parts
+    return {
+      db,
+      calls: { run: this.#calls.run },
+      listener: this.#listener,
+      submitter: this.#submitter,
+      tasks,
+      workflows,
+      settings,
+      heartbeatMs,
+      toSubmission: (task, input, options, by) => this.#toSubmission(task, input, options, by),
+    }
   }
 
   /** The address of the database, the embedded one included. */
@@ -328,8 +367,8 @@ export class Sluice {
     return listLanes(this.#calls)
   }
 
-  /** An operator's change: it stays, whatever files say, until `resetLane`. */
-  async setLane(name: string, change: LaneChange): Promise<Lane> {
+  /** An operator's change, in the words of the config file: it stays, whatever files say, until `resetLane`. */
+  async setLane(name: string, change: LaneSource): Promise<Lane> {
     return laneControl.setLane(this.#calls, name, change, this.#parts.actor)
   }
 
@@ -384,9 +423,10 @@ export class Sluice {
     task: string | { readonly name: string },
     input: unknown,
     options: SubmitOptions,
+    actor = this.#parts.actor,
   ): Submission | Promise<Submission> {
     const name = nameOf(task)
-    const { actor, workflows } = this.#parts
+    const { workflows } = this.#parts
     if (workflows.names.has(name) || isWorkflow(task))
       return { ...toSubmission(name, input, options, actor), workflow: true }
     const known =

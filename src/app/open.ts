@@ -19,6 +19,7 @@ import {
 import type { Duration } from '../model/duration.ts'
 import { toStorableText } from '../model/json.ts'
 import {
+  LANE_COLUMNS,
   LANE_FIELDS,
   type LaneSettings,
   resolveSettings,
@@ -281,22 +282,16 @@ function laneRecord(name: string, lane: LaneSettings): LaneRecord {
 
 /** What was really written somewhere: defaults of this program overwrite nothing that another has set. */
 function givenFields(lane: LaneSettings): LaneChange {
-  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled } = lane
-  return {
-    ...(lane.given.has('slots') && { slots }),
-    ...(lane.given.has('perWorker') && { perWorker }),
-    ...(lane.given.has('poll') && { pollMs }),
-    ...(lane.given.has('stale') && { staleMs }),
-    ...(lane.given.has('ageing') && { ageingMs }),
-    ...(lane.given.has('enabled') && { enabled }),
-  }
+  const columns = [...lane.given].map((field) => LANE_COLUMNS[field])
+  return Object.fromEntries(columns.map((column) => [column, lane[column]]))
 }
 
 /**
- * Refuses settings that do not fit together with what other programs and operators have set. Before any of them is
- * stored: a heartbeat that is too long would keep every other program from starting.
+ * The heartbeat that will be in force, once every lane's `stale` is known to be greater than twice that.
+ *
+ * @throws {SluiceError} `INVALID_CONFIG` when the settings do not fit together with what other programs and operators
+ *   have set.
  */
-/** The heartbeat that will be in force, once every lane's `stale` is known to be greater than twice that. */
 async function checkStale(db: Queryable, settings: Settings): Promise<number> {
   const stored = await readSettings(db)
   const heartbeatMs =

@@ -72,6 +72,16 @@ export const LANE_FIELDS = {
   ageing: orNone(duration({ min: 10_000, max: MAX_TIMER_MS })),
 } as const
 
+/** Where each field of a lane is kept: durations become milliseconds. */
+export const LANE_COLUMNS = {
+  slots: 'slots',
+  perWorker: 'perWorker',
+  poll: 'pollMs',
+  stale: 'staleMs',
+  enabled: 'enabled',
+  ageing: 'ageingMs',
+} as const satisfies Readonly<Record<keyof typeof LANE_FIELDS, keyof LaneSettings>>
+
 /** The lanes that always exist, as the database starts with them. */
 export const LANE_DEFAULTS = {
   interactive: { slots: 2, perWorker: null, pollMs: 2000 },
@@ -80,7 +90,10 @@ export const LANE_DEFAULTS = {
   default: { slots: null, perWorker: 0, pollMs: 2000 },
 } as const satisfies Readonly<Record<string, Pick<LaneSettings, 'slots' | 'perWorker' | 'pollMs'>>>
 
-type LaneSource = { readonly [F in keyof typeof LANE_FIELDS]?: InputOf<(typeof LANE_FIELDS)[F]> | undefined }
+/** The fields of a lane as a config file or a caller writes them. */
+export type LaneSource = {
+  readonly [F in keyof typeof LANE_FIELDS]?: InputOf<(typeof LANE_FIELDS)[F]> | undefined
+}
 
 /** Settings as a config file or a caller writes them. A checked `Config` is one. */
 export type SettingsSource = {

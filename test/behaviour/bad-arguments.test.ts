@@ -101,13 +101,13 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   ['setLane(null, {})', (app) => app.setLane(null, {}), 'lane: null must be a text'],
   [
     'an unknown field of a lane',
-    (app) => app.setLane('default', { poll: 5 }),
-    'change: there is no "poll"; did you mean pollMs?',
+    (app) => app.setLane('default', { pollMs: 5000 }),
+    'change: there is no "pollMs"; did you mean poll?',
   ],
   [
     'slots of NaN',
     (app) => app.setLane('default', { slots: Number.NaN }),
-    'slots: NaN must be a whole number from 0',
+    'slots: NaN must be a whole number of at least 0, or none',
   ],
   ['resetLane(undefined)', (app) => app.resetLane(undefined), 'lane: nothing must be a text'],
   ['drainWorker(null)', (app) => app.drainWorker(null), 'worker: null must be a text'],

@@ -241,7 +241,7 @@ test.concurrent(
       30_000,
     )
     // From here on only a hint can be in time.
-    await other.setLane('default', { pollMs: 600_000 })
+    await other.setLane('default', { poll: '10m' })
     await until(async () => (await (await other.submit(echo, { n: 3 })).result()) === 3, 'a hint to be heard')
   },
 )

@@ -101,7 +101,7 @@ test('ageing lets a low priority rise: one per period waited', async () => {
   )
   await app.submit(ages, 'new, 4', { priority: 4 })
   // Ageing that begins now puts what waits in the new order; what comes later has its age from the start.
-  await app.setLane('ageing', { ageingMs: 600_000 })
+  await app.setLane('ageing', { ageing: '10m' })
   await app.submit(ages, 'new, 6', { priority: 6 })
   await app.work()
 

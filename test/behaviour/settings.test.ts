@@ -47,16 +47,16 @@ test('it is refused as well when another program or an operator has set the othe
   await apps.open({})
   await apps.open({ heartbeat: '5s' })
 
-  for (const [staleMs, message] of [
+  for (const [stale, message] of [
     [10_000, 'stale: 10000 ms must be greater than twice the heartbeat (5000 ms): set it above 10000 ms'],
     [1, 'stale: 1 ms must be greater than twice the heartbeat (5000 ms)'],
   ] as const) {
-    await expect(first.setLane('slow', { staleMs })).rejects.toMatchObject({
+    await expect(first.setLane('slow', { stale })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
       message: expect.stringContaining(message),
     })
   }
-  expect(await first.setLane('slow', { staleMs: 10_001 })).toMatchObject({ staleMs: 10_001 })
+  expect(await first.setLane('slow', { stale: 10_001 })).toMatchObject({ staleMs: 10_001 })
 })
 
 test('the environment is read, and its mistakes are named', async () => {

@@ -331,10 +331,10 @@ export class JobLife {
   }
 
   async #operators(app: Sluice): Promise<void> {
-    await repeated('setLane', () => app.setLane('life', { slots: 2, ageingMs: 60_000 }))
+    await repeated('setLane', () => app.setLane('life', { slots: 2, ageing: '1m' }))
     await this.#drain(app, true)
     await this.#drain(app, false)
-    await repeated('setLane', () => app.setLane('life', { slots: 3, ageingMs: null }))
+    await repeated('setLane', () => app.setLane('life', { slots: 3, ageing: null }))
     await repeated('resetLane', () => app.resetLane('life'))
   }
 

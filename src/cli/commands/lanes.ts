@@ -1,7 +1,6 @@
 import { SluiceError } from '../../errors.ts'
 import { formatDuration } from '../../model/duration.ts'
-import { LANE_FIELDS } from '../../model/settings.ts'
-import type { LaneChange } from '../../store/change-lane.ts'
+import { LANE_FIELDS, type LaneSource } from '../../model/settings.ts'
 import type { Lane } from '../../store/list-lanes.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -105,12 +104,12 @@ function setByOperator(lane: Lane): string[] {
 
 async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
   const { slots, perWorker: each, poll, stale, ageing } = options
-  const change: LaneChange = {
+  const change: LaneSource = {
     ...(slots !== undefined && { slots: slots.value }),
     ...(each !== undefined && { perWorker: each.value }),
-    ...(poll !== undefined && { pollMs: poll.value }),
-    ...(stale !== undefined && { staleMs: stale.value }),
-    ...(ageing !== undefined && { ageingMs: ageing.value }),
+    ...(poll !== undefined && { poll: poll.value }),
+    ...(stale !== undefined && { stale: stale.value }),
+    ...(ageing !== undefined && { ageing: ageing.value }),
   }
   if (Object.keys(change).length === 0) {
     throw new SluiceError(

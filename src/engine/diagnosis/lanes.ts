@@ -1,6 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatDuration } from '../../model/duration.ts'
-import type { LANE_FIELDS, LaneSettings, Settings } from '../../model/settings.ts'
+import type { Reader } from '../../model/setting-value.ts'
+import { LANE_COLUMNS, LANE_FIELDS, type LaneSettings, type Settings } from '../../model/settings.ts'
 import { type Lane, listLanes } from '../../store/list-lanes.ts'
 import { readSettings, type SharedSettings } from '../../store/read-settings.ts'
 import { type Finding, ok } from '../finding.ts'
@@ -63,33 +64,15 @@ function differences(settings: Settings, shared: SharedSettings, lanes: readonly
   return found
 }
 
-type Field = keyof typeof LANE_FIELDS
-
-/** The column of each field, and how to write it. */
-const FIELDS: Readonly<
-  Record<Field, { key: keyof LaneSettings & keyof Lane; write: (value: never) => string }>
-> = {
-  slots: { key: 'slots', write: limit },
-  perWorker: { key: 'perWorker', write: (value: number | null) => (value === 0 ? 'cores' : limit(value)) },
-  poll: { key: 'pollMs', write: formatDuration },
-  stale: { key: 'staleMs', write: formatDuration },
-  enabled: { key: 'enabled', write: String },
-  ageing: {
-    key: 'ageingMs',
-    write: (value: number | null) => (value === null ? 'none' : formatDuration(value)),
-  },
-}
-
-function limit(value: number | null): string {
-  return value === null ? 'none' : String(value)
-}
-
 function laneDifferences(name: string, wanted: LaneSettings, lane: Lane): Finding[] {
   return [...wanted.given].flatMap((field) => {
-    const { key, write } = FIELDS[field]
-    if (wanted[key] === lane[key]) return []
-    const operator = lane.operatorSet.includes(key) ? lane : undefined
-    return [differs(`lane ${name}`, field, write(wanted[key] as never), write(lane[key] as never), operator)]
+    const column = LANE_COLUMNS[field]
+    const reader: Reader<unknown, unknown> = LANE_FIELDS[field]
+    if (wanted[column] === lane[column]) return []
+    const operator = lane.operatorSet.includes(column) ? lane : undefined
+    return [
+      differs(`lane ${name}`, field, reader.format(wanted[column]), reader.format(lane[column]), operator),
+    ]
   })
 }
 
