@@ -13,16 +13,14 @@ import { childrenOf, type Decision, decide, type Outcome } from '../workflow/adv
 import { reads } from '../workflow/advance/reads.ts'
 import type { Endings } from '../workflow/advance/strategy.ts'
 import { bodyAt, type Graph, stepAt, strategyAt } from '../workflow/graph.ts'
+import { nextPace, USUAL_PACE } from './advance-pace.ts'
 import type { Log } from './log.ts'
 
-/** Wake-ups read at once. */
-const BATCH = 200
-/** Whoever takes a composite and says nothing for this long has died; another process goes on. */
-const TAKEN_MS = 5000
 /** Looks after a hint: its sender may have spared its neighbour one, whose wake-up comes a moment later. */
 const SOON_MS = 4
 /** The last look after a hint. A fan-out that passes its places on is due 25 ms after the first of them. */
 const LATER_MS = 30
+const LOOK_AFTER_FAILURE_MS = 1000
 /** What is due later than this is told again before it is. */
 const LONGEST_WAIT_MS = 60_000
 const MAX_GRAPHS = 500
@@ -46,6 +44,7 @@ export class Advancer {
   #soon: NodeJS.Timeout | undefined
   #later: NodeJS.Timeout | undefined
   #nudgedAt = 0
+  #pace = USUAL_PACE
   #due: NodeJS.Timeout | undefined
   #dueAt = 0
   #looking: Promise<void> | undefined
@@ -124,14 +123,16 @@ export class Advancer {
     do {
       this.#again = false
       try {
-        const taken = await takeComposites(this.#db, BATCH, TAKEN_MS)
+        const takenAt = performance.now()
+        const taken = await takeComposites(this.#db, this.#pace.batch, this.#pace.takenMs)
         if (taken.length === 0) continue
         await this.#advance(taken)
+        this.#pace = nextPace(this.#pace, performance.now() - takenAt)
         this.#again = true
       } catch (error) {
         // What was taken is free again in a moment; the next look finds it.
         this.#log.warn({ error: messageOf(error) }, 'workflows: could not be moved on; tried again')
-        this.lookIn(TAKEN_MS / 5)
+        this.lookIn(LOOK_AFTER_FAILURE_MS)
         return
       }
     } while (this.#again && this.#mode === 'running')
