@@ -1,0 +1,60 @@
+/**
+ * Everything that can be allowed to a key over HTTP.
+ *
+ * Permissions are public: custom roles name them. Add freely; never rename one.
+ */
+export const PERMISSIONS = {
+  'jobs:submit': 'submit jobs and schedules, and run own ones again',
+  'jobs:read': 'read own jobs',
+  'jobs:read:all': 'read the jobs of everybody',
+  'jobs:cancel': 'cancel and delete own jobs, and resize their windows',
+  'jobs:approve': 'approve and reject jobs of others',
+  'workers:view': 'see lanes, workers, queues and metrics',
+  'workers:manage': 'change lanes, workers, limits, and the jobs of others',
+  'workers:run': 'work: take jobs and report their endings',
+  'access:manage': 'make and revoke keys, change roles, read the audit',
+} as const satisfies Record<string, string>
+
+export type Permission = keyof typeof PERMISSIONS
+
+export const PERMISSION_NAMES = Object.keys(PERMISSIONS) as readonly Permission[]
+
+const VIEWER = ['jobs:read', 'jobs:read:all', 'workers:view'] as const
+const SUBMITTER = ['jobs:submit', 'jobs:read', 'jobs:cancel'] as const
+
+/** The roles that every database has. Others are made by operators. */
+export const ROLES = {
+  viewer: VIEWER,
+  submitter: SUBMITTER,
+  approver: [...VIEWER, 'jobs:approve'],
+  operator: [...VIEWER, ...SUBMITTER, 'jobs:approve', 'workers:manage'],
+  worker: ['workers:run'],
+  platform_admin: PERMISSION_NAMES,
+} as const satisfies Record<string, readonly Permission[]>
+
+export type BuiltInRole = keyof typeof ROLES
+
+/** The role of the first key. */
+export const ADMIN_ROLE = 'platform_admin' satisfies BuiltInRole
+
+export function isPermission(text: string): text is Permission {
+  return Object.hasOwn(PERMISSIONS, text)
+}
+
+/**
+ * The permissions that a list of names gives. Who may read everybody's jobs may read their own. A name that this program
+ * does not know gives nothing: a newer one may have stored it.
+ */
+export function permissionSet(names: Iterable<string>): ReadonlySet<Permission> {
+  const set = new Set([...names].filter(isPermission))
+  if (set.has('jobs:read:all')) set.add('jobs:read')
+  return set
+}
+
+/** What is in `wanted` and not in `held`, in the order of `PERMISSION_NAMES`. */
+export function missingPermissions(
+  wanted: ReadonlySet<Permission>,
+  held: ReadonlySet<Permission>,
+): readonly Permission[] {
+  return PERMISSION_NAMES.filter((each) => wanted.has(each) && !held.has(each))
+}
