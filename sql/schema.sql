@@ -7,6 +7,24 @@ create type sluice.composite_kind as enum ('workflow', 'group', 'fanout');
 --- type sluice.job_state
 create type sluice.job_state as enum ('awaiting_approval', 'scheduled', 'waiting', 'ready', 'running', 'completed', 'failed', 'cancelled', 'skipped');
 
+--- table sluice.api_keys
+create table sluice.api_keys (
+  id bigint not null generated always as identity,
+  name text not null,
+  role text not null,
+  hash bytea not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  created_by text not null,
+  expires_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  revoked_by text,
+  constraint api_keys_hash_check CHECK ((length(hash) = 32)),
+  constraint api_keys_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+  constraint api_keys_pkey PRIMARY KEY (id),
+  constraint api_keys_role_fkey FOREIGN KEY (role) REFERENCES sluice.roles(name)
+) with (fillfactor=70);
+
 --- table sluice.attempts
 create table sluice.attempts (
   job_id bigint not null,
@@ -20,6 +38,21 @@ create table sluice.attempts (
   constraint attempts_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
   constraint attempts_pkey PRIMARY KEY (job_id, attempt)
 );
+
+--- table sluice.audit
+create table sluice.audit (
+  id bigint not null generated always as identity,
+  at timestamp with time zone not null default clock_timestamp(),
+  actor text not null,
+  key_id bigint,
+  action text not null,
+  target text,
+  before jsonb,
+  after jsonb,
+  refused text,
+  request_id text,
+  constraint audit_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_insert_scale_factor=0.2);
 
 --- table sluice.chunks
 create table sluice.chunks (
@@ -75,6 +108,26 @@ create table sluice.duties (
   summary jsonb,
   constraint duties_pkey PRIMARY KEY (name)
 ) with (fillfactor=20);
+
+--- table sluice.firings
+create table sluice.firings (
+  id bigint not null generated always as identity,
+  schedule text not null,
+  tick_at timestamp with time zone not null,
+  since timestamp with time zone,
+  ticks integer not null default 1,
+  fired_at timestamp with time zone not null default clock_timestamp(),
+  job_id bigint,
+  attached boolean not null default false,
+  skipped text,
+  reason text,
+  asked_by text,
+  constraint firings_pkey PRIMARY KEY (id),
+  constraint firings_schedule_fkey FOREIGN KEY (schedule) REFERENCES sluice.schedules(name) ON DELETE CASCADE,
+  constraint firings_skipped_check CHECK ((skipped = ANY (ARRAY['ceiling'::text, 'overlap'::text, 'disabled'::text, 'missed'::text, 'refused'::text]))),
+  constraint firings_ticks_check CHECK ((ticks > 0)),
+  constraint job_or_reason CHECK (((job_id IS NULL) = (skipped IS NOT NULL)))
+);
 
 --- table sluice.graphs
 create table sluice.graphs (
@@ -192,6 +245,19 @@ create table sluice.notes (
   constraint notes_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (1)::double precision)))
 ) with (fillfactor=50);
 
+--- table sluice.roles
+create table sluice.roles (
+  name text not null,
+  permissions text[] not null,
+  built_in boolean not null default false,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  created_by text not null default 'sluice'::text,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  updated_by text not null default 'sluice'::text,
+  constraint roles_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
+  constraint roles_pkey PRIMARY KEY (name)
+);
+
 --- table sluice.samples
 create table sluice.samples (
   class_id integer not null,
@@ -203,6 +269,45 @@ create table sluice.samples (
   constraint samples_pkey PRIMARY KEY (class_id, at)
 );
 
+--- table sluice.schedules
+create table sluice.schedules (
+  name text not null,
+  task text,
+  workflow text,
+  cron text not null,
+  timezone text not null,
+  input jsonb,
+  options jsonb not null default '{}'::jsonb,
+  enabled boolean not null,
+  overlap text not null,
+  catch_up integer not null,
+  next_at timestamp with time zone,
+  version integer not null default 1,
+  declared jsonb,
+  changed jsonb not null default '{}'::jsonb,
+  owner text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  updated_by text not null,
+  constraint runs_one_thing CHECK ((num_nonnulls(task, workflow) = 1)),
+  constraint schedules_catch_up_check CHECK (((catch_up >= 0) AND (catch_up <= 100))),
+  constraint schedules_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
+  constraint schedules_overlap_check CHECK ((overlap = ANY (ARRAY['allow'::text, 'skip'::text]))),
+  constraint schedules_pkey PRIMARY KEY (name)
+) with (fillfactor=50);
+
+--- table sluice.sessions
+create table sluice.sessions (
+  id bigint not null generated always as identity,
+  key_id bigint not null,
+  hash bytea not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  expires_at timestamp with time zone not null,
+  constraint sessions_hash_check CHECK ((length(hash) = 32)),
+  constraint sessions_key_id_fkey FOREIGN KEY (key_id) REFERENCES sluice.api_keys(id) ON DELETE CASCADE,
+  constraint sessions_pkey PRIMARY KEY (id)
+);
+
 --- table sluice.settings
 create table sluice.settings (
   name text not null,
@@ -212,6 +317,16 @@ create table sluice.settings (
   updated_by text not null default 'sluice'::text,
   constraint settings_pkey PRIMARY KEY (name),
   constraint settings_value_check CHECK ((value > 0))
+);
+
+--- table sluice.sign_ins
+create table sluice.sign_ins (
+  hash bytea not null,
+  key_id bigint not null,
+  expires_at timestamp with time zone not null,
+  constraint sign_ins_hash_check CHECK ((length(hash) = 32)),
+  constraint sign_ins_key_id_fkey FOREIGN KEY (key_id) REFERENCES sluice.api_keys(id) ON DELETE CASCADE,
+  constraint sign_ins_pkey PRIMARY KEY (hash)
 );
 
 --- table sluice.steps
@@ -311,6 +426,21 @@ create table sluice.workflows (
   constraint workflows_timeout_ms_check CHECK ((timeout_ms > 0))
 );
 
+--- index sluice.api_keys_lookup
+CREATE INDEX api_keys_lookup ON sluice.api_keys USING btree ("substring"(hash, 1, 8));
+
+--- index sluice.api_keys_role
+CREATE INDEX api_keys_role ON sluice.api_keys USING btree (role);
+
+--- index sluice.firings_age
+CREATE INDEX firings_age ON sluice.firings USING btree (fired_at);
+
+--- index sluice.firings_latest
+CREATE INDEX firings_latest ON sluice.firings USING btree (schedule, id);
+
+--- index sluice.firings_tick
+CREATE UNIQUE INDEX firings_tick ON sluice.firings USING btree (schedule, tick_at) WHERE (asked_by IS NULL);
+
 --- index sluice.holdings_lane
 CREATE INDEX holdings_lane ON sluice.holdings USING btree (lane);
 
@@ -346,6 +476,18 @@ CREATE INDEX jobs_superseded ON sluice.jobs USING btree (parent_id) WHERE (super
 
 --- index sluice.jobs_waiting
 CREATE INDEX jobs_waiting ON sluice.jobs USING btree (parent_id, idx) WHERE (state = 'waiting'::sluice.job_state);
+
+--- index sluice.schedules_next
+CREATE INDEX schedules_next ON sluice.schedules USING btree (next_at);
+
+--- index sluice.sessions_key
+CREATE INDEX sessions_key ON sluice.sessions USING btree (key_id);
+
+--- index sluice.sessions_lookup
+CREATE INDEX sessions_lookup ON sluice.sessions USING btree ("substring"(hash, 1, 8));
+
+--- index sluice.sign_ins_key
+CREATE INDEX sign_ins_key ON sluice.sign_ins USING btree (key_id);
 
 --- index sluice.wakeups_due
 CREATE INDEX wakeups_due ON sluice.wakeups USING btree (due_at, id);
@@ -747,6 +889,22 @@ begin
   end if;
   return not exists (select 1 from sluice.jobs j where j.parent_id = p_parent and j.superseded_at is null
                         and j.state < 'completed' and j.cancel_at is null);
+end $function$;
+
+--- function sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea)
+CREATE OR REPLACE FUNCTION sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_id bigint;
+begin
+  lock table sluice.api_keys in share row exclusive mode;
+  if exists (select 1 from sluice.api_keys) then return null; end if;
+  insert into sluice.api_keys (name, role, hash, created_by) values (p_name, p_role, p_hash, 'sluice') returning id into v_id;
+  insert into sluice.audit (actor, key_id, action, target, after)
+    values ('sluice', v_id, 'key.create', 'key ' || v_id, jsonb_build_object('name', p_name, 'role', p_role));
+  return v_id;
 end $function$;
 
 --- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
@@ -1208,6 +1366,91 @@ begin
   return v_count;
 end $function$;
 
+--- function sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb)
+CREATE OR REPLACE FUNCTION sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb)
+ RETURNS TABLE(job_id bigint, attached boolean)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_schedule sluice.schedules;
+begin
+  select * into v_schedule from sluice.schedules s where s.name = p_name;
+  if not found then
+    return;
+  end if;
+  select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
+    v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
+                                             'by', p_by) || p_extra), 'soon') s;
+  insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
+    values (p_name, clock_timestamp(), job_id, attached, p_by);
+  return next;
+end $function$;
+
+--- function sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_ticks timestamp with time zone[], p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
+CREATE OR REPLACE FUNCTION sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_ticks timestamp with time zone[], p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
+ RETURNS TABLE(tick_at timestamp with time zone, job_id bigint, attached boolean, skipped text, reason text)
+ LANGUAGE plpgsql
+ SET lock_timeout TO '2s'
+AS $function$
+#variable_conflict use_column
+declare
+  v_schedule sluice.schedules;
+  v_busy     bigint;
+begin
+  select * into v_schedule from sluice.schedules s
+   where s.name = p_name and s.version = p_version and s.next_at = p_next_at for no key update skip locked;
+  if not found then
+    return;
+  end if;
+  if p_passed > 0 then
+    -- While a schedule is disabled its ticks go by in one row.
+    update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed, fired_at = clock_timestamp()
+     where p_passed_why = 'disabled' and f.skipped = 'disabled'
+       and f.id = (select max(g.id) from sluice.firings g where g.schedule = p_name and g.asked_by is null);
+    if not found then
+      insert into sluice.firings (schedule, tick_at, since, ticks, skipped)
+        values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why);
+    end if;
+    return query select p_passed_last, null::bigint, false, p_passed_why, null::text;
+  end if;
+  foreach tick_at in array p_ticks loop
+    job_id := null;
+    attached := false;
+    skipped := null;
+    reason := null;
+    if v_schedule.overlap = 'skip' then
+      -- Of the latest hundred: more would have to have been started while overlapping was allowed.
+      select j.id into v_busy
+        from (select f.job_id from sluice.firings f where f.schedule = p_name and f.job_id is not null order by f.id desc limit 100) f
+        join sluice.jobs j on j.id = f.job_id and j.state < 'completed' limit 1;
+      if found then
+        skipped := 'overlap';
+        reason := 'job ' || v_busy || ' of this schedule has not ended';
+      end if;
+    end if;
+    if skipped is null then
+      begin
+        select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
+          v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
+                                                   'by', v_schedule.owner)), 'soon') s;
+      exception when others then
+        -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
+        if sqlstate !~ '^(SL|22|23)' then
+          raise;
+        end if;
+        attached := false;
+        skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
+        reason := left(sqlerrm, 1000);
+      end;
+    end if;
+    insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
+      values (p_name, tick_at, job_id, attached, skipped, reason);
+    return next;
+  end loop;
+  update sluice.schedules s set next_at = p_then where s.name = p_name;
+end $function$;
+
 --- function sluice.heal_composites_v1()
 CREATE OR REPLACE FUNCTION sluice.heal_composites_v1()
  RETURNS integer
@@ -1363,6 +1606,45 @@ begin
   return v_id;
 end $function$;
 
+--- function sluice.lose_jobs_v1(p_ids bigint[], p_why text, OUT requeued integer, OUT failed integer, OUT cancelled integer)
+CREATE OR REPLACE FUNCTION sluice.lose_jobs_v1(p_ids bigint[], p_why text, OUT requeued integer, OUT failed integer, OUT cancelled integer)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
+begin
+  with judged as materialized (
+    select j.id, j.attempt, j.worker_id, j.started_at,
+           case when j.cancel_at is not null then 'cancelled'
+                when t.on_lost = 'fail' or j.losses + 1 > t.max_losses then 'failed' else 'ready' end as next,
+           'lost: ' || p_why || ' during attempt ' || j.attempt as what
+      from sluice.jobs j left join sluice.tasks t on t.name = j.task where j.id = any (p_ids)
+  ), history as (
+    insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
+    select g.id, g.attempt, g.worker_id, g.started_at, 'lost', g.what from judged g where g.next = 'ready'
+  ), moved as (
+    update sluice.jobs j
+       set state = g.next::sluice.job_state, losses = j.losses + 1,
+           worker_id = case when g.next = 'ready' then null else j.worker_id end,
+           finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
+           ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
+           error = case g.next when 'cancelled' then j.error else g.what end
+      from judged g where j.id = g.id
+    returning g.next, j.parent_id, j.idx, j.state
+  )
+  select (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
+         (count(*) filter (where m.next = 'cancelled'))::integer,
+         array_agg(m.parent_id) filter (where m.final), array_agg(m.idx) filter (where m.final), array_agg(m.state) filter (where m.final)
+    into requeued, failed, cancelled, v_parents, v_places, v_states
+    from (select *, parent_id is not null and next <> 'ready' as final from moved) m;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  end if;
+end $function$;
+
 --- function sluice.mark_v1(p_at timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
  RETURNS bigint
@@ -1440,20 +1722,18 @@ begin
     returning h.worker_id, h.lane, before.slots, v_actual;
   end loop;
   -- Running under a worker that holds nothing: nobody would ever end it.
-  return query
-  with stray as materialized (
-    select j.id from sluice.jobs j
-     where j.state = 'running' and j.composite is null and not exists (
-       select 1 from sluice.holdings h join sluice.classes c on c.lane = h.lane
-        where h.worker_id = j.worker_id and c.id = j.class_id)
-     order by j.id limit 1000 for no key update skip locked
-  ), moved as (
-    update sluice.jobs j set state = 'ready', worker_id = null, ready_at = clock_timestamp(), losses = j.losses + 1,
-           error = 'lost: no worker held this job'
-      from stray s where j.id = s.id
-    returning j.class_id, s.id
-  )
-  select 0::bigint, c.lane, 0, count(*)::integer from moved m join sluice.classes c on c.id = m.class_id group by c.lane;
+  for v_row in
+    select s.lane, array_agg(s.id) as ids
+      from (select j.id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
+             where j.state = 'running' and j.composite is null
+               and not exists (select 1 from sluice.holdings h where h.worker_id = j.worker_id and h.lane = c.lane)
+             order by j.id limit 1000 for no key update of j skip locked) s
+     group by s.lane
+  loop
+    perform sluice.lose_jobs_v1(v_row.ids, 'no worker held this job');
+    worker_id := 0; lane := v_row.lane; held := 0; running := cardinality(v_row.ids);
+    return next;
+  end loop;
 end $function$;
 
 --- function sluice.recover_v1(p_good_for_ms bigint)
@@ -1465,9 +1745,6 @@ AS $function$
 declare
   v_dead    record;
   v_found   boolean := false;
-  v_parents bigint[];
-  v_places  integer[];
-  v_states  sluice.job_state[];
 begin
   for v_dead in
     select h.worker_id, h.lane, w.name, l.stale_ms
@@ -1485,38 +1762,13 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    with mine as materialized (
-      select j.id from sluice.jobs j
-       where j.worker_id = v_dead.worker_id and j.state = 'running'
-         and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-       order by j.id + 0 for no key update   -- sorted, not read in the order of the primary key: that is the whole table
-    ), judged as materialized (
-      select j.id, j.attempt, j.worker_id, j.started_at,
-             case when j.cancel_at is not null then 'cancelled'
-                  when t.on_lost = 'fail' or j.losses + 1 > t.max_losses then 'failed' else 'ready' end as next,
-             'lost: worker ' || v_dead.name || ' stopped answering during attempt ' || j.attempt as what
-        from mine m join sluice.jobs j on j.id = m.id left join sluice.tasks t on t.name = j.task
-    ), history as (
-      insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
-      select g.id, g.attempt, g.worker_id, g.started_at, 'lost', g.what from judged g where g.next = 'ready'
-    ), moved as (
-      update sluice.jobs j
-         set state = g.next::sluice.job_state, losses = j.losses + 1,
-             worker_id = case when g.next = 'ready' then null else j.worker_id end,
-             finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
-             ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
-             error = case g.next when 'cancelled' then j.error else g.what end
-        from judged g where j.id = g.id
-      returning g.next, j.parent_id, j.idx, j.state
-    )
-    select (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
-           (count(*) filter (where m.next = 'cancelled'))::integer,
-           array_agg(m.parent_id) filter (where m.final), array_agg(m.idx) filter (where m.final), array_agg(m.state) filter (where m.final)
-      into requeued, failed, cancelled, v_parents, v_places, v_states
-      from (select *, parent_id is not null and next <> 'ready' as final from moved) m;
-    if v_parents is not null then
-      perform sluice.children_ended_v1(v_parents, v_places, v_states);
-    end if;
+    select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
+      from sluice.lose_jobs_v1(
+        array(select j.id from sluice.jobs j
+               where j.worker_id = v_dead.worker_id and j.state = 'running'
+                 and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+               order by j.id + 0 for no key update),   -- sorted, not read in the order of the primary key: that is the whole table
+        'worker ' || v_dead.name || ' stopped answering') l;
     worker_id := v_dead.worker_id;
     worker := v_dead.name;
     lane := v_dead.lane;

@@ -17,6 +17,44 @@ begin
             (select count(*) from sluice.classes) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $$;
 
+-- Ends the attempts of running jobs that nobody holds any more, as their tasks say: back in line, or failed. The caller has locked
+-- them.
+create function sluice.lose_jobs_v1(p_ids bigint[], p_why text, out requeued integer, out failed integer, out cancelled integer)
+language plpgsql as $$
+declare
+  v_parents bigint[];
+  v_places  integer[];
+  v_states  sluice.job_state[];
+begin
+  with judged as materialized (
+    select j.id, j.attempt, j.worker_id, j.started_at,
+           case when j.cancel_at is not null then 'cancelled'
+                when t.on_lost = 'fail' or j.losses + 1 > t.max_losses then 'failed' else 'ready' end as next,
+           'lost: ' || p_why || ' during attempt ' || j.attempt as what
+      from sluice.jobs j left join sluice.tasks t on t.name = j.task where j.id = any (p_ids)
+  ), history as (
+    insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
+    select g.id, g.attempt, g.worker_id, g.started_at, 'lost', g.what from judged g where g.next = 'ready'
+  ), moved as (
+    update sluice.jobs j
+       set state = g.next::sluice.job_state, losses = j.losses + 1,
+           worker_id = case when g.next = 'ready' then null else j.worker_id end,
+           finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
+           ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
+           error = case g.next when 'cancelled' then j.error else g.what end
+      from judged g where j.id = g.id
+    returning g.next, j.parent_id, j.idx, j.state
+  )
+  select (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
+         (count(*) filter (where m.next = 'cancelled'))::integer,
+         array_agg(m.parent_id) filter (where m.final), array_agg(m.idx) filter (where m.final), array_agg(m.state) filter (where m.final)
+    into requeued, failed, cancelled, v_parents, v_places, v_states
+    from (select *, parent_id is not null and next <> 'ready' as final from moved) m;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  end if;
+end $$;
+
 -- Takes over the jobs of workers that have not been heard of for their lane's stale time.
 --
 -- p_good_for_ms is how long the database has been looked at without a break. After an outage every worker looks dead;
@@ -32,9 +70,6 @@ language plpgsql as $$
 declare
   v_dead    record;
   v_found   boolean := false;
-  v_parents bigint[];
-  v_places  integer[];
-  v_states  sluice.job_state[];
 begin
   for v_dead in
     select h.worker_id, h.lane, w.name, l.stale_ms
@@ -52,38 +87,13 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    with mine as materialized (
-      select j.id from sluice.jobs j
-       where j.worker_id = v_dead.worker_id and j.state = 'running'
-         and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-       order by j.id + 0 for no key update   -- sorted, not read in the order of the primary key: that is the whole table
-    ), judged as materialized (
-      select j.id, j.attempt, j.worker_id, j.started_at,
-             case when j.cancel_at is not null then 'cancelled'
-                  when t.on_lost = 'fail' or j.losses + 1 > t.max_losses then 'failed' else 'ready' end as next,
-             'lost: worker ' || v_dead.name || ' stopped answering during attempt ' || j.attempt as what
-        from mine m join sluice.jobs j on j.id = m.id left join sluice.tasks t on t.name = j.task
-    ), history as (
-      insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
-      select g.id, g.attempt, g.worker_id, g.started_at, 'lost', g.what from judged g where g.next = 'ready'
-    ), moved as (
-      update sluice.jobs j
-         set state = g.next::sluice.job_state, losses = j.losses + 1,
-             worker_id = case when g.next = 'ready' then null else j.worker_id end,
-             finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
-             ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
-             error = case g.next when 'cancelled' then j.error else g.what end
-        from judged g where j.id = g.id
-      returning g.next, j.parent_id, j.idx, j.state
-    )
-    select (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
-           (count(*) filter (where m.next = 'cancelled'))::integer,
-           array_agg(m.parent_id) filter (where m.final), array_agg(m.idx) filter (where m.final), array_agg(m.state) filter (where m.final)
-      into requeued, failed, cancelled, v_parents, v_places, v_states
-      from (select *, parent_id is not null and next <> 'ready' as final from moved) m;
-    if v_parents is not null then
-      perform sluice.children_ended_v1(v_parents, v_places, v_states);
-    end if;
+    select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
+      from sluice.lose_jobs_v1(
+        array(select j.id from sluice.jobs j
+               where j.worker_id = v_dead.worker_id and j.state = 'running'
+                 and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+               order by j.id + 0 for no key update),   -- sorted, not read in the order of the primary key: that is the whole table
+        'worker ' || v_dead.name || ' stopped answering') l;
     worker_id := v_dead.worker_id;
     worker := v_dead.name;
     lane := v_dead.lane;
@@ -154,20 +164,18 @@ begin
     returning h.worker_id, h.lane, before.slots, v_actual;
   end loop;
   -- Running under a worker that holds nothing: nobody would ever end it.
-  return query
-  with stray as materialized (
-    select j.id from sluice.jobs j
-     where j.state = 'running' and j.composite is null and not exists (
-       select 1 from sluice.holdings h join sluice.classes c on c.lane = h.lane
-        where h.worker_id = j.worker_id and c.id = j.class_id)
-     order by j.id limit 1000 for no key update skip locked
-  ), moved as (
-    update sluice.jobs j set state = 'ready', worker_id = null, ready_at = clock_timestamp(), losses = j.losses + 1,
-           error = 'lost: no worker held this job'
-      from stray s where j.id = s.id
-    returning j.class_id, s.id
-  )
-  select 0::bigint, c.lane, 0, count(*)::integer from moved m join sluice.classes c on c.id = m.class_id group by c.lane;
+  for v_row in
+    select s.lane, array_agg(s.id) as ids
+      from (select j.id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
+             where j.state = 'running' and j.composite is null
+               and not exists (select 1 from sluice.holdings h where h.worker_id = j.worker_id and h.lane = c.lane)
+             order by j.id limit 1000 for no key update of j skip locked) s
+     group by s.lane
+  loop
+    perform sluice.lose_jobs_v1(v_row.ids, 'no worker held this job');
+    worker_id := 0; lane := v_row.lane; held := 0; running := cardinality(v_row.ids);
+    return next;
+  end loop;
 end $$;
 
 -- Moves what is due into the queue. Answers how many, and how long until the next one is due.

@@ -229,12 +229,20 @@ test('a worker that was heard of lately is left alone, and so is everybody until
 
 test('drift between slots and what runs is told loudly and repaired', async () => {
   const adrift = task({ name: 'adrift', lane: 'drift', run: (_: unknown) => null })
-  const app = await apps.open({ tasks: [adrift], lanes: { drift: { slots: 10, enabled: false } } })
+  const harmful = task({ name: 'harmfulTwice', lane: 'drift', onLost: 'fail', run: (_: unknown) => null })
+  const app = await apps.open({
+    tasks: [adrift, harmful],
+    lanes: { drift: { slots: 10, enabled: false } },
+  })
   const jobs = await app.submitMany(adrift, [1, 2, 3])
+  const once = await app.submit(harmful, 1)
   await plantDeadWorkers('adrift', 1)
   await database.sql(`update sluice.holdings set slots = 1 where lane = 'drift'`)
-  // And one that runs under nobody at all.
-  await database.sql(`update sluice.jobs set worker_id = 999999 where id = $1`, [jobs[2]!.id])
+  // And two that run under nobody at all.
+  await database.sql(
+    `update sluice.jobs set worker_id = 999999, state = 'running', attempt = 1, started_at = clock_timestamp() where id = any ($1)`,
+    [[jobs[2]!.id, once.id]],
+  )
   const log = recordingLog()
 
   await reconcile.run({ db, log, goodForMs: 0 })
@@ -245,14 +253,16 @@ test('drift between slots and what runs is told loudly and repaired', async () =
       fields: { lane: 'drift', held: 1, running: 2 },
       message: expect.stringContaining('DRIFT'),
     },
-    { level: 'error', fields: { lane: 'drift', running: 1 }, message: expect.stringContaining('DRIFT') },
+    { level: 'error', fields: { lane: 'drift', running: 2 }, message: expect.stringContaining('DRIFT') },
   ])
   expect(await database.sql(`select slots from sluice.holdings where lane = 'drift'`)).toEqual([{ slots: 2 }])
   expect(await app.getJob(jobs[2]!.id)).toMatchObject({
     status: 'queued',
     losses: 1,
-    error: 'lost: no worker held this job',
+    error: 'lost: no worker held this job during attempt 1',
   })
+  expect(await app.listAttempts(jobs[2]!.id)).toMatchObject([{ attempt: 1, ending: 'lost' }])
+  expect(await app.getJob(once.id)).toMatchObject({ status: 'failed', losses: 1 })
   log.lines.length = 0
   await reconcile.run({ db, log, goodForMs: 0 })
   expect(log.lines).toEqual([])
