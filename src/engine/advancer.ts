@@ -6,7 +6,6 @@ import type { TakenComposite } from '../model/composite.ts'
 import type { JsonValue } from '../model/json.ts'
 import { applyAdvances } from '../store/apply-advances.ts'
 import { countLeaves } from '../store/count-leaves.ts'
-import { loadGraphs } from '../store/load-graphs.ts'
 import { loadOutcomes } from '../store/load-outcomes.ts'
 import { takeComposites } from '../store/take-composites.ts'
 import { childrenOf, type Decision, decide, type Outcome } from '../workflow/advance/decide.ts'
@@ -14,6 +13,7 @@ import { reads } from '../workflow/advance/reads.ts'
 import type { Endings } from '../workflow/advance/strategy.ts'
 import { bodyAt, type Graph, stepAt, strategyAt } from '../workflow/graph.ts'
 import { nextPace, USUAL_PACE } from './advance-pace.ts'
+import { GraphCache } from './graph-cache.ts'
 import type { Log } from './log.ts'
 
 /** Looks after a hint: its sender may have spared its neighbour one, whose wake-up comes a moment later. */
@@ -23,7 +23,6 @@ const LATER_MS = 30
 const LOOK_AFTER_FAILURE_MS = 1000
 /** What is due later than this is told again before it is. */
 const LONGEST_WAIT_MS = 60_000
-const MAX_GRAPHS = 500
 const TRIES = 3
 
 /**
@@ -38,7 +37,7 @@ export class Advancer {
   readonly #log: Log
   readonly #listener: Listener
   readonly #onChildren: () => void
-  readonly #graphs = new Map<string, Graph>()
+  readonly #graphs: GraphCache
   #mode: 'new' | 'running' | 'stopped' = 'new'
   #unsubscribe: (() => void) | undefined
   #soon: NodeJS.Timeout | undefined
@@ -53,6 +52,7 @@ export class Advancer {
   /** @param onChildren Called after children were made: a worker in this process need not wait for the hint. */
   constructor(db: Queryable, listener: Listener, log: Log, onChildren: () => void) {
     this.#db = db
+    this.#graphs = new GraphCache(db)
     this.#listener = listener
     this.#log = log
     this.#onChildren = onChildren
@@ -139,7 +139,7 @@ export class Advancer {
   }
 
   async #advance(taken: readonly TakenComposite[]): Promise<void> {
-    await this.#loadGraphs(taken)
+    await persistently(() => this.#graphs.load(taken.map(({ graph }) => graph)))
     const outcomes = await this.#loadOutcomes(taken)
     try {
       const decisions: Decision[] = []
@@ -185,7 +185,7 @@ export class Advancer {
     composite: TakenComposite,
     outcomes: ReadonlyMap<number, Outcome> = new Map(),
   ): Promise<Decision> {
-    const graph = this.#graphs.get(composite.graph)!
+    const graph = this.#graphs.get(composite.graph)
     const leaves = await this.#countLeaves(graph, composite)
     return decide(graph, composite, outcomes, leaves)
   }
@@ -206,14 +206,6 @@ export class Advancer {
     if (decisions.some((each) => each.children.length > 0)) this.#onChildren()
   }
 
-  async #loadGraphs(taken: readonly TakenComposite[]): Promise<void> {
-    if (this.#graphs.size > MAX_GRAPHS) this.#graphs.clear()
-    const missing = [...new Set(taken.map((each) => each.graph))].filter((hash) => !this.#graphs.has(hash))
-    if (missing.length === 0) return
-    const loaded = await persistently(() => loadGraphs(this.#db, missing))
-    for (const [hash, body] of loaded) this.#graphs.set(hash, body as Graph)
-  }
-
   /** Results and errors that the next decision reads. */
   async #loadOutcomes(taken: readonly TakenComposite[]): Promise<Map<string, Map<number, Outcome>>> {
     const wanted = taken.flatMap((composite) => this.#wanted(composite))
@@ -230,7 +222,7 @@ export class Advancer {
 
   #wanted(composite: TakenComposite): { parent: string; place: number }[] {
     if (composite.children === null || composite.state !== 'running') return []
-    const graph = this.#graphs.get(composite.graph)!
+    const graph = this.#graphs.get(composite.graph)
     const children = childrenOf(graph, composite, new Map())
     const needed = reads(graph, { path: composite.node, input: composite.input }, children)
     const names = new Set([...needed.result, ...needed.results])

@@ -22,7 +22,7 @@ export async function forgetLaneChanges(db: Queryable, name: string, by: string)
   return getLane(db, name)
 }
 
-async function getLane(db: Queryable, name: string): Promise<Lane> {
+export async function getLane(db: Queryable, name: string): Promise<Lane> {
   const lane = (await listLanes(db)).find((each) => each.name === name)
   if (lane === undefined) throw await unknownLane(db, name)
   return lane

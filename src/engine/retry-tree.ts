@@ -3,12 +3,11 @@ import type { Queryable } from '../db/database.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, checkText, invalidArgument } from '../model/argument.ts'
-import { isFinal, statusOf } from '../model/job.ts'
+import { isFailed, isFinal, statusOf } from '../model/job.ts'
 import { type JsonValue, toStorableJson } from '../model/json.ts'
 import { suggest } from '../model/suggest.ts'
 import { findActiveJob } from '../store/find-active-job.ts'
 import { type EndedChild, loadEndedChildren } from '../store/load-ended-children.ts'
-import { loadGraphs } from '../store/load-graphs.ts'
 import { loadPath, type PathJob } from '../store/load-path.ts'
 import { type RetryCounts, retryTree } from '../store/retry-tree.ts'
 import { toChild } from '../workflow/advance/decide.ts'
@@ -17,14 +16,13 @@ import {
   type EndedJob,
   type EndedTree,
   emptyPlan,
-  isFailed,
   planAncestors,
   planFailed,
   planFrom,
   type RetryPlan,
 } from '../workflow/advance/retry-plan.ts'
-import type { Graph } from '../workflow/graph.ts'
 import type { BodyPlan } from '../workflow/plan.ts'
+import { GraphCache } from './graph-cache.ts'
 import { checkJobId, jobNotFound, rerun } from './job-control.ts'
 
 /** What of a tree is to run again. */
@@ -121,7 +119,7 @@ async function retryOnce(
     throw noSteps(job, 'it is a fan-out; the jobs in it, or the workflow it is in, may have some')
 
   const ended = path.map(toEnded)
-  const others = ended.filter(({ half }) => half !== null).map(({ id }) => id)
+  const others = ended.filter(({ begun }) => begun !== null).map(({ id }) => id)
   const tree = await loadTree(db, path, await loadEndedChildren(db, whole ? [job.id] : [], others))
   const plan = emptyPlan()
   let child: string | null = null
@@ -145,7 +143,7 @@ function planStep(
   name: string,
   { input }: TreeRetryOptions,
 ): string | null {
-  const body = bodyOf(job.half!, tree)
+  const body = bodyOf(job.begun!, tree.graphs)
   const position = body.positions.get(name)
   if (position === undefined) throw unknownStep(job, body, name)
   checkReached(job, body, position, tree)
@@ -157,7 +155,7 @@ function planStep(
   if (step.each !== undefined)
     throw noInput(job, name, 'it is a fan-out: each of its children gets an input made from its item')
   const text = toStorableJson(input, `input of step ${name}`)
-  const place = { id: job.id, node: job.half!.node }
+  const place = { id: job.id, node: job.begun!.node }
   const effect = { kind: 'start', step: name, input: JSON.parse(text) as JsonValue } as const
   return JSON.stringify({ ...toChild(place, step, position, effect), state: 'waiting' })
 }
@@ -223,15 +221,15 @@ async function loadTree(
     if (siblings === undefined) byParent.set(child.parentId, [toEnded(child)])
     else siblings.push(toEnded(child))
   }
-  const hashes = new Set([...path, ...children].flatMap(({ graph }) => (graph === null ? [] : [graph])))
-  const graphs = (await loadGraphs(db, [...hashes])) as ReadonlyMap<string, Graph>
+  const graphs = new GraphCache(db)
+  await graphs.load([...path, ...children].map(({ graph }) => graph))
   return { childrenOf: (id) => byParent.get(id) ?? [], graphs }
 }
 
 function toEnded(job: PathJob | EndedChild): EndedJob {
   const { id, parentId, index, kind, state, stillborn, graph, node, version } = job
-  const half = graph === null ? null : { graph, node: node!, version: version! }
-  return { id, parentId, index, kind, state, stillborn, half }
+  const begun = graph === null ? null : { graph, node: node!, version: version! }
+  return { id, parentId, index, kind, state, stillborn, begun }
 }
 
 function nameOf({ kind }: PathJob): string {

@@ -1,17 +1,16 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
-import { type CompositeKind, type JobState, type JobStatus, statusOf } from '../model/job.ts'
+import { type CompositeKind, isFailed, type JobState, type JobStatus, statusOf } from '../model/job.ts'
 import type { JsonValue } from '../model/json.ts'
 import { differences, type JsonDifference } from '../model/json-difference.ts'
 import { findGoodRun } from '../store/find-good-run.ts'
 import { findGoodSibling } from '../store/find-good-sibling.ts'
 import { type DecidedRow, loadDecisions } from '../store/load-decisions.ts'
-import { loadGraphs } from '../store/load-graphs.ts'
 import { loadPath, type PathJob } from '../store/load-path.ts'
 import { loadSamePlaces, type SamePlace } from '../store/load-same-places.ts'
 import { loadTreeNodes } from '../store/load-tree-nodes.ts'
-import { bodyOf, isFailed, unhandledFailures } from '../workflow/advance/retry-plan.ts'
-import type { Graph } from '../workflow/graph.ts'
+import { bodyOf, unhandledFailures } from '../workflow/advance/retry-plan.ts'
+import { GraphCache } from './graph-cache.ts'
 import { checkJobId, jobNotFound } from './job-control.ts'
 import type { FanoutCounts } from './tree.ts'
 
@@ -86,10 +85,11 @@ export async function trace(db: Queryable, id: string): Promise<Trace> {
 
 class Tracer {
   readonly #db: Queryable
-  readonly #graphs = new Map<string, Graph>()
+  readonly #graphs: GraphCache
 
   constructor(db: Queryable) {
     this.#db = db
+    this.#graphs = new GraphCache(db)
   }
 
   async trace(id: string): Promise<Trace> {
@@ -127,16 +127,15 @@ class Tracer {
     rows: readonly DecidedRow[],
   ): Promise<DecidedRow | undefined> {
     if (graph === null || node === null) return undefined
-    await this.#loadGraphs([graph])
-    const failures =
-      kind === 'fanout' ? rows : unhandledFailures(bodyOf({ graph, node }, { graphs: this.#graphs }), rows)
+    await this.#graphs.load([graph])
+    const failures = kind === 'fanout' ? rows : unhandledFailures(bodyOf({ graph, node }, this.#graphs), rows)
     return failures.toSorted(byBlame)[0]
   }
 
   async #levels(path: readonly PathJob[]): Promise<TraceLevel[]> {
     const composites = path.filter(({ kind }) => kind !== null).map(({ id }) => id)
     const rows = await loadDecisions(this.#db, composites, LIMITS)
-    await this.#loadGraphs(path.flatMap(({ graph }) => (graph === null ? [] : [graph])))
+    await this.#graphs.load(path.map(({ graph }) => graph))
     const fanouts = path.filter(({ kind }) => kind === 'fanout').map(({ id }) => id)
     const counts = new Map((await loadTreeNodes(this.#db, fanouts)).map((row) => [row.id, row]))
     const good = await this.#goodRun(path)
@@ -169,7 +168,7 @@ class Tracer {
 
   #steps({ graph, node }: PathJob, rows: readonly DecidedRow[]): DecidedStep[] {
     if (graph === null || node === null) return []
-    const body = bodyOf({ graph, node }, { graphs: this.#graphs })
+    const body = bodyOf({ graph, node }, this.#graphs)
     const unhandled = new Set(unhandledFailures(body, rows))
     const byPlace = new Map(rows.map((row) => [row.index, row]))
     return body.steps.map(({ step, position }) => {
@@ -209,12 +208,6 @@ class Tracer {
       differences: found.slice(0, MOST_DIFFERENCES),
       more: found.length > MOST_DIFFERENCES,
     }
-  }
-
-  async #loadGraphs(hashes: readonly string[]): Promise<void> {
-    const missing = [...new Set(hashes)].filter((hash) => !this.#graphs.has(hash))
-    if (missing.length === 0) return
-    for (const [hash, body] of await loadGraphs(this.#db, missing)) this.#graphs.set(hash, body as Graph)
   }
 }
 

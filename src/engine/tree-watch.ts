@@ -7,8 +7,8 @@ import {
   loadBranchesInFlight,
   loadFailedBranches,
 } from '../store/load-branches.ts'
-import { loadGraphs } from '../store/load-graphs.ts'
-import { bodyAt, type Graph, type Step } from '../workflow/graph.ts'
+import { bodyAt, type Step } from '../workflow/graph.ts'
+import { GraphCache } from './graph-cache.ts'
 import { jobNotFound } from './job-control.ts'
 
 /** A job of a tree as it stands, or a step that has not begun. */
@@ -70,12 +70,13 @@ const FAILED = 3
 export class TreeWatch {
   readonly #db: Queryable
   readonly #id: string
-  readonly #graphs = new Map<string, Graph>()
+  readonly #graphs: GraphCache
   /** Children of what has ended: they stay as they are. */
   readonly #ended = new Map<string, readonly Branch[]>()
 
   constructor(db: Queryable, id: string) {
     this.#db = db
+    this.#graphs = new GraphCache(db)
     this.#id = id
   }
 
@@ -99,7 +100,7 @@ export class TreeWatch {
         return branch.kind === 'fanout' ? children.slice(0, OPENED) : children
       })
     }
-    await this.#loadGraphs([root, ...[...found.values()].flat()])
+    await this.#graphs.load([root, ...[...found.values()].flat()].map(({ graph }) => graph))
     return found
   }
 
@@ -130,13 +131,6 @@ export class TreeWatch {
       found.set(branch.id, own)
       if (isFinal(branch.state) && own.every(({ state }) => isFinal(state))) this.#ended.set(branch.id, own)
     }
-  }
-
-  async #loadGraphs(branches: readonly Branch[]): Promise<void> {
-    const hashes = new Set(branches.flatMap(({ graph }) => (graph === null ? [] : [graph])))
-    const missing = [...hashes].filter((hash) => !this.#graphs.has(hash))
-    if (missing.length === 0) return
-    for (const [hash, body] of await loadGraphs(this.#db, missing)) this.#graphs.set(hash, body as Graph)
   }
 
   #toNode(
@@ -189,8 +183,7 @@ export class TreeWatch {
   }
 
   #stepsOf({ graph, node }: Branch): readonly Step[] {
-    const known = graph === null ? undefined : this.#graphs.get(graph)
-    return known === undefined || node === null ? [] : bodyAt(known, node).steps
+    return graph === null || node === null ? [] : bodyAt(this.#graphs.get(graph), node).steps
   }
 }
 

@@ -44,6 +44,11 @@ export function isFinal(state: JobState): boolean {
   return state === 'completed' || state === 'failed' || state === 'cancelled' || state === 'skipped'
 }
 
+/** It ended and did not come to its goal; what follows from it is in doubt. */
+export function isFailed(state: JobState): boolean {
+  return state === 'failed' || state === 'cancelled'
+}
+
 /** How one attempt ended, as the worker reports it. */
 export type Ending =
   | { readonly kind: 'completed'; readonly result: string }

@@ -46,7 +46,7 @@ const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.co
           (coalesce(c.completed, 0) + w.completed)::integer as completed, (coalesce(c.failed, 0) + w.failed)::integer as failed,
           (coalesce(c.cancelled, 0) + w.cancelled)::integer as cancelled, c.window_size as "window",
           case when c.window_size is not null then (c.tokens - w.dropped)::integer end as "inFlight"`
-const HALVES = `left join sluice.composites c on c.job_id = j.id
+const JOINS = `left join sluice.composites c on c.job_id = j.id
     cross join lateral (
       select coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
              coalesce(sum(u.cancelled), 0) as cancelled, coalesce(sum(u.dropped), 0) as dropped
@@ -54,7 +54,7 @@ const HALVES = `left join sluice.composites c on c.job_id = j.id
 
 const LOAD = statement(
   'load_tree_nodes',
-  `select ${COLUMNS} from sluice.jobs j ${HALVES} where j.id = any ($1::bigint[])`,
+  `select ${COLUMNS} from sluice.jobs j ${JOINS} where j.id = any ($1::bigint[])`,
 )
 
 // All children where they are few. Of many: failures, and the first and last ones. Each branch reads the index on places
@@ -81,7 +81,7 @@ const LOAD_CHILDREN = statement(
              and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $4)) k
       where p.id = any ($1::bigint[])
    )
-   select ${COLUMNS} from picked i join sluice.jobs j on j.id = i.id ${HALVES}
+   select ${COLUMNS} from picked i join sluice.jobs j on j.id = i.id ${JOINS}
     order by j.parent_id, j.idx`,
 )
 

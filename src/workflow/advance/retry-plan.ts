@@ -1,4 +1,4 @@
-import type { CompositeKind, JobState } from '../../model/job.ts'
+import { type CompositeKind, isFailed, type JobState } from '../../model/job.ts'
 import { bodyAt, type Graph } from '../graph.ts'
 import { type BodyPlan, planOf } from '../plan.ts'
 
@@ -13,10 +13,10 @@ export interface EndedJob {
   /** It ended as it was made: it could not be rendered, or its task was not known. */
   readonly stillborn: boolean
   /** Of a composite that has begun. */
-  readonly half: CompositeHalf | null
+  readonly begun: BegunComposite | null
 }
 
-export interface CompositeHalf {
+export interface BegunComposite {
   readonly graph: string
   readonly node: string
   readonly version: number
@@ -34,10 +34,15 @@ export interface RetryPlan {
   readonly superseded: string[]
 }
 
-/** Jobs by parent, and graphs by hash. */
+/** A tree that has ended, as far as it was loaded. */
 export interface EndedTree {
   readonly childrenOf: (id: string) => readonly EndedJob[]
-  readonly graphs: ReadonlyMap<string, Graph>
+  readonly graphs: Graphs
+}
+
+/** Whoever has the graphs of a tree at hand, by their hashes. */
+export interface Graphs {
+  get(hash: string): Graph
 }
 
 export function emptyPlan(): RetryPlan {
@@ -51,16 +56,16 @@ export function emptyPlan(): RetryPlan {
 export function planFailed(plan: RetryPlan, top: EndedJob, tree: EndedTree): void {
   const open = [top]
   for (let job = open.pop(); job !== undefined; job = open.pop()) {
-    if (job.half === null) {
+    if (job.begun === null) {
       if (job.kind === null) plan.leaves.push(job.id)
       continue
     }
-    plan.composites.set(job.id, job.half.version)
+    plan.composites.set(job.id, job.begun.version)
     const children = tree.childrenOf(job.id)
     if (job.kind === 'fanout') {
       plan.fanouts.push(job.id)
-      open.push(...children.filter((child) => child.half !== null && isFailed(child.state)))
-    } else open.push(...planBody(plan, bodyOf(job.half, tree), children))
+      open.push(...children.filter((child) => child.begun !== null && isFailed(child.state)))
+    } else open.push(...planBody(plan, bodyOf(job.begun, tree.graphs), children))
   }
 }
 
@@ -79,8 +84,8 @@ function planBody(plan: RetryPlan, body: BodyPlan, children: readonly EndedJob[]
 
 /** A step and everything that follows from it in the same workflow or group is decided anew. */
 export function planFrom(plan: RetryPlan, job: EndedJob, position: number, tree: EndedTree): void {
-  plan.composites.set(job.id, job.half!.version)
-  const following = dependentsOf(bodyOf(job.half!, tree), [position])
+  plan.composites.set(job.id, job.begun!.version)
+  const following = dependentsOf(bodyOf(job.begun!, tree.graphs), [position])
   for (const { id, index } of tree.childrenOf(job.id))
     if (index === position || following.has(index!)) plan.superseded.push(id)
 }
@@ -92,9 +97,9 @@ export function planFrom(plan: RetryPlan, job: EndedJob, position: number, tree:
  */
 export function planAncestors(plan: RetryPlan, path: readonly EndedJob[], tree: EndedTree): void {
   path.slice(1).forEach((ancestor, n) => {
-    plan.composites.set(ancestor.id, ancestor.half!.version)
+    plan.composites.set(ancestor.id, ancestor.begun!.version)
     if (ancestor.kind === 'fanout') return
-    const following = dependentsOf(bodyOf(ancestor.half!, tree), [path[n]!.index!])
+    const following = dependentsOf(bodyOf(ancestor.begun!, tree.graphs), [path[n]!.index!])
     for (const { id, index } of tree.childrenOf(ancestor.id))
       if (following.has(index!)) plan.superseded.push(id)
   })
@@ -121,13 +126,7 @@ export function dependentsOf(body: BodyPlan, positions: readonly number[]): Set<
   return found
 }
 
-export function bodyOf(
-  { graph, node }: Pick<CompositeHalf, 'graph' | 'node'>,
-  tree: Pick<EndedTree, 'graphs'>,
-): BodyPlan {
-  return planOf(bodyAt(tree.graphs.get(graph)!, node))
-}
-
-export function isFailed(state: JobState): boolean {
-  return state === 'failed' || state === 'cancelled'
+/** The steps of a composite that has begun. */
+export function bodyOf({ graph, node }: Pick<BegunComposite, 'graph' | 'node'>, graphs: Graphs): BodyPlan {
+  return planOf(bodyAt(graphs.get(graph), node))
 }
