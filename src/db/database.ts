@@ -21,6 +21,12 @@ export interface Queryable {
   run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
 }
 
+/** For the cycle: thousands of rows come back a second, and most of what is in them is never looked at. */
+export interface RawQueryable extends Queryable {
+  /** Rows as arrays, JSON and times as text: a value that cannot be parsed must not take the whole answer with it. */
+  runRaw<R extends unknown[]>(statement: Statement, values: readonly unknown[]): Promise<R[]>
+}
+
 const registry = new Map<string, Statement>()
 
 /**
@@ -58,6 +64,12 @@ const RAW: pg.CustomTypesConfig = {
     LEFT_AS_TEXT.has(id) ? (text: string) => text : pg.types.getTypeParser(id, format as 'text'),
 }
 
+interface RowForm {
+  readonly rowMode?: 'array'
+  readonly types?: pg.CustomTypesConfig
+}
+const RAW_ROWS: RowForm = { rowMode: 'array', types: RAW }
+
 const DEFAULT_STATEMENT_TIMEOUT_MS = 30_000
 /** For a new connection. For the pool this includes waiting for a free one. */
 const CONNECT_TIMEOUT_MS = 10_000
@@ -69,7 +81,7 @@ const CONNECT_TIMEOUT_MS = 10_000
  * because nobody knows whether it was carried out. Callers that can repeat
  * themselves do.
  */
-export class Database implements Queryable {
+export class Database implements RawQueryable {
   readonly url: string
   readonly place: string
   readonly #pool: pg.Pool
@@ -109,9 +121,17 @@ export class Database implements Queryable {
   }
 
   async run<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
+    return this.#run<R>(statement, values, {})
+  }
+
+  async runRaw<R extends unknown[]>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
+    return this.#run<R>(statement, values, RAW_ROWS)
+  }
+
+  async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
     const client = await this.#connect()
     try {
-      const rows = await this.#runOn<R>(client, statement, values)
+      const rows = await this.#runOn<R>(client, statement, values, form)
       client.release()
       return rows
     } catch (error) {
@@ -175,20 +195,21 @@ export class Database implements Queryable {
     }
   }
 
-  async #runOn<R extends Row>(
+  async #runOn<R>(
     client: pg.ClientBase,
     statement: Statement,
     values: readonly unknown[],
+    form: RowForm,
   ): Promise<R[]> {
     const prepared = this.#prepare
     try {
-      return await queryWithin<R>(client, wire(statement, prepared), values, this.#timeoutMs)
+      return await queryWithin<R>(client, { ...wire(statement, prepared), ...form }, values, this.#timeoutMs)
     } catch (error) {
       // A pooler in transaction mode hands out connections that lack, or already have, our statement.
       // Both are refused before anything runs, so sending it again without a name is safe.
       if (!prepared || !isPreparedStatementClash(error)) throw error
       this.#prepare = false
-      return await queryWithin<R>(client, wire(statement, false), values, this.#timeoutMs)
+      return await queryWithin<R>(client, { ...wire(statement, false), ...form }, values, this.#timeoutMs)
     }
   }
 }
@@ -197,7 +218,7 @@ export class Database implements Queryable {
  * One connection of its own, for whoever must not wait for the pool: the cycle and the heartbeat.
  * Reconnects at the next use after a loss.
  */
-export class Connection implements Queryable {
+export class Connection implements RawQueryable {
   readonly #options: { url: string; applicationName: string; timeoutMs: number }
   #client: pg.Client | undefined
   #prepare = true
@@ -208,36 +229,23 @@ export class Connection implements Queryable {
   }
 
   async run<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
-    return this.#run<R>(statement, values, undefined)
+    return this.#run<R>(statement, values, {})
   }
 
-  /**
-   * Rows as arrays, JSON and times as text: thousands come back a second, most of it is never looked at, and a value
-   * that cannot be parsed must not take the whole answer with it.
-   */
   async runRaw<R extends unknown[]>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
-    return this.#run<R>(statement, values, 'array')
+    return this.#run<R>(statement, values, RAW_ROWS)
   }
 
-  async #run<R>(
-    statement: Statement,
-    values: readonly unknown[],
-    rowMode: 'array' | undefined,
-  ): Promise<R[]> {
+  async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
     const client = this.#client ?? (await this.#connect())
     const prepared = this.#prepare
     try {
-      const query = wire(statement, prepared)
-      return await queryWithin<R>(
-        client,
-        rowMode ? { ...query, rowMode, types: RAW } : query,
-        values,
-        this.#options.timeoutMs,
-      )
+      const query = { ...wire(statement, prepared), ...form }
+      return await queryWithin<R>(client, query, values, this.#options.timeoutMs)
     } catch (error) {
       if (prepared && isPreparedStatementClash(error)) {
         this.#prepare = false
-        return this.#run(statement, values, rowMode)
+        return this.#run(statement, values, form)
       }
       if (isConnectionLoss(error)) this.drop()
       throw error
@@ -296,7 +304,7 @@ function wire(
 /** Fails after `timeoutMs` even when the other side has gone silent. The caller must then discard the connection. */
 async function queryWithin<R>(
   client: pg.ClientBase,
-  query: { name?: string; text: string; rowMode?: 'array'; types?: pg.CustomTypesConfig },
+  query: { name?: string; text: string } & RowForm,
   values: readonly unknown[],
   timeoutMs: number,
 ): Promise<R[]> {

@@ -1,4 +1,4 @@
-import { type Connection, statement } from '../db/database.ts'
+import { type RawQueryable, statement } from '../db/database.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 
 const LOAD = statement(
@@ -10,7 +10,7 @@ const LOAD = statement(
 
 /** Jobs that a worker holds without knowing them, because the answer to its claim was lost. */
 export async function loadClaimed(
-  connection: Connection,
+  connection: RawQueryable,
   workerId: string,
   ids: readonly string[],
 ): Promise<ClaimedRow[]> {

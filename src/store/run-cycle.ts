@@ -1,4 +1,4 @@
-import { type Connection, statement } from '../db/database.ts'
+import { type RawQueryable, statement } from '../db/database.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 
 /** The arguments of `sluice.cycle_v1`, which describes them. */
@@ -30,7 +30,7 @@ const CYCLE = statement(
 )
 
 /** Records endings and takes new jobs, in one round trip. */
-export async function runCycle(connection: Connection, cycle: CycleArguments): Promise<ClaimedRow[]> {
+export async function runCycle(connection: RawQueryable, cycle: CycleArguments): Promise<ClaimedRow[]> {
   return connection.runRaw<ClaimedRow>(CYCLE, [
     cycle.workerId,
     cycle.epoch,
