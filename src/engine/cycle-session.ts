@@ -1,0 +1,254 @@
+import type { Queryable, RawQueryable } from '../db/database.ts'
+import type { Assignment, EndedAttempt } from '../model/assignment.ts'
+import type { ClaimedRow } from '../model/claim.ts'
+import type { LeafPolicy } from '../model/composite.ts'
+import { loadClaimed } from '../store/load-claimed.ts'
+import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
+import { resyncWorker } from '../store/resync-worker.ts'
+import { runCycle } from '../store/run-cycle.ts'
+import { ScanPlaces } from './scan-places.ts'
+import { SlotKeeper } from './slot-keeper.ts'
+
+/** Processes that wait for results are told at most this often; they poll too. */
+const HINT_MS = 20
+
+const NO_TAGS: readonly string[] = Object.freeze([])
+
+export interface SessionOptions {
+  readonly db: Queryable
+  readonly connection: RawQueryable
+  readonly tasks: readonly string[]
+  readonly labels: Readonly<Record<string, unknown>>
+  /** Tasks that need a pool process. */
+  readonly processTasks: ReadonlySet<string>
+}
+
+/** A job held: its lane and the attempt that the lease is for. */
+export interface Held {
+  readonly lane: string
+  readonly attempt: number
+}
+
+/**
+ * What one incarnation of a worker is to the database: its epoch, its lanes, the jobs it holds, and where its scans
+ * begin. Every cycle is one `send()`; a `resync()` makes the picture right again.
+ */
+export class CycleSession {
+  readonly #options: SessionOptions
+  readonly #places = new ScanPlaces()
+  readonly #slots = new SlotKeeper()
+  readonly #held = new Map<string, Held>()
+  #workerId = ''
+  #epoch = 0
+  /** When the newest job it knows of was claimed: a cycle that finds a newer one is refused. */
+  #known = 0
+  #lanes: readonly string[] = []
+  #classes: readonly DispatchClass[] = []
+  #taskOf = new Map<number, DispatchClass>()
+  #turn = 0
+  #hintedAt = 0
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+  }
+
+  get workerId(): string {
+    return this.#workerId
+  }
+
+  /** Jobs held, as the cycles of this session and the last resync have it. */
+  get held(): ReadonlyMap<string, Held> {
+    return this.#held
+  }
+
+  /** The shortest poll among the lanes it serves. */
+  get pollMs(): number {
+    return Math.min(30_000, ...this.#classes.map((each) => each.pollMs))
+  }
+
+  /** In how long to look again without a hint: something may lie before the place it looked from. Infinite: nothing may. */
+  get lookAgainMs(): number {
+    return Math.max(0, this.#places.topDueAt - performance.now())
+  }
+
+  /** `stale` of the lanes it serves, by lane. */
+  get staleByLane(): ReadonlyMap<string, number> {
+    return new Map(this.#classes.map((each) => [each.lane, each.staleMs]))
+  }
+
+  get holdsIdle(): boolean {
+    return this.#slots.holdsIdle
+  }
+
+  /** Another worker waits for slots: hold none idle. */
+  dropIdleSlots(): void {
+    this.#slots.dropIdle()
+  }
+
+  /** Goes on as this incarnation. Needs a resync before the first cycle. */
+  follow(workerId: string): void {
+    this.#workerId = workerId
+    this.#known = 0
+  }
+
+  /** Reads again what there is to serve. True when a lane is new to this worker: it takes a resync to serve it. */
+  async refresh(): Promise<boolean> {
+    const { db, tasks, labels } = this.#options
+    this.#classes = await loadClasses(db, tasks, labels)
+    this.#taskOf = new Map(this.#classes.map((each) => [each.id, each]))
+    this.#slots.setLimited(this.#classes.filter((each) => each.slots !== null).map((each) => each.lane))
+    return this.#classes.some((each) => !this.#lanes.includes(each.lane))
+  }
+
+  /**
+   * Raises the epoch and asks what this worker runs, by id with the attempt. The jobs held are left as they are: who
+   * asked compares, and then adopts and forgets.
+   *
+   * @returns `undefined` when the worker has been declared dead.
+   */
+  async resync(): Promise<ReadonlyMap<string, number> | undefined> {
+    const state = await resyncWorker(this.#options.connection, this.#workerId)
+    if (state === undefined) return undefined
+    this.#epoch = state.epoch
+    this.#lanes = state.lanes
+    this.#known = Math.max(0, ...state.running.map((job) => job.mark))
+    return new Map(state.running.map((job) => [job.id, job.attempt]))
+  }
+
+  /** Jobs that run under this worker, as a claim gives them. */
+  async load(ids: readonly string[]): Promise<ClaimedRow[]> {
+    if (ids.length === 0) return []
+    await this.refresh()
+    return loadClaimed(this.#options.connection, this.#workerId, ids)
+  }
+
+  /** One cycle. All of `ended` must be held. */
+  async send(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<ClaimedRow[]> {
+    const { done, endings } = encode(ended)
+    const now = performance.now()
+    const classes = free > 0 ? this.#claimable(freeProcesses) : []
+    const served = new Set(classes.map((each) => each.lane))
+    const hint = ended.length > 0 && now - this.#hintedAt >= HINT_MS
+    if (hint) this.#hintedAt = now
+    const places = this.#places.take(classes, now)
+    const rows = await runCycle(this.#options.connection, {
+      workerId: this.#workerId,
+      epoch: this.#epoch,
+      known: this.#known,
+      done,
+      endings,
+      lanes: this.#lanes,
+      run: this.#runningAfter(ended),
+      want: this.#lanes.map((lane) => (served.has(lane) ? free : 0)),
+      keep: this.#slots.keep(this.#lanes, now),
+      free: served.size > 0 ? free : 0,
+      first: (this.#turn++ % Math.max(1, this.#lanes.length)) + 1,
+      classes: classes.map((each) => each.id),
+      classLane: classes.map((each) => this.#lanes.indexOf(each.lane) + 1),
+      classMax: classes.map((each) => each.max),
+      afterRank: places.map((place) => place.rank),
+      afterId: places.map((place) => place.id),
+      merge: served.size < classes.length,
+      hint,
+    })
+    this.#places.put(classes, rows, free, now, performance.now() - now)
+    return rows
+  }
+
+  adopt(row: ClaimedRow): Assignment {
+    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark, policy] = row
+    this.#known = Math.max(this.#known, Number(mark))
+    const { task, lane } = this.#taskOf.get(classId)!
+    this.forget(id!)
+    this.#held.set(id!, { lane, attempt })
+    this.#slots.started(lane)
+    return {
+      id: id!,
+      attempt,
+      task,
+      lane,
+      failures,
+      priority,
+      key,
+      tags: tags ?? NO_TAGS,
+      submittedAt,
+      input,
+      ...(policy === null ? {} : { policy: JSON.parse(policy) as LeafPolicy }),
+    }
+  }
+
+  forget(id: string): void {
+    const held = this.#held.get(id)
+    if (held !== undefined && this.#held.delete(id)) this.#slots.ended(held.lane)
+  }
+
+  /** What it runs per lane once these endings are recorded. */
+  #runningAfter(ended: readonly EndedAttempt[]): number[] {
+    const endedIn = new Map<string, number>()
+    for (const { id } of ended) {
+      const { lane } = this.#held.get(id)!
+      endedIn.set(lane, (endedIn.get(lane) ?? 0) + 1)
+    }
+    return this.#lanes.map((lane) => this.#slots.running(lane) - (endedIn.get(lane) ?? 0))
+  }
+
+  /** The classes to claim from, with how many of each. Pool processes are shared out so that none is promised twice. */
+  #claimable(freeProcesses: number): { id: number; lane: string; max: number; slots: number | null }[] {
+    const open = this.#classes.filter((each) => this.#lanes.includes(each.lane))
+    const pooled = open.filter((each) => this.#options.processTasks.has(each.task))
+    const claimable: { id: number; lane: string; max: number; slots: number | null }[] = []
+    for (const each of open) {
+      const place = pooled.indexOf(each)
+      const max = place < 0 ? 2_147_483_647 : shareOf(freeProcesses, pooled.length, place, this.#turn)
+      if (max > 0) claimable.push({ id: each.id, lane: each.lane, max, slots: each.slots })
+    }
+    return claimable
+  }
+}
+
+/** The answer of a cycle that ended fewer jobs than were sent: its worker must resync. */
+export function isOutOfStep(rows: readonly ClaimedRow[]): boolean {
+  return rows.length > 0 && rows[0]![0] === null
+}
+
+/** Splits `total` into `parts`, whole numbers that add up to it; who gets the remainder rotates with `turn`. */
+function shareOf(total: number, parts: number, part: number, turn: number): number {
+  const extra = (part + turn) % parts < total % parts ? 1 : 0
+  return Math.floor(total / parts) + extra
+}
+
+/** Characters of results in one cycle; a single one may have more. PostgreSQL refuses 256 MB of JSON in one value. */
+const MAX_RESULTS = 32 * 1024 * 1024
+
+/** How many of the first endings may go into one cycle, at least one. */
+export function howManyFit(ended: readonly EndedAttempt[]): number {
+  let characters = 0
+  for (let i = 0; i < ended.length; i++) {
+    const { ending } = ended[i]!
+    if (ending.kind === 'completed') characters += ending.result.length
+    if (i > 0 && characters > MAX_RESULTS) return i
+  }
+  return ended.length
+}
+
+function encode(ended: readonly EndedAttempt[]): { done: string | null; endings: string | null } {
+  let done = ''
+  const others: object[] = []
+  for (const { id, attempt, ending } of ended) {
+    if (ending.kind === 'completed')
+      done += `${done === '' ? '' : ','}"${id}":{"attempt":${attempt},"result":${ending.result}}`
+    else {
+      others.push({
+        id,
+        attempt,
+        ending: ending.kind,
+        error: 'error' in ending ? ending.error : null,
+        delayMs: 'delayMs' in ending ? Math.round(ending.delayMs) : null,
+      })
+    }
+  }
+  return {
+    done: done === '' ? null : `{${done}}`,
+    endings: others.length === 0 ? null : JSON.stringify(others),
+  }
+}
