@@ -24,16 +24,20 @@ const MAY_IMPORT = {
   worker: ['.', 'model'],
   // The only place where a worker meets the engine: behind the contract in worker/job-source.ts.
   'worker/sources': ['.', 'model', 'worker', 'db', 'engine'],
+  // The wire contract: browsers load it too.
+  api: ['.', 'model'],
+  client: ['.', 'model', 'api'],
   app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker'],
-  cli: ['.', 'model', 'config', 'db', 'engine', 'duties', 'worker', 'app'],
+  server: ['.', 'model', 'workflow', 'api', 'db', 'engine', 'app'],
+  cli: ['.', 'model', 'config', 'db', 'engine', 'duties', 'worker', 'app', 'api', 'client', 'server'],
   index: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'app'],
 }
 
 /** Folders of which only types may be imported: what the engine hands out is described where it is read. */
-const MAY_IMPORT_TYPES = { cli: ['store'] }
+const MAY_IMPORT_TYPES = { cli: ['store'], server: ['store'] }
 
 /** Data in, data out: no clock, no randomness, no machine. */
-const PURE = ['model', 'workflow']
+const PURE = ['model', 'workflow', 'api']
 const IMPURE = /\b(?:Date\.now|new Date\(\)|performance\.now|Math\.random|process\.|setTimeout|setInterval)/
 
 /** Statements outside src/store, each with its reason. */

@@ -14,12 +14,30 @@ export const ERROR_STATUS = {
   INVALID_INPUT: 400,
   /** A value cannot be stored as JSON: NUL, lone surrogate, NaN, too deep, too large, a cycle. */
   NOT_STORABLE: 400,
+  /** No valid API key or session came with the request. */
+  UNAUTHENTICATED: 401,
+  /** The caller's role does not allow this. */
+  FORBIDDEN: 403,
+  /** The server has no such address. */
+  ROUTE_NOT_FOUND: 404,
+  /** The address exists, but not with this method. */
+  METHOD_NOT_ALLOWED: 405,
+  /** The request did not arrive in time. */
+  REQUEST_TIMEOUT: 408,
+  /** The body of a request is larger than the server takes. */
+  PAYLOAD_TOO_LARGE: 413,
+  /** The body of a request is not JSON in UTF-8. */
+  UNSUPPORTED_MEDIA_TYPE: 415,
   /** No task of that name is known. */
   UNKNOWN_TASK: 404,
   /** No lane of that name exists. */
   UNKNOWN_LANE: 404,
   /** No job with that id exists. */
   JOB_NOT_FOUND: 404,
+  /** No API key with that id exists. */
+  KEY_NOT_FOUND: 404,
+  /** No role of that name exists. */
+  ROLE_NOT_FOUND: 404,
   /** No worker of that name or id is alive. */
   WORKER_NOT_FOUND: 404,
   /** The key is held by an active job that was submitted with another input. */
@@ -28,6 +46,10 @@ export const ERROR_STATUS = {
   ILLEGAL_TRANSITION: 409,
   /** The job is no fan-out with a window that could be resized. */
   NO_WINDOW: 409,
+  /** The role is built in, its name is taken, or keys have it. */
+  ROLE_CONFLICT: 409,
+  /** Nobody would be left who may manage access. */
+  LAST_ADMIN: 409,
   /** The lease is no longer held by whoever wrote. */
   LEASE_LOST: 409,
   /** A running task waited for another job's result and would hold its slot while doing so. */
@@ -44,6 +66,8 @@ export const ERROR_STATUS = {
   EXPRESSION_FAILED: 422,
   /** The ceiling on active jobs is reached. */
   ADMISSION_REJECTED: 429,
+  /** Too many wrong keys came from this address. */
+  TOO_MANY_FAILURES: 429,
   /** The database cannot be reached, or refuses to do its work. */
   DATABASE_UNAVAILABLE: 503,
   /** The database's settings or schema do not fit this program. */
@@ -56,6 +80,8 @@ export const ERROR_STATUS = {
   POOL_FULL: 503,
   /** The process, application or worker is being closed. */
   CLOSED: 503,
+  /** A bug in Sluice, as a server tells it: the log has the cause under the request's id. */
+  INTERNAL: 500,
 } as const satisfies Record<string, number>
 
 export type ErrorCode = keyof typeof ERROR_STATUS

@@ -101,6 +101,7 @@ export class Sluice {
   #duties: DutyRunner | undefined
   #advancer: Advancer | undefined
   #closing: Promise<void> | undefined
+  #room: EngineRoom | undefined
 
   /** @internal */
   constructor(parts: AppParts) {
@@ -114,7 +115,7 @@ export class Sluice {
   /** @internal */
   get room(): EngineRoom {
     const { db, tasks, workflows, settings, heartbeatMs } = this.#parts
-    return {
+    this.#room ??= {
       db,
       calls: { run: this.#calls.run },
       listener: this.#listener,
@@ -125,6 +126,7 @@ export class Sluice {
       heartbeatMs,
       toSubmission: (task, input, options, by) => this.#toSubmission(task, input, options, by),
     }
+    return this.#room
   }
 
   /** The address of the database, the embedded one included. */

@@ -1,0 +1,47 @@
+import { type Static, Type } from 'typebox'
+import { Duration, Name, Timestamp } from './scalars.ts'
+
+const Limit = (description: string) =>
+  Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0, maximum: 2_147_483_647, description })
+
+export const LaneBody = Type.Object({
+  name: Name,
+  slots: Limit('Jobs at once in the whole system; null: no limit'),
+  perWorker: Limit('Jobs at once in each worker; null: no limit, 0: its number of cores'),
+  pollMs: Type.Integer(),
+  staleMs: Type.Integer(),
+  ageingMs: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
+  enabled: Type.Boolean({ description: 'False: running jobs end, no new one starts' }),
+  tasks: Type.Array(Type.String()),
+  held: Type.Integer({ description: 'Slots held by workers, busy or idle for a moment' }),
+  running: Type.Integer(),
+  utilisation: Type.Unsafe<number | null>({
+    type: ['number', 'null'],
+    description: 'running / slots; null where there is no limit',
+  }),
+  operatorSet: Type.Array(Type.String(), {
+    description: 'Fields an operator changed: files leave them alone',
+  }),
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+})
+export type LaneBody = Static<typeof LaneBody>
+
+export const LaneList = Type.Object({ lanes: Type.Array(LaneBody) })
+
+export const LaneParams = Type.Object({ name: Name }, { additionalProperties: false })
+
+export const LaneChangeBody = Type.Object(
+  {
+    slots: Type.Optional(Limit('null: no limit')),
+    perWorker: Type.Optional(Limit('null: no limit, 0: its number of cores')),
+    poll: Type.Optional(Duration),
+    stale: Type.Optional(Duration),
+    ageing: Type.Optional(
+      Type.Unsafe<string | number | null>({ ...Duration, type: ['string', 'number', 'null'] }),
+    ),
+    enabled: Type.Optional(Type.Boolean({ description: 'false drains the lane, true resumes it' })),
+  },
+  { additionalProperties: false, minProperties: 1 },
+)
+export type LaneChangeBody = Static<typeof LaneChangeBody>

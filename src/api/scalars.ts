@@ -1,0 +1,30 @@
+import { Type } from 'typebox'
+
+/** The texts and numbers that many bodies have in common. */
+
+export const JobId = Type.String({
+  pattern: '^[1-9][0-9]{0,18}$',
+  description: 'Id of a job: a whole number, as text',
+  examples: ['42'],
+})
+
+/** Names of lanes, tasks, workflows, roles and schedules. */
+export const Name = Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$', examples: ['resize'] })
+
+export const Timestamp = Type.String({ format: 'date-time', examples: ['2031-05-01T08:00:00.000Z'] })
+
+/** `{ type: [..., 'null'] }` and no union: validators give a better message, and serialisers are faster. */
+export const TimestampOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
+export const TextOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'] })
+export const NumberOrNull = Type.Unsafe<number | null>({ type: ['number', 'null'] })
+export const WholeOrNull = Type.Unsafe<number | null>({ type: ['integer', 'null'] })
+
+/** Any JSON. */
+export const Json = Type.Unknown({ description: 'Any JSON' })
+
+/** A duration as files and options write it. */
+export const Duration = Type.Unsafe<string | number>({
+  type: ['string', 'number'],
+  description: 'A duration such as "250ms", "15s", "10m", "4h", "7d", or a number of milliseconds',
+  examples: ['15s'],
+})

@@ -1,0 +1,50 @@
+import type { Queryable } from '../db/database.ts'
+import { loadMigrations } from '../db/migrate.ts'
+import { readSchemaVersion } from '../store/read-schema-version.ts'
+
+export interface Readiness {
+  /** `ok`, or what is wrong. */
+  readonly database: string
+  readonly schema: string
+}
+
+/** Whoever asks must not wait longer for a database that does not answer. */
+const ANSWER_WITHIN_MS = 2000
+/** Anybody may ask, as often as they like: the database is asked at most this often. */
+const FRESH_MS = 250
+
+/** Whether the database can be reached and has the schema of this program. */
+export class ReadinessProbe {
+  readonly #db: Queryable
+  #asked = Number.NEGATIVE_INFINITY
+  #answer: Promise<Readiness> | undefined
+
+  constructor(db: Queryable) {
+    this.#db = db
+  }
+
+  look(): Promise<Readiness> {
+    if (this.#answer === undefined || performance.now() - this.#asked > FRESH_MS) {
+      this.#asked = performance.now()
+      this.#answer = this.#ask()
+    }
+    return this.#answer
+  }
+
+  async #ask(): Promise<Readiness> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error('no answer in time')), ANSWER_WITHIN_MS)
+    })
+    try {
+      const available = (await loadMigrations()).at(-1)?.version ?? 0
+      const applied = await Promise.race([readSchemaVersion(this.#db), late])
+      const schema = applied === available ? 'ok' : `at version ${applied}, this program needs ${available}`
+      return { database: 'ok', schema }
+    } catch {
+      return { database: 'not reachable', schema: 'not known' }
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import swagger from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import { PROBLEM_TYPE, Problem } from '../api/problem.ts'
+import type { Server, ServerParts } from './parts.ts'
+
+/** The reference page loads nothing from elsewhere and cannot be framed. Its styles are written into the page by its script. */
+const PAGE_CSP = {
+  'default-src': "'none'",
+  'script-src': "'self'",
+  'style-src': ["'self'", "'unsafe-inline'"],
+  'img-src': ["'self'", 'data:'],
+  'font-src': ["'self'", 'data:'],
+  'connect-src': "'self'",
+  'base-uri': "'none'",
+  'form-action': "'none'",
+  'frame-ancestors': "'none'",
+}
+
+/** Collects the routes that are declared after it. */
+export async function registerOpenApi(server: Server, { version }: ServerParts): Promise<void> {
+  await server.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Sluice',
+        version,
+        description: 'Durable jobs and workflows on PostgreSQL with bounded concurrency at every level.',
+      },
+      components: {
+        securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'An API key: slk_...' } },
+      },
+    },
+    transform: ({ schema, url, route }) => {
+      const { access } = route.config ?? {}
+      const open = access === 'public'
+      const needs = open || access === undefined ? [] : [access].flat()
+      const described = schema as { description?: string; response?: object; hide?: boolean } | undefined
+      return {
+        url,
+        schema: {
+          ...described,
+          security: open ? [] : [{ key: [] }],
+          ...(needs.length > 0 && { 'x-permission': needs }),
+          response: {
+            ...described?.response,
+            default: { description: 'Refused or failed', content: { [PROBLEM_TYPE]: { schema: Problem } } },
+          },
+        },
+      }
+    },
+  })
+}
+
+/** `/openapi.json`, and a page to read it at `/docs`. */
+export async function registerReference(server: Server): Promise<void> {
+  server.get(
+    '/openapi.json',
+    {
+      config: { access: 'public' },
+      schema: { summary: 'This description', tags: ['server'] },
+    },
+    async (_request, reply) => {
+      // Written anew each time it would cost 10 ms; it cannot change while the server runs.
+      document ??= JSON.stringify(server.swagger())
+      return reply
+        .type('application/json')
+        .serializer((text: unknown) => String(text))
+        .send(document)
+    },
+  )
+  let document: string | undefined
+  await server.register(async (pages) => {
+    // The plugin declares its own routes. Each of them is opened here by its object, and nothing else is.
+    pages.addHook('onRoute', (route) => {
+      route.config = { ...route.config, access: 'public' }
+    })
+    await pages.register(swaggerUi, {
+      routePrefix: '/docs',
+      staticCSP: PAGE_CSP,
+      uiConfig: { validatorUrl: null, docExpansion: 'list', tryItOutEnabled: false },
+      validatorUrl: false,
+      theme: { title: 'Sluice: HTTP reference' },
+    })
+  })
+}

@@ -1,0 +1,48 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify'
+import type { Logger } from 'pino'
+import type { EngineRoom, Sluice } from '../app/app.ts'
+import type { Caller } from '../engine/access/caller.ts'
+import type { Permission } from '../model/permissions.ts'
+
+/** What every route gets. */
+export interface ServerParts {
+  readonly app: Sluice
+  readonly room: EngineRoom
+  readonly log: Logger
+  readonly version: string
+  /** A graceful stop is under way: no new work is taken, streams end. */
+  readonly draining: () => boolean
+}
+
+/** Fastify with the types of TypeBox. */
+export type Server = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>
+
+/**
+ * Who may call a route: whoever has the permission, or one of several; everybody; or, for metrics, programs on this
+ * machine and whoever has `workers:view`.
+ */
+export type Access = Permission | readonly Permission[] | 'public' | 'metrics'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Every route has it; the server does not start otherwise. */
+    access?: Access
+  }
+  interface FastifyRequest {
+    /** Set before any handler of a route that is not public. */
+    caller: Caller
+  }
+}

@@ -1,0 +1,80 @@
+import { STATUS_CODES } from 'node:http'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { PROBLEM_TYPE, type Problem } from '../api/problem.ts'
+import { translateError } from '../db/sqlstate.ts'
+import { type ErrorCode, SluiceError } from '../errors.ts'
+import type { Server } from './parts.ts'
+
+/** What Fastify refuses before a handler sees it. */
+const OF_FASTIFY: Readonly<Record<string, ErrorCode>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'PAYLOAD_TOO_LARGE',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
+  FST_ERR_CTP_INVALID_HANDLER: 'UNSUPPORTED_MEDIA_TYPE',
+  FST_ERR_NOT_FOUND: 'ROUTE_NOT_FOUND',
+  FST_ERR_HANDLER_TIMEOUT: 'DATABASE_UNAVAILABLE',
+}
+
+/** Details that would tell strangers where the database is stay in the log. */
+const UNSAID: Partial<Record<ErrorCode, string>> = {
+  DATABASE_UNAVAILABLE:
+    'the database cannot be reached, or could not do it in time; nobody knows whether it was done: ask again with the same Idempotency-Key',
+  DATABASE_UNSUITABLE: 'the database does not fit this server; its log says how',
+  CLOSED: 'the server is being stopped: ask again',
+}
+
+/** Answers every error as problem+json, and logs those that are the server's own. */
+export function registerProblems(server: Server): void {
+  server.setErrorHandler((error, request, reply) => sendProblem(error, request, reply))
+}
+
+export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = toSluiceError(error)
+  const { code, status, details } = known
+  if (status >= 500) {
+    const level = code === 'INTERNAL' ? 'error' : 'warn'
+    request.log[level]({ err: known.cause ?? known, code }, 'a request failed')
+  }
+  const retryAfter = details.retryAfter ?? (status === 503 ? 1 : undefined)
+  if (typeof retryAfter === 'number') reply.header('retry-after', String(Math.max(1, Math.ceil(retryAfter))))
+  if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
+  const body: Problem = {
+    ...(status < 500 ? details : {}),
+    type: 'about:blank',
+    title: STATUS_CODES[status] ?? 'Error',
+    status,
+    detail: UNSAID[code] ?? known.message,
+    code,
+    requestId: request.id,
+  }
+  return reply.code(status).header('content-type', PROBLEM_TYPE).serializer(JSON.stringify).send(body)
+}
+
+/** Whatever was thrown as an error of ours. What nobody foresaw is `INTERNAL` and tells only an id. */
+export function toSluiceError(error: unknown): SluiceError {
+  const translated = translateRefusal(error)
+  if (translated instanceof SluiceError) return translated
+  return new SluiceError(
+    'INTERNAL',
+    'something went wrong in the server; its log has the cause under this id',
+    {
+      cause: error,
+    },
+  )
+}
+
+function translateRefusal(error: unknown): unknown {
+  if (error instanceof SluiceError) return error
+  const { code, statusCode, message } = error as Partial<FastifyError>
+  if (typeof code === 'string' && OF_FASTIFY[code] !== undefined)
+    return new SluiceError(OF_FASTIFY[code], message ?? '', { cause: error })
+  // Syntax of JSON and of addresses, prototype poisoning, a content-length that does not fit.
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return new SluiceError('INVALID_ARGUMENT', message ?? 'the request cannot be read', { cause: error })
+  return fromDatabase(error)
+}
+
+/** Only what carries a SQLSTATE or a system's code came from the database: a TypeError is a bug, not a lost connection. */
+function fromDatabase(error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' && !code.startsWith('FST_') ? translateError(error) : error
+}

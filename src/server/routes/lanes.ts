@@ -1,0 +1,67 @@
+import { LaneBody, LaneChangeBody, LaneList, LaneParams } from '../../api/lanes.ts'
+import { getLane, setLane } from '../../engine/lane-control.ts'
+import type { Lane } from '../../store/list-lanes.ts'
+import { change } from '../change.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/admin/workers/lanes`: what the lanes are and what they hold; an operator's change to one. */
+export function laneRoutes(server: Server, parts: ServerParts): void {
+  const { calls } = parts.room
+
+  server.get(
+    '/admin/workers/lanes',
+    {
+      config: { access: 'workers:view' },
+      schema: { summary: 'All lanes', tags: ['lanes'], response: { 200: LaneList } },
+    },
+    async () => ({ lanes: (await parts.app.listLanes()).map(toBody) }),
+  )
+
+  server.get(
+    '/admin/workers/lanes/:name',
+    {
+      config: { access: 'workers:view' },
+      schema: { summary: 'One lane', tags: ['lanes'], params: LaneParams, response: { 200: LaneBody } },
+    },
+    async (request) => toBody(await getLane(calls, request.params.name)),
+  )
+
+  server.patch(
+    '/admin/workers/lanes/:name',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Change a lane; enabled: false drains it',
+        description:
+          "Stays until it is reset, whatever files say. Takes effect with every worker's next cycle.",
+        tags: ['lanes'],
+        params: LaneParams,
+        body: LaneChangeBody,
+        response: { 200: LaneBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      return change(parts, request, { action: 'lane.change', target: `lane ${name}` }, async (tx) => {
+        const before = await getLane(tx, name)
+        const after = await setLane(tx, name, request.body, request.caller.name)
+        return { result: toBody(after), before: limitsOf(before), after: limitsOf(after) }
+      })
+    },
+  )
+}
+
+function toBody(lane: Lane): LaneBody {
+  const { slots, running, tasks, operatorSet, updatedAt } = lane
+  return {
+    ...lane,
+    tasks: [...tasks],
+    operatorSet: [...operatorSet],
+    utilisation: slots === null || slots === 0 ? null : running / slots,
+    updatedAt: updatedAt.toISOString(),
+  }
+}
+
+function limitsOf({ slots, perWorker, pollMs, staleMs, ageingMs, enabled }: Lane) {
+  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled }
+}

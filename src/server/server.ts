@@ -1,0 +1,134 @@
+import { randomUUID } from 'node:crypto'
+import type { Socket } from 'node:net'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { type FastifyBaseLogger, fastify } from 'fastify'
+import { messageOf } from '../errors.ts'
+import { registerAccess } from './access.ts'
+import { registerJsonBody } from './json-body.ts'
+import { registerNotFound } from './not-found.ts'
+import { registerOpenApi, registerReference } from './openapi.ts'
+import type { Server, ServerParts } from './parts.ts'
+import { registerProblems, sendProblem } from './problem.ts'
+import { registerRequestLog } from './request-log.ts'
+import { healthRoutes } from './routes/health.ts'
+import { laneRoutes } from './routes/lanes.ts'
+import { registerSecurityHeaders } from './security-headers.ts'
+import { compileValidator } from './validation.ts'
+
+export interface ServerLimits {
+  /** Bytes of a body. */
+  readonly bodyBytes: number
+  /** For the headers of a request to arrive, and for all of it. */
+  readonly headersMs: number
+  readonly requestMs: number
+  /** For the answer to be made; streams and long polls have limits of their own. */
+  readonly handlerMs: number
+  /** Without a byte in either direction. Streams send a heartbeat more often. */
+  readonly idleMs: number
+  readonly keepAliveMs: number
+  readonly connections: number
+}
+
+export const DEFAULT_LIMITS: ServerLimits = {
+  bodyBytes: 1024 * 1024,
+  headersMs: 10_000,
+  requestMs: 30_000,
+  // More than the 30 s after which a statement is given up, so that its own error is what the caller gets.
+  handlerMs: 45_000,
+  idleMs: 90_000,
+  // More than the 60 s of common balancers: whoever closes first must not be the server.
+  keepAliveMs: 72_000,
+  connections: 10_000,
+}
+
+/** Long names are refused by their schemas; this only keeps the router from working on megabytes. */
+const MAX_PARAM = 1000
+
+/**
+ * The HTTP server, ready to listen.
+ *
+ * It keeps nothing that another server on the same database would need, so there may be any number of them.
+ *
+ * @throws {Error} when a route does not say who may call it.
+ */
+export async function buildServer(
+  parts: ServerParts,
+  limits: ServerLimits = DEFAULT_LIMITS,
+): Promise<Server> {
+  const server: Server = fastify({
+    loggerInstance: parts.log as FastifyBaseLogger,
+    disableRequestLogging: true,
+    // Ids of callers are not taken over: what the audit says must be unique.
+    genReqId: () => randomUUID(),
+    requestIdHeader: false,
+    bodyLimit: limits.bodyBytes,
+    requestTimeout: limits.requestMs,
+    connectionTimeout: limits.idleMs,
+    keepAliveTimeout: limits.keepAliveMs,
+    handlerTimeout: limits.handlerMs,
+    exposeHeadRoutes: false,
+    return503OnClosing: true,
+    // Requests under way are finished; connections that wait for nothing are closed.
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: MAX_PARAM, caseSensitive: true, ignoreTrailingSlash: false },
+    frameworkErrors: (error, request, reply) => {
+      sendProblem(error, request, reply)
+    },
+    clientErrorHandler: refuseConnection,
+    http: { maxHeaderSize: 16 * 1024, headersTimeout: limits.headersMs },
+  }).withTypeProvider<TypeBoxTypeProvider>()
+  server.server.maxConnections = limits.connections
+  server.setValidatorCompiler(compileValidator)
+
+  registerRequestLog(server)
+  registerSecurityHeaders(server)
+  registerProblems(server)
+  registerJsonBody(server)
+  registerAccess(server, parts)
+  registerNotFound(server)
+  await registerOpenApi(server, parts)
+
+  healthRoutes(server, parts)
+  await server.register(
+    async (api) => {
+      registerApi(api as unknown as Server, parts)
+    },
+    { prefix: '/api/v1' },
+  )
+  await registerReference(server)
+  await server.ready()
+  return server
+}
+
+/** The routes under `/api/v1`, one line a room. */
+function registerApi(api: Server, parts: ServerParts): void {
+  laneRoutes(api, parts)
+}
+
+/** What is no HTTP, comes too slowly or has too large headers. There is no request to answer, only a connection. */
+function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [status, code] =
+    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? (['408 Request Timeout', 'REQUEST_TIMEOUT'] as const)
+      : error.code === 'HPE_HEADER_OVERFLOW'
+        ? (['431 Request Header Fields Too Large', 'INVALID_ARGUMENT'] as const)
+        : (['400 Bad Request', 'INVALID_ARGUMENT'] as const)
+  const body = JSON.stringify({
+    type: 'about:blank',
+    title: status.slice(4),
+    status: Number(status.slice(0, 3)),
+    detail:
+      code === 'REQUEST_TIMEOUT'
+        ? 'the request did not arrive in time'
+        : `this is no HTTP: ${messageOf(error)}`,
+    code,
+    requestId: randomUUID(),
+  })
+  socket.end(
+    `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  )
+}

@@ -1,0 +1,102 @@
+import type { FastifySchemaCompiler } from 'fastify'
+import type { TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { Value } from 'typebox/value'
+import { SluiceError } from '../errors.ts'
+import { show } from '../model/argument.ts'
+import { suggest } from '../model/suggest.ts'
+
+const PLACES: Readonly<Record<string, string>> = {
+  body: 'the body',
+  querystring: 'the query',
+  params: 'the address',
+  headers: 'the headers',
+}
+
+interface Found {
+  readonly keyword: string
+  readonly instancePath: string
+  readonly params: object
+  readonly message: string
+}
+
+/**
+ * Checks parts of requests by their TypeBox schemas.
+ *
+ * Bodies are taken as they are: `"5"` is no number. Queries and parameters are texts, and become numbers and flags where
+ * the schema wants them.
+ */
+export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart = 'body' }) => {
+  const check = Compile(schema)
+  return (value: unknown) => {
+    const given = httpPart === 'body' ? value : Value.Convert(schema, value)
+    if (check.Check(given)) return { value: given }
+    return { error: describe(check.Errors(given), given, schema, httpPart) }
+  }
+}
+
+function describe(errors: readonly Found[], value: unknown, schema: TSchema, part: string): SluiceError {
+  // Of a union every branch complains; what is deepest is closest to what was meant.
+  const error = [...errors].sort((a, b) => depth(b) - depth(a))[0]
+  const place = PLACES[part] ?? part
+  if (error === undefined) return refuse(place, `${place} is not as this request needs it`)
+  const path = pathOf(error.instancePath)
+  if (error.keyword === 'additionalProperties') {
+    const [name = ''] = (error.params as { additionalProperties?: string[] }).additionalProperties ?? []
+    return refuse([...path, name].join('.'), unknownField(place, path, name, schema))
+  }
+  if (error.keyword === 'required') {
+    const names = (error.params as { requiredProperties?: string[] }).requiredProperties ?? []
+    const name = [...path, names[0] ?? ''].join('.')
+    return refuse(name, `${name} is missing in ${place}`)
+  }
+  const found = at(value, path)
+  const name = path.length === 0 ? place : path.join('.')
+  return refuse(name, `${name}: ${show(found)} in ${place} is not right: it ${error.message}`)
+}
+
+function unknownField(place: string, path: readonly string[], name: string, schema: TSchema): string {
+  const known = fieldsOf(schema, path)
+  const near = suggest(name, known)
+  const advice =
+    near !== undefined
+      ? `; did you mean ${near}?`
+      : known.length === 0
+        ? '; it takes none'
+        : `; there are ${known.join(', ')}`
+  return `${show([...path, name].join('.'))} is no field of ${place}${advice}`
+}
+
+function fieldsOf(schema: TSchema, path: readonly string[]): string[] {
+  let at: unknown = schema
+  for (const step of path) {
+    const { properties, items } = (at ?? {}) as { properties?: Record<string, unknown>; items?: unknown }
+    at = /^\d+$/.test(step) && items !== undefined ? items : properties?.[step]
+  }
+  return Object.keys((at as { properties?: object } | undefined)?.properties ?? {})
+}
+
+function depth(error: Found): number {
+  return error.instancePath.split('/').length
+}
+
+/** A JSON pointer as a list of names. */
+function pathOf(pointer: string): string[] {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+function at(value: unknown, path: readonly string[]): unknown {
+  let found = value
+  for (const step of path) {
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, step)) return undefined
+    found = (found as Record<string, unknown>)[step]
+  }
+  return found
+}
+
+function refuse(argument: string, message: string): SluiceError {
+  return new SluiceError('INVALID_ARGUMENT', message, { details: { argument } })
+}
