@@ -1,0 +1,35 @@
+import { SluiceError } from '../../errors.ts'
+import { missingPermissions, PERMISSION_NAMES, type Permission } from '../../model/permissions.ts'
+import type { AuditEntry } from '../audit.ts'
+
+/** Who changes keys, roles and sessions. */
+export interface Author {
+  readonly name: string
+  /** None for whoever changes the database itself, with the command line or a program. */
+  readonly keyId?: string | undefined
+  readonly permissions: ReadonlySet<Permission>
+  readonly requestId?: string | undefined
+}
+
+/** Whoever has the database has everything. */
+export function authorOfDatabase(name: string): Author {
+  return { name, permissions: new Set(PERMISSION_NAMES) }
+}
+
+/**
+ * Nobody gives away, takes away or uses up more than they have: a key that may manage access and nothing else would
+ * otherwise make itself one that may do anything.
+ *
+ * @throws {SluiceError} `FORBIDDEN` naming what is missing.
+ */
+export function checkWithin(author: Author, wanted: ReadonlySet<Permission>, what: string): void {
+  const missing = missingPermissions(wanted, author.permissions)
+  if (missing.length === 0) return
+  throw new SluiceError('FORBIDDEN', `${what} has permissions that you do not have: ${missing.join(', ')}`, {
+    details: { missing },
+  })
+}
+
+export function entryOf(author: Author, action: string, target: string): AuditEntry {
+  return { actor: author.name, keyId: author.keyId, requestId: author.requestId, action, target }
+}

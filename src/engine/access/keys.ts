@@ -1,0 +1,128 @@
+import type { Queryable } from '../../db/database.ts'
+import { SluiceError } from '../../errors.ts'
+import { checkText, checkWhole, invalidArgument } from '../../model/argument.ts'
+import { toStorableText } from '../../model/json.ts'
+import { ADMIN_ROLE, permissionSet } from '../../model/permissions.ts'
+import { MAX_STORED_MS } from '../../model/setting-value.ts'
+import * as firstKey from '../../store/create-first-key.ts'
+import { insertKey } from '../../store/insert-key.ts'
+import type { KeyView } from '../../store/list-keys.ts'
+import * as keyList from '../../store/list-keys.ts'
+import { lockAccess } from '../../store/lock-access.ts'
+import * as revocation from '../../store/revoke-key.ts'
+import { audit } from '../audit.ts'
+import { checkAdminLeft } from './admin-left.ts'
+import { type Author, checkWithin, entryOf } from './author.ts'
+import { getRole } from './roles.ts'
+import { hashOf, newSecret } from './secret.ts'
+
+export interface NewKey {
+  /** Whose it is: what jobs and the audit say. Several keys may have the same owner. */
+  readonly name: string
+  readonly role: string
+  /** From now; `null` for a key that lives until it is revoked. */
+  readonly livesMs?: number | null | undefined
+}
+
+export interface CreatedKey extends KeyView {
+  /** The key itself. It cannot be shown again. */
+  readonly key: string
+}
+
+const MAX_NAME = 200
+
+/**
+ * Makes a key.
+ *
+ * @throws {SluiceError} `ROLE_NOT_FOUND`; `FORBIDDEN` when its role has a permission that the author does not have;
+ *   `INVALID_ARGUMENT`.
+ */
+export async function createKey(tx: Queryable, wanted: NewKey, author: Author): Promise<CreatedKey> {
+  const name = checkName(wanted.name)
+  const livesMs = wanted.livesMs ?? null
+  if (livesMs !== null) checkWhole(livesMs, 'expires', 1, MAX_STORED_MS)
+  await lockAccess(tx)
+  const role = await getRole(tx, checkText(wanted.role, 'role'))
+  checkWithin(author, permissionSet(role.permissions), `the role ${role.name}`)
+  const key = newSecret('key')
+  const id = await insertKey(tx, {
+    name,
+    role: role.name,
+    hash: hashOf(key),
+    createdBy: author.name,
+    livesMs,
+  })
+  const view = await getKey(tx, id)
+  const { expiresAt } = view
+  await audit(tx, {
+    ...entryOf(author, 'key.create', `key ${id}`),
+    after: { name, role: role.name, expiresAt },
+  })
+  return { ...view, key }
+}
+
+/**
+ * The first key of a database, for an administrator. Nothing when there has been a key before. However many programs
+ * ask at once, one of them gets it.
+ */
+export async function createFirstKey(
+  db: Queryable,
+  name = 'admin',
+): Promise<{ readonly id: string; readonly key: string } | undefined> {
+  const key = newSecret('key')
+  const id = await firstKey.createFirstKey(db, name, ADMIN_ROLE, hashOf(key))
+  return id === null ? undefined : { id, key }
+}
+
+/** Keys in the order they were made, revoked and expired ones included. */
+export async function listKeys(db: Queryable, after = '0', limit = 1000): Promise<KeyView[]> {
+  return keyList.listKeys(db, checkKeyId(after, 'after', true), limit)
+}
+
+export async function getKey(db: Queryable, id: string): Promise<KeyView> {
+  const key = await keyList.findKey(db, checkKeyId(id, 'id'))
+  if (key === undefined) throw keyNotFound(id)
+  return key
+}
+
+/**
+ * Revokes a key, with the sessions it opened. It counts for every request that comes after the commit, on every server.
+ * Revoking a revoked key changes nothing.
+ *
+ * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author does not have;
+ *   `LAST_ADMIN` when nobody would be left who may manage access.
+ */
+export async function revokeKey(tx: Queryable, id: string, author: Author): Promise<KeyView> {
+  await lockAccess(tx)
+  const before = await getKey(tx, id)
+  if (before.state === 'revoked') return before
+  const role = await getRole(tx, before.role)
+  checkWithin(author, permissionSet(role.permissions), `key ${id}`)
+  await revocation.revokeKey(tx, id, author.name)
+  if (before.state === 'active' && role.permissions.includes('access:manage')) await checkAdminLeft(tx)
+  const after = await getKey(tx, id)
+  await audit(tx, {
+    ...entryOf(author, 'key.revoke', `key ${id}`),
+    before: { name: before.name, role: before.role, state: before.state },
+    after: { state: after.state },
+  })
+  return after
+}
+
+function checkName(value: unknown): string {
+  const name = checkText(value, 'name', { max: MAX_NAME })
+  if (name.trim() !== name || toStorableText(name, MAX_NAME) !== name || /\p{Cc}/u.test(name))
+    throw invalidArgument('name', name, 'a text without control characters or space around it')
+  return name
+}
+
+/** Ids are numbers as text. Whatever else is asked for does not exist; nobody must learn it from the database's complaint. */
+export function checkKeyId(id: unknown, argument: string, zero = false): string {
+  const pattern = zero ? /^(?:0|[1-9]\d{0,17})$/ : /^[1-9]\d{0,17}$/
+  if (typeof id === 'string' && pattern.test(id)) return id
+  throw invalidArgument(argument, id, 'the id of a key: a whole number, as text')
+}
+
+function keyNotFound(id: string): SluiceError {
+  return new SluiceError('KEY_NOT_FOUND', `there is no key ${id}`, { details: { id } })
+}

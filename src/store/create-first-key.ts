@@ -1,0 +1,13 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+const CREATE = statement('create_first_key', 'select sluice.create_first_key_v1($1, $2, $3) as id')
+
+/** The id of the first key of this database, or `null` when there has been one before. */
+export async function createFirstKey(
+  db: Queryable,
+  name: string,
+  role: string,
+  hash: Buffer,
+): Promise<string | null> {
+  return (await db.run<{ id: string | null }>(CREATE, [name, role, hash]))[0]!.id
+}
