@@ -1,4 +1,4 @@
-import type { JsonValue } from './json.ts'
+import { isList, isMap, type JsonMap, type JsonValue } from './json.ts'
 
 /** A place where two values are not the same. `undefined`: one of them has nothing there. */
 export interface JsonDifference {
@@ -47,14 +47,6 @@ function below(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`
 }
 
-function own(map: { readonly [key: string]: JsonValue }, name: string): JsonValue | undefined {
+function own(map: JsonMap, name: string): JsonValue | undefined {
   return Object.hasOwn(map, name) ? map[name] : undefined
-}
-
-function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
-  return Array.isArray(value)
-}
-
-function isMap(value: JsonValue | undefined): value is { readonly [key: string]: JsonValue } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

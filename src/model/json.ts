@@ -1,13 +1,17 @@
 import { SluiceError } from '../errors.ts'
 
 /** What JSON can say: inputs, results, and everything kept with a job. */
-export type JsonValue =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly JsonValue[]
-  | { readonly [key: string]: JsonValue }
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonMap
+
+export type JsonMap = { readonly [key: string]: JsonValue }
+
+export function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
+  return Array.isArray(value)
+}
+
+export function isMap(value: JsonValue | undefined): value is JsonMap {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
 
 /** Deeper values are refused: parsers on the way, PostgreSQL's included, run out of stack somewhere beyond. */
 export const MAX_JSON_DEPTH = 1000
@@ -100,13 +104,13 @@ function refuse(what: string, why: string, cause?: unknown): SluiceError {
 /** A text without the characters PostgreSQL refuses, cut to `max` characters. For errors and log lines. */
 export function toStorableText(text: string, max: number): string {
   const cut = text.length > max ? `${text.slice(0, max)}… (${text.length} characters)` : text
-  return cut.includes('\0') || !isWellFormed(cut)
-    ? cut.replaceAll('\0', '\u2400').replace(LONE_SURROGATE, '\ufffd')
-    : cut
+  return isStorable(cut) ? cut : cut.replaceAll('\0', '\u2400').replace(LONE_SURROGATE, '\ufffd')
 }
 
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
-function isWellFormed(text: string): boolean {
-  return (text as string & { isWellFormed(): boolean }).isWellFormed()
+/** Whether PostgreSQL can hold a text: no NUL, no half of a surrogate pair. */
+export function isStorable(text: string): boolean {
+  // The types of the language level that this is compiled for lack what Node has.
+  return !text.includes('\0') && (text as string & { isWellFormed(): boolean }).isWellFormed()
 }

@@ -1,4 +1,4 @@
-import type { JsonValue } from '../model/json.ts'
+import { isList, type JsonValue } from '../model/json.ts'
 
 /**
  * One text for equal values: no spaces, keys in the order of their UTF-16 units, lists as they are.
@@ -13,8 +13,4 @@ export function canonicalJson(value: JsonValue): string {
     .sort()
     .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key]!)}`)
   return `{${entries.join(',')}}`
-}
-
-function isList(value: JsonValue): value is readonly JsonValue[] {
-  return Array.isArray(value)
 }

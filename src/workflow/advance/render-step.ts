@@ -1,4 +1,4 @@
-import type { JsonValue } from '../../model/json.ts'
+import { isList, isMap, type JsonValue } from '../../model/json.ts'
 import { describe } from '../../model/setting-value.ts'
 import type { Scope } from '../expression/expression.ts'
 import { ExpressionError } from '../expression/expression-error.ts'
@@ -122,12 +122,4 @@ export function renderingError(error: unknown): string {
 /** Scopes hold JSON and nothing else. */
 function asJson(scope: Scope): JsonValue {
   return scope as JsonValue
-}
-
-function isList(value: JsonValue): value is readonly JsonValue[] {
-  return Array.isArray(value)
-}
-
-function isMap(value: JsonValue): value is { readonly [key: string]: JsonValue } {
-  return typeof value === 'object' && value !== null && !isList(value)
 }

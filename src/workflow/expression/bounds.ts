@@ -1,4 +1,4 @@
-import { type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import { isList, type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
 
 /**
  * How much work the expressions of one template may take. A step is 20 to 60 ns: the slowest of the expressions
@@ -85,14 +85,6 @@ export function textBytes(text: string): number {
     else bytes += 1
   }
   return bytes
-}
-
-export function isList(value: JsonValue): value is readonly JsonValue[] {
-  return Array.isArray(value)
-}
-
-export function isMap(value: JsonValue): value is { readonly [key: string]: JsonValue } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The kind of a value, in the words of messages. */

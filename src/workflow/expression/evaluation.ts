@@ -1,11 +1,9 @@
-import type { JsonValue } from '../../model/json.ts'
+import { isList, isMap, type JsonMap, type JsonValue } from '../../model/json.ts'
 import { suggest } from '../../model/suggest.ts'
-import { type Allowance, Fault, isList, isMap, kindOf } from './bounds.ts'
+import { type Allowance, Fault, kindOf } from './bounds.ts'
 import { ExpressionError } from './expression-error.ts'
 import { checkLength } from './functions.ts'
 import type { Node, Operator } from './syntax-tree.ts'
-
-type JsonMap = { readonly [key: string]: JsonValue }
 
 /** Names that `map` and its like have given to elements, the innermost first. */
 interface Variables {

@@ -1,5 +1,5 @@
-import { type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
-import { type Allowance, Fault, isList, isMap, kindOf, toText } from './bounds.ts'
+import { isList, isMap, type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import { type Allowance, Fault, kindOf, toText } from './bounds.ts'
 
 /** A function of the language. Its work is charged to the allowance before it is done. */
 export interface Operation {

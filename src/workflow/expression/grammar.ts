@@ -1,5 +1,5 @@
 import { type ASTNode, Environment, ParseError } from '@marcbachmann/cel-js'
-import type { JsonValue } from '../../model/json.ts'
+import { isStorable, type JsonValue } from '../../model/json.ts'
 import { suggest } from '../../model/suggest.ts'
 import { ExpressionError } from './expression-error.ts'
 import { FUNCTIONS, METHODS, type Operation } from './functions.ts'
@@ -239,8 +239,4 @@ interface Place {
 
 function isMacro(name: string): name is Macro {
   return MACROS.has(name)
-}
-
-function isStorable(text: string): boolean {
-  return !text.includes('\0') && (text as string & { isWellFormed(): boolean }).isWellFormed()
 }

@@ -1,5 +1,5 @@
-import { type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
-import { Allowance, Fault, isList, MAX_RESULT_DEPTH, measure, textBytes, toText } from './bounds.ts'
+import { isList, type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import { Allowance, Fault, MAX_RESULT_DEPTH, measure, textBytes, toText } from './bounds.ts'
 import {
   boundOutput,
   type Expression,
