@@ -89,6 +89,8 @@ create table sluice.workers (
   cores      integer not null check (cores > 0),
   tasks      text[] not null,
   labels     jsonb not null default '{}',              -- what it offers to tasks with requirements
+  pooled     text[] not null default '{}',             -- of the tasks those that need a process of its pool
+  key_id     bigint,                                   -- of a worker behind a server: only this key may speak for it
   draining   boolean not null default false,
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),

@@ -2,7 +2,7 @@ import { lanesOfTasks } from '../config/lanes-of-tasks.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { TaskConfig } from '../config/schema.ts'
 import { SluiceError } from '../errors.ts'
-import type { TaskRecord } from '../store/save-tasks.ts'
+import type { TaskRecord } from '../model/task-record.ts'
 import { type AnyTask, commonOptions } from '../worker/task.ts'
 
 /** The tasks of a program: those in its code with the file's options over them, and the file's own programs. */

@@ -1,8 +1,6 @@
-import type { Queryable } from '../db/database.ts'
 import { messageOf } from '../errors.ts'
 import { toStorableText } from '../model/json.ts'
-import { appendLogs, type LogLine } from '../store/append-logs.ts'
-import { type ProgressNote, saveProgress } from '../store/save-progress.ts'
+import type { LogLine, ProgressNote } from '../model/log-line.ts'
 import type { Log } from './log.ts'
 
 const FLUSH_MS = 200
@@ -13,6 +11,12 @@ const MAX_CHARACTERS = 4 * 1024 * 1024
 /** Lines waiting to be stored. Beyond, the oldest go: a database outage must not fill the memory. */
 const MAX_WAITING = 50_000
 const BATCH = 1000
+
+/** Where lines and progress go: the database, or a server. */
+export interface TraceStore {
+  appendLogs(lines: readonly LogLine[]): Promise<void>
+  saveProgress(notes: readonly ProgressNote[]): Promise<void>
+}
 
 interface Trace {
   lines: number
@@ -28,11 +32,10 @@ interface Trace {
  * process log.
  */
 export class Recorder {
-  readonly #db: Queryable
+  readonly #store: TraceStore
   readonly #log: Log
   readonly #traces = new Map<string, Trace>()
   readonly #progress = new Map<string, ProgressNote>()
-  #workerId = ''
   #lines: LogLine[] = []
   #timer: NodeJS.Timeout | undefined
   #flushing: Promise<void> | undefined
@@ -42,13 +45,9 @@ export class Recorder {
   /** Lines that had to go since the last time that was said. */
   #dropped = 0
 
-  constructor(db: Queryable, log: Log) {
-    this.#db = db
+  constructor(store: TraceStore, log: Log) {
+    this.#store = store
     this.#log = log
-  }
-
-  setWorker(workerId: string): void {
-    this.#workerId = workerId
   }
 
   log(id: string, attempt: number, level: string, text: string): void {
@@ -127,8 +126,8 @@ export class Recorder {
     const notes = [...this.#progress.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
     this.#progress.clear()
     try {
-      if (lines.length > 0) await appendLogs(this.#db, lines)
-      if (notes.length > 0) await saveProgress(this.#db, this.#workerId, notes)
+      if (lines.length > 0) await this.#store.appendLogs(lines)
+      if (notes.length > 0) await this.#store.saveProgress(notes)
     } catch (error) {
       this.#log.warn(
         { lines: lines.length, error: messageOf(error) },

@@ -1,12 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-
-export interface LogLine {
-  readonly id: string
-  readonly attempt: number
-  readonly at: string
-  readonly level: string
-  readonly line: string
-}
+import type { LogLine } from '../model/log-line.ts'
 
 // A line of an attempt that has lost its lease is kept too: it is evidence, not state. It only needs the job to exist.
 const APPEND = statement(

@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { ProgressNote } from '../model/log-line.ts'
 
 // Only the holder of the lease may write: the join finds nothing for anybody else.
 const SAVE = statement(
@@ -12,13 +13,6 @@ const SAVE = statement(
       updated_at = clock_timestamp()
     where n.attempt <= excluded.attempt`,
 )
-
-export interface ProgressNote {
-  readonly id: string
-  readonly attempt: number
-  readonly progress: number
-  readonly message: string | null
-}
 
 /** Stores the latest progress of several running jobs. Those no longer held are left alone. */
 export async function saveProgress(

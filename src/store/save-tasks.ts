@@ -1,17 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-
-/** What the database has to know of a task: enough to submit it from any language and to judge a loss. */
-export interface TaskRecord {
-  readonly name: string
-  readonly lane: string
-  readonly model: string | null
-  readonly requires: Readonly<Record<string, unknown>>
-  readonly priority: number
-  readonly approval: boolean
-  readonly deadlineMs: number | null
-  readonly maxLosses: number
-  readonly onLost: 'retry' | 'fail'
-}
+import type { TaskRecord } from '../model/task-record.ts'
 
 // Sorted by name, so that processes that start together do not wait for each other in a circle.
 const SAVE = statement(

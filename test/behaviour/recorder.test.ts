@@ -1,18 +1,15 @@
 import { expect, test } from 'vitest'
-import type { Queryable } from '../../src/db/database.ts'
-import { Recorder } from '../../src/engine/recorder.ts'
+import { Recorder, type TraceStore } from '../../src/engine/recorder.ts'
 
 test('what an outage makes it drop is counted, and said in one line', async () => {
   const said: { fields: object; message: string }[] = []
   const warn = (fields: object, message: string) => said.push({ fields, message })
   const stored: number[] = []
-  const db: Queryable = {
-    run: async (_, values = []) => {
-      stored.push((JSON.parse(String(values[0])) as unknown[]).length)
-      return []
-    },
+  const traces: TraceStore = {
+    appendLogs: async (lines) => void stored.push(lines.length),
+    saveProgress: async () => {},
   }
-  const recorder = new Recorder(db, { debug() {}, info() {}, warn, error() {} })
+  const recorder = new Recorder(traces, { debug() {}, info() {}, warn, error() {} })
 
   // One attempt keeps 10,000 lines, so it takes several of them. Nothing is stored before the loop is free again.
   for (let line = 0; line < 50_007; line++) recorder.log(String(line % 10), 1, 'info', `line ${line}`)

@@ -1,6 +1,7 @@
 import { Connection, type Database } from '../../db/database.ts'
 import type { HintTopic, Listener } from '../../db/listener.ts'
 import { AttemptStore } from '../../engine/attempt-store.ts'
+import { databaseTraces } from '../../engine/database-traces.ts'
 import { Dispatcher } from '../../engine/dispatcher.ts'
 import { Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
@@ -52,7 +53,10 @@ export class DatabaseSource implements JobSource {
       applicationName: 'sluice-cycle',
       timeoutMs: CYCLE_TIMEOUT_MS,
     })
-    this.#recorder = new Recorder(options.db, options.log)
+    this.#recorder = new Recorder(
+      databaseTraces(options.db, () => this.#workerId),
+      options.log,
+    )
     this.#store = new AttemptStore(options.db)
     this.#dispatcher = new Dispatcher({ ...options, connection: this.#connection })
   }
@@ -73,7 +77,6 @@ export class DatabaseSource implements JobSource {
     const { db, listener, inlineTasks, heartbeatMs, log } = this.#options
     await this.#dispatcher.open()
     this.#workerId = this.#dispatcher.workerId
-    this.#recorder.setWorker(this.#workerId)
     this.#heartbeat = new Heartbeat({
       url: db.url,
       workerId: this.#workerId,
@@ -120,7 +123,6 @@ export class DatabaseSource implements JobSource {
     if (request.ended.length > 0) this.#options.onEnded?.(firstDue(request.ended))
     if (this.#dispatcher.workerId !== this.#workerId) {
       this.#workerId = this.#dispatcher.workerId
-      this.#recorder.setWorker(this.#workerId)
       this.#heartbeat?.follow(this.#workerId)
     }
     return answer

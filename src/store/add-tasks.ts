@@ -1,0 +1,19 @@
+import { type Queryable, statement } from '../db/database.ts'
+import type { TaskRecord } from '../model/task-record.ts'
+
+// Sorted by name, as whoever else stores tasks does. No class is made for a task that is known with another lane.
+const ADD = statement(
+  'add_tasks',
+  `insert into sluice.tasks (name, lane, class_id, priority, approval, deadline_ms, max_losses, on_lost)
+   select g.name, g.lane, sluice.intern_class_v1(g.name, g.lane, g.model, g.requires),
+          g.priority, g.approval, g."deadlineMs", g."maxLosses", g."onLost"
+     from (select * from jsonb_to_recordset($1) as g(name text, lane text, model text, requires jsonb, priority integer,
+             approval boolean, "deadlineMs" bigint, "maxLosses" integer, "onLost" text)
+            where not exists (select 1 from sluice.tasks t where t.name = g.name) order by g.name) g
+   on conflict (name) do nothing`,
+)
+
+/** Makes tasks known that nobody has made known yet. What is known of the others stays as it is. */
+export async function addTasks(db: Queryable, tasks: readonly TaskRecord[]): Promise<void> {
+  await db.run(ADD, [JSON.stringify(tasks)])
+}

@@ -1,0 +1,21 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** What a worker should know before its next heartbeat. */
+export interface Orders {
+  readonly id: string
+  readonly draining: boolean
+  /** Jobs it runs that somebody wants cancelled. */
+  readonly cancels: readonly string[]
+}
+
+const LOAD = statement(
+  'load_orders',
+  `select w.id, w.draining,
+          array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null) as cancels
+     from sluice.workers w where w.id = any ($1) and w.ended_at is null`,
+)
+
+/** The orders of many workers in one look. */
+export async function loadOrders(db: Queryable, workerIds: readonly string[]): Promise<Orders[]> {
+  return db.run<Orders & Record<string, unknown>>(LOAD, [workerIds])
+}
