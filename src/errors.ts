@@ -38,6 +38,8 @@ export const ERROR_STATUS = {
   KEY_NOT_FOUND: 404,
   /** No role of that name exists. */
   ROLE_NOT_FOUND: 404,
+  /** No schedule of that name exists. */
+  SCHEDULE_NOT_FOUND: 404,
   /** No worker of that name or id is alive. */
   WORKER_NOT_FOUND: 404,
   /** The key is held by an active job that was submitted with another input. */
@@ -50,6 +52,8 @@ export const ERROR_STATUS = {
   ROLE_CONFLICT: 409,
   /** Nobody would be left who may manage access. */
   LAST_ADMIN: 409,
+  /** A schedule of that name exists already. */
+  SCHEDULE_EXISTS: 409,
   /** The lease is no longer held by whoever wrote. */
   LEASE_LOST: 409,
   /** A running task waited for another job's result and would hold its slot while doing so. */

@@ -15,6 +15,8 @@ export interface DutyReport {
   readonly uneventful?: boolean
   /** How long until the next scheduled job is due, where the duty learned it. */
   readonly nextDueInMs?: number | null
+  /** How long until the next tick of a schedule, where the duty learned it. */
+  readonly nextTickInMs?: number | null
 }
 
 /** Upkeep that any process may do at any time, also several at once. */

@@ -1,3 +1,5 @@
+import type { Queryable } from '../db/database.ts'
+import { pruneFirings } from '../store/prune-firings.ts'
 import { pruneHistory } from '../store/prune-history.ts'
 import { pruneLeftovers } from '../store/prune-leftovers.ts'
 import type { Duty } from './duty.ts'
@@ -6,8 +8,11 @@ const WINDOW = 2000
 /** One tick looks at this much; the next one goes on where it stopped. */
 const WINDOWS = 25
 
-/** Where the last tick of this process stopped. Another process begins at the beginning, which costs it a look. */
-let after = '0'
+/** A schedule that fires each second leaves 60 a minute. */
+const FIRINGS = 10_000
+
+/** Where the last tick of this process stopped in a database. Another process begins at the beginning, which costs it a look. */
+const places = new WeakMap<Queryable, string>()
 
 /** Deletes finished jobs older than the retention. */
 export const prune: Duty = {
@@ -15,12 +20,15 @@ export const prune: Duty = {
   everyMs: 60_000,
   async run({ db }) {
     let pruned = 0
+    let after = places.get(db) ?? '0'
     for (let window = 0; window < WINDOWS; window++) {
       const look = await pruneHistory(db, after, WINDOW)
       pruned += look.pruned
       after = look.done || look.last === null ? '0' : look.last
       if (after === '0') break
     }
+    places.set(db, after)
+    await pruneFirings(db, FIRINGS)
     await pruneLeftovers(db)
     return pruned === 0 ? {} : { summary: { pruned } }
   },

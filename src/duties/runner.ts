@@ -5,23 +5,29 @@ import { messageOf } from '../errors.ts'
 import { type ClaimedDuties, claimDuties } from '../store/claim-duties.ts'
 import { recordDuty } from '../store/record-duty.ts'
 import type { Duty } from './duty.ts'
+import { Early } from './early.ts'
 import { expire } from './expire.ts'
 import { promote } from './promote.ts'
 import { prune } from './prune.ts'
 import { reconcile } from './reconcile.ts'
 import { recover } from './recover.ts'
 import { sample } from './sample.ts'
+import { schedule } from './schedule.ts'
 
-export const DUTIES: readonly Duty[] = [promote, recover, expire, sample, reconcile, prune]
+export const DUTIES: readonly Duty[] = [promote, schedule, recover, expire, sample, reconcile, prune]
 
 /** An idle worker asks for due duties this often; jitter spreads many of them. */
 const TICK_MS = 1500
 
-/** Between two ticks, jobs that are due are promoted at most this often. */
-const SOON_MS = 20
-
 /** Two looks at the database further apart than this, whoever made them, are no unbroken time. */
 const LONGEST_GAP_MS = 2 * TICK_MS
+
+export interface DutyRunnerOptions {
+  readonly duties?: readonly Duty[]
+  readonly tickMs?: number
+  /** Told how long until the next wake-up of a workflow is due. */
+  readonly onWake?: (ms: number) => void
+}
 
 /**
  * Does the duties of the system in this process.
@@ -38,30 +44,22 @@ export class DutyRunner {
   readonly #duties: readonly Duty[]
   readonly #tickMs: number
   readonly #onWake: (ms: number) => void
+  readonly #promoteEarly = new Early(() => this.#runEarly(promote), TICK_MS)
+  readonly #fireEarly = new Early(() => this.#runEarly(schedule), TICK_MS)
   #timer: NodeJS.Timeout | undefined
-  #soon: NodeJS.Timeout | undefined
-  #soonAt = 0
   #ticking: Promise<void> | undefined
-  #promoting: Promise<void> | undefined
   #goodForMs = 0
   #brokenAt = performance.now()
   #mode: 'new' | 'running' | 'stopped' = 'new'
 
-  /** @param onWake Told how long until the next wake-up of a workflow is due. */
-  constructor(
-    db: Queryable,
-    log: Log,
-    name: string,
-    duties: readonly Duty[] = DUTIES,
-    tickMs = TICK_MS,
-    onWake: (ms: number) => void = () => {},
-  ) {
-    this.#onWake = onWake
+  /** @param name Who is recorded as having done a duty. */
+  constructor(db: Queryable, log: Log, name: string, options: DutyRunnerOptions = {}) {
     this.#db = db
     this.#log = log
     this.#name = name
-    this.#duties = duties
-    this.#tickMs = tickMs
+    this.#duties = options.duties ?? DUTIES
+    this.#tickMs = options.tickMs ?? TICK_MS
+    this.#onWake = options.onWake ?? (() => {})
   }
 
   start(): void {
@@ -73,8 +71,7 @@ export class DutyRunner {
   async stop(): Promise<void> {
     this.#mode = 'stopped'
     clearTimeout(this.#timer)
-    clearTimeout(this.#soon)
-    await Promise.all([this.#ticking, this.#promoting])
+    await Promise.all([this.#ticking, this.#promoteEarly.stop(), this.#fireEarly.stop()])
   }
 
   #next(ms: number): void {
@@ -96,6 +93,7 @@ export class DutyRunner {
       )
       this.#goodForMs = due.goodForMs
       this.promoteIn(due.nextDueInMs)
+      if (this.#mode === 'running') this.#fireEarly.within(due.nextTickInMs)
       if (due.nextWakeInMs !== null) this.#onWake(due.nextWakeInMs)
     } catch (error) {
       this.#noteBroken(error)
@@ -122,6 +120,7 @@ export class DutyRunner {
         await recordDuty(this.#db, duty.name, report.summary)
       }
       if (report.nextDueInMs !== undefined) this.promoteIn(report.nextDueInMs)
+      if (report.nextTickInMs !== undefined) this.#fireEarly.within(report.nextTickInMs)
     } catch (error) {
       this.#noteBroken(error)
       this.#log.error(
@@ -131,20 +130,12 @@ export class DutyRunner {
     }
   }
 
+  async #runEarly(duty: Duty): Promise<void> {
+    if (this.#mode === 'running') await this.#run(duty, true)
+  }
+
   /** A job is due in so many milliseconds. If that is before the next tick, it is promoted in time. */
   promoteIn(ms: number | null): void {
-    if (ms === null || ms > TICK_MS || this.#mode !== 'running') return
-    const at = performance.now() + ms
-    if (this.#soon !== undefined && this.#soonAt <= at) return
-    clearTimeout(this.#soon)
-    this.#soonAt = at
-    this.#soon = setTimeout(
-      () => {
-        this.#soon = undefined
-        if (this.#mode === 'running') this.#promoting = this.#run(promote, true)
-      },
-      // Many processes know of the same job, and jobs may be due one after another: not each at its own instant.
-      Math.max(SOON_MS * (1 + Math.random()), Math.ceil(ms)),
-    )
+    if (this.#mode === 'running') this.#promoteEarly.within(ms)
   }
 }

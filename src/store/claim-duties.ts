@@ -4,6 +4,8 @@ export interface ClaimedDuties {
   readonly names: readonly string[]
   /** How long until the next scheduled job is due; `null` when there is none. */
   readonly nextDueInMs: number | null
+  /** How long until the next tick of a schedule; `null` when there is none. */
+  readonly nextTickInMs: number | null
   /** How long until the next wake-up of a workflow is due; `null` when there is none. */
   readonly nextWakeInMs: number | null
   /** How long the database has been looked at without a break, by this process or others; never more than `unbrokenMs`. */
@@ -32,6 +34,7 @@ const CLAIM = statement(
       where not exists (select 1 from sluice.duties k where k.name = g.name and k.due_at > clock_timestamp())
         and case g.name
               when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp())
+              when 'schedule' then exists (select 1 from sluice.schedules s where s.next_at <= statement_timestamp())
               when 'expire' then exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
                                             and j.deadline_at <= statement_timestamp())
               when 'recover' then exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
@@ -55,6 +58,7 @@ const CLAIM = statement(
    select array(select c.name from claimed c) as names,
           (select extract(epoch from min(j.ready_at) - clock_timestamp())::float8 * 1000
              from sluice.jobs j where j.state = 'scheduled') as "nextDueInMs",
+          (select extract(epoch from min(s.next_at) - clock_timestamp())::float8 * 1000 from sluice.schedules s) as "nextTickInMs",
           (select extract(epoch from min(w.due_at) - clock_timestamp())::float8 * 1000 from sluice.wakeups w) as "nextWakeInMs",
           (select good_for_ms from look) as "goodForMs"`,
 )

@@ -1,0 +1,135 @@
+-- Schedules: jobs that are submitted by the clock. When the next tick is, is worked out in TypeScript, from the cron
+-- expression and the time zone; here it is only compared.
+
+create table sluice.schedules (
+  name       text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
+  task       text,                          -- one of the two
+  workflow   text,
+  cron       text not null,
+  timezone   text not null,
+  input      jsonb,
+  options    jsonb not null default '{}',   -- key, priority, lane, tags, deadlineMs, as submit_v1 takes them
+  enabled    boolean not null,
+  overlap    text not null check (overlap in ('allow', 'skip')),
+  catch_up   integer not null check (catch_up between 0 and 100),
+  next_at    timestamptz,                   -- the first tick that nobody has dealt with; null: none will come
+  version    integer not null default 1,    -- whoever changes it must have seen this one
+  declared   jsonb,                         -- what files and programs say; null: none of them speaks of it
+  changed    jsonb not null default '{}',   -- what operators said instead, by field
+  owner      text not null,                 -- who its jobs belong to
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  updated_by text not null,
+  constraint runs_one_thing check (num_nonnulls(task, workflow) = 1)
+) with (fillfactor = 50);
+create index schedules_next on sluice.schedules (next_at);
+
+-- What became of each tick. Ticks that were missed, or came while the schedule was disabled, share a row.
+create table sluice.firings (
+  id       bigint generated always as identity primary key,
+  schedule text not null references sluice.schedules (name) on delete cascade,
+  tick_at  timestamptz not null,            -- of several the last one
+  since    timestamptz,                     -- of several the first one
+  ticks    integer not null default 1 check (ticks > 0),
+  fired_at timestamptz not null default clock_timestamp(),
+  job_id   bigint,                          -- no reference: jobs are pruned by themselves
+  attached boolean not null default false,  -- the job was there already and has the schedule's key
+  skipped  text check (skipped in ('ceiling', 'overlap', 'disabled', 'missed', 'refused')),
+  reason   text,
+  asked_by text,                            -- fired by hand, at no tick
+  constraint job_or_reason check ((job_id is null) = (skipped is not null))
+);
+create unique index firings_tick on sluice.firings (schedule, tick_at) where asked_by is null;
+create index firings_latest on sluice.firings (schedule, id);
+create index firings_age on sluice.firings (fired_at);
+
+-- Deals with the ticks of a schedule that are due: submits their jobs, records what became of each, and moves on to the
+-- next one, in one transaction. Whoever comes second finds the next tick moved on, or the row locked, and does nothing.
+-- So with any number of processes there is one firing per tick, or none when its transaction is undone, and then somebody
+-- tries again.
+--
+-- A job may have to wait for a stranger's transaction that holds its key. Not for long: others have ticks too.
+create function sluice.fire_schedule_v1(
+  p_name text, p_version integer, p_next_at timestamptz, p_then timestamptz, p_ticks timestamptz[],
+  p_passed integer, p_passed_since timestamptz, p_passed_last timestamptz, p_passed_why text
+) returns table (tick_at timestamptz, job_id bigint, attached boolean, skipped text, reason text)
+language plpgsql
+set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  v_schedule sluice.schedules;
+  v_busy     bigint;
+begin
+  select * into v_schedule from sluice.schedules s
+   where s.name = p_name and s.version = p_version and s.next_at = p_next_at for no key update skip locked;
+  if not found then
+    return;
+  end if;
+  if p_passed > 0 then
+    -- While a schedule is disabled its ticks go by in one row.
+    update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed, fired_at = clock_timestamp()
+     where p_passed_why = 'disabled' and f.skipped = 'disabled'
+       and f.id = (select max(g.id) from sluice.firings g where g.schedule = p_name and g.asked_by is null);
+    if not found then
+      insert into sluice.firings (schedule, tick_at, since, ticks, skipped)
+        values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why);
+    end if;
+    return query select p_passed_last, null::bigint, false, p_passed_why, null::text;
+  end if;
+  foreach tick_at in array p_ticks loop
+    job_id := null;
+    attached := false;
+    skipped := null;
+    reason := null;
+    if v_schedule.overlap = 'skip' then
+      -- Of the latest hundred: more would have to have been started while overlapping was allowed.
+      select j.id into v_busy
+        from (select f.job_id from sluice.firings f where f.schedule = p_name and f.job_id is not null order by f.id desc limit 100) f
+        join sluice.jobs j on j.id = f.job_id and j.state < 'completed' limit 1;
+      if found then
+        skipped := 'overlap';
+        reason := 'job ' || v_busy || ' of this schedule has not ended';
+      end if;
+    end if;
+    if skipped is null then
+      begin
+        select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
+          v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
+                                                   'by', v_schedule.owner)), 'soon') s;
+      exception when others then
+        -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
+        if sqlstate !~ '^(SL|22|23)' then
+          raise;
+        end if;
+        attached := false;
+        skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
+        reason := left(sqlerrm, 1000);
+      end;
+    end if;
+    insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
+      values (p_name, tick_at, job_id, attached, skipped, reason);
+    return next;
+  end loop;
+  update sluice.schedules s set next_at = p_then where s.name = p_name;
+end $$;
+
+-- Submits a schedule's job now, because somebody asked for it; its ticks come as before. p_extra is added to what
+-- submit_v1 gets. No row: there is no such schedule. Refusals are the caller's, as with any submission.
+create function sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb) returns table (job_id bigint, attached boolean)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_schedule sluice.schedules;
+begin
+  select * into v_schedule from sluice.schedules s where s.name = p_name;
+  if not found then
+    return;
+  end if;
+  select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
+    v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
+                                             'by', p_by) || p_extra), 'soon') s;
+  insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
+    values (p_name, clock_timestamp(), job_id, attached, p_by);
+  return next;
+end $$;

@@ -1,0 +1,14 @@
+import { fireDue } from '../engine/fire-schedules.ts'
+import { nextTickInMs } from '../store/next-tick.ts'
+import type { Duty } from './duty.ts'
+
+/** Submits the jobs of schedules whose time has come. */
+export const schedule: Duty = {
+  name: 'schedule',
+  everyMs: 1000,
+  async run({ db, log }) {
+    const { fired, skipped } = await fireDue(db, log)
+    const nextTick = await nextTickInMs(db)
+    return { nextTickInMs: nextTick, ...(fired + skipped > 0 && { summary: { fired, skipped } }) }
+  },
+}

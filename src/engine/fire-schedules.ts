@@ -1,0 +1,53 @@
+import type { Queryable } from '../db/database.ts'
+import { messageOf } from '../errors.ts'
+import { planFirings } from '../model/schedule.ts'
+import { type DueSchedule, findDueSchedules } from '../store/find-due-schedules.ts'
+import { type Fired, fireSchedule } from '../store/fire-schedule.ts'
+import type { Log } from './log.ts'
+
+/** Schedules looked at in one go. */
+const CHUNK = 200
+
+export interface FiredCounts {
+  readonly fired: number
+  readonly skipped: number
+}
+
+/**
+ * Deals with every tick that is due. Safe in any number of processes at once: each tick is one's, and its job and its
+ * record are stored together or not at all. One schedule that cannot be fired keeps no other from it; it is tried again.
+ *
+ * @param now The database's clock unless given.
+ */
+export async function fireDue(db: Queryable, log: Log, now?: Date): Promise<FiredCounts> {
+  let fired = 0
+  let skipped = 0
+  for (;;) {
+    const due = await findDueSchedules(db, CHUNK, now)
+    let progress = false
+    for (const schedule of due) {
+      for (const each of await fireOne(db, log, schedule)) {
+        progress = true
+        if (each.skipped === null) fired++
+        else skipped++
+      }
+    }
+    // What is left now is somebody else's, or failed.
+    if (due.length < CHUNK || !progress) return { fired, skipped }
+  }
+}
+
+async function fireOne(db: Queryable, log: Log, schedule: DueSchedule): Promise<Fired[]> {
+  const { name, nextAt, now } = schedule
+  try {
+    const fired = await fireSchedule(db, schedule, planFirings(schedule, nextAt.getTime(), now.getTime()))
+    for (const { tickAt, skipped, reason } of fired) {
+      if (skipped !== null && skipped !== 'disabled')
+        log.warn({ schedule: name, tickAt, skipped, reason }, 'a tick of a schedule got no job')
+    }
+    return fired
+  } catch (error) {
+    log.warn({ schedule: name, error: messageOf(error) }, 'a schedule could not be fired; it is tried again')
+    return []
+  }
+}

@@ -1,0 +1,324 @@
+import type { Queryable } from '../db/database.ts'
+import { SluiceError } from '../errors.ts'
+import { checkOptions, checkText, checkWhole, invalidArgument } from '../model/argument.ts'
+import { Ticks } from '../model/cron.ts'
+import type { JsonValue } from '../model/json.ts'
+import {
+  combineSchedule,
+  completeSchedule,
+  readScheduleField,
+  SCHEDULE_FIELDS,
+  type Schedule,
+  type ScheduleFields,
+  type ScheduleOptions,
+  scheduleProblem,
+} from '../model/schedule.ts'
+import { isName, NAME_RULE } from '../model/setting-value.ts'
+import { suggest } from '../model/suggest.ts'
+import { deleteSchedule } from '../store/delete-schedule.ts'
+import { fireScheduleNow } from '../store/fire-schedule-now.ts'
+import { knownNames } from '../store/known-names.ts'
+import { type LatestFiring, latestFirings } from '../store/latest-firings.ts'
+import { type Firing, listFirings } from '../store/list-firings.ts'
+import { listSchedules, type ScheduleRow } from '../store/list-schedules.ts'
+import { readClock } from '../store/read-clock.ts'
+import { saveSchedule } from '../store/save-schedule.ts'
+import { canonicalJson } from '../workflow/canonical.ts'
+import type { Log } from './log.ts'
+
+/** A schedule as it is in force. */
+export interface ScheduleView extends Schedule {
+  readonly name: string
+  /** Its next tick; while it is disabled, the next one that goes by. */
+  readonly nextAt: Date | null
+  readonly last: Omit<LatestFiring, 'schedule'> | null
+  /** True when files or programs speak of it. */
+  readonly declared: boolean
+  /** Fields an operator set: files and programs leave them alone. */
+  readonly operatorSet: readonly string[]
+  /** Who its jobs belong to. */
+  readonly owner: string
+  readonly createdAt: Date
+  readonly updatedAt: Date
+  readonly updatedBy: string
+}
+
+/** Somebody else changes it at the same time. More often than this it is no coincidence. */
+const TRIES = 20
+
+/** All schedules, by name. */
+export async function viewSchedules(db: Queryable): Promise<ScheduleView[]> {
+  return withLatest(db, await listSchedules(db, null), null)
+}
+
+/** @throws {SluiceError} `SCHEDULE_NOT_FOUND` */
+export async function viewSchedule(db: Queryable, name: string): Promise<ScheduleView> {
+  const [view] = await withLatest(db, [await find(db, name)], [name])
+  return view!
+}
+
+/**
+ * Creates a schedule. It is an operator's: what files say of one with this name changes only the fields not given here.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `UNKNOWN_TASK`; `SCHEDULE_EXISTS`.
+ */
+export async function createSchedule(
+  db: Queryable,
+  name: string,
+  options: ScheduleOptions,
+  by: string,
+): Promise<ScheduleView> {
+  if (!isName(checkText(name, 'name'))) throw invalidArgument('name', name, NAME_RULE)
+  const changed = readSchedule(options, 'schedule')
+  const schedule = complete(changed, `schedule ${name}`)
+  await checkTarget(db, schedule)
+  const stored = await saveSchedule(
+    db,
+    { ...schedule, name, declared: null, changed, nextAt: await firstTick(db, schedule) },
+    by,
+    0,
+  )
+  if (!stored) {
+    throw new SluiceError('SCHEDULE_EXISTS', `there is a schedule ${name} already: change it, or remove it`, {
+      details: { name },
+    })
+  }
+  return viewSchedule(db, name)
+}
+
+/**
+ * An operator's change: it stays, whatever files say, until it is reset. A change of `cron` or `timezone` counts from
+ * now on; ticks that are due have gone by.
+ *
+ * @throws {SluiceError} `SCHEDULE_NOT_FOUND`; `INVALID_ARGUMENT`; `UNKNOWN_TASK`.
+ */
+export async function changeSchedule(
+  db: Queryable,
+  name: string,
+  change: ScheduleOptions,
+  by: string,
+): Promise<ScheduleView> {
+  const given = readSchedule(change, 'change')
+  if (Object.keys(given).length === 0)
+    throw invalidArgument('change', change, `an object with some of ${FIELD_NAMES.join(', ')}`)
+  await update(db, name, by, async ({ declared, changed }) => {
+    const target = 'task' in given || 'workflow' in given
+    const { task, workflow, ...rest } = changed
+    const next = { ...(target ? rest : changed), ...given }
+    if (target) await checkTarget(db, complete(combineSchedule(declared, next), `schedule ${name}`))
+    return next
+  })
+  return viewSchedule(db, name)
+}
+
+/**
+ * Forgets operators' changes: the schedule is again as files and programs last said.
+ *
+ * @throws {SluiceError} `SCHEDULE_NOT_FOUND`; `ILLEGAL_TRANSITION` when none of them speaks of it.
+ */
+export async function resetSchedule(db: Queryable, name: string, by: string): Promise<ScheduleView> {
+  await update(db, name, by, async ({ declared }) => {
+    if (declared !== null) return {}
+    throw new SluiceError(
+      'ILLEGAL_TRANSITION',
+      `schedule ${name} is in no file and no program: there is nothing it could go back to`,
+      { details: { name } },
+    )
+  })
+  return viewSchedule(db, name)
+}
+
+/** Removes a schedule; jobs it has submitted stay. One that a file names comes back when that is next applied. */
+export async function removeSchedule(db: Queryable, name: string): Promise<void> {
+  if (!isName(checkText(name, 'name')) || !(await deleteSchedule(db, name))) throw await notFound(db, name)
+}
+
+/**
+ * Submits a schedule's job now, disabled or not and whatever else runs; its ticks come as before.
+ *
+ * @param extra Added to the submission: who is to be named in the audit.
+ * @throws {SluiceError} `SCHEDULE_NOT_FOUND`, and what `submit` throws.
+ */
+export async function fireNow(
+  db: Queryable,
+  name: string,
+  by: string,
+  extra: Readonly<Record<string, unknown>> = {},
+): Promise<{ readonly id: string; readonly attached: boolean }> {
+  const fired = isName(checkText(name, 'name')) ? await fireScheduleNow(db, name, by, extra) : undefined
+  if (fired === undefined) throw await notFound(db, name)
+  return fired
+}
+
+/** Which firings to list. */
+export interface FiringFilter {
+  /** Only those with a smaller id. */
+  readonly before?: string
+  /** At most so many; 50 unless given. */
+  readonly limit?: number
+}
+
+/** What became of a schedule's ticks, newest first. */
+export async function viewFirings(db: Queryable, name: string, filter: FiringFilter = {}): Promise<Firing[]> {
+  checkOptions(filter, ['before', 'limit'], 'filter')
+  const { before, limit = 50 } = filter
+  if (before !== undefined && !/^[1-9]\d{0,17}$/.test(checkText(before, 'before')))
+    throw invalidArgument('before', before, 'the id of a firing, such as "42"')
+  await find(db, name)
+  return listFirings(db, name, before ?? null, checkWhole(limit, 'limit', 1, 10_000))
+}
+
+/**
+ * Makes the schedules of files and programs known. What operators have set stays as it is.
+ *
+ * A schedule may be known before the program that has its task is: it is said in the log, and its firings tell.
+ */
+export async function declareSchedules(
+  db: Queryable,
+  schedules: Readonly<Record<string, ScheduleFields>>,
+  by: string,
+  log: Log,
+): Promise<void> {
+  const names = Object.keys(schedules).sort()
+  if (names.length === 0) return
+  for (let tries = 1; names.length > 0; tries++) {
+    if (tries > TRIES) throw crowded(names[0]!)
+    const rows = new Map((await listSchedules(db, names)).map((row) => [row.name, row]))
+    for (const name of [...names]) {
+      if (await declare(db, name, schedules[name]!, rows.get(name), by)) names.splice(names.indexOf(name), 1)
+    }
+  }
+  const known = await knownNames(db)
+  for (const [name, { task, workflow }] of Object.entries(schedules)) {
+    const missing = task !== undefined ? !known.tasks.includes(task) : !known.workflows.includes(workflow!)
+    if (missing)
+      log.warn({ schedule: name, task, workflow }, 'a schedule runs what no program has made known yet')
+  }
+}
+
+async function declare(
+  db: Queryable,
+  name: string,
+  declared: ScheduleFields,
+  row: ScheduleRow | undefined,
+  by: string,
+): Promise<boolean> {
+  // Every start of every program comes by here: nothing is new, nothing is written.
+  if (
+    row?.declared != null &&
+    canonicalJson(row.declared as JsonValue) === canonicalJson(declared as JsonValue)
+  )
+    return true
+  const changed = row?.changed ?? {}
+  const schedule = complete(combineSchedule(declared, changed), `schedules.${name}`)
+  const nextAt = await firstTick(db, schedule)
+  return saveSchedule(db, { ...schedule, name, declared, changed, nextAt }, by, row?.version ?? 0)
+}
+
+async function update(
+  db: Queryable,
+  name: string,
+  by: string,
+  change: (row: ScheduleRow) => Promise<ScheduleFields>,
+): Promise<void> {
+  for (let tries = 1; tries <= TRIES; tries++) {
+    const row = await find(db, name)
+    const changed = await change(row)
+    const schedule = complete(combineSchedule(row.declared, changed), `schedule ${name}`)
+    const nextAt = await firstTick(db, schedule)
+    if (
+      await saveSchedule(db, { ...schedule, name, declared: row.declared, changed, nextAt }, by, row.version)
+    )
+      return
+  }
+  throw crowded(name)
+}
+
+/**
+ * The first tick from now on, by the database's clock.
+ *
+ * A second away at least: what is due at this instant belongs to the time before the schedule was there.
+ */
+async function firstTick(db: Queryable, { cron, timezone }: Schedule): Promise<Date | null> {
+  const tick = new Ticks(cron, timezone).next((await readClock(db)).getTime())
+  return tick === undefined ? null : new Date(tick)
+}
+
+const FIELD_NAMES = Object.keys(SCHEDULE_FIELDS) as (keyof typeof SCHEDULE_FIELDS)[]
+
+/**
+ * Checks the fields of a schedule that were given, each by itself.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `NOT_STORABLE` for the input.
+ */
+export function readSchedule(options: ScheduleOptions, name: string): ScheduleFields {
+  checkOptions(options, FIELD_NAMES, name)
+  const read: Record<string, unknown> = {}
+  for (const field of FIELD_NAMES) {
+    const value = (options as Record<string, unknown>)[field]
+    if (value !== undefined) read[field] = readScheduleField(field, value, `${name}.${field}`)
+  }
+  return read
+}
+
+/** @throws {SluiceError} `INVALID_ARGUMENT` */
+function complete(fields: ScheduleFields, what: string): Schedule {
+  const problem = scheduleProblem(fields)
+  if (problem === undefined) return completeSchedule(fields)
+  throw new SluiceError('INVALID_ARGUMENT', `${what} ${problem}`, { details: { argument: what } })
+}
+
+async function checkTarget(db: Queryable, { task, workflow }: Schedule): Promise<void> {
+  const known = await knownNames(db)
+  const name = task ?? workflow!
+  const names = task !== null ? known.tasks : known.workflows
+  if (names.includes(name)) return
+  const kind = task !== null ? 'task' : 'workflow'
+  const other = task !== null ? known.workflows : known.tasks
+  const near = suggest(name, names)
+  const hint = other.includes(name)
+    ? `it is a ${task !== null ? 'workflow' : 'task'}`
+    : near === undefined
+      ? 'start a program that has it, or name it in the config file'
+      : `did you mean ${near}?`
+  throw new SluiceError('UNKNOWN_TASK', `no ${kind} named '${name}': ${hint}`, { details: { name } })
+}
+
+async function find(db: Queryable, name: string): Promise<ScheduleRow> {
+  const [row] = isName(checkText(name, 'name')) ? await listSchedules(db, [name]) : []
+  if (row === undefined) throw await notFound(db, name)
+  return row
+}
+
+async function notFound(db: Queryable, name: string): Promise<SluiceError> {
+  const names = (await listSchedules(db, null)).map((each) => each.name)
+  const near = suggest(name, names)
+  const hint = near === undefined ? '' : `; did you mean ${near}?`
+  return new SluiceError('SCHEDULE_NOT_FOUND', `there is no schedule ${JSON.stringify(name)}${hint}`, {
+    details: { name },
+  })
+}
+
+function crowded(name: string): SluiceError {
+  return new SluiceError(
+    'DATABASE_UNAVAILABLE',
+    `schedule ${name} was changed by others ${TRIES} times in a row: try again`,
+  )
+}
+
+async function withLatest(
+  db: Queryable,
+  rows: readonly ScheduleRow[],
+  names: readonly string[] | null,
+): Promise<ScheduleView[]> {
+  const latest = new Map((await latestFirings(db, names)).map((each) => [each.schedule, each]))
+  return rows.map(({ version: _, declared, changed, ...row }) => {
+    const { schedule: __, ...last } = latest.get(row.name) ?? { schedule: '' }
+    return {
+      ...row,
+      declared: declared !== null,
+      operatorSet: Object.keys(changed).sort(),
+      last: 'tickAt' in last ? last : null,
+    }
+  })
+}

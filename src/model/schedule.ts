@@ -1,0 +1,241 @@
+import { invalidArgument } from './argument.ts'
+import { cronProblem, Ticks } from './cron.ts'
+import { toStorableJson } from './json.ts'
+import {
+  choice,
+  count,
+  duration,
+  flag,
+  type InputOf,
+  isName,
+  MAX_STORED_MS,
+  NAME_RULE,
+  orNone,
+  type Reader,
+} from './setting-value.ts'
+import { isTimeZone } from './time-zone.ts'
+
+const MAX_KEY = 500
+const MAX_TAGS = 50
+const MAX_TAG = 100
+
+/** Every field of a schedule, with how it is read: the same in files, in code, over HTTP and on the command line. */
+export const SCHEDULE_FIELDS = {
+  task: accepted((value): value is string => typeof value === 'string' && isName(value), NAME_RULE),
+  workflow: accepted((value): value is string => typeof value === 'string' && isName(value), NAME_RULE),
+  cron: accepted(
+    (value): value is string => cronProblem(value) === undefined,
+    'a cron expression of five fields (minute, hour, day, month, day of week), such as "0 3 * * *", or six with seconds in front',
+    'cron expression',
+  ),
+  timezone: accepted(
+    (value): value is string => typeof value === 'string' && isTimeZone(value),
+    'the name of a time zone, such as Europe/Berlin or UTC',
+    'IANA time zone',
+  ),
+  input: accepted(isStorable, 'a value that JSON can hold', 'any JSON value'),
+  key: orNone(accepted(isText(MAX_KEY), `a text of 1 to ${MAX_KEY} characters`)),
+  priority: orNone(count({ min: -1_000_000, max: 1_000_000 })),
+  lane: orNone(accepted((value): value is string => typeof value === 'string' && isName(value), NAME_RULE)),
+  tags: accepted(
+    (value): value is readonly string[] =>
+      Array.isArray(value) && value.length <= MAX_TAGS && value.every(isText(MAX_TAG)),
+    `a list of at most ${MAX_TAGS} texts of 1 to ${MAX_TAG} characters`,
+    'list of texts',
+  ),
+  deadline: orNone(duration({ min: 1, max: MAX_STORED_MS })),
+  enabled: flag,
+  overlap: choice('allow', 'skip'),
+  catchUp: count({ min: 0, max: 100 }),
+} as const
+
+type Fields = typeof SCHEDULE_FIELDS
+
+/** A schedule as it is written: exactly one of `task` and `workflow`, and `cron`; the rest may be left out. */
+export interface ScheduleOptions {
+  /** The task it submits. */
+  readonly task?: string
+  /** Or the workflow. */
+  readonly workflow?: string
+  /** When: minute, hour, day of month, month, day of week; with six fields seconds come first. */
+  readonly cron?: string
+  /** Whose clocks; `UTC` unless given. */
+  readonly timezone?: string
+  readonly input?: unknown
+  /** At most one active job per task and key: a firing attaches to it if there is one. */
+  readonly key?: string | null
+  readonly priority?: number | null
+  readonly lane?: string | null
+  readonly tags?: readonly string[]
+  /** Its jobs fail if they have not started this long after they could. */
+  readonly deadline?: InputOf<Fields['deadline']>
+  /** False: its ticks go by. */
+  readonly enabled?: boolean
+  /** `skip`: no new job while an earlier one of this schedule has not ended. Default `allow`. */
+  readonly overlap?: 'allow' | 'skip'
+  /** How many ticks at most are made up for after a time when nobody was there to fire them: the latest. Default 1. */
+  readonly catchUp?: number
+}
+
+/** Fields of a schedule that were given, checked; durations in milliseconds. */
+export type ScheduleFields = {
+  readonly [K in keyof Fields]?: Fields[K] extends Reader<unknown, infer Out> ? Out : never
+}
+
+/** A schedule with nothing left open. */
+export interface Schedule {
+  readonly task: string | null
+  readonly workflow: string | null
+  readonly cron: string
+  readonly timezone: string
+  readonly input: unknown
+  readonly key: string | null
+  readonly priority: number | null
+  readonly lane: string | null
+  readonly tags: readonly string[]
+  readonly deadlineMs: number | null
+  readonly enabled: boolean
+  readonly overlap: 'allow' | 'skip'
+  readonly catchUp: number
+}
+
+/**
+ * Checks one field of a schedule.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT`
+ */
+export function readScheduleField(field: keyof Fields, value: unknown, name: string): unknown {
+  const reader: Reader<unknown, unknown> = SCHEDULE_FIELDS[field]
+  const read = reader.read(value)
+  if (read !== undefined) return read
+  // Says what is wrong with the input, where the reader only knows that something is.
+  if (field === 'input') toStorableJson(value, name)
+  const problem = field === 'cron' ? cronProblem(value) : undefined
+  throw invalidArgument(name, value, problem === undefined ? reader.expected : `right: it ${problem}`)
+}
+
+/** What is wrong with the fields of a schedule taken together; `undefined` when nothing is. */
+export function scheduleProblem(fields: ScheduleFields): string | undefined {
+  if (fields.task !== undefined && fields.workflow !== undefined)
+    return 'has both task and workflow; remove one'
+  if (fields.task === undefined && fields.workflow === undefined)
+    return 'has neither task nor workflow; name what it runs'
+  if (fields.cron === undefined) return 'has no cron; write when it runs, such as cron: "0 3 * * *"'
+  return undefined
+}
+
+/** What files and programs say, with what operators said instead over it. */
+export function combineSchedule(declared: ScheduleFields | null, changed: ScheduleFields): ScheduleFields {
+  const { task, workflow, ...rest } = declared ?? {}
+  const target = 'task' in changed || 'workflow' in changed ? {} : { task, workflow }
+  const all = { ...target, ...rest, ...changed }
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
+}
+
+/** @param fields Without a `scheduleProblem`. */
+export function completeSchedule(fields: ScheduleFields): Schedule {
+  return {
+    task: fields.task ?? null,
+    workflow: fields.workflow ?? null,
+    cron: fields.cron!,
+    timezone: fields.timezone ?? 'UTC',
+    input: fields.input ?? null,
+    key: fields.key ?? null,
+    priority: fields.priority ?? null,
+    lane: fields.lane ?? null,
+    tags: fields.tags ?? [],
+    deadlineMs: fields.deadline ?? null,
+    enabled: fields.enabled ?? true,
+    overlap: fields.overlap ?? 'allow',
+    catchUp: fields.catchUp ?? 1,
+  }
+}
+
+/**
+ * Why a tick got no job: the ceiling on active jobs was reached, an earlier job had not ended, the schedule was disabled,
+ * nobody was there to fire it in time, or the submission was refused for another reason.
+ */
+export type SkipReason = 'ceiling' | 'overlap' | 'disabled' | 'missed' | 'refused'
+
+/** Ticks that get no job, and why. */
+export interface PassedTicks {
+  readonly count: number
+  readonly since: number
+  readonly last: number
+  readonly why: 'missed' | 'disabled'
+}
+
+export interface FiringPlan {
+  /** Ticks that get a job each, oldest first. */
+  readonly fire: readonly number[]
+  readonly passed: PassedTicks | undefined
+  /** The first tick that is not due yet. */
+  readonly next: number | undefined
+}
+
+/** A tick that is found later than this has been missed. Long enough for a restart of everything, or a failover. */
+export const LATE_MS = 60_000
+/** More passed ticks are not counted one by one: a month of seconds would take minutes. */
+const MAX_COUNTED = 10_000
+
+/**
+ * What is to be done with the ticks of a schedule that are due.
+ *
+ * All that are less than a minute late get their job. Of the older ones as many as `catchUp` says, the latest, those
+ * that are not late counted in.
+ *
+ * @param nextAt The first tick that nobody has dealt with.
+ */
+export function planFirings(
+  schedule: Pick<Schedule, 'cron' | 'timezone' | 'enabled' | 'catchUp'>,
+  nextAt: number,
+  now: number,
+): FiringPlan {
+  const ticks = new Ticks(schedule.cron, schedule.timezone)
+  const start = nextAt - 1
+  let fire: readonly number[] = []
+  if (schedule.enabled) {
+    const prompt = ticks.between(Math.max(start, now - LATE_MS), now, MAX_COUNTED)
+    const latest = ticks.last(schedule.catchUp, start, now)
+    fire = prompt.length > latest.length ? prompt : latest
+  }
+  const end = (fire[0] ?? now + 1) - 1
+  const passed = ticks.between(start, end, MAX_COUNTED)
+  return {
+    fire,
+    passed:
+      passed.length === 0
+        ? undefined
+        : {
+            count: passed.length,
+            since: passed[0]!,
+            last: ticks.last(1, start, end)[0]!,
+            why: schedule.enabled ? 'missed' : 'disabled',
+          },
+    next: ticks.next(now),
+  }
+}
+
+/** A reader that takes a value as it is, or not at all. */
+function accepted<T>(fits: (value: unknown) => value is T, expected: string, bound = expected): Reader<T, T> {
+  const read = (value: unknown) => (fits(value) ? value : undefined)
+  return { read, readText: read, expected, bound, format: (value) => String(value) }
+}
+
+function isText(max: number): (value: unknown) => value is string {
+  return (value): value is string =>
+    typeof value === 'string' &&
+    value.length > 0 &&
+    value.length <= max &&
+    !value.includes('\0') &&
+    !/\p{Surrogate}/u.test(value)
+}
+
+function isStorable(value: unknown): value is unknown {
+  try {
+    toStorableJson(value, 'input')
+    return true
+  } catch {
+    return false
+  }
+}

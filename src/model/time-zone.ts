@@ -1,0 +1,76 @@
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+/** True for the name of a time zone of the IANA database, such as Europe/Berlin, and for UTC. */
+export function isTimeZone(name: string): boolean {
+  // Offsets such as +02:00 are taken by newer engines only, and follow no change of clocks: nobody's place.
+  if (!/^[A-Za-z][A-Za-z0-9_+/-]*$/.test(name)) return false
+  try {
+    formatOf(name)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** How far the clocks of a zone are ahead of UTC at a moment, in milliseconds. Exact to the second. */
+export function offsetAt(instant: number, timezone: string): number {
+  const fields: Record<string, number> = {}
+  for (const { type, value } of formatOf(timezone).formatToParts(instant)) fields[type] = Number(value)
+  const { year, month, day, hour, minute, second } = fields
+  return Date.UTC(year!, month! - 1, day!, hour!, minute!, second!) - Math.floor(instant / 1000) * 1000
+}
+
+/**
+ * The moment when the clocks of a zone show something: of two the first, and where they jump over it the end of the jump.
+ *
+ * @param wall What they show, as milliseconds since 1970 if they were those of UTC. Whole seconds.
+ */
+export function toInstant(wall: number, timezone: string): number {
+  const before = offsetAt(wall - DAY_MS, timezone)
+  const after = offsetAt(wall + DAY_MS, timezone)
+  const early = wall - Math.max(before, after)
+  const late = wall - Math.min(before, after)
+  if (shows(early, wall, timezone)) return early
+  if (early === late || shows(late, wall, timezone)) return late
+  return endOfJump(early, late, timezone)
+}
+
+const DAY_MS = 86_400_000
+
+function shows(instant: number, wall: number, timezone: string): boolean {
+  return instant + offsetAt(instant, timezone) === wall
+}
+
+/** The second in which the clocks change between two moments. */
+function endOfJump(from: number, to: number, timezone: string): number {
+  const old = offsetAt(from, timezone)
+  let low = from
+  let high = to
+  while (high - low > 1000) {
+    const middle = Math.floor((low + high) / 2000) * 1000
+    if (offsetAt(middle, timezone) === old) low = middle
+    else high = middle
+  }
+  return high
+}
+
+/** Making one takes a hundred times as long as using it. */
+function formatOf(timezone: string): Intl.DateTimeFormat {
+  let format = formats.get(timezone)
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat('en-US', {
+      timeZone: timezone,
+      calendar: 'gregory',
+      numberingSystem: 'latn',
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric',
+    })
+    formats.set(timezone, format)
+  }
+  return format
+}
