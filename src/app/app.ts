@@ -267,9 +267,9 @@ export class Sluice {
   startDuties(): void {
     const { db, log } = this.#parts
     this.#advancer ??= new Advancer(db, this.#listener, log, () => this.#worker?.nudge())
-    this.#duties ??= new DutyRunner(db, log, `${process.pid}`, undefined, undefined, (ms) =>
-      this.#advancer?.lookIn(ms),
-    )
+    this.#duties ??= new DutyRunner(db, log, `${process.pid}`, {
+      onWake: (ms) => this.#advancer?.lookIn(ms),
+    })
     this.#advancer.start()
     this.#duties.start()
   }

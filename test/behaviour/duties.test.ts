@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
 import type { Duty } from '../../src/duties/duty.ts'
 import { reconcile } from '../../src/duties/reconcile.ts'
-import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
+import { DutyRunner } from '../../src/duties/runner.ts'
 import { sample } from '../../src/duties/sample.ts'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
@@ -37,7 +37,10 @@ test('with ten processes, each tick of a duty goes to one of them', async () => 
     },
   }
   const log = recordingLog()
-  const runners = Array.from({ length: 10 }, (_, n) => new DutyRunner(db, log, `process ${n}`, [counts], 10))
+  const runners = Array.from(
+    { length: 10 },
+    (_, n) => new DutyRunner(db, log, `process ${n}`, { duties: [counts], tickMs: 10 }),
+  )
   const started = performance.now()
   for (const runner of runners) runner.start()
   await until(() => runs >= 10, 'ten ticks')
@@ -67,7 +70,7 @@ test('a tick that throws is logged, the other duties run, and the next tick runs
     },
   }
   const log = recordingLog()
-  const runner = new DutyRunner(db, log, 'one', [breaks, other], 10)
+  const runner = new DutyRunner(db, log, 'one', { duties: [breaks, other], tickMs: 10 })
   runner.start()
   await until(() => tries >= 4, 'four tries')
   await runner.stop()
@@ -94,7 +97,7 @@ test('a duty that only looked keeps its summary, and tells it at debug', async (
     run: async () => ({ summary: { waiting: 2 }, uneventful: true }),
   }
   const log = recordingLog()
-  const runner = new DutyRunner(db, log, 'one', [looks], 10)
+  const runner = new DutyRunner(db, log, 'one', { duties: [looks], tickMs: 10 })
   runner.start()
   await until(() => log.lines.length > 0, 'a line')
   await runner.stop()
@@ -113,7 +116,7 @@ test('starting and stopping in any order, at any moment, is harmless', async () 
   const log = recordingLog()
   await Promise.all(
     Array.from({ length: 60 }, async (_, n) => {
-      const runner = new DutyRunner(db, log, `stress ${n}`, DUTIES, 2)
+      const runner = new DutyRunner(db, log, `stress ${n}`, { tickMs: 2 })
       if (n % 5 === 0) await runner.stop()
       runner.start()
       runner.start()
@@ -133,7 +136,7 @@ test('a runner that stops leaves nothing running on the pool it was given', asyn
   const app = await apps.open({ tasks: [task({ name: 'later', run: (_: unknown) => null })] })
   for (let n = 0; n < 10; n++) {
     await app.submit('later', n, { runAt: 1 })
-    const runner = new DutyRunner(own, log, 'leaving', DUTIES, 1)
+    const runner = new DutyRunner(own, log, 'leaving', { tickMs: 1 })
     runner.start()
     runner.promoteIn(1)
     for (let turns = 5 * n; turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve))
@@ -159,7 +162,10 @@ test('ten that promote, expire and recover at once do each once', async () => {
   await database.sql(`update sluice.lanes set stale_ms = 50 where name = 'shaky'`)
 
   const log = recordingLog()
-  const runners = Array.from({ length: 10 }, (_, n) => new DutyRunner(db, log, `process ${n}`, DUTIES, 20))
+  const runners = Array.from(
+    { length: 10 },
+    (_, n) => new DutyRunner(db, log, `process ${n}`, { tickMs: 20 }),
+  )
   for (const runner of runners) runner.start()
   const states = (name: string, state: string) =>
     database.sql(`select 1 from sluice.jobs where task = $1 and state = $2::sluice.job_state`, [name, state])

@@ -15,7 +15,7 @@ test('a worker that registered and vanished before it held anything leaves the l
   const nothing = () => {}
   const log = { debug: nothing, info: nothing, warn: nothing, error: nothing }
   const duties = DUTIES.map((duty) => ({ ...duty, everyMs: 50 }))
-  const runner = new DutyRunner(db, log, 'test', duties, 50)
+  const runner = new DutyRunner(db, log, 'test', { duties, tickMs: 50 })
   onTestFinished(async () => {
     await runner.stop()
     await db.close()

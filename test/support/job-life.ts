@@ -73,7 +73,7 @@ export class JobLife {
     }
     this.#db = new Database({ url, maxConnections: 2, applicationName: 'life' })
     const often = DUTIES.map((duty) => ({ ...duty, everyMs: 30 }))
-    this.#duties = new DutyRunner(this.#db, this.#log, 'life', often, 40)
+    this.#duties = new DutyRunner(this.#db, this.#log, 'life', { duties: often, tickMs: 40 })
     this.#duties.start()
     this.#hurry = setInterval(() => void this.#dueNow(), 100)
   }
