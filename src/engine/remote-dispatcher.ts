@@ -1,0 +1,206 @@
+import type { Queryable, RawQueryable } from '../db/database.ts'
+import { blamesValues, isFenced, sqlState } from '../db/sqlstate.ts'
+import { SluiceError } from '../errors.ts'
+import type { Assignment, EndedAttempt } from '../model/assignment.ts'
+import type { ClaimedRow } from '../model/claim.ts'
+import { CycleSession, howManyFit, isOutOfStep } from './cycle-session.ts'
+import { unstorable } from './dispatcher.ts'
+
+/** A job by the attempt that holds it. */
+export interface JobAttempt {
+  readonly id: string
+  readonly attempt: number
+}
+
+export interface RemoteCycle {
+  readonly ended: readonly EndedAttempt[]
+  /** Everything else the worker runs, as it knows. */
+  readonly running: readonly JobAttempt[]
+  readonly free: number
+  readonly freeProcesses: number
+}
+
+export interface RemoteAnswer {
+  /** Jobs to start: newly claimed, or given by an answer that did not arrive. */
+  readonly assignments: readonly Assignment[]
+  /** Of `running`: no longer held. */
+  readonly lost: readonly string[]
+  /** Of `ended`: not held, or recorded before. Nothing was changed by them. */
+  readonly refused: readonly JobAttempt[]
+  /** True when this round only set things right, and jobs may be waiting. */
+  readonly again: boolean
+}
+
+/** A fence is lifted by a resync. One that comes back at once is another server's that serves the same worker. */
+const TRIES = 3
+
+/**
+ * The database side of a worker that speaks to a server.
+ *
+ * It keeps the same picture as a direct worker's dispatcher, but only as a cache: the worker says in every cycle what it
+ * runs, and the database has the last word. So any server can take the worker over by a resync, at any time. What the
+ * worker runs by the database and does not name was given to it by an answer that it never got: it is given again.
+ */
+export class RemoteDispatcher {
+  readonly #session: CycleSession
+  #outOfStep = true
+  #offerChanged = true
+
+  constructor(options: {
+    readonly db: Queryable
+    readonly connection: RawQueryable
+    readonly worker: {
+      readonly id: string
+      readonly tasks: readonly string[]
+      readonly labels: Readonly<Record<string, unknown>>
+      readonly pooled: readonly string[]
+    }
+  }) {
+    const { db, connection, worker } = options
+    const { tasks, labels, pooled } = worker
+    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks: new Set(pooled) })
+    this.#session.follow(worker.id)
+  }
+
+  get pollMs(): number {
+    return this.#session.pollMs
+  }
+
+  get lookAgainMs(): number {
+    return this.#session.lookAgainMs
+  }
+
+  get holdsIdle(): boolean {
+    return this.#session.holdsIdle
+  }
+
+  /** How many jobs it holds. */
+  get running(): number {
+    return this.#session.held.size
+  }
+
+  /** Lanes or classes have changed: they are read again before the next cycle. */
+  noteOffer(): void {
+    this.#offerChanged = true
+  }
+
+  /** Something happened that this picture does not show: the next cycle asks the database first. */
+  markOutOfStep(): void {
+    this.#outOfStep = true
+  }
+
+  dropIdleSlots(): void {
+    this.#session.dropIdleSlots()
+  }
+
+  /**
+   * Reports and takes jobs. Cycles of one worker must not overlap. Sending the same again after an answer that did not
+   * arrive changes nothing twice.
+   *
+   * @throws {SluiceError} `WORKER_NOT_FOUND` when the worker has ended. What the database throws is passed on; the outcome
+   *   is then unknown, and the next cycle sets it right.
+   */
+  async cycle(request: RemoteCycle): Promise<RemoteAnswer> {
+    const recorded = new Set<string>()
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#getInStep()
+        return await this.#cycle(request, recorded)
+      } catch (error) {
+        // An error with a SQLSTATE was answered: nothing happened. Any other may have lost the answer.
+        if (isFenced(error) || sqlState(error) === undefined) this.#outOfStep = true
+        if (!isFenced(error) || tries === TRIES) throw error
+      }
+    }
+  }
+
+  async #getInStep(): Promise<void> {
+    if (this.#offerChanged) {
+      this.#offerChanged = false
+      try {
+        if (await this.#session.refresh()) this.#outOfStep = true
+      } catch (error) {
+        this.#offerChanged = true
+        throw error
+      }
+    }
+    if (this.#outOfStep) await this.#resync()
+  }
+
+  async #resync(): Promise<void> {
+    const session = this.#session
+    const running = await session.resync()
+    if (running === undefined) throw ended(session.workerId)
+    const unknown = [...running].filter(([id, attempt]) => session.held.get(id)?.attempt !== attempt)
+    const rows = await session.load(unknown.map(([id]) => id))
+    for (const [id, { attempt }] of session.held) if (running.get(id) !== attempt) session.forget(id)
+    for (const row of rows) session.adopt(row)
+    this.#outOfStep = false
+  }
+
+  async #cycle(request: RemoteCycle, recorded: Set<string>): Promise<RemoteAnswer> {
+    const { held } = this.#session
+    const holds = ({ id, attempt }: JobAttempt) => held.get(id)?.attempt === attempt
+    const sent = new Map<string, EndedAttempt>()
+    for (const each of request.ended) if (holds(each) && !sent.has(each.id)) sent.set(each.id, each)
+    const refused = request.ended.filter((each) => sent.get(each.id) !== each && !recorded.has(each.id))
+    const kept = new Set(request.running.filter(holds).map((each) => each.id))
+    const undelivered = [...held.keys()].filter((id) => !kept.has(id) && !sent.has(id))
+    // What an earlier answer gave it fills the places it asks for now.
+    const free = undelivered.length > 0 ? 0 : request.free
+    const rows = await this.#send([...sent.values()], free, request.freeProcesses, recorded)
+    const again = undelivered.length > 0 ? await this.#session.load(undelivered) : []
+    return {
+      assignments: [...again, ...rows].map((row) => this.#session.adopt(row)),
+      lost: request.running.filter((each) => !kept.has(each.id)).map((each) => each.id),
+      refused: refused.map(({ id, attempt }) => ({ id, attempt })),
+      again: this.#outOfStep || undelivered.length > 0,
+    }
+  }
+
+  async #send(
+    ended: readonly EndedAttempt[],
+    free: number,
+    freeProcesses: number,
+    recorded: Set<string>,
+  ): Promise<readonly ClaimedRow[]> {
+    const fits = howManyFit(ended)
+    if (fits < ended.length) {
+      await this.#send(ended.slice(0, fits), 0, 0, recorded)
+      return this.#send(ended.slice(fits), free, freeProcesses, recorded)
+    }
+    let rows: ClaimedRow[]
+    try {
+      rows = await this.#session.send(ended, free, freeProcesses)
+    } catch (error) {
+      return this.#afterRefusal(error, ended, recorded)
+    }
+    for (const { id } of ended) {
+      this.#session.forget(id)
+      recorded.add(id)
+    }
+    if (!isOutOfStep(rows)) return rows
+    this.#outOfStep = true
+    return []
+  }
+
+  /** An ending that the database cannot store fails its job instead of holding up the others. */
+  async #afterRefusal(
+    error: unknown,
+    ended: readonly EndedAttempt[],
+    recorded: Set<string>,
+  ): Promise<readonly ClaimedRow[]> {
+    if (!blamesValues(error) || ended.length === 0) throw error
+    const [only] = ended
+    if (ended.length > 1) for (const each of ended) await this.#send([each], 0, 0, recorded)
+    else if (only!.ending.kind === 'completed') await this.#send([unstorable(only!, error)], 0, 0, recorded)
+    else throw error
+    return []
+  }
+}
+
+function ended(workerId: string): SluiceError {
+  return new SluiceError('WORKER_NOT_FOUND', `worker ${workerId} has ended: register again`, {
+    details: { worker: workerId },
+  })
+}
