@@ -12,6 +12,7 @@ import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
+import * as schedules from '../engine/schedules.ts'
 import { isFullBatch, type Submission, Submitter } from '../engine/submitter.ts'
 import { type Trace, trace } from '../engine/trace.ts'
 import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
@@ -21,14 +22,16 @@ import { setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
+import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource, Settings } from '../model/settings.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
+import type { Firing } from '../store/list-firings.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type KnownTask, listTasks } from '../store/list-tasks.ts'
 import { listWorkers, type WorkerView } from '../store/list-workers.ts'
 import type { StoredLogLine } from '../store/read-logs.ts'
-import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
+import { lookAtQueues, type QueueSample } from '../store/sample-queues.ts'
 import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
@@ -263,7 +266,7 @@ export class Sluice {
     })
   }
 
-  /** Moves workflows on and does the system's upkeep in this process: promote, recover, expire, sample, reconcile, prune. A worker does it too. */
+  /** Moves workflows on and does the system's upkeep in this process: promote, schedule, recover, expire, sample, reconcile, prune. A worker does it too. */
   startDuties(): void {
     const { db, log } = this.#parts
     this.#advancer ??= new Advancer(db, this.#listener, log, () => this.#worker?.nudge())
@@ -378,6 +381,47 @@ export class Sluice {
     return laneControl.forgetLaneChanges(this.#calls, name, this.#parts.actor)
   }
 
+  async listSchedules(): Promise<schedules.ScheduleView[]> {
+    return schedules.viewSchedules(this.#calls)
+  }
+
+  async getSchedule(name: string): Promise<schedules.ScheduleView> {
+    return schedules.viewSchedule(this.#calls, name)
+  }
+
+  /** Stores a schedule. `sluice({ schedules })` is for those that belong to a program; this is for an operator's. */
+  async createSchedule(name: string, options: ScheduleOptions): Promise<schedules.ScheduleView> {
+    await this.#checkInput(options)
+    return schedules.createSchedule(this.#calls, name, options, this.#parts.actor)
+  }
+
+  /** An operator's change: it stays, whatever files say, until `resetSchedule`. */
+  async setSchedule(name: string, change: ScheduleOptions): Promise<schedules.ScheduleView> {
+    await this.#checkInput(change)
+    return schedules.changeSchedule(this.#calls, name, change, this.#parts.actor)
+  }
+
+  async resetSchedule(name: string): Promise<schedules.ScheduleView> {
+    return schedules.resetSchedule(this.#calls, name, this.#parts.actor)
+  }
+
+  /** Removes a schedule; jobs it has submitted stay. One that a file names comes back when that is next applied. */
+  async removeSchedule(name: string): Promise<void> {
+    return schedules.removeSchedule(this.#calls, name)
+  }
+
+  /** Submits a schedule's job now, disabled or not; its ticks come as before. */
+  async fireSchedule(name: string): Promise<JobHandle> {
+    const { id, attached } = await schedules.fireNow(this.#calls, name, this.#parts.actor)
+    this.#worker?.nudge()
+    return new JobHandle(id, attached, this.#waiter)
+  }
+
+  /** What became of a schedule's ticks, newest first. */
+  async listFirings(name: string, filter: schedules.FiringFilter = {}): Promise<Firing[]> {
+    return schedules.viewFirings(this.#calls, name, filter)
+  }
+
   async listWorkers(): Promise<WorkerView[]> {
     return listWorkers(this.#calls)
   }
@@ -394,7 +438,7 @@ export class Sluice {
 
   /** Depth, oldest wait and obstacle per task and lane, as of now. */
   async sampleQueues(): Promise<QueueSample[]> {
-    return sampleQueues(this.#calls, { exact: 10_000, keep: false })
+    return lookAtQueues(this.#calls)
   }
 
   /**
@@ -418,6 +462,12 @@ export class Sluice {
     await this.#listener.stop()
     await this.#parts.db.close()
     await this.#parts.onClose()
+  }
+
+  /** By the schema of the task a schedule runs, where this program has it. */
+  async #checkInput({ task, input }: ScheduleOptions): Promise<void> {
+    const known = typeof task === 'string' ? this.#parts.tasks.byName.get(task) : undefined
+    if (known?.schema !== undefined) await parseInput(known, input ?? null)
   }
 
   /** Checks an input by the task's schema, where it has one. Not asynchronous where it has none: bulk submission is hot. */

@@ -1,15 +1,12 @@
 import { sampleQueues } from '../store/sample-queues.ts'
 import type { Duty } from './duty.ts'
 
-/** Depths beyond this are told as "at least". */
-const EXACT = 10_000
-
 /** Keeps depth and oldest wait per class, and why what waits is passed over: the sign of overflow before any deadline passes. */
 export const sample: Duty = {
   name: 'sample',
   everyMs: 2000,
   async run({ db, log }) {
-    const waiting = (await sampleQueues(db, { exact: EXACT, keep: true })).filter((each) => each.depth > 0)
+    const waiting = (await sampleQueues(db)).filter((each) => each.depth > 0)
     const blocked = waiting.filter((each) => each.reason !== null)
     for (const each of blocked) {
       const { lane, task, depth, reason } = each

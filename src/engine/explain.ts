@@ -2,7 +2,7 @@ import type { Queryable } from '../db/database.ts'
 import { countPasses, type Passes } from '../store/count-passes.ts'
 import { type CompositeView, describeComposite } from '../store/describe-composite.ts'
 import type { JobView } from '../store/find-jobs.ts'
-import { sampleQueues } from '../store/sample-queues.ts'
+import { lookAtQueues } from '../store/sample-queues.ts'
 import { getJob } from './job-control.ts'
 
 export interface Explanation {
@@ -28,7 +28,7 @@ async function reasonOf(db: Queryable, job: JobView): Promise<string> {
         ? `it failed (${job.error}) and is tried again at ${job.readyAt.toISOString()}`
         : `it is not due before ${job.readyAt.toISOString()}`
     case 'ready': {
-      const samples = await sampleQueues(db, { exact: 10_000, keep: false })
+      const samples = await lookAtQueues(db)
       const mine = samples.find((each) => each.task === job.task && each.lane === job.lane)
       if (mine?.reason != null) return mine.reason
       return (mine?.depth ?? 1) > 1

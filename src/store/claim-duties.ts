@@ -13,8 +13,8 @@ export interface ClaimedDuties {
 }
 
 // Duties without work are not even claimed: an idle system asks one question per tick, and notes once a second that it
-// was looked at. The
-// questions are put so that an index answers them: the head of each class, and times that do not change meanwhile.
+// was looked at. The questions are put so that an index answers them: the head of each class, and times that do not change
+// meanwhile.
 const CLAIM = statement(
   'claim_duties',
   `with look as materialized (

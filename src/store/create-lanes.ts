@@ -21,6 +21,7 @@ const CREATE = statement(
     order by g.name
    on conflict do nothing`,
 )
+
 /** Creates the lanes that do not exist yet; the others stay as they are. */
 export async function createLanes(db: Queryable, lanes: readonly LaneRecord[], by: string): Promise<void> {
   await db.run(CREATE, [JSON.stringify(lanes), by])

@@ -1,10 +1,13 @@
 import { type Queryable, statement } from '../db/database.ts'
 
+/** A depth is counted up to here; this number means "at least that many". */
+export const EXACT_DEPTH = 10_000
+
 export interface QueueSample {
   readonly classId: number
   readonly lane: string
   readonly task: string
-  /** Jobs that could start now; exact up to a bound, then that bound. */
+  /** Jobs that could start now, up to `EXACT_DEPTH`. */
   readonly depth: number
   readonly oldestAt: Date | null
   /** Running in the lane, all its classes together. */
@@ -25,10 +28,12 @@ const SAMPLE = statement(
    select ${FIELDS} from now`,
 )
 
-/** Depth, oldest wait and obstacle per class. `keep` also stores it, as the record of why jobs waited. */
-export async function sampleQueues(
-  db: Queryable,
-  options: { exact: number; keep: boolean },
-): Promise<QueueSample[]> {
-  return db.run<QueueSample & Record<string, unknown>>(options.keep ? SAMPLE : LOOK, [options.exact])
+/** Depth, oldest wait and obstacle per class, as of now. */
+export async function lookAtQueues(db: Queryable): Promise<QueueSample[]> {
+  return db.run<QueueSample & Record<string, unknown>>(LOOK, [EXACT_DEPTH])
+}
+
+/** The same, and stores it: the record of why jobs waited. */
+export async function sampleQueues(db: Queryable): Promise<QueueSample[]> {
+  return db.run<QueueSample & Record<string, unknown>>(SAMPLE, [EXACT_DEPTH])
 }

@@ -1,20 +1,18 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatDuration } from '../../model/duration.ts'
-import { sampleQueues } from '../../store/sample-queues.ts'
+import { EXACT_DEPTH, lookAtQueues } from '../../store/sample-queues.ts'
 import { type Finding, ok } from '../finding.ts'
-
-const EXACT = 10_000
 
 /** What waits, and what it waits for. */
 export async function checkQueues({ db, now }: { db: Queryable; now: number }): Promise<Finding[]> {
-  const waiting = (await sampleQueues(db, { exact: EXACT, keep: false })).filter(({ depth }) => depth > 0)
+  const waiting = (await lookAtQueues(db)).filter(({ depth }) => depth > 0)
   if (waiting.length === 0) return [ok('queues', 'nothing waits')]
   return waiting.map(({ lane, task, depth, oldestAt, reason }) => {
     const oldest =
       oldestAt === null
         ? ''
         : `, the oldest for ${formatDuration(Math.max(0, Math.round((now - oldestAt.getTime()) / 1000)) * 1000)}`
-    const found = `${depth === EXACT ? 'at least ' : ''}${depth} waiting in lane ${lane}${oldest}`
+    const found = `${depth === EXACT_DEPTH ? 'at least ' : ''}${depth} waiting in lane ${lane}${oldest}`
     const check = `task ${task}`
     if (reason === null) return ok(check, `${found}; nothing stands in the way`)
     return { check, level: 'note', found: `${found}: ${reason}`, advice: adviceFor(reason, lane, task) }
