@@ -7,6 +7,7 @@ import { openEmbedded } from '../db/embedded/embedded.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, migrate } from '../db/migrate.ts'
 import type { Log } from '../engine/log.ts'
+import { declareSchedules, readSchedule } from '../engine/schedules.ts'
 import { SluiceError } from '../errors.ts'
 import {
   checkFlag,
@@ -18,6 +19,8 @@ import {
 } from '../model/argument.ts'
 import type { Duration } from '../model/duration.ts'
 import { toStorableText } from '../model/json.ts'
+import { type ScheduleFields, type ScheduleOptions, scheduleProblem } from '../model/schedule.ts'
+import { isName, NAME_RULE } from '../model/setting-value.ts'
 import {
   LANE_COLUMNS,
   LANE_FIELDS,
@@ -66,6 +69,8 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
   /** Those they run as sub-workflows need not be listed. */
   readonly workflows?: readonly AnyWorkflow[]
   readonly lanes?: Readonly<Record<string, LaneOptions>>
+  /** Tasks and workflows that are submitted by the clock, by name. */
+  readonly schedules?: Readonly<Record<string, ScheduleOptions>>
   /** A config file that was loaded with `loadConfig`. */
   readonly config?: LoadedConfig
   /** A pino logger, or anything with its debug, info, warn and error. Default: warnings and errors to stderr. */
@@ -104,6 +109,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
   const lanes = Object.entries(options.lanes ?? {}).map(([name, lane]) => [name, lane.tasks ?? []] as const)
   const tasks = new TaskSet(options.tasks ?? [], options.config, Object.fromEntries(lanes))
   const workflows = new WorkflowSet(options.workflows ?? [], options.config, tasks.byName)
+  const schedules = schedulesOf(options)
   const place = await findDatabase(options)
   try {
     const db = await prepare(place.url, options)
@@ -114,6 +120,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
         options.publish === false
           ? (await readSettings(calls)).heartbeatMs
           : await publish(calls, settings, tasks, workflows, actor)
+      if (options.publish !== false) await declareSchedules(calls, schedules, actor, log)
       return new Sluice({
         db,
         tasks,
@@ -144,6 +151,7 @@ const SLUICE_OPTIONS = [
     tasks: true,
     workflows: true,
     lanes: true,
+    schedules: true,
     config: true,
     log: true,
     migrate: true,
@@ -188,6 +196,21 @@ function checkWorkflow(workflow: unknown, name: string): void {
   const isWorkflow =
     typeof workflow === 'object' && workflow !== null && 'name' in workflow && 'definition' in workflow
   if (!isWorkflow) throw invalidArgument(name, workflow, 'a workflow made with workflow()')
+}
+
+/** Those of the config file, and of the program over them. */
+function schedulesOf({ config, schedules = {} }: SluiceOptions): Record<string, ScheduleFields> {
+  if (typeof schedules !== 'object' || schedules === null || Array.isArray(schedules))
+    throw invalidArgument('schedules', schedules, 'an object with the options of each schedule by its name')
+  const all: Record<string, ScheduleFields> = { ...config?.config.schedules }
+  for (const [name, options] of Object.entries(schedules)) {
+    if (!isName(name)) throw invalidArgument('the name of a schedule', name, NAME_RULE)
+    const fields = readSchedule(options, `schedules.${name}`)
+    const problem = scheduleProblem(fields)
+    if (problem !== undefined) throw new SluiceError('INVALID_ARGUMENT', `schedules.${name} ${problem}`)
+    all[name] = fields
+  }
+  return all
 }
 
 function settingsOf(options: SluiceOptions): Settings {

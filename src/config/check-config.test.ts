@@ -142,7 +142,7 @@ describe('every problem is told, with its path, what was found and what would be
     ])
   })
 
-  test.each(['admission', 'budgets', 'schedules', 'fleet'])(
+  test.each(['admission', 'budgets', 'fleet'])(
     '%s is known, and refused as long as no engine is behind it',
     (key) => {
       expect(problemsOf({ [key]: {} })).toEqual([`${key}: not supported by this version; remove it`])

@@ -1,5 +1,6 @@
 import { choice, count, duration, flag, MAX_STORED_MS, MAX_TIMER_MS, orNone } from '../model/setting-value.ts'
 import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
+import { schedules } from './schedules-shape.ts'
 import {
   type CheckedFields,
   list,
@@ -110,6 +111,8 @@ const TOP = {
   tasks: record(task),
   /** Steps that run tasks and other workflows, in the order they need each other. */
   workflows,
+  /** Tasks and workflows that are submitted by the clock. */
+  schedules,
   /** Leaf jobs one worker runs at once; 0 for no limit of its own. */
   capacity: value(SETTINGS.capacity.reader),
   /** How often a worker says that it lives. The same for all workers. */
@@ -128,7 +131,6 @@ const TOP = {
   deadline: value(SETTINGS.deadline.reader),
   admission: unsupported,
   budgets: unsupported,
-  schedules: unsupported,
   fleet: unsupported,
 } as const
 
