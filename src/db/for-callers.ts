@@ -1,4 +1,4 @@
-import type { Queryable, Row, Statement } from './database.ts'
+import type { Database, Queryable, Row, Statement } from './database.ts'
 import { isRetryable, translateError } from './sqlstate.ts'
 
 const TRIES = 3
@@ -21,5 +21,19 @@ export function forCallers(db: Queryable): Queryable {
         }
       }
     },
+  }
+}
+
+/**
+ * A transaction for a caller from outside, with the same care: `work` is done again when the server guarantees that
+ * nothing of it was kept.
+ */
+export async function transactForCallers<T>(db: Database, work: (tx: Queryable) => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await db.transaction(work)
+    } catch (error) {
+      if (tries === TRIES || !isRetryable(error)) throw translateError(error)
+    }
   }
 }

@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/database.ts'
-import { isRetryable, translateError } from '../db/sqlstate.ts'
+import { transactForCallers } from '../db/for-callers.ts'
 import { audit } from '../engine/audit.ts'
 import { SluiceError } from '../errors.ts'
-import { recordRefusal } from './access.ts'
 import type { ServerParts } from './parts.ts'
+import { recordRefusal } from './refusals.ts'
 
 /** What a change leaves behind: the answer, and what the audit says. */
 export interface Changed<T> {
@@ -14,36 +14,45 @@ export interface Changed<T> {
   readonly after?: unknown
 }
 
-const TRIES = 3
+interface What {
+  /** Dotted words: `lane.change`. */
+  readonly action: string
+  /** What it is about: `lane interactive`. */
+  readonly target: string
+}
 
 /**
  * Carries out a change and writes it down, both or neither.
  *
  * What the database guarantees not to have carried out is tried again. A refusal (403 or 409) is written down by itself,
  * since its transaction is undone.
- *
- * @param what Dotted words for the action, and what it is about: `lane.change`, `lane interactive`.
  */
 export async function change<T>(
   parts: ServerParts,
   request: FastifyRequest,
-  what: { readonly action: string; readonly target: string },
+  what: What,
   work: (tx: Queryable) => Promise<Changed<T>>,
 ): Promise<T> {
   const { caller, id: requestId } = request
-  for (let tries = 1; ; tries++) {
-    try {
-      return await parts.room.db.transaction(async (tx) => {
-        const { result, before, after } = await work(tx)
-        await audit(tx, { actor: caller.name, keyId: caller.keyId, ...what, before, after, requestId })
-        return result
-      })
-    } catch (error) {
-      if (tries < TRIES && isRetryable(error)) continue
-      const known = translateError(error)
-      if (known instanceof SluiceError && (known.status === 403 || known.status === 409))
-        await recordRefusal(parts, request, what.action, known.code, what.target)
-      throw known
-    }
+  return carryOut(parts, request, what, async (tx) => {
+    const { result, before, after } = await work(tx)
+    await audit(tx, { actor: caller.name, keyId: caller.keyId, ...what, before, after, requestId })
+    return result
+  })
+}
+
+/** The same for work that writes its own line into the audit. */
+export async function carryOut<T>(
+  parts: ServerParts,
+  request: FastifyRequest,
+  what: What,
+  work: (tx: Queryable) => Promise<T>,
+): Promise<T> {
+  try {
+    return await transactForCallers(parts.room.db, work)
+  } catch (error) {
+    if (error instanceof SluiceError && (error.status === 403 || error.status === 409))
+      await recordRefusal(parts, request, what.action, error.code, what.target)
+    throw error
   }
 }

@@ -31,10 +31,10 @@ export type Server = FastifyInstance<
 >
 
 /**
- * Who may call a route: whoever has the permission, or one of several; everybody; or, for metrics, programs on this
- * machine and whoever has `workers:view`.
+ * Who may call a route: whoever has the permission, or one of several; everybody; for metrics, programs on this machine
+ * and whoever has `workers:view`; whoever has any key at all; or, to sign in, whoever brings a key in the body.
  */
-export type Access = Permission | readonly Permission[] | 'public' | 'metrics'
+export type Access = Permission | readonly Permission[] | 'public' | 'metrics' | 'caller' | 'sign-in'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

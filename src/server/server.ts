@@ -4,14 +4,19 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, fastify } from 'fastify'
 import { messageOf } from '../errors.ts'
 import { registerAccess } from './access.ts'
+import type { Identification } from './identify.ts'
 import { registerJsonBody } from './json-body.ts'
 import { registerNotFound } from './not-found.ts'
 import { registerOpenApi, registerReference } from './openapi.ts'
 import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
 import { registerRequestLog } from './request-log.ts'
+import { auditRoutes } from './routes/audit.ts'
 import { healthRoutes } from './routes/health.ts'
+import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
+import { roleRoutes } from './routes/roles.ts'
+import { sessionRoutes } from './routes/session.ts'
 import { registerSecurityHeaders } from './security-headers.ts'
 import { compileValidator } from './validation.ts'
 
@@ -84,14 +89,14 @@ export async function buildServer(
   registerSecurityHeaders(server)
   registerProblems(server)
   registerJsonBody(server)
-  registerAccess(server, parts)
+  const identification = registerAccess(server, parts)
   registerNotFound(server)
   await registerOpenApi(server, parts)
 
   healthRoutes(server, parts)
   await server.register(
     async (api) => {
-      registerApi(api as unknown as Server, parts)
+      registerApi(api as unknown as Server, parts, identification)
     },
     { prefix: '/api/v1' },
   )
@@ -101,7 +106,11 @@ export async function buildServer(
 }
 
 /** The routes under `/api/v1`, one line a room. */
-function registerApi(api: Server, parts: ServerParts): void {
+function registerApi(api: Server, parts: ServerParts, identification: Identification): void {
+  sessionRoutes(api, parts, identification)
+  keyRoutes(api, parts)
+  roleRoutes(api, parts)
+  auditRoutes(api, parts)
   laneRoutes(api, parts)
 }
 

@@ -1,0 +1,122 @@
+import type { FastifyRequest } from 'fastify'
+import { authenticate } from '../engine/access/authenticate.ts'
+import type { Caller } from '../engine/access/caller.ts'
+import { hashOf } from '../engine/access/secret.ts'
+import { authenticateSession, type Session } from '../engine/access/sessions.ts'
+import { audit } from '../engine/audit.ts'
+import { SluiceError } from '../errors.ts'
+import { AttemptLimit, sourceOf } from './attempt-limit.ts'
+import type { ServerParts } from './parts.ts'
+import { checkOwnPage, readSessionCookie } from './session-cookie.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The browser's session, where the request came with its cookie. */
+    session: Session | undefined
+  }
+}
+
+/** Nobody guesses 256 bits: this keeps those who try from the database and from filling the audit. */
+const FAILURES_PER_ADDRESS = 20
+const PERIOD_MS = 60_000
+/** Addresses, and keys that were good, that are remembered. */
+const REMEMBERED = 10_000
+/** In the audit, of all addresses together. */
+const RECORDED_PER_PERIOD = 1000
+
+/**
+ * Says who sent a request: by the key in its `Authorization`, else by the session in its cookie.
+ *
+ * A key is never looked for anywhere else. A request with both is judged by its key alone, so that a wrong key is not
+ * covered up by a cookie.
+ */
+export class Identification {
+  readonly #parts: ServerParts
+  readonly #failures = new AttemptLimit({
+    most: FAILURES_PER_ADDRESS,
+    periodMs: PERIOD_MS,
+    sources: REMEMBERED,
+  })
+  readonly #recorded = new AttemptLimit({ most: RECORDED_PER_PERIOD, periodMs: PERIOD_MS, sources: 1 })
+  /** What was good once. It is asked about again each time; only its address need not wait. */
+  readonly #good = new Set<string>()
+
+  constructor(parts: ServerParts) {
+    this.#parts = parts
+  }
+
+  /** @throws {SluiceError} `UNAUTHENTICATED`, `TOO_MANY_FAILURES`; `FORBIDDEN` for a cookie that no page of ours sent. */
+  async identify(request: FastifyRequest): Promise<Caller> {
+    const { authorization } = request.headers
+    if (authorization !== undefined) {
+      const token = /^Bearer +([\x21-\x7e]{1,200})$/i.exec(authorization)?.[1] ?? ''
+      return this.check(request, token, () => authenticate(this.#parts.room.calls, token))
+    }
+    const token = readSessionCookie(request)
+    if (token === undefined) {
+      throw new SluiceError(
+        'UNAUTHENTICATED',
+        'no key came with the request: send "Authorization: Bearer KEY", or sign in',
+      )
+    }
+    checkOwnPage(request, token)
+    const find = () => authenticateSession(this.#parts.room.calls, token)
+    request.session = await this.check(request, token, find)
+    return request.session.caller
+  }
+
+  /**
+   * Finds out whether a credential is good, and keeps count of those that are not.
+   *
+   * Programs behind one proxy share an address: one that keeps sending a revoked key does not lock out the others, since
+   * what has been good before may always ask.
+   */
+  async check<T>(
+    request: FastifyRequest,
+    credential: string,
+    find: () => Promise<T | undefined>,
+  ): Promise<T> {
+    const address = sourceOf(request.ip)
+    const known = hashOf(credential).toString('base64')
+    const waitMs = this.#failures.waitOf(address)
+    if (waitMs > 0 && !this.#good.has(known)) throw tooManyFailures(waitMs)
+    const found = await find()
+    if (found !== undefined) {
+      this.#remember(known)
+      return found
+    }
+    this.#good.delete(known)
+    this.#failures.count(address)
+    await this.#record(request, address)
+    throw new SluiceError(
+      'UNAUTHENTICATED',
+      'the key or session is unknown, expired or revoked: send one that is good',
+    )
+  }
+
+  #remember(known: string): void {
+    if (this.#good.has(known)) return
+    this.#good.add(known)
+    if (this.#good.size > REMEMBERED) this.#good.delete(this.#good.values().next().value!)
+  }
+
+  async #record(request: FastifyRequest, address: string): Promise<void> {
+    if (!this.#recorded.count('all')) return
+    await audit(this.#parts.room.calls, {
+      actor: 'unknown',
+      action: 'access.authenticate',
+      target: `address ${address}`,
+      refused: 'UNAUTHENTICATED',
+      requestId: request.id,
+    }).catch((error) => request.log.warn({ err: error }, 'a failed sign-in could not be written down'))
+  }
+}
+
+function tooManyFailures(waitMs: number): SluiceError {
+  const retryAfter = Math.ceil(waitMs / 1000)
+  return new SluiceError(
+    'TOO_MANY_FAILURES',
+    `too many wrong keys came from your address: wait ${retryAfter} s`,
+    { details: { retryAfter } },
+  )
+}

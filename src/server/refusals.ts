@@ -1,0 +1,36 @@
+import type { FastifyRequest } from 'fastify'
+import { audit } from '../engine/audit.ts'
+import { AttemptLimit } from './attempt-limit.ts'
+import type { ServerParts } from './parts.ts'
+
+/** A program that repeats what it may not do would fill the audit; this often a minute says enough about a key. */
+const RECORDED_PER_KEY = 100
+const recorded = new AttemptLimit({ most: RECORDED_PER_KEY, periodMs: 60_000, sources: 10_000 })
+
+/**
+ * Writes a refused attempt into the audit, by itself: whatever transaction refused it has been undone. That it cannot be
+ * written there is no reason to let it pass, and none to answer anything else.
+ */
+export async function recordRefusal(
+  parts: ServerParts,
+  request: FastifyRequest,
+  action: string,
+  refused = 'FORBIDDEN',
+  target = `${request.method} ${pathOf(request)}`,
+): Promise<void> {
+  const { caller } = request
+  if (!recorded.count(caller.keyId)) return
+  await audit(parts.room.calls, {
+    actor: caller.name,
+    keyId: caller.keyId,
+    action,
+    target,
+    refused,
+    requestId: request.id,
+  }).catch((error) => request.log.warn({ err: error }, 'a refused attempt could not be written down'))
+}
+
+/** Without the query: people put secrets there. */
+export function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? ''
+}

@@ -1,0 +1,34 @@
+import { type AuditEntryBody, AuditList, AuditQuery } from '../../api/audit.ts'
+import { readAudit } from '../../engine/access/audit-list.ts'
+import type { AuditView } from '../../store/list-audit.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/audit`: who did what, and who was refused what. */
+export function auditRoutes(server: Server, parts: ServerParts): void {
+  server.get(
+    '/audit',
+    {
+      config: { access: 'access:manage' },
+      schema: {
+        summary: 'Who did what, the newest first',
+        description: 'Kept as long as finished jobs are (`retention`).',
+        tags: ['access'],
+        querystring: AuditQuery,
+        response: { 200: AuditList },
+      },
+    },
+    async (request) => {
+      const { before, limit, since, until, ...filter } = request.query
+      const times = {
+        ...(since !== undefined && { since: new Date(since) }),
+        ...(until !== undefined && { until: new Date(until) }),
+      }
+      const page = await readAudit(parts.room.calls, { ...filter, ...times }, { before, limit })
+      return { entries: page.entries.map(toBody), next: page.next }
+    },
+  )
+}
+
+function toBody(entry: AuditView): AuditEntryBody {
+  return { ...entry, at: entry.at.toISOString() }
+}

@@ -1,0 +1,106 @@
+import {
+  type CreatedKeyBody,
+  KeyBody,
+  KeyList,
+  KeyListQuery,
+  KeyParams,
+  CreatedKeyBody as NewKeyAnswer,
+  NewKeyBody,
+} from '../../api/keys.ts'
+import { createKey, getKey, listKeys, revokeKey } from '../../engine/access/keys.ts'
+import { parseDuration } from '../../model/duration.ts'
+import type { KeyView } from '../../store/list-keys.ts'
+import { authorOf } from '../author.ts'
+import { carryOut } from '../change.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/keys`: who may come in. */
+export function keyRoutes(server: Server, parts: ServerParts): void {
+  const { calls } = parts.room
+  const config = { access: 'access:manage' } as const
+
+  server.get(
+    '/keys',
+    {
+      config,
+      schema: {
+        summary: 'All keys, revoked and expired ones included',
+        tags: ['access'],
+        querystring: KeyListQuery,
+        response: { 200: KeyList },
+      },
+    },
+    async (request) => {
+      const { after = '0', limit = 100 } = request.query
+      const keys = await listKeys(calls, after, limit)
+      return { keys: keys.map(toBody), next: keys.length < limit ? null : keys.at(-1)!.id }
+    },
+  )
+
+  server.get(
+    '/keys/:id',
+    {
+      config,
+      schema: { summary: 'One key', tags: ['access'], params: KeyParams, response: { 200: KeyBody } },
+    },
+    async (request) => toBody(await getKey(calls, request.params.id)),
+  )
+
+  server.post(
+    '/keys',
+    {
+      config,
+      schema: {
+        summary: 'Make a key; the answer is the only time it is shown',
+        description: 'Its role may have no permission that your own key does not have.',
+        tags: ['access'],
+        body: NewKeyBody,
+        response: { 201: NewKeyAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { name, role, expires = null } = request.body
+      const livesMs = expires === null ? null : Math.round(parseDuration(expires, 'expires'))
+      const what = { action: 'key.create', target: `role ${role}` }
+      const created = await carryOut(parts, request, what, (tx) =>
+        createKey(tx, { name, role, livesMs }, authorOf(request)),
+      )
+      const body: CreatedKeyBody = { ...toBody(created), key: created.key }
+      return reply.code(201).header('location', `/api/v1/keys/${created.id}`).send(body)
+    },
+  )
+
+  server.delete(
+    '/keys/:id',
+    {
+      config,
+      schema: {
+        summary: 'Revoke a key, at once and on every server',
+        tags: ['access'],
+        params: KeyParams,
+        response: { 200: KeyBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      const what = { action: 'key.revoke', target: `key ${id}` }
+      return toBody(await carryOut(parts, request, what, (tx) => revokeKey(tx, id, authorOf(request))))
+    },
+  )
+}
+
+function toBody(key: KeyView): KeyBody {
+  const { id, name, role, state, createdAt, createdBy, expiresAt, lastUsedAt, revokedAt, revokedBy } = key
+  return {
+    id,
+    name,
+    role,
+    state,
+    createdAt: createdAt.toISOString(),
+    createdBy,
+    expiresAt: expiresAt?.toISOString() ?? null,
+    lastUsedAt: lastUsedAt?.toISOString() ?? null,
+    revokedAt: revokedAt?.toISOString() ?? null,
+    revokedBy,
+  }
+}

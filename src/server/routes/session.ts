@@ -1,0 +1,99 @@
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { SessionBody, SignInBody } from '../../api/session.ts'
+import { transactForCallers } from '../../db/for-callers.ts'
+import { authenticate } from '../../engine/access/authenticate.ts'
+import type { Caller } from '../../engine/access/caller.ts'
+import { closeSession, csrfTokenOf, type NewSession, openSession } from '../../engine/access/sessions.ts'
+import { authorOf } from '../author.ts'
+import type { Identification } from '../identify.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import {
+  checkSameOrigin,
+  clearSessionCookie,
+  readSessionCookie,
+  setSessionCookie,
+} from '../session-cookie.ts'
+
+/** `/session`: browsers sign in and out. */
+export function sessionRoutes(server: Server, parts: ServerParts, identification: Identification): void {
+  const { db, calls } = parts.room
+
+  /** The key is looked up like any other; only then does a transaction take a connection. */
+  async function open(
+    request: FastifyRequest,
+    { key, token }: { key?: string; token?: string },
+  ): Promise<NewSession | undefined> {
+    const caller = key === undefined ? undefined : await authenticate(calls, key)
+    if (key !== undefined && caller === undefined) return undefined
+    const by = caller === undefined ? { signIn: token ?? '' } : { keyId: caller.keyId }
+    return transactForCallers(db, (tx) => openSession(tx, by, request.id))
+  }
+
+  server.post(
+    '/session',
+    {
+      config: { access: 'sign-in' },
+      schema: {
+        summary: 'Sign in with a key, or with a token that is good for one session',
+        description:
+          'Sets an http-only cookie. With it, whatever changes something needs the header x-sluice-csrf.',
+        tags: ['access'],
+        body: SignInBody,
+        response: { 201: SessionBody },
+      },
+    },
+    async (request, reply) => {
+      checkSameOrigin(request)
+      const credential = request.body.key ?? request.body.token ?? ''
+      const session = await identification.check(request, credential, () => open(request, request.body))
+      request.caller = session.caller
+      setSessionCookie(request, reply, session.token, session.expiresAt)
+      return reply.code(201).send(toBody(session.caller, session.expiresAt, csrfTokenOf(session.token)))
+    },
+  )
+
+  server.get(
+    '/session',
+    {
+      config: { access: 'caller' },
+      schema: {
+        summary: 'Who you are and what you may do',
+        tags: ['access'],
+        response: { 200: SessionBody },
+      },
+    },
+    async (request) => {
+      const token = request.session === undefined ? undefined : readSessionCookie(request)
+      const csrfToken = token === undefined ? null : csrfTokenOf(token)
+      return toBody(request.caller, request.session?.expiresAt ?? null, csrfToken)
+    },
+  )
+
+  server.delete(
+    '/session',
+    {
+      config: { access: 'caller' },
+      schema: { summary: 'Sign out', tags: ['access'], response: { 204: Type.Null() } },
+    },
+    async (request, reply) => {
+      const { session } = request
+      if (session !== undefined)
+        await transactForCallers(db, (tx) => closeSession(tx, session.id, authorOf(request)))
+      clearSessionCookie(request, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}
+
+function toBody(caller: Caller, expiresAt: Date | null, csrfToken: string | null): SessionBody {
+  const { keyId, name, role, permissions } = caller
+  return {
+    keyId,
+    name,
+    role,
+    permissions: [...permissions],
+    expiresAt: expiresAt?.toISOString() ?? null,
+    csrfToken,
+  }
+}
