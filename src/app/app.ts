@@ -3,9 +3,6 @@ import type { LoadedConfig } from '../config/load-config.ts'
 import type { Database, Queryable } from '../db/database.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
-import { translateError } from '../db/sqlstate.ts'
-import { DutyRunner } from '../duties/runner.ts'
-import { Advancer } from '../engine/advancer.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
 import * as laneControl from '../engine/lane-control.ts'
@@ -13,7 +10,7 @@ import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import * as schedules from '../engine/schedules.ts'
-import { isFullBatch, type Submission, Submitter } from '../engine/submitter.ts'
+import { type Submission, Submitter } from '../engine/submitter.ts'
 import { type Trace, trace } from '../engine/trace.ts'
 import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
 import { TreeWatch } from '../engine/tree-watch.ts'
@@ -34,9 +31,9 @@ import type { StoredLogLine } from '../store/read-logs.ts'
 import { lookAtQueues, type QueueSample } from '../store/sample-queues.ts'
 import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
-import type { Worker } from '../worker/worker.ts'
 import type { Workflow } from '../workflow/define/runnable.ts'
 import { JobHandle } from './job-handle.ts'
+import { ProcessWork } from './process-work.ts'
 import type { WorkOptions } from './start-worker.ts'
 import {
   type BulkOptions,
@@ -45,6 +42,7 @@ import {
   type SubmitOptions,
   toSubmission,
 } from './submission.ts'
+import { submitInParts } from './submit-in-parts.ts'
 import type { TaskSet } from './task-set.ts'
 import { type TransactionLike, toQueryable } from './transaction.ts'
 import type { WorkflowSet } from './workflow-set.ts'
@@ -96,13 +94,7 @@ export class Sluice {
   readonly #listener: Listener
   readonly #submitter: Submitter
   readonly #waiter: ResultWaiter
-  /** From the call of `work()` to that of `stopWorking()`. */
-  #working: Promise<Worker> | undefined
-  #worker: Worker | undefined
-  #stopping: Promise<void> | undefined
-  #leaving: Worker | undefined
-  #duties: DutyRunner | undefined
-  #advancer: Advancer | undefined
+  readonly #work: ProcessWork
   #closing: Promise<void> | undefined
   #room: EngineRoom | undefined
 
@@ -111,8 +103,18 @@ export class Sluice {
     this.#parts = parts
     this.#calls = forCallers(parts.db)
     this.#listener = new Listener(parts.db.url)
-    this.#submitter = new Submitter(parts.db, () => this.#worker?.nudge())
+    this.#submitter = new Submitter(parts.db, () => this.#work.nudge())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
+    const { db, tasks, settings, heartbeatMs, log } = parts
+    this.#work = new ProcessWork({
+      db,
+      listener: this.#listener,
+      tasks: tasks.byName,
+      settings,
+      heartbeatMs,
+      log,
+      onEnded: () => this.#waiter.nudge(),
+    })
   }
 
   /** @internal */
@@ -184,39 +186,15 @@ export class Sluice {
     if (typeof inputs !== 'object' || inputs === null || !(Symbol.iterator in inputs))
       throw invalidArgument('inputs', inputs, 'a list of inputs')
     const tx = options.transaction === undefined ? undefined : toQueryable(options.transaction)
-    const handles: JobHandle<Result>[] = []
-    let part: Submission[] = []
-    let characters = 0
-    let sending: Promise<void> = Promise.resolve()
-    const send = async (jobs: readonly Submission[]) => {
-      const stored =
-        tx === undefined ? await this.#submitter.submitMany(jobs) : await this.#submitter.submitIn(tx, jobs)
-      for (const each of stored) handles.push(new JobHandle(each.id, each.attached, this.#waiter))
-    }
-    // One part is on its way while the next is made ready.
-    const sendPart = async () => {
-      await sending
-      sending = send(part)
-      sending.catch(() => {}) // awaited later; until then its failure is no unhandled one
-      part = []
-      characters = 0
-    }
-    try {
-      let index = 0
-      for (const input of inputs) {
-        const made = this.#toSubmission(task, input, optionsOf(input, index++))
-        const submission = made instanceof Promise ? await made : made
-        if (part.length > 0 && isFullBatch(part.length, characters + submission.json.length)) await sendPart()
-        characters += submission.json.length
-        part.push(submission)
-      }
-      if (part.length > 0) await sendPart()
-      await sending
-      return handles
-    } catch (error) {
-      await sending.catch(() => {}) // what is on its way may yet be stored
-      throw tellStored(error, handles.length)
-    }
+    return submitInParts(
+      inputs,
+      (input, index) => this.#toSubmission(task, input, optionsOf(input, index)),
+      async (part) => {
+        const stored =
+          tx === undefined ? await this.#submitter.submitMany(part) : await this.#submitter.submitIn(tx, part)
+        return stored.map(({ id, attached }) => new JobHandle<Result>(id, attached, this.#waiter))
+      },
+    )
   }
 
   /** A handle on a job submitted earlier, by whomever. */
@@ -227,68 +205,17 @@ export class Sluice {
   /** Makes this process a worker, with the upkeep that comes with it. Resolves when it is ready to take jobs. */
   async work(options: WorkOptions = {}): Promise<void> {
     this.#checkOpen()
-    if (this.#working !== undefined)
-      throw new SluiceError('INVALID_ARGUMENT', 'this process is a worker already')
-    const working = this.#startWorker(options)
-    this.#working = working
-    try {
-      const worker = await working
-      // Whoever stopped it meanwhile has waited for it too.
-      if (this.#working === working) this.#worker = worker
-    } catch (error) {
-      if (this.#working === working) this.#working = undefined
-      throw error
-    }
-    if (this.#closing === undefined) this.startDuties()
-  }
-
-  async #startWorker(options: WorkOptions): Promise<Worker> {
-    const { db, tasks, settings, heartbeatMs, log } = this.#parts
-    // Loaded when needed: a program that only submits, or looks, starts in half the time.
-    const { startWorker } = await import('./start-worker.ts')
-    return startWorker({
-      db,
-      listener: this.#listener,
-      tasks: tasks.byName,
-      options,
-      defaultCapacity: settings.capacity,
-      heartbeatMs,
-      cycleMax: settings.cycleMax,
-      graceMs: settings.graceMs,
-      shutdownGraceMs: settings.shutdownGraceMs,
-      log,
-      onEnded: (dueInMs) => {
-        this.#waiter.nudge()
-        this.#duties?.promoteIn(dueInMs)
-      },
-    }).catch((error) => {
-      throw translateError(error)
-    })
+    await this.#work.work(options)
   }
 
   /** Moves workflows on and does the system's upkeep in this process: promote, schedule, recover, expire, sample, reconcile, prune. A worker does it too. */
   startDuties(): void {
-    const { db, log } = this.#parts
-    this.#advancer ??= new Advancer(db, this.#listener, log, () => this.#worker?.nudge())
-    this.#duties ??= new DutyRunner(db, log, `${process.pid}`, {
-      onWake: (ms) => this.#advancer?.lookIn(ms),
-    })
-    this.#advancer.start()
-    this.#duties.start()
+    this.#work.startDuties()
   }
 
   /** Stops taking jobs and hands back what does not finish in time; the program stays able to submit. */
   async stopWorking(): Promise<void> {
-    const working = this.#working
-    this.#working = undefined
-    if (working !== undefined) this.#stopping = this.#stopWorker(working)
-    await this.#stopping
-  }
-
-  async #stopWorker(working: Promise<Worker>): Promise<void> {
-    this.#leaving = this.#worker ?? (await working.catch(() => undefined))
-    this.#worker = undefined
-    await this.#leaving?.stop()
+    await this.#work.stopWorking()
   }
 
   async getJob(id: string): Promise<JobView> {
@@ -413,7 +340,7 @@ export class Sluice {
   /** Submits a schedule's job now, disabled or not; its ticks come as before. */
   async fireSchedule(name: string): Promise<JobHandle> {
     const { id, attached } = await schedules.fireNow(this.#calls, name, this.#parts.actor)
-    this.#worker?.nudge()
+    this.#work.nudge()
     return new JobHandle(id, attached, this.#waiter)
   }
 
@@ -450,14 +377,12 @@ export class Sluice {
   close(options: { readonly now?: boolean } = {}): Promise<void> {
     checkOptions(options, ['now'], 'options')
     this.#closing ??= this.#close()
-    if (options.now === true) this.#leaving?.hurry()
+    if (options.now === true) this.#work.hurry()
     return this.#closing
   }
 
   async #close(): Promise<void> {
-    await this.stopWorking()
-    await this.#duties?.stop()
-    await this.#advancer?.stop()
+    await this.#work.stop()
     this.#waiter.close()
     await this.#listener.stop()
     await this.#parts.db.close()
@@ -506,9 +431,4 @@ function nameOf(task: unknown): string {
 
 function isWorkflow(task: unknown): boolean {
   return typeof task === 'object' && task !== null && 'definition' in task
-}
-
-function tellStored(error: unknown, stored: number): unknown {
-  if (!(error instanceof SluiceError)) return error
-  return new SluiceError(error.code, error.message, { cause: error, details: { ...error.details, stored } })
 }

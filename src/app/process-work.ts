@@ -1,0 +1,127 @@
+import type { Database } from '../db/database.ts'
+import type { Listener } from '../db/listener.ts'
+import { translateError } from '../db/sqlstate.ts'
+import { DutyRunner } from '../duties/runner.ts'
+import { Advancer } from '../engine/advancer.ts'
+import type { Log } from '../engine/log.ts'
+import { SluiceError } from '../errors.ts'
+import type { Settings } from '../model/settings.ts'
+import type { AnyTask } from '../worker/task.ts'
+import type { Worker } from '../worker/worker.ts'
+import type { WorkOptions } from './start-worker.ts'
+
+export interface ProcessWorkOptions {
+  readonly db: Database
+  readonly listener: Listener
+  readonly tasks: ReadonlyMap<string, AnyTask>
+  readonly settings: Settings
+  readonly heartbeatMs: number
+  readonly log: Log
+  /** Jobs of this process have ended: somebody in it may wait for them. */
+  readonly onEnded: () => void
+}
+
+/**
+ * What this process does for the system: it works on jobs, moves workflows on, and does upkeep.
+ *
+ * It is a worker from `work()` to `stopWorking()`, and may be one again after that. Upkeep begins with the first of
+ * `work()` and `startDuties()` and goes on until `stop()`, which is for good.
+ */
+export class ProcessWork {
+  readonly #options: ProcessWorkOptions
+  /** From the call of `work()` to that of `stopWorking()`. */
+  #working: Promise<Worker> | undefined
+  #worker: Worker | undefined
+  #stopping: Promise<void> | undefined
+  #leaving: Worker | undefined
+  #duties: DutyRunner | undefined
+  #advancer: Advancer | undefined
+  #stopped = false
+
+  constructor(options: ProcessWorkOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the worker is ready to take jobs. */
+  async work(options: WorkOptions): Promise<void> {
+    if (this.#working !== undefined)
+      throw new SluiceError('INVALID_ARGUMENT', 'this process is a worker already')
+    const working = this.#startWorker(options)
+    this.#working = working
+    try {
+      const worker = await working
+      // Whoever stopped it meanwhile has waited for it too.
+      if (this.#working === working) this.#worker = worker
+    } catch (error) {
+      if (this.#working === working) this.#working = undefined
+      throw error
+    }
+    this.startDuties()
+  }
+
+  startDuties(): void {
+    if (this.#stopped) return
+    const { db, listener, log } = this.#options
+    this.#advancer ??= new Advancer(db, listener, log, () => this.nudge())
+    this.#duties ??= new DutyRunner(db, log, `${process.pid}`, {
+      onWake: (ms) => this.#advancer?.lookIn(ms),
+    })
+    this.#advancer.start()
+    this.#duties.start()
+  }
+
+  /** There may be a job to take: the worker need not wait for the hint. */
+  nudge(): void {
+    this.#worker?.nudge()
+  }
+
+  /** Takes no more jobs and hands back what does not finish in time. */
+  async stopWorking(): Promise<void> {
+    const working = this.#working
+    this.#working = undefined
+    if (working !== undefined) this.#stopping = this.#stopWorker(working)
+    await this.#stopping
+  }
+
+  /** Makes a stop that is under way wait no longer for running jobs. */
+  hurry(): void {
+    this.#leaving?.hurry()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await this.stopWorking()
+    await this.#duties?.stop()
+    await this.#advancer?.stop()
+  }
+
+  async #startWorker(options: WorkOptions): Promise<Worker> {
+    const { db, listener, tasks, settings, heartbeatMs, log, onEnded } = this.#options
+    // Loaded when needed: a program that only submits, or looks, starts in half the time.
+    const { startWorker } = await import('./start-worker.ts')
+    return startWorker({
+      db,
+      listener,
+      tasks,
+      options,
+      defaultCapacity: settings.capacity,
+      heartbeatMs,
+      cycleMax: settings.cycleMax,
+      graceMs: settings.graceMs,
+      shutdownGraceMs: settings.shutdownGraceMs,
+      log,
+      onEnded: (dueInMs) => {
+        onEnded()
+        this.#duties?.promoteIn(dueInMs)
+      },
+    }).catch((error) => {
+      throw translateError(error)
+    })
+  }
+
+  async #stopWorker(working: Promise<Worker>): Promise<void> {
+    this.#leaving = this.#worker ?? (await working.catch(() => undefined))
+    this.#worker = undefined
+    await this.#leaving?.stop()
+  }
+}
