@@ -1,10 +1,10 @@
 import type { Queryable, RawQueryable } from '../db/database.ts'
 import { blamesValues, isFenced, sqlState } from '../db/sqlstate.ts'
-import { SluiceError } from '../errors.ts'
 import type { Assignment, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 import { CycleSession, howManyFit, isOutOfStep } from './cycle-session.ts'
 import { unstorable } from './dispatcher.ts'
+import { workerEnded } from './remote-workers.ts'
 
 /** A job by the attempt that holds it. */
 export interface JobAttempt {
@@ -130,7 +130,7 @@ export class RemoteDispatcher {
   async #resync(): Promise<void> {
     const session = this.#session
     const running = await session.resync()
-    if (running === undefined) throw ended(session.workerId)
+    if (running === undefined) throw workerEnded(session.workerId)
     const unknown = [...running].filter(([id, attempt]) => session.held.get(id)?.attempt !== attempt)
     const rows = await session.load(unknown.map(([id]) => id))
     for (const [id, { attempt }] of session.held) if (running.get(id) !== attempt) session.forget(id)
@@ -197,10 +197,4 @@ export class RemoteDispatcher {
     else throw error
     return []
   }
-}
-
-function ended(workerId: string): SluiceError {
-  return new SluiceError('WORKER_NOT_FOUND', `worker ${workerId} has ended: register again`, {
-    details: { worker: workerId },
-  })
 }

@@ -1,0 +1,239 @@
+import { type Static, Type } from 'typebox'
+import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
+
+/**
+ * The protocol of workers that have no access to the database. `docs/reference/worker-protocol.md` describes it.
+ *
+ * Inputs, results, steps and checkpoints travel as JSON texts inside the JSON: servers pass them on without reading them
+ * into values and writing them anew, so large numbers stay exact.
+ */
+
+const CLOSED = { additionalProperties: false } as const
+const MAX_COUNT = 2_147_483_647
+/** The longest a cycle waits for jobs. Less than what balancers and clients commonly allow an answer. */
+export const MAX_WAIT_MS = 30_000
+/** Jobs at once that one request may speak about. */
+export const MAX_ATTEMPTS = 20_000
+export const MAX_LINES = 1000
+
+const Count = (description: string, maximum = MAX_COUNT) => Type.Integer({ minimum: 0, maximum, description })
+const JsonText = (description: string) =>
+  Type.String({ description, examples: ['{"n":1}'], maxLength: 16 * 1024 * 1024 })
+const Attempt = Type.Integer({ minimum: 1, maximum: MAX_COUNT, description: 'As the job came with it' })
+const Labels = Type.Record(
+  Type.String({ maxLength: 200 }),
+  Type.Unsafe<string | number | boolean>({
+    type: ['string', 'number', 'boolean'],
+  }),
+)
+const DelayMs = Type.Number({ minimum: 0, maximum: 366 * 86_400_000 })
+
+export const WorkerParams = Type.Object(
+  {
+    id: Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'Id of a worker, as registering gave it' }),
+  },
+  CLOSED,
+)
+
+export const WorkerTask = Type.Object(
+  {
+    name: Name,
+    lane: Type.Optional(Name),
+    priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
+    approval: Type.Optional(Type.Boolean()),
+    deadlineMs: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+    losses: Type.Optional(Type.Integer({ minimum: 0, maximum: 32_767 })),
+    onLost: Type.Optional(Type.Unsafe<'retry' | 'fail'>({ type: 'string', enum: ['retry', 'fail'] })),
+    requires: Type.Optional(Labels),
+    pooled: Type.Optional(
+      Type.Boolean({ description: 'Needs a process of the pool: never more than freeProcesses are given' }),
+    ),
+  },
+  {
+    ...CLOSED,
+    description:
+      'Makes the task known if nobody has made it known yet. What is known of a task is changed by programs with access to the database and by the config of the server, never by this.',
+  },
+)
+export type WorkerTask = Static<typeof WorkerTask>
+
+export const RegisterBody = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 200, examples: ['gpu-box-1'] }),
+    capacity: Count('Jobs at once; 0: no limit of its own'),
+    cores: Type.Integer({ minimum: 1, maximum: 65_536 }),
+    tasks: Type.Array(WorkerTask, { minItems: 1, maxItems: 10_000 }),
+    labels: Type.Optional(Labels),
+    host: Type.Optional(Type.String({ maxLength: 200 })),
+    pid: Type.Optional(Count('For people who look for the process')),
+    version: Type.Optional(Type.String({ maxLength: 100 })),
+  },
+  CLOSED,
+)
+export type RegisterBody = Static<typeof RegisterBody>
+
+const StaleByLane = Type.Record(Type.String(), Type.Integer(), {
+  description: 'By lane: how long a lease lives without a heartbeat, in milliseconds',
+})
+
+export const Registered = Type.Object({
+  id: Type.String({ description: 'For every later request. A worker that registers again is another one' }),
+  heartbeatMs: Type.Integer({ description: 'Send a heartbeat at least this often' }),
+  staleMs: StaleByLane,
+})
+export type Registered = Static<typeof Registered>
+
+export const EndedBody = Type.Object(
+  {
+    id: JobId,
+    attempt: Attempt,
+    ending: Type.Unsafe<'completed' | 'failed' | 'retry' | 'snoozed' | 'returned' | 'cancelled'>({
+      type: 'string',
+      enum: ['completed', 'failed', 'retry', 'snoozed', 'returned', 'cancelled'],
+    }),
+    result: Type.Optional(JsonText('Of completed: the result as JSON text. Default: null')),
+    error: Type.Optional(
+      Type.String({ description: 'Of failed, retry, returned and cancelled', maxLength: 100_000 }),
+    ),
+    delayMs: Type.Optional(DelayMs),
+  },
+  CLOSED,
+)
+export type EndedBody = Static<typeof EndedBody>
+
+const RunningBody = Type.Object({ id: JobId, attempt: Attempt }, CLOSED)
+
+export const CycleBody = Type.Object(
+  {
+    ended: Type.Optional(Type.Array(EndedBody, { maxItems: MAX_ATTEMPTS })),
+    running: Type.Array(RunningBody, {
+      maxItems: MAX_ATTEMPTS,
+      description:
+        'Everything it runs that is not in ended. What it holds and does not name is given to it again',
+    }),
+    free: Count('Jobs it can take now, at most', MAX_ATTEMPTS),
+    freeProcesses: Type.Optional(Count('How many of them may be pooled tasks', MAX_ATTEMPTS)),
+    waitMs: Type.Optional(
+      Count('How long to wait for a job when there is none and nothing has ended', MAX_WAIT_MS),
+    ),
+    resync: Type.Optional(
+      Type.Boolean({ description: 'Ask the database what this worker holds, whatever the server believes' }),
+    ),
+  },
+  CLOSED,
+)
+export type CycleBody = Static<typeof CycleBody>
+
+export const JobBody = Type.Object({
+  id: Type.String(),
+  attempt: Type.Integer({
+    description: 'With the id the proof of the lease: it goes into every later request',
+  }),
+  task: Type.String(),
+  lane: Type.String(),
+  input: TextOrNull,
+  submittedAt: Timestamp,
+  failures: Type.Optional(Type.Integer({ description: 'Failures of earlier attempts; absent: 0' })),
+  priority: Type.Optional(Type.Integer({ description: 'Absent: 0' })),
+  key: Type.Optional(Type.String()),
+  tags: Type.Optional(Type.Array(Type.String())),
+  policy: Type.Optional(
+    Type.Unknown({ description: 'What its step in a workflow says instead of its task' }),
+  ),
+})
+export type JobBody = Static<typeof JobBody>
+
+export const CycleAnswerBody = Type.Object({
+  jobs: Type.Array(JobBody, { description: 'To be started now' }),
+  lost: Type.Optional(
+    Type.Array(Type.String(), { description: 'Of running: stop them, their results are refused' }),
+  ),
+  refused: Type.Optional(
+    Type.Array(Type.Object({ id: Type.String(), attempt: Type.Integer(), code: Type.String() }), {
+      description: 'Of ended: not held by this worker, or recorded before. Nothing was changed by them',
+    }),
+  ),
+  again: Type.Optional(Type.Boolean({ description: 'Send the next cycle at once: jobs may be waiting' })),
+  cancel: Type.Optional(Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' })),
+  draining: Type.Optional(Type.Boolean({ description: 'Take nothing new, or go on' })),
+})
+export type CycleAnswerBody = Static<typeof CycleAnswerBody>
+
+export const HeartbeatAnswer = Type.Object({
+  staleMs: StaleByLane,
+  cancel: Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' }),
+  draining: Type.Boolean(),
+  peers: Type.Integer({ description: 'Workers alive, this one included' }),
+})
+export type HeartbeatAnswer = Static<typeof HeartbeatAnswer>
+
+export const LogsBody = Type.Object(
+  {
+    lines: Type.Array(
+      Type.Object(
+        {
+          id: JobId,
+          attempt: Attempt,
+          at: Timestamp,
+          level: Type.Unsafe<'debug' | 'info' | 'warn' | 'error'>({
+            type: 'string',
+            enum: ['debug', 'info', 'warn', 'error'],
+          }),
+          line: Type.String({ maxLength: 100_000, description: 'Cut after 8192 characters' }),
+        },
+        CLOSED,
+      ),
+      { maxItems: MAX_LINES },
+    ),
+  },
+  CLOSED,
+)
+export type LogsBody = Static<typeof LogsBody>
+
+export const LogsAnswer = Type.Object({
+  refused: Type.Array(Type.String(), { description: 'Jobs whose attempt was never one of this worker' }),
+})
+
+export const ProgressBody = Type.Object(
+  {
+    notes: Type.Array(
+      Type.Object(
+        {
+          id: JobId,
+          attempt: Attempt,
+          progress: Type.Number({ minimum: 0, maximum: 1 }),
+          message: Type.Optional(Type.String({ maxLength: 100_000 })),
+        },
+        CLOSED,
+      ),
+      { maxItems: MAX_ATTEMPTS },
+    ),
+  },
+  CLOSED,
+)
+export type ProgressBody = Static<typeof ProgressBody>
+
+const StepName = Type.String({ minLength: 1, maxLength: 1000 })
+export const LeaseBody = Type.Object({ id: JobId, attempt: Attempt }, CLOSED)
+export const StepBody = Type.Object({ id: JobId, attempt: Attempt, name: StepName }, CLOSED)
+export const StepResultBody = Type.Object(
+  { id: JobId, attempt: Attempt, name: StepName, result: JsonText('JSON text') },
+  CLOSED,
+)
+export const StepAnswer = Type.Object({
+  result: Type.Optional(Type.String({ description: 'JSON text; absent: the step has no result yet' })),
+})
+export const CheckpointBody = Type.Object(
+  { id: JobId, attempt: Attempt, value: JsonText('JSON text') },
+  CLOSED,
+)
+export const CheckpointAnswer = Type.Object({
+  value: Type.String({ description: 'JSON text; null: none yet' }),
+})
+
+export const CloseBody = Type.Object(
+  { why: Type.Optional(Type.String({ maxLength: 1000, description: 'For those who look why it left' })) },
+  CLOSED,
+)
+
+export const Done = Type.Object({ done: Type.Boolean() })

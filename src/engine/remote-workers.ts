@@ -1,0 +1,200 @@
+import type { Queryable } from '../db/database.ts'
+import { SluiceError } from '../errors.ts'
+import { checkLabels } from '../model/argument.ts'
+import { toStorableJson, toStorableText } from '../model/json.ts'
+import type { LogLine, ProgressNote } from '../model/log-line.ts'
+import type { TaskRecord } from '../model/task-record.ts'
+import type { WorkerIdentity } from '../model/worker-identity.ts'
+import { addTasks } from '../store/add-tasks.ts'
+import { appendOwnLogs } from '../store/append-own-logs.ts'
+import { drainIncarnation } from '../store/drain-incarnation.ts'
+import { endWorker } from '../store/end-worker.ts'
+import { holdsJob } from '../store/holds-job.ts'
+import { loadCheckpoint } from '../store/load-checkpoint.ts'
+import { loadStep } from '../store/load-step.ts'
+import { loadWorker, type StoredWorker } from '../store/load-worker.ts'
+import { registerWorker } from '../store/register-worker.ts'
+import { saveCheckpoint } from '../store/save-checkpoint.ts'
+import { saveProgress } from '../store/save-progress.ts'
+import { saveStep } from '../store/save-step.ts'
+
+export { type Beat, beat } from '../store/beat.ts'
+export { loadOrders, type Orders } from '../store/load-orders.ts'
+
+const MAX_LINE = 8192
+const MAX_MESSAGE = 1000
+
+/** A lease as a worker names it; whether it holds is checked with every use. */
+export interface NamedLease {
+  readonly jobId: string
+  readonly attempt: number
+  readonly workerId: string
+}
+
+/**
+ * Registers a worker that speaks to a server, and makes its tasks known where nobody has done so yet. Only its key may
+ * use it.
+ *
+ * @param tx A transaction: both or neither.
+ * @throws {SluiceError} `UNKNOWN_LANE` when a task that is new names a lane that does not exist.
+ */
+export async function registerRemoteWorker(
+  tx: Queryable,
+  identity: WorkerIdentity & { readonly keyId: string },
+  tasks: readonly TaskRecord[],
+): Promise<string> {
+  toStorableJson(checkLabels(identity.labels, 'labels'), 'labels')
+  for (const { name, requires } of tasks)
+    toStorableJson(checkLabels(requires, `requires of task ${name}`), `requires of task ${name}`)
+  await addTasks(tx, tasks)
+  return registerWorker(tx, {
+    ...identity,
+    name: toStorableText(identity.name, 200),
+    host: toStorableText(identity.host, 200),
+    version: toStorableText(identity.version, 100),
+  })
+}
+
+/**
+ * The worker of that id, if this key may use it.
+ *
+ * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none, or it has ended; `FORBIDDEN` when another key registered it.
+ */
+export async function findRemoteWorker(db: Queryable, id: string, keyId: string): Promise<StoredWorker> {
+  const worker = await loadWorker(db, id)
+  if (worker === undefined || (worker.ended && worker.keyId === keyId)) throw workerEnded(id)
+  checkKey(worker, keyId)
+  return worker
+}
+
+/** @throws {SluiceError} `FORBIDDEN` */
+export function checkKey(
+  worker: { readonly id: string; readonly keyId: string | null },
+  keyId: string,
+): void {
+  if (worker.keyId === keyId) return
+  throw new SluiceError('FORBIDDEN', `worker ${worker.id} was not registered with this key`, {
+    details: { worker: worker.id },
+  })
+}
+
+export function workerEnded(id: string): SluiceError {
+  return new SluiceError('WORKER_NOT_FOUND', `there is no live worker ${id}: register again`, {
+    details: { worker: id },
+  })
+}
+
+/** Stores lines of attempts that are or were this worker's. Gives the jobs whose lines were refused. */
+export async function appendRemoteLogs(
+  db: Queryable,
+  workerId: string,
+  lines: readonly LogLine[],
+): Promise<readonly string[]> {
+  if (lines.length === 0) return []
+  return appendOwnLogs(
+    db,
+    workerId,
+    lines.map((each) => ({ ...each, line: toStorableText(each.line, MAX_LINE) })),
+  )
+}
+
+/** Stores how far jobs are. Those the worker does not hold are left alone. */
+export async function saveRemoteProgress(
+  db: Queryable,
+  workerId: string,
+  notes: readonly ProgressNote[],
+): Promise<void> {
+  // One job twice in a statement could not be stored. The last word counts.
+  const last = new Map(notes.map((note) => [note.id, note]))
+  const sorted = [...last.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
+  if (sorted.length === 0) return
+  const message = (text: string | null) => (text === null ? null : toStorableText(text, MAX_MESSAGE))
+  await saveProgress(
+    db,
+    workerId,
+    sorted.map((note) => ({ ...note, message: message(note.message) })),
+  )
+}
+
+/** @throws {SluiceError} `LEASE_LOST` */
+export async function loadRemoteStep(
+  db: Queryable,
+  lease: NamedLease,
+  name: string,
+): Promise<{ readonly result: unknown } | undefined> {
+  await checkLease(db, lease)
+  return loadStep(db, lease.jobId, checkStepName(name))
+}
+
+/** Commits a step's result; the first one stored counts and is given back. @throws {SluiceError} `LEASE_LOST` */
+export async function saveRemoteStep(
+  db: Queryable,
+  lease: NamedLease,
+  name: string,
+  result: string,
+): Promise<unknown> {
+  const text = checkJsonText(result, `the result of step ${JSON.stringify(name)}`)
+  const stored = await saveStep(db, lease, checkStepName(name), text)
+  if (stored === undefined) throw leaseLost(lease)
+  return stored.result
+}
+
+/** @throws {SluiceError} `LEASE_LOST` */
+export async function loadRemoteCheckpoint(db: Queryable, lease: NamedLease): Promise<unknown> {
+  await checkLease(db, lease)
+  return loadCheckpoint(db, lease.jobId)
+}
+
+/** @throws {SluiceError} `LEASE_LOST` */
+export async function saveRemoteCheckpoint(db: Queryable, lease: NamedLease, value: string): Promise<void> {
+  if (!(await saveCheckpoint(db, lease, checkJsonText(value, 'the checkpoint')))) throw leaseLost(lease)
+}
+
+/** Shows the worker as draining: it cannot start jobs any more. @throws {SluiceError} `WORKER_NOT_FOUND` */
+export async function reportBroken(db: Queryable, workerId: string): Promise<void> {
+  if (!(await drainIncarnation(db, workerId))) throw workerEnded(workerId)
+}
+
+/**
+ * Takes a worker off the books.
+ *
+ * @throws {SluiceError} `ILLEGAL_TRANSITION` while it runs something: it has to hand that back first.
+ */
+export async function closeRemoteWorker(db: Queryable, workerId: string, why: string): Promise<void> {
+  if (await endWorker(db, workerId, toStorableText(why, MAX_MESSAGE))) return
+  throw new SluiceError(
+    'ILLEGAL_TRANSITION',
+    `worker ${workerId} still runs jobs: report or return them first, then close it`,
+    { details: { worker: workerId } },
+  )
+}
+
+/**
+ * A text that is JSON, as it is.
+ *
+ * @throws {SluiceError} `NOT_STORABLE`
+ */
+export function checkJsonText(text: string, what: string): string {
+  try {
+    JSON.parse(text)
+    return text
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new SluiceError('NOT_STORABLE', `${what} is no JSON text: ${why}`, { cause })
+  }
+}
+
+function checkStepName(name: string): string {
+  if (toStorableText(name, name.length) === name) return name
+  throw new SluiceError('NOT_STORABLE', 'the name of a step contains NUL or half a surrogate pair')
+}
+
+async function checkLease(db: Queryable, lease: NamedLease): Promise<void> {
+  if (!(await holdsJob(db, lease))) throw leaseLost(lease)
+}
+
+function leaseLost({ jobId, attempt }: NamedLease): SluiceError {
+  return new SluiceError('LEASE_LOST', `this worker does not hold attempt ${attempt} of job ${jobId}`, {
+    details: { jobId, attempt },
+  })
+}
