@@ -2,7 +2,7 @@ import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import pino from 'pino'
 import type { LoadedConfig } from '../config/load-config.ts'
-import { Database, type Queryable } from '../db/database.ts'
+import { Database } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, migrate } from '../db/migrate.ts'
@@ -22,24 +22,17 @@ import { toStorableText } from '../model/json.ts'
 import { type ScheduleFields, type ScheduleOptions, scheduleProblem } from '../model/schedule.ts'
 import { isName, NAME_RULE } from '../model/setting-value.ts'
 import {
-  LANE_COLUMNS,
   LANE_FIELDS,
-  type LaneSettings,
   resolveSettings,
   SETTINGS,
   type Settings,
   type SettingsSource,
 } from '../model/settings.ts'
-import { changeLane, type LaneChange } from '../store/change-lane.ts'
-import { createLanes, type LaneRecord } from '../store/create-lanes.ts'
-import { listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
-import { saveSettings } from '../store/save-settings.ts'
-import { saveTasks } from '../store/save-tasks.ts'
-import { saveWorkflows } from '../store/save-workflows.ts'
 import type { AnyTask } from '../worker/task.ts'
 import type { AnyWorkflow } from '../workflow/define/runnable.ts'
 import { Sluice } from './app.ts'
+import { publish } from './publish.ts'
 import { TaskSet } from './task-set.ts'
 import { WorkflowSet } from './workflow-set.ts'
 
@@ -262,75 +255,6 @@ async function prepare(url: string, options: SluiceOptions): Promise<Database> {
     await migrate(url)
   }
   return new Database({ url, maxConnections: POOL_SIZE, applicationName: 'sluice' })
-}
-
-/** Makes lanes, tasks and shared settings known, and checks them against what other programs and operators have set. */
-async function publish(
-  db: Queryable,
-  settings: Settings,
-  tasks: TaskSet,
-  workflows: WorkflowSet,
-  actor: string,
-): Promise<number> {
-  const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
-  // Checked before anything is stored: a refused start must not leave settings behind that refuse everybody else.
-  const heartbeatMs = await checkStale(db, settings)
-  await saveSettings(
-    db,
-    {
-      ...(settings.given.has('heartbeat') && { heartbeatMs: settings.heartbeatMs }),
-      ...(settings.given.has('retention') && { retentionMs: settings.retentionMs }),
-    },
-    actor,
-    false,
-  )
-  await createLanes(
-    db,
-    lanes.map(([name, lane]) => laneRecord(name, lane)),
-    actor,
-  )
-  for (const [name, lane] of lanes) {
-    if (lane.given.size > 0) await changeLane(db, name, givenFields(lane), actor, false)
-  }
-  const records = tasks.records(settings.deadlineMs)
-  if (records.length > 0) await saveTasks(db, records)
-  if (workflows.records.length > 0) await saveWorkflows(db, workflows.records)
-  return heartbeatMs
-}
-
-function laneRecord(name: string, lane: LaneSettings): LaneRecord {
-  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled } = lane
-  return { name, slots, perWorker, pollMs, staleMs, ageingMs, enabled }
-}
-
-/** What was really written somewhere: defaults of this program overwrite nothing that another has set. */
-function givenFields(lane: LaneSettings): LaneChange {
-  const columns = [...lane.given].map((field) => LANE_COLUMNS[field])
-  return Object.fromEntries(columns.map((column) => [column, lane[column]]))
-}
-
-/**
- * The heartbeat that will be in force, once every lane's `stale` is known to be greater than twice that.
- *
- * @throws {SluiceError} `INVALID_CONFIG` when the settings do not fit together with what other programs and operators
- *   have set.
- */
-async function checkStale(db: Queryable, settings: Settings): Promise<number> {
-  const stored = await readSettings(db)
-  const heartbeatMs =
-    settings.given.has('heartbeat') && !stored.heartbeatByOperator ? settings.heartbeatMs : stored.heartbeatMs
-  const stale = new Map([...settings.lanes].map(([name, lane]) => [name, lane.staleMs]))
-  for (const lane of await listLanes(db)) {
-    const given = settings.lanes.get(lane.name)?.given.has('stale') && !lane.operatorSet.includes('staleMs')
-    if (!given) stale.set(lane.name, lane.staleMs)
-  }
-  const bad = [...stale].filter(([, staleMs]) => staleMs <= 2 * heartbeatMs)
-  if (bad.length === 0) return heartbeatMs
-  const names = bad.map(([name, staleMs]) => `${name} (${staleMs} ms)`).join(', ')
-  throw new SluiceError(
-    'INVALID_CONFIG',
-    `stale must be greater than twice the heartbeat, which is ${heartbeatMs} ms: raise stale of ${names} above ${2 * heartbeatMs} ms, or lower the heartbeat`,
-  )
 }
 
 function userName(): string {
