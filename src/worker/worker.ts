@@ -27,6 +27,8 @@ export interface WorkerOptions {
   readonly graceMs: number
   readonly shutdownGraceMs: number
   readonly log: WorkerLog
+  /** An operator wants it to end. It stops by itself; whoever started it may want to end too. */
+  readonly onStopAsked?: () => void
   /** Told when task code begins and ends, so that a blocked event loop can be blamed on somebody. */
   readonly watch?: { started(task: string): void; ended(task: string): void }
 }
@@ -89,6 +91,12 @@ export class Worker {
         this.#draining = draining
         this.#wake(false)
       },
+      stop: () => {
+        if (this.#mode !== 'working') return
+        this.#options.log.info({}, 'asked to stop')
+        this.#options.onStopAsked?.()
+        void this.stop('asked to stop')
+      },
     })
     this.#options.pool?.onFree(() => this.#wake(false))
     this.#mode = 'working'
@@ -129,15 +137,7 @@ export class Worker {
         attempt.stop(new Stop('shutdown', 'the worker is stopping'))
       }
       await this.#drainedWithin(this.#hurried ? HURRY_MS : this.#options.graceMs + 1000)
-      for (const [id, attempt] of this.#running) {
-        this.#options.log.warn(
-          { job: id, task: attempt.assignment.task },
-          'task ignores its signal; the job is handed back',
-        )
-        attempt.gone = true
-        this.#running.delete(id)
-        this.#ended.push({ id, attempt: attempt.number, ending: { kind: 'returned' } })
-      }
+      for (const attempt of [...this.#running.values()]) this.#giveUp(attempt)
       this.#handingBack = true
       for (let tries = 0; (this.#ended.length > 0 || !this.#reached) && tries < 5; tries++) {
         if (tries > 0) await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
@@ -150,6 +150,20 @@ export class Worker {
     await this.#source.close(why)
     await this.#options.pool?.stop(this.#options.graceMs)
     await this.#options.workdirs.close()
+  }
+
+  /**
+   * Its code hears nothing and may go on running, as long as the process does. Where a second run would do harm the job is
+   * not handed back for one: its lease ends by itself, and it fails.
+   */
+  #giveUp(attempt: RunningAttempt): void {
+    const { id, task } = attempt.assignment
+    const isHarmful = this.#options.tasks.get(task)!.onLost === 'fail'
+    const next = isHarmful ? 'left to fail when its lease ends' : 'handed back'
+    this.#options.log.warn({ job: id, task }, `task ignores its signal; the job is ${next}`)
+    attempt.gone = true
+    this.#running.delete(id)
+    if (!isHarmful) this.#ended.push({ id, attempt: attempt.number, ending: { kind: 'returned' } })
   }
 
   async #drainedWithin(ms: number): Promise<void> {

@@ -56,6 +56,27 @@ test('what does not end within the grace is handed back at once and burns no att
   expect(await burned()).toEqual({ losses: 0, failures: 0 })
 })
 
+test('where a second run would do harm, a job that hears nothing is not handed back: it fails when its lease ends', async () => {
+  const leaving = await startWorker({
+    options: { database: database.url, ...QUICK },
+    tasks: { act: { onLost: 'fail' } },
+  })
+  const { id } = await app.submit('act', { gate: true, deaf: true })
+  await leaving.started(id)
+  await leaving.close()
+  expect(await app.getJob(id)).toMatchObject({ status: 'running', attempt: 1 })
+
+  const next = await startWorker({ options: { database: database.url }, tasks: { act: { onLost: 'fail' } } })
+  await until(async () => (await app.getJob(id)).status === 'failed', 'the lease to end')
+  expect(await app.getJob(id)).toMatchObject({
+    attempt: 1,
+    losses: 1,
+    error: expect.stringMatching(/^lost: worker .* stopped answering during attempt 1$/),
+  })
+  await next.close()
+  await database.sql('delete from sluice.jobs where id = $1', [id])
+})
+
 test('what ends within the grace is reported, not handed back', async () => {
   const leaving = await startWorker({ options: { database: database.url } })
   const { id } = await app.submit('act', { gate: true })
