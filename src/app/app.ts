@@ -5,6 +5,7 @@ import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
+import { type JobFilter, listJobs } from '../engine/job-list.ts'
 import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
@@ -62,6 +63,8 @@ export interface EngineRoom {
   readonly workflows: WorkflowSet
   readonly settings: Settings
   readonly heartbeatMs: number
+  /** Who is recorded as the author of changes made by this process itself. */
+  readonly actor: string
   /** Checks one submission and writes it down; `by` is its author. Asynchronous only where the task has a schema. */
   toSubmission(
     task: string,
@@ -119,7 +122,7 @@ export class Sluice {
 
   /** @internal */
   get room(): EngineRoom {
-    const { db, tasks, workflows, settings, heartbeatMs } = this.#parts
+    const { db, tasks, workflows, settings, heartbeatMs, actor } = this.#parts
     this.#room ??= {
       db,
       calls: { run: this.#calls.run },
@@ -129,6 +132,7 @@ export class Sluice {
       workflows,
       settings,
       heartbeatMs,
+      actor,
       toSubmission: (task, input, options, by) => this.#toSubmission(task, input, options, by),
     }
     return this.#room
@@ -222,8 +226,8 @@ export class Sluice {
     return jobControl.getJob(this.#calls, id)
   }
 
-  async listJobs(filter: jobControl.JobFilter = {}): Promise<JobView[]> {
-    return jobControl.listJobs(this.#calls, filter)
+  async listJobs(filter: JobFilter = {}): Promise<JobView[]> {
+    return listJobs(this.#calls, filter)
   }
 
   async listAttempts(id: string): Promise<AttemptView[]> {

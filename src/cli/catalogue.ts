@@ -82,6 +82,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/workers.ts')).declareWorkers,
   },
   {
+    name: 'schedules',
+    summary: 'list schedules; add, change, fire or remove one',
+    group: LOOK,
+    load: async () => (await import('./commands/schedules.ts')).declareSchedules,
+  },
+  {
     name: 'kill',
     summary: 'cancel jobs, waiting or running',
     group: OPERATE,
@@ -140,6 +146,24 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     summary: 'check a config or workflow file, and nothing else',
     group: LOOK_AFTER,
     load: async () => (await import('./commands/check.ts')).declareCheck,
+  },
+  {
+    name: 'keys',
+    summary: 'list API keys; make or revoke one',
+    group: LOOK_AFTER,
+    load: async () => (await import('./commands/keys.ts')).declareKeys,
+  },
+  {
+    name: 'roles',
+    summary: 'list roles; make or change one',
+    group: LOOK_AFTER,
+    load: async () => (await import('./commands/roles.ts')).declareRoles,
+  },
+  {
+    name: 'audit',
+    summary: 'show who did what',
+    group: LOOK_AFTER,
+    load: async () => (await import('./commands/audit.ts')).declareAudit,
   },
   {
     name: 'migrate',

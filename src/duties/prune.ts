@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { pruneAudit, pruneSessions } from '../store/prune-access.ts'
 import { pruneFirings } from '../store/prune-firings.ts'
 import { pruneHistory } from '../store/prune-history.ts'
 import { pruneLeftovers } from '../store/prune-leftovers.ts'
@@ -10,6 +11,9 @@ const WINDOWS = 25
 
 /** A schedule that fires each second leaves 60 a minute. */
 const FIRINGS = 10_000
+
+/** Rows of the audit are small, and every submission over HTTP writes one: 250,000 a tick are 4,000 a second. */
+const AUDIT_WINDOW = 10_000
 
 /** Where the last tick of this process stopped in a database. Another process begins at the beginning, which costs it a look. */
 const places = new WeakMap<Queryable, string>()
@@ -30,6 +34,19 @@ export const prune: Duty = {
     places.set(db, after)
     await pruneFirings(db, FIRINGS)
     await pruneLeftovers(db)
-    return pruned === 0 ? {} : { summary: { pruned } }
+    await pruneSessions(db)
+    const audited = await pruneAudits(db)
+    return pruned + audited === 0 ? {} : { summary: { pruned, audited } }
   },
+}
+
+/** Until a window is no longer all old. */
+async function pruneAudits(db: Queryable): Promise<number> {
+  let pruned = 0
+  for (let window = 0; window < WINDOWS; window++) {
+    const gone = await pruneAudit(db, AUDIT_WINDOW)
+    pruned += gone
+    if (gone < AUDIT_WINDOW) break
+  }
+  return pruned
 }

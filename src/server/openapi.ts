@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { PROBLEM_TYPE, Problem } from '../api/problem.ts'
+import { isPermission } from '../model/permissions.ts'
 import type { Server, ServerParts } from './parts.ts'
 
 /** The reference page loads nothing from elsewhere and cannot be framed. Its styles are written into the page by its script. */
@@ -32,8 +33,8 @@ export async function registerOpenApi(server: Server, { version }: ServerParts):
     },
     transform: ({ schema, url, route }) => {
       const { access } = route.config ?? {}
-      const open = access === 'public'
-      const needs = open || access === undefined ? [] : [access].flat()
+      const open = access === 'public' || access === 'sign-in'
+      const needs = [access ?? []].flat().filter(isPermission)
       const described = schema as { description?: string; response?: object; hide?: boolean } | undefined
       return {
         url,

@@ -1,0 +1,93 @@
+import { InvalidArgumentError } from 'commander'
+import { readAudit } from '../../engine/access/audit-list.ts'
+import { parseDuration } from '../../model/duration.ts'
+import type { AuditFilter, AuditView } from '../../store/list-audit.ts'
+import { moment, positiveNumber } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { writeJson } from '../output/json.ts'
+import { type Column, writeTable } from '../output/table.ts'
+
+interface AuditOptions extends CommonOptions {
+  readonly actor?: string
+  readonly action?: string
+  readonly target?: string
+  readonly refused?: boolean
+  readonly since?: Date | string | number
+  readonly before?: string
+  readonly limit?: number
+}
+
+const DEFAULT_LIMIT = 50
+/** The largest page there is. */
+const PAGE = 1000
+
+/** `sluice audit` */
+export const declareAudit: Declare = (command, act) => {
+  command
+    .option('--actor <name>', 'only what this one did')
+    .option('--action <action>', 'only this, such as key.create; key. for all that begin so')
+    .option('--target <target>', 'only what was done to this, such as "lane interactive"')
+    .option('--refused', 'only what was refused')
+    .option('--since <time>', 'only from then on: a time, or how long ago, such as 2h', since)
+    .option('--before <id>', 'only entries with a smaller id: the next page')
+    .option('-n, --limit <number>', 'at most this many', positiveNumber, DEFAULT_LIMIT)
+    .action((options: AuditOptions) => act((world) => showAudit(world, options)))
+}
+
+function since(text: string): Date | string | number {
+  try {
+    return moment(text)
+  } catch {
+    throw new InvalidArgumentError('Write a time, such as 2031-05-01T08:00:00Z, or how long ago, such as 2h.')
+  }
+}
+
+function showAudit(world: World, options: AuditOptions): Promise<ExitCode> {
+  const { actor, action, target, refused, limit = DEFAULT_LIMIT } = options
+  const filter: AuditFilter = { actor, action, target, refused, since: sinceOf(world, options) }
+  return operate(world, options, async (app) => {
+    const entries: AuditView[] = []
+    let before = options.before
+    // A page looks at a bounded part of the audit: where few entries fit, it takes several to find them.
+    do {
+      const page = await readAudit(app.room.calls, filter, {
+        before,
+        limit: Math.min(PAGE, limit - entries.length),
+      })
+      entries.push(...page.entries)
+      before = page.next ?? undefined
+    } while (before !== undefined && entries.length < limit)
+    if (options.json === true) writeJson(world.out, entries)
+    else if (entries.length === 0) world.out.line('nothing found')
+    else writeTable(world.out, COLUMNS, entries)
+    return EXIT.done
+  })
+}
+
+function sinceOf(world: World, { since }: AuditOptions): Date | undefined {
+  if (since === undefined || since instanceof Date) return since
+  return new Date(world.now().getTime() - parseDuration(since, 'since'))
+}
+
+const COLUMNS: readonly Column<AuditView>[] = [
+  { title: 'ID', value: (entry) => entry.id, align: 'right' },
+  { title: 'AT', value: (entry) => entry.at.toISOString() },
+  { title: 'ACTOR', value: (entry) => entry.actor, shrinks: true },
+  { title: 'KEY', value: (entry) => entry.keyId ?? '', align: 'right', optional: true },
+  { title: 'ACTION', value: (entry) => entry.action },
+  { title: 'TARGET', value: (entry) => entry.target ?? '', shrinks: true },
+  {
+    title: 'REFUSED',
+    value: (entry) => entry.refused ?? '',
+    optional: true,
+    colour: (entry) => (entry.refused === null ? undefined : 'red'),
+  },
+  { title: 'CHANGE', value: changeOf, shrinks: true, optional: true },
+]
+
+function changeOf({ before, after }: AuditView): string {
+  if (before === null) return after === null ? '' : JSON.stringify(after)
+  return `${JSON.stringify(before)} -> ${JSON.stringify(after)}`
+}

@@ -1,0 +1,84 @@
+import { transactForCallers } from '../../db/for-callers.ts'
+import { authorOfDatabase } from '../../engine/access/author.ts'
+import * as access from '../../engine/access/roles.ts'
+import type { RoleView } from '../../store/list-roles.ts'
+import { list } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { writeJson } from '../output/json.ts'
+import { type Column, writeFacts, writeTable } from '../output/table.ts'
+
+interface AllowOptions extends CommonOptions {
+  readonly allow: readonly string[]
+}
+
+/** `sluice roles`, `sluice roles create NAME --allow LIST`, `sluice roles change NAME --allow LIST`, `sluice roles delete NAME` */
+export const declareRoles: Declare = (command, act) => {
+  command.action((options: CommonOptions) => act((world) => listRoles(world, options)))
+  command
+    .command('create')
+    .description('make a role of your own')
+    .argument('<name>', 'name of the role')
+    .requiredOption('--allow <list>', 'permissions, with commas between', list)
+    .action((name: string, options: AllowOptions) => act((world) => saveRole(world, name, options, true)))
+  command
+    .command('change')
+    .description('change what a role of your own allows, for all keys that have it')
+    .argument('<name>', 'name of the role')
+    .requiredOption('--allow <list>', 'all its permissions, with commas between', list)
+    .action((name: string, options: AllowOptions) => act((world) => saveRole(world, name, options, false)))
+  command
+    .command('delete')
+    .description('delete a role that no key has ever had')
+    .argument('<name>', 'name of the role')
+    .action((name: string, options: CommonOptions) => act((world) => deleteRole(world, name, options)))
+}
+
+const COLUMNS: readonly Column<RoleView>[] = [
+  { title: 'ROLE', value: (role) => role.name },
+  { title: 'KIND', value: (role) => (role.builtIn ? 'built in' : 'own') },
+  { title: 'KEYS', value: (role) => String(role.keys), align: 'right' },
+  { title: 'MAY', value: (role) => role.permissions.join(' '), shrinks: true },
+]
+
+function listRoles(world: World, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const roles = await access.listRoles(app.room.calls)
+    if (options.json === true) writeJson(world.out, roles)
+    else writeTable(world.out, COLUMNS, roles)
+    return EXIT.done
+  })
+}
+
+function saveRole(world: World, name: string, options: AllowOptions, isNew: boolean): Promise<ExitCode> {
+  const { allow } = options
+  return operate(world, options, async (app) => {
+    const { db, actor } = app.room
+    const author = authorOfDatabase(actor)
+    const role = await transactForCallers(db, (tx) =>
+      isNew
+        ? access.createRole(tx, { name, permissions: allow }, author)
+        : access.changeRole(tx, name, allow, author),
+    )
+    if (options.json === true) writeJson(world.out, role)
+    else {
+      writeFacts(world.out, [
+        ['role', role.name],
+        ['may', role.permissions.join(', ')],
+        ['keys', String(role.keys)],
+      ])
+    }
+    return EXIT.done
+  })
+}
+
+function deleteRole(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const { db, actor } = app.room
+    await transactForCallers(db, (tx) => access.deleteRole(tx, name, authorOfDatabase(actor)))
+    if (options.json === true) writeJson(world.out, { name, deleted: true })
+    else world.out.line(`role ${name} is deleted`)
+    return EXIT.done
+  })
+}
