@@ -10,7 +10,14 @@ import { readTree, type StoredNode } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 import { type Model, models, toDefinition } from '../support/workflow-model.ts'
-import { interpret, type LeafEnding, type Outcome } from '../support/workflow-oracle.ts'
+import {
+  drawnEndings,
+  interpret,
+  type LeafEnding,
+  type Outcome,
+  type Told,
+  tellOutcome,
+} from '../support/workflow-oracle.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
 
@@ -22,23 +29,6 @@ const apps = useApps(database)
 const RUNS = Number(process.env.SLUICE_REAL_RUNS ?? 60)
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 1e9))
 const START = 1
-
-/** What a run and the oracle must agree on. */
-interface Told {
-  state: string
-  result: JsonValue
-  input?: JsonValue
-  below?: Record<string, Told>
-}
-
-function endingsOf(choice: number): LeafEnding {
-  return (address) => {
-    let hash = choice
-    for (const char of address) hash = (Math.imul(hash, 31) + char.charCodeAt(0)) | 0
-    const drawn = new SeededRandom(hash).next()
-    return drawn < 0.7 ? 'completed' : drawn < 0.95 ? 'failed' : 'cancelled'
-  }
-}
 
 /** The workflows of the n-th model, with windows here and there, under names of their own. */
 function workflowsOf(model: Model, n: number, random: SeededRandom): { name: string; definition: unknown }[] {
@@ -121,16 +111,6 @@ function tellStored(nodes: readonly StoredNode[]): Told {
   return tell(nodes[0]!)
 }
 
-function tellOutcome({ state, result, steps, children, input }: Outcome): Told {
-  const below = Object.entries(steps ?? children ?? {}).map(([name, child]) => [name, tellOutcome(child)])
-  return {
-    state,
-    result,
-    ...(input === undefined ? {} : { input }),
-    ...(steps === undefined && children === undefined ? {} : { below: Object.fromEntries(below) }),
-  }
-}
-
 async function runAll(early: boolean): Promise<{ stored: StoredNode[]; expected: Outcome; model: Model }[]> {
   const drawn = fc.sample(fc.tuple(models({ early }), fc.integer()), { seed, numRuns: RUNS })
   const random = new SeededRandom(seed)
@@ -141,7 +121,7 @@ async function runAll(early: boolean): Promise<{ stored: StoredNode[]; expected:
   leaves.app = first
   const jobs = await Promise.all(drawn.map((_, n) => first!.submit(`main_${n}`, { n: START })))
   jobs.forEach((job, n) => {
-    leaves.endings.set(job.id, endingsOf(drawn[n]![1]))
+    leaves.endings.set(job.id, drawnEndings(drawn[n]![1]))
   })
   await Promise.all([first!.work({ capacity: 8 }), second!.work({ capacity: 8 })])
   await Promise.all(jobs.map((job) => settled(job)))
@@ -154,7 +134,7 @@ async function runAll(early: boolean): Promise<{ stored: StoredNode[]; expected:
   const ends: { stored: StoredNode[]; expected: Outcome; model: Model }[] = []
   for (const [n, [model, choice]] of drawn.entries()) {
     const stored = await readTree(database.sql, jobs[n]!.id)
-    ends.push({ stored, expected: interpret(model, 'main', START, endingsOf(choice)), model })
+    ends.push({ stored, expected: interpret(model, 'main', START, drawnEndings(choice)), model })
   }
   return ends
 }

@@ -1,4 +1,5 @@
 import type { JsonValue } from '../../src/model/json.ts'
+import { SeededRandom } from './seeded-random.ts'
 import { itemsOf, type Model, type ModelBody, type ModelStep, type ModelStrategy } from './workflow-model.ts'
 
 /**
@@ -20,6 +21,34 @@ export interface Outcome {
 
 /** How the leaf job at an address ends. */
 export type LeafEnding = (address: string) => 'completed' | 'failed' | 'cancelled'
+
+/** Leaves that end as a number draws it: the same leaf in the same way, whoever runs it and in whatever order. */
+export function drawnEndings(choice: number): LeafEnding {
+  return (address) => {
+    let hash = choice
+    for (const char of address) hash = (Math.imul(hash, 31) + char.charCodeAt(0)) | 0
+    const drawn = new SeededRandom(hash).next()
+    return drawn < 0.7 ? 'completed' : drawn < 0.95 ? 'failed' : 'cancelled'
+  }
+}
+
+/** What a run and the oracle must agree on. */
+export interface Told {
+  readonly state: string
+  readonly result: JsonValue
+  readonly input?: JsonValue
+  readonly below?: Readonly<Record<string, Told>>
+}
+
+export function tellOutcome({ state, result, steps, children, input }: Outcome): Told {
+  const below = Object.entries(steps ?? children ?? {}).map(([name, child]) => [name, tellOutcome(child)])
+  return {
+    state,
+    result,
+    ...(input === undefined ? {} : { input }),
+    ...(steps === undefined && children === undefined ? {} : { below: Object.fromEntries(below) }),
+  }
+}
 
 interface Scope {
   readonly n: number

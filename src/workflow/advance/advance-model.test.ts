@@ -2,7 +2,14 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { SeededRandom } from '../../../test/support/seeded-random.ts'
 import { type Model, models, toDefinition } from '../../../test/support/workflow-model.ts'
-import { interpret, type LeafEnding, type Outcome } from '../../../test/support/workflow-oracle.ts'
+import {
+  drawnEndings,
+  interpret,
+  type LeafEnding,
+  type Outcome,
+  type Told,
+  tellOutcome,
+} from '../../../test/support/workflow-oracle.ts'
 import { type RunNode, resultOf, WorkflowRun } from '../../../test/support/workflow-run.ts'
 import type { JsonValue } from '../../model/json.ts'
 import { compileWorkflows } from '../compile/compile.ts'
@@ -20,24 +27,6 @@ function compile(model: Model): Graph {
   return graphs.main!
 }
 
-/** The same leaf ends in the same way in every order of events. */
-function endingsOf(choice: number): LeafEnding {
-  return (address) => {
-    let hash = choice
-    for (const char of address) hash = (Math.imul(hash, 31) + char.charCodeAt(0)) | 0
-    const drawn = new SeededRandom(hash).next()
-    return drawn < 0.7 ? 'completed' : drawn < 0.95 ? 'failed' : 'cancelled'
-  }
-}
-
-/** What a run and the oracle must agree on. */
-interface Told {
-  state: string
-  result: JsonValue
-  input?: JsonValue
-  below?: Record<string, Told>
-}
-
 function tellRun(node: RunNode): Told {
   const { kind, state, input, children } = node
   const below = [...children].map(([name, child]) => [name, tellRun(child)])
@@ -46,16 +35,6 @@ function tellRun(node: RunNode): Told {
     result: resultOf(node),
     ...(kind === 'leaf' ? { input } : {}),
     ...(kind === 'leaf' || kind === 'unstarted' ? {} : { below: Object.fromEntries(below) }),
-  }
-}
-
-function tellOutcome({ state, result, steps, children, input }: Outcome): Told {
-  const below = Object.entries(steps ?? children ?? {}).map(([name, child]) => [name, tellOutcome(child)])
-  return {
-    state,
-    result,
-    ...(input === undefined ? {} : { input }),
-    ...(steps === undefined && children === undefined ? {} : { below: Object.fromEntries(below) }),
   }
 }
 
@@ -78,7 +57,7 @@ describe('random workflows', () => {
     fc.assert(
       fc.property(models({ early: false }), fc.integer(), fc.integer(), (model, choice, order) => {
         const graph = compile(model)
-        const ending = endingsOf(choice)
+        const ending = drawnEndings(choice)
         const expected = tellOutcome(interpret(model, 'main', START, ending))
         expect(tellRun(run(graph, order, ending))).toEqual(expected)
         expect(tellRun(run(graph, order + 1, ending))).toEqual(expected)
@@ -90,7 +69,7 @@ describe('random workflows', () => {
   test('that may end early have the verdict they would have had in the end', () => {
     fc.assert(
       fc.property(models({ early: true }), fc.integer(), fc.integer(), (model, choice, order) => {
-        const ending = endingsOf(choice)
+        const ending = drawnEndings(choice)
         expectSameStates(run(compile(model), order, ending), interpret(model, 'main', START, ending))
       }),
       settings,
@@ -103,7 +82,7 @@ describe('random workflows', () => {
         const graph = compile(model)
         const stored = JSON.parse(JSON.stringify(graph)) as Graph & JsonValue
         expect(stored).toEqual(graph)
-        const ending = endingsOf(choice)
+        const ending = drawnEndings(choice)
         expect(tellRun(run(stored, order, ending))).toEqual(tellRun(run(graph, order, ending)))
       }),
       { ...settings, numRuns: numRuns / 10 },
