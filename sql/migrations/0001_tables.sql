@@ -92,6 +92,7 @@ create table sluice.workers (
   pooled     text[] not null default '{}',             -- of the tasks those that need a process of its pool
   key_id     bigint,                                   -- of a worker behind a server: only this key may speak for it
   draining   boolean not null default false,
+  stopping   boolean not null default false,           -- asked to end: it leaves once what it runs has ended
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
   ended_at   timestamptz,

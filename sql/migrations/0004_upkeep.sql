@@ -3,7 +3,7 @@
 -- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
 -- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
 create function sluice.heartbeat_v1(p_worker bigint)
-returns table (lanes text[], cancels bigint[], draining boolean, peers integer, offer text)
+returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, offer text)
 language plpgsql as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -11,7 +11,7 @@ begin
   update sluice.workers w set seen_at = clock_timestamp() where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
-            w.draining,
+            w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             -- Changes with every new class and every change to a lane. Not the largest id or time: a later commit may be older.
             (select count(*) from sluice.classes) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);

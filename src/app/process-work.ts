@@ -114,6 +114,10 @@ export class ProcessWork {
         onEnded()
         this.#duties?.promoteIn(dueInMs)
       },
+      onStopAsked: () => {
+        void this.stopWorking()
+        options.onStopAsked?.()
+      },
     }).catch((error) => {
       throw translateError(error)
     })

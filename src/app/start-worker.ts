@@ -41,6 +41,8 @@ export interface WorkOptions {
     readonly maxJobs?: number
     readonly maxMemoryBytes?: number
   }
+  /** Called when an operator has asked this worker to stop. It stops by itself; the program may want to close. */
+  readonly onStopAsked?: () => void
   /** Where workdirs are made. Default: a folder of this user's in the system's temporary folder. */
   readonly workdirRoot?: string
 }
@@ -58,6 +60,7 @@ export interface StartWorker {
   readonly shutdownGraceMs: number
   readonly log: Log
   readonly onEnded: (dueInMs: number | null) => void
+  readonly onStopAsked: () => void
 }
 
 /** Puts a worker together and starts it. */
@@ -103,6 +106,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     shutdownGraceMs: setup.shutdownGraceMs,
     log,
     watch: source,
+    onStopAsked: setup.onStopAsked,
   })
   try {
     await worker.start()
@@ -120,6 +124,7 @@ const WORK_OPTIONS = optionNames<WorkOptions>({
   tasks: true,
   pool: true,
   workdirRoot: true,
+  onStopAsked: true,
 })
 const POOL_OPTIONS = optionNames<NonNullable<WorkOptions['pool']>>({
   size: true,

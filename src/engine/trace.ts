@@ -77,18 +77,25 @@ const MOST_DIFFERENCES = 20
  * From a failure back to the root. Of a composite, the failure is the first one below it that nothing has made up for;
  * of anything else, the job itself.
  *
+ * @param options.owner Compares with no run that somebody else submitted.
  * @throws {SluiceError} `ILLEGAL_TRANSITION` when nothing has failed below; `JOB_NOT_FOUND`.
  */
-export async function trace(db: Queryable, id: string): Promise<Trace> {
-  return new Tracer(db).trace(checkJobId(id))
+export async function trace(
+  db: Queryable,
+  id: string,
+  options: { readonly owner?: string } = {},
+): Promise<Trace> {
+  return new Tracer(db, options.owner).trace(checkJobId(id))
 }
 
 class Tracer {
   readonly #db: Queryable
+  readonly #owner: string | undefined
   readonly #graphs: GraphCache
 
-  constructor(db: Queryable) {
+  constructor(db: Queryable, owner: string | undefined) {
     this.#db = db
+    this.#owner = owner
     this.#graphs = new GraphCache(db)
   }
 
@@ -184,7 +191,7 @@ class Tracer {
   async #goodRun(path: readonly PathJob[]): Promise<Map<number, SamePlace>> {
     const root = path.at(-1)!
     if (root.node === null) return new Map()
-    const run = await findGoodRun(this.#db, root.node, root.id)
+    const run = await findGoodRun(this.#db, root.node, root.id, this.#owner)
     if (run === undefined) return new Map()
     const places = await loadSamePlaces(this.#db, run, path.slice(0, -1).reverse())
     return new Map(places.filter(({ state }) => state === 'completed').map((place) => [place.depth, place]))

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { Socket } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import { type FastifyBaseLogger, fastify } from 'fastify'
-import { messageOf } from '../errors.ts'
+import { type FastifyBaseLogger, fastify, LogController } from 'fastify'
 import { registerAccess } from './access.ts'
 import type { Identification } from './identify.ts'
 import { registerJsonBody } from './json-body.ts'
@@ -10,13 +8,18 @@ import { registerNotFound } from './not-found.ts'
 import { registerOpenApi, registerReference } from './openapi.ts'
 import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
+import { refuseConnection } from './refuse-connection.ts'
 import { registerRequestLog } from './request-log.ts'
+import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { healthRoutes } from './routes/health.ts'
+import { jobActionRoutes } from './routes/job-actions.ts'
+import { jobRoutes } from './routes/jobs.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
 import { roleRoutes } from './routes/roles.ts'
 import { sessionRoutes } from './routes/session.ts'
+import { submitRoutes } from './routes/submit.ts'
 import { registerSecurityHeaders } from './security-headers.ts'
 import { compileValidator } from './validation.ts'
 
@@ -62,7 +65,7 @@ export async function buildServer(
 ): Promise<Server> {
   const server: Server = fastify({
     loggerInstance: parts.log as FastifyBaseLogger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     // Ids of callers are not taken over: what the audit says must be unique.
     genReqId: () => randomUUID(),
     requestIdHeader: false,
@@ -111,33 +114,9 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   keyRoutes(api, parts)
   roleRoutes(api, parts)
   auditRoutes(api, parts)
+  submitRoutes(api, parts)
+  jobRoutes(api, parts)
+  jobActionRoutes(api, parts)
   laneRoutes(api, parts)
-}
-
-/** What is no HTTP, comes too slowly or has too large headers. There is no request to answer, only a connection. */
-function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const [status, code] =
-    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? (['408 Request Timeout', 'REQUEST_TIMEOUT'] as const)
-      : error.code === 'HPE_HEADER_OVERFLOW'
-        ? (['431 Request Header Fields Too Large', 'INVALID_ARGUMENT'] as const)
-        : (['400 Bad Request', 'INVALID_ARGUMENT'] as const)
-  const body = JSON.stringify({
-    type: 'about:blank',
-    title: status.slice(4),
-    status: Number(status.slice(0, 3)),
-    detail:
-      code === 'REQUEST_TIMEOUT'
-        ? 'the request did not arrive in time'
-        : `this is no HTTP: ${messageOf(error)}`,
-    code,
-    requestId: randomUUID(),
-  })
-  socket.end(
-    `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  )
+  adminWorkerRoutes(api, parts)
 }

@@ -6,13 +6,15 @@ export interface Beat {
   /** Jobs it runs that somebody wants cancelled. */
   readonly cancels: readonly string[]
   readonly draining: boolean
+  /** Somebody wants it to end, in an orderly way. */
+  readonly stopping: boolean
   /** Workers alive, itself included. */
   readonly peers: number
   /** Another text means that there are other lanes or classes to serve than before. */
   readonly offer: string
 }
 
-const BEAT = statement('beat', 'select lanes, cancels, draining, peers, offer from sluice.heartbeat_v1($1)')
+const BEAT = statement('beat', 'select lanes, cancels, draining, stopping, peers, offer from sluice.heartbeat_v1($1)')
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
 export async function beat(db: Queryable, workerId: string): Promise<Beat | undefined> {

@@ -6,15 +6,16 @@ const FIND = statement(
   `select j.id
      from (select c.job_id, c.node from sluice.composites c order by c.job_id desc limit 50000) c
      join sluice.jobs j on j.id = c.job_id
-    where c.node = $1 and j.id <> $2 and j.parent_id is null and j.state = 'completed'
+    where c.node = $1 and j.id <> $2 and j.parent_id is null and j.state = 'completed' and ($3::text is null or j.submitted_by = $3)
     order by c.job_id desc limit 1`,
 )
 
-/** The latest run of a workflow that completed, other than `except`. */
+/** The latest run of a workflow that completed, other than `except`; of this owner, where one is named. */
 export async function findGoodRun(
   db: Queryable,
   workflow: string,
   except: string,
+  owner?: string,
 ): Promise<string | undefined> {
-  return (await db.run<{ id: string }>(FIND, [workflow, except]))[0]?.id
+  return (await db.run<{ id: string }>(FIND, [workflow, except, owner ?? null]))[0]?.id
 }

@@ -9,6 +9,8 @@ export interface WorkerView {
   readonly capacity: number
   readonly tasks: readonly string[]
   readonly draining: boolean
+  /** Asked to end: it leaves once what it runs has ended. */
+  readonly stopping: boolean
   readonly running: number
   readonly startedAt: Date
   readonly seenAt: Date
@@ -17,7 +19,7 @@ export interface WorkerView {
 
 const LIST = statement(
   'list_workers',
-  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.draining, w.started_at as "startedAt", w.seen_at as "seenAt",
+  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.draining, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
           (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
           (select count(*)::integer from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as running
      from sluice.workers w where w.ended_at is null order by w.id`,

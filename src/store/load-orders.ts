@@ -4,13 +4,14 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface Orders {
   readonly id: string
   readonly draining: boolean
+  readonly stopping: boolean
   /** Jobs it runs that somebody wants cancelled. */
   readonly cancels: readonly string[]
 }
 
 const LOAD = statement(
   'load_orders',
-  `select w.id, w.draining,
+  `select w.id, w.draining, w.stopping,
           array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null) as cancels
      from sluice.workers w where w.id = any ($1) and w.ended_at is null`,
 )

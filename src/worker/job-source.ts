@@ -19,6 +19,8 @@ export interface SourceEvents {
   abandon(lanes: readonly string[], silentMs: number): void
   /** Take nothing new, or go on. */
   draining(draining: boolean): void
+  /** Somebody wants this worker to end, in an orderly way. May be told again and again. */
+  stop(): void
 }
 
 /**

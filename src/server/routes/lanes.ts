@@ -2,6 +2,7 @@ import { LaneBody, LaneChangeBody, LaneList, LaneParams } from '../../api/lanes.
 import { getLane, setLane } from '../../engine/lane-control.ts'
 import type { Lane } from '../../store/list-lanes.ts'
 import { change } from '../change.ts'
+import { toLaneBody } from '../lane-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/workers/lanes`: what the lanes are and what they hold; an operator's change to one. */
@@ -14,7 +15,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'workers:view' },
       schema: { summary: 'All lanes', tags: ['lanes'], response: { 200: LaneList } },
     },
-    async () => ({ lanes: (await parts.app.listLanes()).map(toBody) }),
+    async () => ({ lanes: (await parts.app.listLanes()).map(toLaneBody) }),
   )
 
   server.get(
@@ -23,7 +24,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'workers:view' },
       schema: { summary: 'One lane', tags: ['lanes'], params: LaneParams, response: { 200: LaneBody } },
     },
-    async (request) => toBody(await getLane(calls, request.params.name)),
+    async (request) => toLaneBody(await getLane(calls, request.params.name)),
   )
 
   server.patch(
@@ -45,21 +46,10 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       return change(parts, request, { action: 'lane.change', target: `lane ${name}` }, async (tx) => {
         const before = await getLane(tx, name)
         const after = await setLane(tx, name, request.body, request.caller.name)
-        return { result: toBody(after), before: limitsOf(before), after: limitsOf(after) }
+        return { result: toLaneBody(after), before: limitsOf(before), after: limitsOf(after) }
       })
     },
   )
-}
-
-function toBody(lane: Lane): LaneBody {
-  const { slots, running, tasks, operatorSet, updatedAt } = lane
-  return {
-    ...lane,
-    tasks: [...tasks],
-    operatorSet: [...operatorSet],
-    utilisation: slots === null || slots === 0 ? null : running / slots,
-    updatedAt: updatedAt.toISOString(),
-  }
 }
 
 function limitsOf({ slots, perWorker, pollMs, staleMs, ageingMs, enabled }: Lane) {

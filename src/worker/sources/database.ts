@@ -97,6 +97,7 @@ export class DatabaseSource implements JobSource {
           this.#noteOffer(beat.offer, events)
           if (beat.cancels.length > 0) events.cancel(beat.cancels)
           events.draining(beat.draining)
+          if (beat.stopping) events.stop()
         },
         silent: (silentMs) => {
           const lanes = [...this.#dispatcher.staleByLane]

@@ -1,0 +1,65 @@
+import { type Static, Type } from 'typebox'
+import { LaneBody } from './lanes.ts'
+import { JobId, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
+
+export const WorkerNameParams = Type.Object(
+  {
+    name: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: 'Name of a worker, as it was started with',
+    }),
+  },
+  { additionalProperties: false },
+)
+
+export const WorkersAskedBody = Type.Object({
+  workers: Type.Integer({ description: 'How many live workers of that name were told' }),
+})
+
+const Running = Type.Object({
+  id: JobId,
+  task: Type.String(),
+  lane: Type.String(),
+  attempt: Type.Integer(),
+  startedAt: Timestamp,
+  cancelling: Type.Boolean(),
+  progress: NumberOrNull,
+  message: TextOrNull,
+})
+
+const Worker = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  host: Type.String(),
+  pid: Type.Integer(),
+  version: Type.String(),
+  capacity: Type.Integer({ description: '0: no limit of its own' }),
+  tasks: Type.Array(Type.String()),
+  draining: Type.Boolean(),
+  stopping: Type.Boolean({ description: 'Asked to end: it leaves once what it runs has ended' }),
+  running: Type.Integer(),
+  startedAt: Timestamp,
+  seenAt: Timestamp,
+  silentMs: Type.Number({ description: 'Since its last heartbeat' }),
+  jobs: Type.Array(Running),
+})
+
+const Queue = Type.Object({
+  lane: Type.String(),
+  task: Type.String(),
+  depth: Type.Integer({ description: 'Jobs that could start now; exact up to 10,000' }),
+  oldestAt: TimestampOrNull,
+  reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What stands in the way' }),
+  sampledAt: Timestamp,
+})
+
+export const StatusBody = Type.Object({
+  workers: Type.Array(Worker),
+  lanes: Type.Array(LaneBody),
+  queues: Type.Array(Queue, { description: 'Where something waits; sampled every 2 s' }),
+  duties: Type.Array(
+    Type.Object({ name: Type.String(), ranAt: TimestampOrNull, agoMs: NumberOrNull, ranBy: TextOrNull }),
+  ),
+})
+export type StatusBody = Static<typeof StatusBody>

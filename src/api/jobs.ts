@@ -1,0 +1,299 @@
+import { type Static, Type } from 'typebox'
+import { JOB_STATES, JOB_STATUSES } from '../model/job.ts'
+import {
+  Duration,
+  JobId,
+  Json,
+  Name,
+  NumberOrNull,
+  TextOrNull,
+  Timestamp,
+  TimestampOrNull,
+  WholeOrNull,
+} from './scalars.ts'
+
+const STRICT = { additionalProperties: false } as const
+
+export const JobParams = Type.Object({ id: JobId }, STRICT)
+
+export const Status = Type.Unsafe<(typeof JOB_STATUSES)[number]>({ type: 'string', enum: [...JOB_STATUSES] })
+const State = Type.Unsafe<(typeof JOB_STATES)[number]>({
+  type: 'string',
+  enum: [...JOB_STATES],
+  description: 'What the database keeps: finer than status',
+})
+const Kind = Type.Unsafe<'workflow' | 'group' | 'fanout' | null>({
+  type: ['string', 'null'],
+  enum: ['workflow', 'group', 'fanout', null],
+  description: 'null: a task that runs',
+})
+
+const Priority = Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })
+
+/** One submission: exactly one of `task` and `workflow`. */
+export const SubmitBody = Type.Object(
+  {
+    task: Type.Optional(Name),
+    workflow: Type.Optional(Name),
+    input: Type.Optional(Type.Unknown({ description: 'Any JSON; null if it is left out' })),
+    key: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 500,
+        description:
+          'At most one active job per task and key: the same input attaches to it, another is refused',
+      }),
+    ),
+    priority: Type.Optional(Priority),
+    lane: Type.Optional(Name),
+    runAt: Type.Optional(
+      Type.Unsafe<string | number>({
+        type: ['string', 'number'],
+        description: 'Not before: a time such as 2031-05-01T08:00:00Z, or a duration from now such as "10m"',
+      }),
+    ),
+    deadline: Type.Optional(Duration),
+    tags: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 50 })),
+  },
+  STRICT,
+)
+export type SubmitBody = Static<typeof SubmitBody>
+
+/** Enough for the body limit; the statement takes 4,000 in one go. */
+export const MAX_BULK = 4000
+
+export const BulkBody = Type.Object(
+  { jobs: Type.Array(SubmitBody, { minItems: 1, maxItems: MAX_BULK }) },
+  STRICT,
+)
+export type BulkBody = Static<typeof BulkBody>
+
+export const SubmittedBody = Type.Object({
+  id: JobId,
+  attached: Type.Boolean({ description: 'True: an active job had the key, and nothing was stored' }),
+})
+export type SubmittedBody = Static<typeof SubmittedBody>
+
+export const BulkSubmittedBody = Type.Object({ jobs: Type.Array(SubmittedBody) })
+
+export const IdempotencyHeaders = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: '^[\\x21-\\x7e]+$',
+      description: 'The same request with the same key, within 24 h, gets the first answer again',
+    }),
+  ),
+})
+
+export const JobBody = Type.Object({
+  id: JobId,
+  task: Type.String(),
+  lane: TextOrNull,
+  kind: Kind,
+  parentId: TextOrNull,
+  rootId: TextOrNull,
+  step: TextOrNull,
+  index: WholeOrNull,
+  status: Status,
+  state: State,
+  priority: Type.Integer(),
+  key: TextOrNull,
+  tags: Type.Array(Type.String()),
+  input: Json,
+  result: Json,
+  error: TextOrNull,
+  attempt: Type.Integer({ description: 'Starts so far' }),
+  failures: Type.Integer(),
+  losses: Type.Integer(),
+  worker: TextOrNull,
+  cancelling: Type.Boolean(),
+  progress: NumberOrNull,
+  message: TextOrNull,
+  checkpoint: Json,
+  submittedAt: Timestamp,
+  readyAt: Timestamp,
+  deadlineAt: TimestampOrNull,
+  startedAt: TimestampOrNull,
+  finishedAt: TimestampOrNull,
+  submittedBy: TextOrNull,
+  approvedBy: TextOrNull,
+})
+export type JobBody = Static<typeof JobBody>
+
+export const AttemptsBody = Type.Object({
+  attempts: Type.Array(
+    Type.Object({
+      attempt: Type.Integer(),
+      worker: TextOrNull,
+      startedAt: TimestampOrNull,
+      endedAt: TimestampOrNull,
+      ending: Type.String({ description: '"running" for the one under way' }),
+      error: TextOrNull,
+    }),
+  ),
+})
+
+export const LogsQuery = Type.Object(
+  {
+    after: Type.Optional(
+      Type.String({ pattern: '^[0-9]{1,19}$', description: 'Lines after the one with this id' }),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, default: 1000 })),
+  },
+  STRICT,
+)
+
+export const LogsBody = Type.Object({
+  lines: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      attempt: Type.Integer(),
+      at: Timestamp,
+      level: Type.String(),
+      line: Type.String(),
+    }),
+  ),
+  next: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'Ask with this as after for more; null: these were all there are so far',
+  }),
+})
+
+export const TreeQuery = Type.Object(
+  {
+    depth: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Levels below the job' }),
+    ),
+  },
+  STRICT,
+)
+
+const Counts = Type.Object({
+  total: Type.Integer(),
+  completed: Type.Integer(),
+  failed: Type.Integer(),
+  cancelled: Type.Integer(),
+  window: WholeOrNull,
+  inFlight: WholeOrNull,
+})
+
+export const TreeBody = Type.Object({
+  id: JobId,
+  parentId: TextOrNull,
+  previousId: TextOrNull,
+  nextId: TextOrNull,
+  firstChildId: TextOrNull,
+  step: TextOrNull,
+  index: WholeOrNull,
+  kind: Kind,
+  task: Type.String(),
+  status: Status,
+  error: TextOrNull,
+  attempts: Type.Integer(),
+  submittedAt: Timestamp,
+  startedAt: TimestampOrNull,
+  finishedAt: TimestampOrNull,
+  earlierIds: Type.Array(Type.String()),
+  counts: Type.Optional(Counts),
+  hidden: Type.Integer({ description: 'Direct children that are not among children: too many, or too deep' }),
+  children: Type.Unsafe<unknown[]>({ type: 'array', items: {}, description: 'Nodes like this one' }),
+})
+
+export type TreeBody = Static<typeof TreeBody>
+
+const Difference = Type.Object({
+  path: Type.String(),
+  here: Type.Optional(Json),
+  there: Type.Optional(Json),
+})
+
+export const TraceBody = Type.Object({
+  root: JobId,
+  failure: JobId,
+  suspect: TextOrNull,
+  levels: Type.Array(
+    Type.Object({
+      id: JobId,
+      step: TextOrNull,
+      index: WholeOrNull,
+      kind: Kind,
+      task: Type.String(),
+      status: Status,
+      attempts: Type.Integer(),
+      startedAt: TimestampOrNull,
+      finishedAt: TimestampOrNull,
+      input: Json,
+      error: TextOrNull,
+      steps: Type.Optional(
+        Type.Array(
+          Type.Object({
+            step: Type.String(),
+            id: TextOrNull,
+            status: Type.String(),
+            why: TextOrNull,
+            handled: Type.Boolean(),
+          }),
+        ),
+      ),
+      counts: Type.Optional(Counts),
+      failedAt: Type.Optional(Type.Array(Type.Integer())),
+      comparison: Type.Optional(
+        Type.Object({
+          with: JobId,
+          how: Type.String(),
+          index: Type.Optional(Type.Integer()),
+          differences: Type.Array(Difference),
+          more: Type.Boolean(),
+        }),
+      ),
+    }),
+  ),
+})
+
+export const CancelQuery = Type.Object(
+  { reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Kept with the job' })) },
+  STRICT,
+)
+
+/** What became of a job that somebody changed. */
+export const ChangedJobBody = Type.Object({ id: JobId, status: Status })
+export const RemovedJobBody = Type.Object({
+  id: JobId,
+  deleted: Type.Boolean(),
+  status: Type.Optional(Status),
+})
+
+export type RemovedJobBody = Static<typeof RemovedJobBody>
+
+/** A body that may be left out. */
+const Comment = Type.Object({ comment: Type.Optional(Type.String({ maxLength: 2000 })) }, STRICT)
+export const ApproveBody = Type.Union([Comment, Type.Null()])
+export const RejectBody = Type.Object({ comment: Type.String({ maxLength: 2000 }) }, STRICT)
+
+const Retry = Type.Object(
+  {
+    failed: Type.Optional(Type.Boolean({ description: 'What failed in the tree, and what follows from it' })),
+    from: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 100, description: 'A step, and what follows from it' }),
+    ),
+    input: Type.Optional(Type.Unknown({ description: 'What that step gets instead of its rendered input' })),
+  },
+  STRICT,
+)
+export const RetryBody = Type.Union([Retry, Type.Null()])
+
+export const RetriedBody = Type.Object({
+  root: JobId,
+  jobs: Type.Integer({ description: 'How many run again' }),
+  superseded: Type.Integer({ description: 'How many were put aside' }),
+})
+
+export const WindowBody = Type.Object(
+  { concurrency: Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: '0 pauses the fan-out' }) },
+  STRICT,
+)
+export const WindowChangeBody = Type.Object({ before: Type.Integer(), after: Type.Integer() })
+
+export const PriorityBody = Type.Object({ priority: Priority }, STRICT)

@@ -1,0 +1,32 @@
+import type { JobBody, TreeBody } from '../api/jobs.ts'
+import type { TreeNode } from '../engine/tree.ts'
+import type { JobView } from '../store/find-jobs.ts'
+
+export function toJobBody(job: JobView): JobBody {
+  return {
+    ...job,
+    tags: [...job.tags],
+    submittedAt: job.submittedAt.toISOString(),
+    readyAt: job.readyAt.toISOString(),
+    deadlineAt: orNull(job.deadlineAt),
+    startedAt: orNull(job.startedAt),
+    finishedAt: orNull(job.finishedAt),
+  }
+}
+
+export function toTreeBody(node: TreeNode): TreeBody {
+  const { children, counts, ...rest } = node
+  return {
+    ...rest,
+    earlierIds: [...node.earlierIds],
+    submittedAt: node.submittedAt.toISOString(),
+    startedAt: orNull(node.startedAt),
+    finishedAt: orNull(node.finishedAt),
+    ...(counts !== undefined && { counts }),
+    children: children.map(toTreeBody),
+  }
+}
+
+export function orNull(date: Date | null): string | null {
+  return date?.toISOString() ?? null
+}

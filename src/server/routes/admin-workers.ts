@@ -1,0 +1,140 @@
+import { StatusBody, WorkerNameParams, WorkersAskedBody } from '../../api/admin-workers.ts'
+import { ChangedJobBody, JobBody, JobParams, PriorityBody } from '../../api/jobs.ts'
+import type { Queryable } from '../../db/database.ts'
+import * as jobControl from '../../engine/job-control.ts'
+import { type SystemStatus, systemStatus } from '../../engine/system-status.ts'
+import { askToStop, setDraining } from '../../engine/worker-control.ts'
+import { statusOf } from '../../model/job.ts'
+import { change } from '../change.ts'
+import { orNull, toJobBody } from '../job-bodies.ts'
+import { toLaneBody } from '../lane-body.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/admin/workers`: who runs what; what operators do to workers, and to jobs whoever's they are. */
+export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
+  const tags = ['workers']
+  const manage = { access: 'workers:manage' } as const
+
+  server.get(
+    '/admin/workers/status',
+    {
+      config: { access: 'workers:view' },
+      schema: {
+        summary: 'Who runs what; depth and oldest wait per lane and task',
+        tags,
+        response: { 200: StatusBody },
+      },
+    },
+    async () => toStatusBody(await systemStatus(parts.room.calls)),
+  )
+
+  for (const { name, summary, ask } of REQUESTS) {
+    server.post(
+      `/admin/workers/:name/${name}`,
+      {
+        config: manage,
+        schema: { summary, tags, params: WorkerNameParams, response: { 200: WorkersAskedBody } },
+      },
+      async (request) => {
+        const worker = request.params.name
+        const what = { action: `worker.${name}`, target: `worker ${worker}` }
+        return change(parts, request, what, async (tx) => {
+          const workers = await ask(tx, worker)
+          return { result: { workers }, after: { workers } }
+        })
+      },
+    )
+  }
+
+  server.post(
+    '/admin/workers/jobs/:id/cancel',
+    {
+      config: manage,
+      schema: {
+        summary: 'Cancel a job, whoever submitted it, with all that is below it',
+        description: 'A running one is asked to stop: its status is running until it has.',
+        tags,
+        params: JobParams,
+        response: { 200: ChangedJobBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      return change(parts, request, { action: 'job.cancel', target: `job ${id}` }, async (tx) => {
+        const before = await jobControl.getJob(tx, id)
+        const status = statusOf(await jobControl.cancel(tx, id, `by ${request.caller.name}`))
+        return { result: { id, status }, before: { status: before.status }, after: { status } }
+      })
+    },
+  )
+
+  server.patch(
+    '/admin/workers/jobs/:id/priority',
+    {
+      config: manage,
+      schema: {
+        summary: 'Change the priority of a waiting job',
+        tags,
+        params: JobParams,
+        body: PriorityBody,
+        response: { 200: JobBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      return change(parts, request, { action: 'job.priority', target: `job ${id}` }, async (tx) => {
+        const before = await jobControl.getJob(tx, id)
+        await jobControl.reprioritise(tx, id, request.body.priority)
+        const after = await jobControl.getJob(tx, id)
+        return {
+          result: toJobBody(after),
+          before: { priority: before.priority },
+          after: { priority: after.priority },
+        }
+      })
+    },
+  )
+}
+
+interface WorkerRequest {
+  readonly name: string
+  readonly summary: string
+  readonly ask: (tx: Queryable, worker: string) => Promise<number>
+}
+
+const REQUESTS: readonly WorkerRequest[] = [
+  {
+    name: 'drain',
+    summary: 'Let the workers of a name take no more jobs',
+    ask: (tx, worker) => setDraining(tx, worker, true),
+  },
+  {
+    name: 'undrain',
+    summary: 'Let the workers of a name take jobs again',
+    ask: (tx, worker) => setDraining(tx, worker, false),
+  },
+  {
+    name: 'stop',
+    summary: 'Ask the workers of a name to end: what runs may finish, the rest is handed back',
+    ask: askToStop,
+  },
+]
+
+function toStatusBody({ workers, lanes, queues, duties }: SystemStatus): StatusBody {
+  return {
+    workers: workers.map((worker) => ({
+      ...worker,
+      tasks: [...worker.tasks],
+      startedAt: worker.startedAt.toISOString(),
+      seenAt: worker.seenAt.toISOString(),
+      jobs: worker.jobs.map((job) => ({ ...job, startedAt: job.startedAt.toISOString() })),
+    })),
+    lanes: lanes.map(toLaneBody),
+    queues: queues.map((queue) => ({
+      ...queue,
+      oldestAt: orNull(queue.oldestAt),
+      sampledAt: queue.sampledAt.toISOString(),
+    })),
+    duties: duties.map((duty) => ({ ...duty, ranAt: orNull(duty.ranAt) })),
+  }
+}

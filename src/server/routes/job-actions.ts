@@ -1,0 +1,188 @@
+import type { FastifyRequest } from 'fastify'
+import {
+  ApproveBody,
+  CancelQuery,
+  ChangedJobBody,
+  JobParams,
+  RejectBody,
+  RemovedJobBody,
+  type RemovedJobBody as RemovedJobJson,
+  RetriedBody,
+  RetryBody,
+  WindowBody,
+  WindowChangeBody,
+} from '../../api/jobs.ts'
+import type { Queryable } from '../../db/database.ts'
+import * as jobControl from '../../engine/job-control.ts'
+import { retry } from '../../engine/retry-tree.ts'
+import { resizeWindow } from '../../engine/window-control.ts'
+import { SluiceError } from '../../errors.ts'
+import { isFinal, statusOf } from '../../model/job.ts'
+import { ADMIN_ROLE } from '../../model/permissions.ts'
+import type { JobView } from '../../store/find-jobs.ts'
+import { change } from '../change.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { isOwn, ownJob, visibleJob } from '../visible-job.ts'
+
+/** What the author of a job, or who approves it, may do with it. */
+export function jobActionRoutes(server: Server, parts: ServerParts): void {
+  const tags = ['jobs']
+
+  server.delete(
+    '/jobs/:id',
+    {
+      config: { access: 'jobs:cancel' },
+      schema: {
+        summary: 'Cancel a job, with all that is below it; delete it when it has ended',
+        description: '200 when it has ended or is deleted, 202 while it is being stopped.',
+        tags,
+        params: JobParams,
+        querystring: CancelQuery,
+        response: { 200: RemovedJobBody, 202: RemovedJobBody },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params
+      const { reason = `by ${request.caller.name}` } = request.query
+      const done = await cancelOrDelete(parts, request, id, reason)
+      return reply.code(done.status === 'running' ? 202 : 200).send(done)
+    },
+  )
+
+  server.post(
+    '/jobs/:id/approve',
+    {
+      config: { access: 'jobs:approve' },
+      schema: {
+        summary: 'Let a job run that awaits approval; not one of your own',
+        tags,
+        params: JobParams,
+        body: ApproveBody,
+        response: { 200: ChangedJobBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      return change(parts, request, { action: 'job.approve', target: `job ${id}` }, async (tx) => {
+        const job = await judgedJob(tx, request, id)
+        await jobControl.approve(tx, id, request.caller.name)
+        const after = await jobControl.getJob(tx, id)
+        return changed(job, after, request.body?.comment)
+      })
+    },
+  )
+
+  server.post(
+    '/jobs/:id/reject',
+    {
+      config: { access: 'jobs:approve' },
+      schema: {
+        summary: 'Cancel a job that awaits approval; not one of your own',
+        tags,
+        params: JobParams,
+        body: RejectBody,
+        response: { 200: ChangedJobBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      return change(parts, request, { action: 'job.reject', target: `job ${id}` }, async (tx) => {
+        const job = await judgedJob(tx, request, id)
+        await jobControl.reject(tx, id, request.body.comment, request.caller.name)
+        return changed(job, await jobControl.getJob(tx, id), request.body.comment)
+      })
+    },
+  )
+
+  server.post(
+    '/jobs/:id/retry',
+    {
+      config: { access: 'jobs:submit' },
+      schema: {
+        summary: 'Run a job again that has ended; of a tree what failed, or a step and what follows',
+        tags,
+        params: JobParams,
+        body: RetryBody,
+        response: { 202: RetriedBody },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params
+      const options = request.body ?? {}
+      const retried = await change(
+        parts,
+        request,
+        { action: 'job.retry', target: `job ${id}` },
+        async (tx) => {
+          const job = await ownJob(tx, request, id)
+          const result = await retry(tx, id, options)
+          const { failed, from } = options
+          return { result, before: { status: job.status }, after: { ...result, failed, from } }
+        },
+      )
+      return reply.code(202).header('location', `/api/v1/jobs/${retried.root}`).send(retried)
+    },
+  )
+
+  server.patch(
+    '/jobs/:id/window',
+    {
+      config: { access: 'jobs:cancel' },
+      schema: {
+        summary: 'Change how many children of a running fan-out may be in flight; 0 pauses it',
+        tags,
+        params: JobParams,
+        body: WindowBody,
+        response: { 200: WindowChangeBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      return change(parts, request, { action: 'job.window', target: `job ${id}` }, async (tx) => {
+        await ownJob(tx, request, id)
+        const result = await resizeWindow(tx, id, request.body.concurrency)
+        return { result, before: { concurrency: result.before }, after: { concurrency: result.after } }
+      })
+    },
+  )
+}
+
+/** A job that ends between the look and the act is deleted by the next call; this one says what became of it. */
+async function cancelOrDelete(
+  parts: ServerParts,
+  request: FastifyRequest,
+  id: string,
+  reason: string,
+): Promise<RemovedJobJson> {
+  const seen = await visibleJob(parts.room.calls, request, id)
+  const finished = isFinal(seen.state)
+  const action = finished ? 'job.delete' : 'job.cancel'
+  return change<RemovedJobJson>(parts, request, { action, target: `job ${id}` }, async (tx) => {
+    const job = await ownJob(tx, request, id)
+    if (finished) {
+      await jobControl.remove(tx, id)
+      return { result: { id, deleted: true }, before: { status: job.status } }
+    }
+    const status = statusOf(await jobControl.cancel(tx, id, reason))
+    return { result: { id, deleted: false, status }, before: { status: job.status }, after: { status } }
+  })
+}
+
+/** The job, if the caller may decide about it: nobody approves a job of their own, except whoever runs the platform. */
+async function judgedJob(tx: Queryable, request: FastifyRequest, id: string): Promise<JobView> {
+  const job = await visibleJob(tx, request, id)
+  if (isOwn(request, job) && request.caller.role !== ADMIN_ROLE) {
+    throw new SluiceError('FORBIDDEN', `job ${id} is your own: somebody else has to decide about it`, {
+      details: { jobId: id },
+    })
+  }
+  return job
+}
+
+function changed(before: JobView, after: JobView, comment: string | undefined) {
+  return {
+    result: { id: after.id, status: after.status },
+    before: { status: before.status },
+    after: { status: after.status, ...(comment !== undefined && { comment }) },
+  }
+}

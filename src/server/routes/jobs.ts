@@ -1,0 +1,124 @@
+import {
+  AttemptsBody,
+  JobBody,
+  JobParams,
+  LogsBody,
+  LogsQuery,
+  TraceBody,
+  TreeBody,
+  TreeQuery,
+} from '../../api/jobs.ts'
+import { readJobLogs } from '../../engine/job-control.ts'
+import { trace } from '../../engine/trace.ts'
+import { loadTree } from '../../engine/tree.ts'
+import { orNull, toJobBody, toTreeBody } from '../job-bodies.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { ownerSeen, visibleJob } from '../visible-job.ts'
+
+const DEFAULT_LINES = 1000
+
+/** `/jobs/:id` and what can be read about it. Reading starts nothing and is never refused for lack of room. */
+export function jobRoutes(server: Server, { app, room }: ServerParts): void {
+  const { calls } = room
+  const config = { access: 'jobs:read' } as const
+  const tags = ['jobs']
+
+  server.get(
+    '/jobs/:id',
+    {
+      config,
+      schema: { summary: 'Everything about a job', tags, params: JobParams, response: { 200: JobBody } },
+    },
+    async (request) => toJobBody(await visibleJob(calls, request, request.params.id)),
+  )
+
+  server.get(
+    '/jobs/:id/tree',
+    {
+      config,
+      schema: {
+        summary: 'A job with what is below it; wide fan-outs are folded',
+        tags,
+        params: JobParams,
+        querystring: TreeQuery,
+        response: { 200: TreeBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      await visibleJob(calls, request, id)
+      return toTreeBody(await loadTree(calls, id, request.query))
+    },
+  )
+
+  server.get(
+    '/jobs/:id/trace',
+    {
+      config,
+      schema: {
+        summary: 'From a failure back to the root, with where inputs differ from good ones',
+        tags,
+        params: JobParams,
+        response: { 200: TraceBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      await visibleJob(calls, request, id)
+      const owner = ownerSeen(request)
+      const { levels, ...rest } = await trace(calls, id, owner === undefined ? {} : { owner })
+      return {
+        ...rest,
+        levels: levels.map(({ startedAt, finishedAt, ...level }) => ({
+          ...(level as object),
+          startedAt: orNull(startedAt),
+          finishedAt: orNull(finishedAt),
+        })) as never,
+      }
+    },
+  )
+
+  server.get(
+    '/jobs/:id/attempts',
+    {
+      config,
+      schema: { summary: 'Every start of a job', tags, params: JobParams, response: { 200: AttemptsBody } },
+    },
+    async (request) => {
+      const { id } = request.params
+      await visibleJob(calls, request, id)
+      const attempts = await app.listAttempts(id)
+      return {
+        attempts: attempts.map((each) => ({
+          ...each,
+          startedAt: orNull(each.startedAt),
+          endedAt: orNull(each.endedAt),
+        })),
+      }
+    },
+  )
+
+  server.get(
+    '/jobs/:id/logs',
+    {
+      config,
+      schema: {
+        summary: 'The log of a job, oldest line first',
+        tags,
+        params: JobParams,
+        querystring: LogsQuery,
+        response: { 200: LogsBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      const { after = '0', limit = DEFAULT_LINES } = request.query
+      await visibleJob(calls, request, id)
+      const lines = await readJobLogs(calls, id, after, limit)
+      return {
+        lines: lines.map((line) => ({ ...line, at: line.at.toISOString() })),
+        next: lines.length < limit ? null : lines.at(-1)!.id,
+      }
+    },
+  )
+}

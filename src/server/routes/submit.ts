@@ -1,0 +1,115 @@
+import type { FastifyRequest } from 'fastify'
+import {
+  BulkBody,
+  BulkSubmittedBody,
+  IdempotencyHeaders,
+  SubmitBody,
+  type SubmitBody as SubmitJson,
+  SubmittedBody,
+} from '../../api/jobs.ts'
+import type { EngineRoom } from '../../app/app.ts'
+import type { SubmitOptions } from '../../app/submission.ts'
+import type { Submission } from '../../engine/submitter.ts'
+import { SluiceError } from '../../errors.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `POST /jobs` and `POST /jobs/bulk`. */
+export function submitRoutes(server: Server, { room }: ServerParts): void {
+  const config = { access: 'jobs:submit' } as const
+  const tags = ['jobs']
+
+  server.post(
+    '/jobs',
+    {
+      config,
+      schema: {
+        summary: 'Submit a job or a workflow',
+        description:
+          '202 with its address in Location when it was stored; 200 when an active job had the key. 429 with Retry-After at the ceiling. With an Idempotency-Key a repeat is safe for 24 h.',
+        tags,
+        headers: IdempotencyHeaders,
+        body: SubmitBody,
+        response: { 200: SubmittedBody, 202: SubmittedBody },
+      },
+    },
+    async (request, reply) => {
+      const submission = await toSubmission(room, request, request.body, '')
+      const { id, attached } = await room.submitter.submit(submission)
+      return reply
+        .code(attached ? 200 : 202)
+        .header('location', `/api/v1/jobs/${id}`)
+        .send({ id, attached })
+    },
+  )
+
+  server.post(
+    '/jobs/bulk',
+    {
+      config,
+      schema: {
+        summary: 'Submit many: all or none, in one transaction',
+        tags,
+        headers: IdempotencyHeaders,
+        body: BulkBody,
+        response: { 202: BulkSubmittedBody },
+      },
+    },
+    async (request, reply) => {
+      const submissions: Submission[] = []
+      for (const [index, job] of request.body.jobs.entries())
+        submissions.push(await toSubmission(room, request, job, `jobs.${index}.`))
+      const jobs = await room.submitter.submitMany(submissions)
+      return reply.code(202).send({ jobs })
+    },
+  )
+}
+
+/** @param place Where it stands in the body, for messages: `jobs.3.`, or nothing. */
+async function toSubmission(
+  room: EngineRoom,
+  request: FastifyRequest,
+  body: SubmitJson,
+  place: string,
+): Promise<Submission> {
+  const { task, workflow, input = null, ...rest } = body
+  const name = task ?? workflow
+  if (name === undefined || (task !== undefined && workflow !== undefined)) {
+    const found = name === undefined ? 'neither is given' : 'both are'
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `${place}task: a submission names a task or a workflow; ${found}`,
+      { details: { argument: `${place}task` } },
+    )
+  }
+  const { caller, id: requestId } = request
+  try {
+    const submission = await room.toSubmission(name, input, toOptions(rest), caller.name)
+    const audit = { actor: caller.name, keyId: caller.keyId, requestId }
+    // The statement that stores the job writes the audit too.
+    return { ...submission, json: `${submission.json.slice(0, -1)},"audit":${JSON.stringify(audit)}}` }
+  } catch (error) {
+    if (place === '' || !(error instanceof SluiceError)) throw error
+    throw new SluiceError(error.code, `${place.slice(0, -1)}: ${error.message}`, {
+      details: { ...error.details },
+      cause: error,
+    })
+  }
+}
+
+function toOptions({ runAt, ...rest }: Omit<SubmitJson, 'task' | 'workflow' | 'input'>): SubmitOptions {
+  return runAt === undefined ? rest : { ...rest, runAt: toMoment(runAt) }
+}
+
+/** A date that does not exist is passed on as a duration, whose message says what would be right. */
+function toMoment(text: string | number): Date | string | number {
+  if (typeof text === 'number' || !/^\d{4}-\d\d-\d\dT/.test(text)) return text
+  const date = new Date(text)
+  if (!Number.isNaN(date.getTime())) return date
+  throw new SluiceError(
+    'INVALID_ARGUMENT',
+    `runAt: ${JSON.stringify(text)} is no time: write 2031-05-01T08:00:00Z`,
+    {
+      details: { argument: 'runAt' },
+    },
+  )
+}

@@ -1,0 +1,31 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** What waits in a class, as the duty last saw it. */
+export interface WaitingClass {
+  readonly lane: string
+  readonly task: string
+  /** Exact up to 10,000, then that. */
+  readonly depth: number
+  readonly oldestAt: Date | null
+  /** What stands in the way, or `null`. */
+  readonly reason: string | null
+  readonly sampledAt: Date
+}
+
+// Only classes in which something waits are sampled, and none are when nothing waits anywhere: what is older than a few
+// ticks of the duty is no longer so.
+const LATEST = statement(
+  'latest_samples',
+  `select c.lane, c.task, s.depth, s.oldest_at as "oldestAt", s.reason, s.at as "sampledAt"
+     from sluice.classes c
+    cross join lateral (
+      select * from sluice.samples x where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds'
+       order by x.at desc limit 1) s
+     join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
+    order by c.lane, c.task`,
+)
+
+/** Depth and oldest wait of every class in which jobs wait; a few seconds old at most. */
+export async function latestSamples(db: Queryable): Promise<WaitingClass[]> {
+  return db.run<WaitingClass & Record<string, unknown>>(LATEST)
+}
