@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are expressions of workflows
 // Summarises documents in batches, as one would with a language model: a few requests at a time, again after an overload, and
 // content that it refuses is not worth failing for while it is rare.
 //   sluice run examples/llm-batches/workflow.config.ts --workflow summaries --input '{ "documents": 60 }'

@@ -169,6 +169,7 @@ export class Chaos implements Victims {
       this.#faults[fault.name] = (this.#faults[fault.name] ?? 0) + 1
       // Not awaited: a request to be held may not come for a while.
       void fault.apply(this)
+      // The pauses here are the rhythm of the faults, drawn from the seed. Nothing waits for a state by them.
       await delay(this.random.whole(20, 180))
     }
   }
