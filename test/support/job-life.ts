@@ -11,6 +11,7 @@ import {
   type TaskContext,
   task,
 } from '../../src/index.ts'
+import { liveAccess } from './access-life.ts'
 import type { Sql } from './database.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
 import { until } from './until.ts'
@@ -98,6 +99,7 @@ export class JobLife {
         this.#workflow(app),
         this.#window(app),
         this.#treeAgain(app),
+        this.#access(),
       ])
     } finally {
       await app.close()
@@ -403,6 +405,11 @@ export class JobLife {
     await until(async () => (await this.#stateOf(job.id)) === 'completed', `workflow ${job.id} to end again`)
     const again = await repeated('tree', () => app.tree(job.id))
     this.#expect(true, again.children[1]!.earlierIds.includes(tree.children[1]!.id))
+  }
+
+  /** Keys, roles, sessions and the audit. */
+  async #access(): Promise<void> {
+    this.violations.push(...(await liveAccess(this.#db, this.#round)))
   }
 
   /** The fan-out of a workflow, once a child of it runs. */
