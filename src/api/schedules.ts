@@ -1,0 +1,151 @@
+import { type Static, Type } from 'typebox'
+import {
+  Duration,
+  JobId,
+  Json,
+  Name,
+  NumberOrNull,
+  TextOrNull,
+  Timestamp,
+  TimestampOrNull,
+  WholeOrNull,
+} from './scalars.ts'
+
+const Cron = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  description: 'Minute, hour, day of month, month, day of week; with six fields seconds come first',
+  examples: ['0 3 * * *'],
+})
+const TimeZone = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  description: 'A name of the IANA database; UTC unless given',
+  examples: ['Europe/Berlin'],
+})
+const Overlap = Type.Unsafe<'allow' | 'skip'>({
+  type: 'string',
+  enum: ['allow', 'skip'],
+  description: 'skip: no new job while an earlier one of this schedule has not ended',
+})
+const SkipReason = Type.Unsafe<'ceiling' | 'overlap' | 'disabled' | 'missed' | 'refused' | null>({
+  type: ['string', 'null'],
+  enum: ['ceiling', 'overlap', 'disabled', 'missed', 'refused', null],
+  description: 'Why there is no job',
+})
+const JobIdOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'] })
+const Key = Type.Unsafe<string | null>({ type: ['string', 'null'], minLength: 1, maxLength: 500 })
+const Tags = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 50 })
+
+const FIELDS = {
+  task: Type.Optional(Name),
+  workflow: Type.Optional(Name),
+  cron: Type.Optional(Cron),
+  timezone: Type.Optional(TimeZone),
+  input: Type.Optional(Json),
+  key: Type.Optional(Key),
+  priority: Type.Optional(
+    Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: -1_000_000, maximum: 1_000_000 }),
+  ),
+  lane: Type.Optional(Type.Unsafe<string | null>({ ...Name, type: ['string', 'null'] })),
+  tags: Type.Optional(Tags),
+  deadline: Type.Optional(
+    Type.Unsafe<string | number | null>({ ...Duration, type: ['string', 'number', 'null'] }),
+  ),
+  enabled: Type.Optional(Type.Boolean({ description: 'false: its ticks go by' })),
+  overlap: Type.Optional(Overlap),
+  catchUp: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 100,
+      description:
+        'How many of the latest ticks are made up for after a time when nobody was there to fire them',
+    }),
+  ),
+}
+
+export const ScheduleCreateBody = Type.Object(
+  { name: Name, ...FIELDS, cron: Cron },
+  { additionalProperties: false, description: 'With exactly one of task and workflow' },
+)
+export type ScheduleCreateBody = Static<typeof ScheduleCreateBody>
+
+export const ScheduleChangeBody = Type.Object(FIELDS, { additionalProperties: false, minProperties: 1 })
+export type ScheduleChangeBody = Static<typeof ScheduleChangeBody>
+
+export const ScheduleParams = Type.Object({ name: Name }, { additionalProperties: false })
+
+export const ScheduleBody = Type.Object({
+  name: Name,
+  task: TextOrNull,
+  workflow: TextOrNull,
+  cron: Type.String(),
+  timezone: Type.String(),
+  input: Json,
+  key: TextOrNull,
+  priority: WholeOrNull,
+  lane: TextOrNull,
+  tags: Type.Array(Type.String()),
+  deadlineMs: NumberOrNull,
+  enabled: Type.Boolean(),
+  overlap: Overlap,
+  catchUp: Type.Integer(),
+  nextAt: TimestampOrNull,
+  last: Type.Unsafe<{
+    tickAt: string
+    jobId: string | null
+    skipped: Static<typeof SkipReason>
+    reason: string | null
+  } | null>({
+    type: ['object', 'null'],
+    description: 'How its latest firing went',
+    properties: { tickAt: Timestamp, jobId: JobIdOrNull, skipped: SkipReason, reason: TextOrNull },
+    required: ['tickAt', 'jobId', 'skipped', 'reason'],
+  }),
+  declared: Type.Boolean({ description: 'Files or programs speak of it' }),
+  operatorSet: Type.Array(Type.String(), {
+    description: 'Fields an operator set: files and programs leave them alone',
+  }),
+  owner: Type.String({ description: 'Who its jobs belong to' }),
+  createdAt: Timestamp,
+  updatedAt: Timestamp,
+  updatedBy: Type.String(),
+})
+export type ScheduleBody = Static<typeof ScheduleBody>
+
+export const ScheduleList = Type.Object({ schedules: Type.Array(ScheduleBody) })
+
+export const FiringBody = Type.Object({
+  id: Type.String(),
+  tickAt: Timestamp,
+  since: TimestampOrNull,
+  ticks: Type.Integer({ description: 'How many ticks this stands for; 10000: at least that many' }),
+  firedAt: Timestamp,
+  jobId: JobIdOrNull,
+  attached: Type.Boolean({ description: "The job was there already, with the schedule's key" }),
+  skipped: SkipReason,
+  reason: TextOrNull,
+  askedBy: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'Who fired it by hand; null for the clock',
+  }),
+})
+export type FiringBody = Static<typeof FiringBody>
+
+export const FiringList = Type.Object({
+  firings: Type.Array(FiringBody),
+  next: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'Give it as before for the next page',
+  }),
+})
+
+export const FiringQuery = Type.Object(
+  {
+    before: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,17}$' })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 50 })),
+  },
+  { additionalProperties: false },
+)
+
+export const FiredBody = Type.Object({ id: JobId, attached: Type.Boolean() })

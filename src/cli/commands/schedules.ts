@@ -1,0 +1,268 @@
+import type { Command } from 'commander'
+import type { Sluice } from '../../app/app.ts'
+import type { ScheduleView } from '../../engine/schedules.ts'
+import { SCHEDULE_FIELDS, type ScheduleOptions } from '../../model/schedule.ts'
+import type { Firing } from '../../store/list-firings.ts'
+import { type Given, setting, several } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { roughly } from '../output/in-words.ts'
+import { writeJson } from '../output/json.ts'
+import { type Column, writeFacts, writeTable } from '../output/table.ts'
+import { readInput } from '../read-input.ts'
+
+interface DescribedOptions extends CommonOptions {
+  readonly task?: string
+  readonly workflow?: string
+  readonly cron?: string
+  readonly timezone?: string
+  readonly input?: string
+  readonly key?: Given<string | null>
+  readonly priority?: Given<number | null>
+  readonly lane?: Given<string | null>
+  readonly tag?: readonly string[]
+  readonly deadline?: Given<number | null>
+  readonly overlap?: Given<'allow' | 'skip'>
+  readonly catchUp?: Given<number>
+  readonly disabled?: boolean
+}
+
+const SHOWN_FIRINGS = 20
+
+/** `sluice schedules`, and `add`, `set`, `show`, `enable`, `disable`, `reset`, `rm`, `fire` of one. */
+export const declareSchedules: Declare = (command, act) => {
+  const named = (name: string, description: string) =>
+    command.command(name).description(description).argument('<name>', 'name of the schedule')
+
+  command.action((options: CommonOptions) => act((world) => list(world, options)))
+  described(named('add', 'create a schedule'))
+    .option('--disabled', 'let its ticks go by until it is enabled')
+    .action((name: string, options: DescribedOptions) => act((world) => add(world, name, options)))
+  described(named('set', 'change a schedule; the change stays, whatever files say, until reset')).action(
+    (name: string, options: DescribedOptions) => act((world) => set(world, name, options)),
+  )
+  named('show', 'show a schedule and what became of its latest ticks').action(
+    (name: string, options: CommonOptions) => act((world) => show(world, name, options)),
+  )
+  named('enable', 'let a schedule submit jobs again').action((name: string, options: CommonOptions) =>
+    act((world) => change(world, options, (app) => app.setSchedule(name, { enabled: true }))),
+  )
+  named('disable', 'let the ticks of a schedule go by').action((name: string, options: CommonOptions) =>
+    act((world) => change(world, options, (app) => app.setSchedule(name, { enabled: false }))),
+  )
+  named('reset', 'undo what operators changed: it is again as files and programs last said').action(
+    (name: string, options: CommonOptions) =>
+      act((world) => change(world, options, (app) => app.resetSchedule(name))),
+  )
+  named('rm', 'remove a schedule; jobs it has submitted stay').action(
+    (name: string, options: CommonOptions) => act((world) => remove(world, name, options)),
+  )
+  named('fire', 'submit its job now; its ticks come as before').action(
+    (name: string, options: CommonOptions) => act((world) => fire(world, name, options)),
+  )
+}
+
+function described(command: Command): Command {
+  return command
+    .option('--task <name>', 'the task it submits')
+    .option('--workflow <name>', 'the workflow it submits')
+    .option('--cron <expression>', 'when: "minute hour day month weekday", in quotes')
+    .option('--timezone <zone>', 'whose clocks, such as Europe/Berlin; UTC unless given')
+    .option('--input <json>', 'the input of its jobs: JSON, @FILE, or - for the standard input')
+    .option('--key <key|none>', 'at most one active job per task and key', setting(SCHEDULE_FIELDS.key))
+    .option('--priority <number|none>', 'higher starts first', setting(SCHEDULE_FIELDS.priority))
+    .option('--lane <name|none>', "a lane other than the task's", setting(SCHEDULE_FIELDS.lane))
+    .option('--tag <tag>', 'a word to find its jobs by; may be repeated', several)
+    .option(
+      '--deadline <duration|none>',
+      'a job fails if it has not started this long after it could',
+      setting(SCHEDULE_FIELDS.deadline),
+    )
+    .option(
+      '--overlap <allow|skip>',
+      'skip: no new job while an earlier one has not ended',
+      setting(SCHEDULE_FIELDS.overlap),
+    )
+    .option(
+      '--catch-up <number>',
+      'ticks at most that are made up for after a time when nobody was there',
+      setting(SCHEDULE_FIELDS.catchUp),
+    )
+}
+
+async function optionsOf(world: World, given: DescribedOptions): Promise<ScheduleOptions> {
+  const { task, workflow, cron, timezone, input, key, priority, lane, tag, deadline, overlap, catchUp } =
+    given
+  return {
+    ...(task !== undefined && { task }),
+    ...(workflow !== undefined && { workflow }),
+    ...(cron !== undefined && { cron }),
+    ...(timezone !== undefined && { timezone }),
+    ...(input !== undefined && { input: await readInput(world, input) }),
+    ...(key !== undefined && { key: key.value }),
+    ...(priority !== undefined && { priority: priority.value }),
+    ...(lane !== undefined && { lane: lane.value }),
+    ...(tag !== undefined && { tags: tag }),
+    ...(deadline !== undefined && { deadline: deadline.value }),
+    ...(overlap !== undefined && { overlap: overlap.value }),
+    ...(catchUp !== undefined && { catchUp: catchUp.value }),
+    ...(given.disabled === true && { enabled: false }),
+  }
+}
+
+function list(world: World, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const schedules = await app.listSchedules()
+    if (options.json === true) writeJson(world.out, schedules)
+    else if (schedules.length === 0)
+      world.out.line('there is no schedule; sluice schedules add creates one, and so does the config file')
+    else writeTable(world.out, columns(world.now().getTime()), schedules)
+    return EXIT.done
+  })
+}
+
+function columns(now: number): Column<ScheduleView>[] {
+  return [
+    { title: 'SCHEDULE', value: ({ name }) => name },
+    {
+      title: 'STATE',
+      value: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
+      colour: ({ enabled }) => (enabled ? 'green' : 'yellow'),
+    },
+    { title: 'RUNS', value: ({ task, workflow }) => task ?? workflow ?? '' },
+    { title: 'CRON', value: ({ cron }) => cron },
+    { title: 'ZONE', value: ({ timezone }) => timezone },
+    { title: 'NEXT', value: (schedule) => describeNext(schedule, now), align: 'right' },
+    { title: 'LAST', value: ({ last }) => describeLast(last, now), shrinks: true, optional: true },
+    {
+      title: 'SET BY OPERATOR',
+      value: ({ declared, operatorSet }) => (declared ? operatorSet.join(' ') : ''),
+      shrinks: true,
+      optional: true,
+    },
+  ]
+}
+
+function describeNext({ nextAt, enabled }: ScheduleView, now: number): string {
+  if (nextAt === null || !enabled) return 'never'
+  return `in ${roughly(nextAt.getTime() - now)}`
+}
+
+function describeLast(last: ScheduleView['last'], now: number): string {
+  if (last === null) return ''
+  const ago = `${roughly(now - last.tickAt.getTime())} ago`
+  return last.jobId === null ? `${ago}, skipped: ${last.skipped}` : `${ago}, job ${last.jobId}`
+}
+
+async function add(world: World, name: string, given: DescribedOptions): Promise<ExitCode> {
+  const options = await optionsOf(world, given)
+  return change(world, given, (app) => app.createSchedule(name, options))
+}
+
+async function set(world: World, name: string, given: DescribedOptions): Promise<ExitCode> {
+  const options = await optionsOf(world, given)
+  return change(world, given, (app) => app.setSchedule(name, options))
+}
+
+function change(
+  world: World,
+  options: CommonOptions,
+  work: (app: Sluice) => Promise<ScheduleView>,
+): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const schedule = await work(app)
+    if (options.json === true) writeJson(world.out, schedule)
+    else writeSchedule(world, schedule)
+    return EXIT.done
+  })
+}
+
+function show(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const schedule = await app.getSchedule(name)
+    const firings = await app.listFirings(name, { limit: SHOWN_FIRINGS })
+    if (options.json === true) writeJson(world.out, { ...schedule, firings })
+    else {
+      writeSchedule(world, schedule)
+      if (firings.length > 0) {
+        world.out.line()
+        writeTable(world.out, FIRING_COLUMNS, firings)
+      }
+    }
+    return EXIT.done
+  })
+}
+
+function writeSchedule(world: World, schedule: ScheduleView): void {
+  const { task, workflow, input, tags, priority, deadlineMs, enabled, nextAt, declared, operatorSet } =
+    schedule
+  writeFacts(world.out, [
+    ['schedule', schedule.name],
+    ['state', enabled ? 'enabled' : 'disabled'],
+    [task === null ? 'workflow' : 'task', task ?? workflow ?? ''],
+    ['cron', schedule.cron],
+    ['time zone', schedule.timezone],
+    ['next', nextAt?.toISOString() ?? 'never'],
+    ['input', input === null ? undefined : JSON.stringify(input)],
+    ['key', schedule.key ?? undefined],
+    ['priority', priority === null ? undefined : String(priority)],
+    ['lane', schedule.lane ?? undefined],
+    ['tags', tags.length === 0 ? undefined : tags.join(' ')],
+    ['deadline', deadlineMs === null ? undefined : SCHEDULE_FIELDS.deadline.format(deadlineMs)],
+    ['overlap', schedule.overlap],
+    ['catch-up', String(schedule.catchUp)],
+    ['owner', schedule.owner],
+    [
+      'set by operator',
+      declared ? operatorSet.join(', ') || 'nothing' : 'everything: no file or program has it',
+    ],
+  ])
+}
+
+const FIRING_COLUMNS: Column<Firing>[] = [
+  { title: 'TICK', value: ({ tickAt }) => tickAt.toISOString() },
+  {
+    title: 'TICKS',
+    value: ({ ticks }) => (ticks === 1 ? '' : String(ticks)),
+    align: 'right',
+    optional: true,
+  },
+  { title: 'JOB', value: ({ jobId }) => jobId ?? '', align: 'right', optional: true },
+  {
+    title: 'SKIPPED',
+    value: ({ skipped }) => skipped ?? '',
+    colour: () => 'yellow',
+    optional: true,
+  },
+  {
+    title: 'WHY',
+    value: ({ reason, attached, askedBy }) =>
+      reason ?? (askedBy !== null ? `asked for by ${askedBy}` : attached ? 'attached: its key was held' : ''),
+    shrinks: true,
+    optional: true,
+  },
+]
+
+function remove(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const { declared } = await app.getSchedule(name)
+    await app.removeSchedule(name)
+    if (options.json === true) writeJson(world.out, { name, removed: true, declared })
+    else {
+      world.out.line(`schedule ${name} is removed`)
+      if (declared)
+        world.err.line('a file or program names it: it comes back when that starts; remove it there too')
+    }
+    return EXIT.done
+  })
+}
+
+function fire(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const { id, attached } = await app.fireSchedule(name)
+    if (options.json === true) writeJson(world.out, { id, attached })
+    else world.out.line(attached ? `job ${id} has its key already; attached to it` : `job ${id} is submitted`)
+    return EXIT.done
+  })
+}

@@ -1,0 +1,266 @@
+import {
+  FiredBody,
+  type FiringBody,
+  FiringList,
+  FiringQuery,
+  ScheduleBody,
+  ScheduleChangeBody,
+  ScheduleCreateBody,
+  ScheduleList,
+  ScheduleParams,
+} from '../../api/schedules.ts'
+import type { Queryable } from '../../db/database.ts'
+import type { Caller } from '../../engine/access/caller.ts'
+import {
+  changeSchedule,
+  createSchedule,
+  fireNow,
+  removeSchedule,
+  resetSchedule,
+  type ScheduleView,
+  viewFirings,
+  viewSchedule,
+  viewSchedules,
+} from '../../engine/schedules.ts'
+import { SluiceError } from '../../errors.ts'
+import type { Firing } from '../../store/list-firings.ts'
+import { change } from '../change.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+const READ = ['jobs:submit', 'jobs:read:all'] as const
+const TAGS = ['schedules']
+
+/**
+ * `/schedules`. A schedule belongs to whoever created it, and so do its jobs: others see it with `jobs:read:all` and
+ * change it with `workers:manage`. To everybody else it does not exist.
+ */
+export function scheduleRoutes(server: Server, parts: ServerParts): void {
+  readingRoutes(server, parts)
+  changingRoutes(server, parts)
+}
+
+function readingRoutes(server: Server, { room }: ServerParts): void {
+  server.get(
+    '/schedules',
+    {
+      config: { access: READ },
+      schema: {
+        summary: 'All schedules that the caller may see',
+        tags: TAGS,
+        response: { 200: ScheduleList },
+      },
+    },
+    async ({ caller }) => ({
+      schedules: (await viewSchedules(room.calls)).filter((each) => maySee(caller, each)).map(toBody),
+    }),
+  )
+
+  server.get(
+    '/schedules/:name',
+    {
+      config: { access: READ },
+      schema: {
+        summary: 'One schedule',
+        tags: TAGS,
+        params: ScheduleParams,
+        response: { 200: ScheduleBody },
+      },
+    },
+    async ({ caller, params }) => toBody(await visible(room.calls, caller, params.name)),
+  )
+
+  server.get(
+    '/schedules/:name/firings',
+    {
+      config: { access: READ },
+      schema: {
+        summary: "What became of a schedule's ticks, newest first",
+        tags: TAGS,
+        params: ScheduleParams,
+        querystring: FiringQuery,
+        response: { 200: FiringList },
+      },
+    },
+    async ({ caller, params, query }) => {
+      await visible(room.calls, caller, params.name)
+      const { limit = 50, ...rest } = query
+      const firings = await viewFirings(room.calls, params.name, { limit, ...rest })
+      return {
+        firings: firings.map(toFiringBody),
+        next: firings.length === limit ? firings[limit - 1]!.id : null,
+      }
+    },
+  )
+}
+
+function changingRoutes(server: Server, parts: ServerParts): void {
+  server.post(
+    '/schedules',
+    {
+      config: { access: 'jobs:submit' },
+      schema: {
+        summary: 'Create a schedule',
+        tags: TAGS,
+        body: ScheduleCreateBody,
+        response: { 201: ScheduleBody },
+      },
+    },
+    async (request, reply) => {
+      const { name, ...options } = request.body
+      const created = await change(parts, request, about('create', name), async (tx) => {
+        const after = await createSchedule(tx, name, options, request.caller.name)
+        return { result: after, after: factsOf(after) }
+      })
+      return reply.code(201).header('location', `/api/v1/schedules/${name}`).send(toBody(created))
+    },
+  )
+
+  server.patch(
+    '/schedules/:name',
+    {
+      config: { access: 'jobs:submit' },
+      schema: {
+        summary: 'Change a schedule; enabled: false lets its ticks go by',
+        description: 'Stays until it is reset, whatever files say.',
+        tags: TAGS,
+        params: ScheduleParams,
+        body: ScheduleChangeBody,
+        response: { 200: ScheduleBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      return change(parts, request, about('change', name), async (tx) => {
+        const before = await changeable(tx, request.caller, name)
+        const after = await changeSchedule(tx, name, request.body, request.caller.name)
+        return { result: toBody(after), before: factsOf(before), after: factsOf(after) }
+      })
+    },
+  )
+
+  server.post(
+    '/schedules/:name/reset',
+    {
+      config: { access: 'jobs:submit' },
+      schema: {
+        summary: 'Forget what operators set: the schedule is again as files and programs last said',
+        tags: TAGS,
+        params: ScheduleParams,
+        response: { 200: ScheduleBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      return change(parts, request, about('reset', name), async (tx) => {
+        const before = await changeable(tx, request.caller, name)
+        const after = await resetSchedule(tx, name, request.caller.name)
+        return { result: toBody(after), before: factsOf(before), after: factsOf(after) }
+      })
+    },
+  )
+
+  server.delete(
+    '/schedules/:name',
+    {
+      config: { access: 'jobs:submit' },
+      schema: {
+        summary: 'Remove a schedule; jobs it has submitted stay',
+        description:
+          'One that a config file names comes back when that file is next applied: disable it instead.',
+        tags: TAGS,
+        params: ScheduleParams,
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params
+      await change(parts, request, about('delete', name), async (tx) => {
+        const before = await changeable(tx, request.caller, name)
+        await removeSchedule(tx, name)
+        return { result: undefined, before: factsOf(before) }
+      })
+      return reply.code(204).send()
+    },
+  )
+
+  server.post(
+    '/schedules/:name/fire',
+    {
+      config: { access: 'jobs:submit' },
+      schema: {
+        summary: 'Submit its job now, disabled or not; its ticks come as before',
+        tags: TAGS,
+        params: ScheduleParams,
+        response: { 200: FiredBody, 202: FiredBody },
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params
+      const fired = await change(parts, request, about('fire', name), async (tx) => {
+        await changeable(tx, request.caller, name)
+        const result = await fireNow(tx, name, request.caller.name)
+        return { result, after: { jobId: result.id } }
+      })
+      return reply
+        .code(fired.attached ? 200 : 202)
+        .header('location', `/api/v1/jobs/${fired.id}`)
+        .send(fired)
+    },
+  )
+}
+
+function about(action: string, name: string) {
+  return { action: `schedule.${action}`, target: `schedule ${name}` }
+}
+
+function maySee(caller: Caller, { owner }: ScheduleView): boolean {
+  return owner === caller.name || caller.may('jobs:read:all') || caller.may('workers:manage')
+}
+
+/** @throws {SluiceError} `SCHEDULE_NOT_FOUND`, also for one that the caller may not see. */
+async function visible(db: Queryable, caller: Caller, name: string): Promise<ScheduleView> {
+  const schedule = await viewSchedule(db, name)
+  if (maySee(caller, schedule)) return schedule
+  throw new SluiceError('SCHEDULE_NOT_FOUND', `there is no schedule ${JSON.stringify(name)}`, {
+    details: { name },
+  })
+}
+
+/** @throws {SluiceError} `FORBIDDEN` for somebody else's that the caller may only see. */
+async function changeable(db: Queryable, caller: Caller, name: string): Promise<ScheduleView> {
+  const schedule = await visible(db, caller, name)
+  if (schedule.owner === caller.name || caller.may('workers:manage')) return schedule
+  throw new SluiceError(
+    'FORBIDDEN',
+    `schedule ${name} belongs to ${schedule.owner}: only they and whoever has workers:manage may change or fire it`,
+    { details: { needs: ['workers:manage'] } },
+  )
+}
+
+/** For the audit: no inputs. */
+function factsOf(schedule: ScheduleView) {
+  const { task, workflow, cron, timezone, key, priority, lane, enabled, overlap, catchUp } = schedule
+  return { task, workflow, cron, timezone, key, priority, lane, enabled, overlap, catchUp }
+}
+
+function toBody(schedule: ScheduleView): ScheduleBody {
+  const { tags, nextAt, last, operatorSet, createdAt, updatedAt } = schedule
+  return {
+    ...schedule,
+    tags: [...tags],
+    nextAt: nextAt?.toISOString() ?? null,
+    last: last === null ? null : { ...last, tickAt: last.tickAt.toISOString() },
+    operatorSet: [...operatorSet],
+    createdAt: createdAt.toISOString(),
+    updatedAt: updatedAt.toISOString(),
+  }
+}
+
+function toFiringBody(firing: Firing): FiringBody {
+  const { tickAt, since, firedAt } = firing
+  return {
+    ...firing,
+    tickAt: tickAt.toISOString(),
+    since: since?.toISOString() ?? null,
+    firedAt: firedAt.toISOString(),
+  }
+}
