@@ -1,4 +1,5 @@
-import { invalidArgument } from './argument.ts'
+import { SluiceError } from '../errors.ts'
+import { invalidArgument, show } from './argument.ts'
 import { cronProblem, Ticks } from './cron.ts'
 import { toStorableJson } from './json.ts'
 import {
@@ -111,7 +112,10 @@ export function readScheduleField(field: keyof Fields, value: unknown, name: str
   // Says what is wrong with the input, where the reader only knows that something is.
   if (field === 'input') toStorableJson(value, name)
   const problem = field === 'cron' ? cronProblem(value) : undefined
-  throw invalidArgument(name, value, problem === undefined ? reader.expected : `right: it ${problem}`)
+  if (problem === undefined) throw invalidArgument(name, value, reader.expected)
+  throw new SluiceError('INVALID_ARGUMENT', `${name}: ${show(value)} ${problem}`, {
+    details: { argument: name },
+  })
 }
 
 /** What is wrong with the fields of a schedule taken together; `undefined` when nothing is. */

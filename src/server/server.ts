@@ -18,6 +18,7 @@ import { jobRoutes } from './routes/jobs.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
 import { roleRoutes } from './routes/roles.ts'
+import { scheduleRoutes } from './routes/schedules.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { submitRoutes } from './routes/submit.ts'
 import { registerSecurityHeaders } from './security-headers.ts'
@@ -118,5 +119,6 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   jobRoutes(api, parts)
   jobActionRoutes(api, parts)
   laneRoutes(api, parts)
+  scheduleRoutes(api, parts)
   adminWorkerRoutes(api, parts)
 }
