@@ -1,5 +1,6 @@
-import { choice, count, duration, flag, MAX_STORED_MS, MAX_TIMER_MS, orNone } from '../model/setting-value.ts'
+import { orNone } from '../model/setting-value.ts'
 import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
+import { RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
 import { schedules } from './schedules-shape.ts'
 import {
   type CheckedFields,
@@ -41,13 +42,13 @@ const lane: Shape<LaneInput | null, LaneConfig> = object(LANE)
 
 const RETRY = {
   /** How often the task may fail before its job has failed; 1: no second try. */
-  attempts: value(count({ min: 1, max: 32_767 })),
+  attempts: value(RETRY_FIELDS.attempts),
   /** How the delay grows from one try to the next. */
-  backoff: value(choice('exponential', 'fixed')),
+  backoff: value(RETRY_FIELDS.backoff),
   /** Before the second try. */
-  delay: value(duration({ min: 0, max: MAX_STORED_MS })),
+  delay: value(RETRY_FIELDS.delay),
   /** The longest delay exponential backoff grows to. */
-  maxDelay: value(duration({ min: 0, max: MAX_STORED_MS })),
+  maxDelay: value(RETRY_FIELDS.maxDelay),
 } as const
 
 export interface RetryInput extends WrittenFields<typeof RETRY> {}
@@ -79,19 +80,19 @@ const TASK = {
   /** The lane its jobs run in. */
   lane: name,
   /** How long one attempt may run. */
-  timeout: value(orNone(duration({ min: 1, max: MAX_TIMER_MS }))),
+  timeout: value(orNone(TASK_FIELDS.timeout)),
   /** How long a job may wait for capacity before it fails. */
-  deadline: value(orNone(duration({ min: 1, max: MAX_STORED_MS }))),
+  deadline: value(orNone(TASK_FIELDS.deadline)),
   /** What happens after a failure. */
   retry,
   /** What happens when its worker dies: another attempt, or failure where a second run would do harm. */
-  onLost: value(choice('retry', 'fail')),
+  onLost: value(TASK_FIELDS.onLost),
   /** How many lost attempts are made good before the job fails. */
-  losses: value(count({ min: 0, max: 32_767 })),
+  losses: value(TASK_FIELDS.losses),
   /** Whether somebody must approve a job before it may run. */
-  approval: value(flag),
+  approval: value(TASK_FIELDS.approval),
   /** Larger first, within a lane. */
-  priority: value(count({ min: -1_000_000, max: 1_000_000 })),
+  priority: value(TASK_FIELDS.priority),
   /** Only workers that say all of this of themselves take its jobs. */
   requires: record(label),
   /** Variables a program gets besides those of the worker. Taken as they are: nothing is replaced in them. */

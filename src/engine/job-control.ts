@@ -12,6 +12,7 @@ import {
 } from '../model/argument.ts'
 import { isFinal, JOB_STATES, JOB_STATUSES, type JobState, type JobStatus, statusOf } from '../model/job.ts'
 import { toStorableText } from '../model/json.ts'
+import { TASK_FIELDS } from '../model/task-fields.ts'
 import { approveJob } from '../store/approve-job.ts'
 import { cancelJob } from '../store/cancel-job.ts'
 import { deleteJob } from '../store/delete-job.ts'
@@ -151,7 +152,9 @@ export async function rerun(db: Queryable, id: string): Promise<void> {
 }
 
 export function checkPriority(priority: unknown): number {
-  return checkWhole(priority, 'priority', -1_000_000, 1_000_000)
+  const read = TASK_FIELDS.priority.read(priority)
+  if (read === undefined) throw invalidArgument('priority', priority, TASK_FIELDS.priority.expected)
+  return read
 }
 
 function checkReason(text: unknown, name: string): string {

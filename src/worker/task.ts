@@ -1,9 +1,10 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { SluiceError } from '../errors.ts'
-import { checkFlag, checkLabels, checkOptions, optionNames, show } from '../model/argument.ts'
-import { type Duration, parseDuration } from '../model/duration.ts'
+import { checkLabels, checkOptions, optionNames, show } from '../model/argument.ts'
+import type { Duration } from '../model/duration.ts'
 import { DEFAULT_RETRY, type RetryOptions, type RetryPolicy } from '../model/retry.ts'
-import { isName, NAME_RULE } from '../model/setting-value.ts'
+import { isName, NAME_RULE, type Reader } from '../model/setting-value.ts'
+import { RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
 import type { TaskContext } from './context.ts'
 
 interface TaskOptionsBase {
@@ -145,64 +146,36 @@ export function commonOptions(
   if (typeof options.name !== 'string' || !isName(options.name)) {
     throw refuse(where, `the name must be ${NAME_RULE}`)
   }
-  const { retry = {}, onLost = 'retry', losses = 3, priority = 0, approval = false, requires = {} } = options
-  checkOptions(retry, RETRY_OPTIONS, `${where} retry`)
-  const attempts = retry.attempts ?? DEFAULT_RETRY.attempts
-  if (!Number.isInteger(attempts) || attempts < 1 || attempts > 32_767) {
-    throw refuse(where, `retry.attempts must be a whole number from 1 to 32767, found ${show(attempts)}`)
-  }
-  const backoff = retry.backoff ?? DEFAULT_RETRY.backoff
-  if (backoff !== 'exponential' && backoff !== 'fixed') {
-    throw refuse(where, `retry.backoff must be "exponential" or "fixed", found ${show(backoff)}`)
-  }
-  if (!Number.isInteger(losses) || losses < 0 || losses > 32_767) {
-    throw refuse(where, `losses must be a whole number from 0 to 32767, found ${show(losses)}`)
-  }
-  if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000) {
-    throw refuse(where, `priority must be a whole number from -1000000 to 1000000, found ${show(priority)}`)
-  }
-  if (onLost !== 'retry' && onLost !== 'fail')
-    throw refuse(where, `onLost must be "retry" or "fail", found ${show(onLost)}`)
   if (options.lane !== undefined && (typeof options.lane !== 'string' || !isName(options.lane)))
     throw refuse(where, `lane must be ${NAME_RULE}, found ${show(options.lane)}`)
-  checkFlag(approval, `${where} approval`)
+  const { retry = {}, requires = {} } = options
+  checkOptions(retry, RETRY_OPTIONS, `${where} retry`)
   checkLabels(requires, `${where} requires`)
+  const read = <Out>(field: string, value: unknown, reader: Reader<unknown, Out>) =>
+    value === undefined ? undefined : readField(where, field, value, reader)
   return {
     name: options.name,
     lane: options.lane,
-    priority,
+    priority: read('priority', options.priority, TASK_FIELDS.priority) ?? 0,
     retry: {
-      attempts,
-      backoff,
-      delayMs:
-        retry.delay === undefined ? DEFAULT_RETRY.delayMs : delayOf(retry.delay, `${where} retry.delay`),
-      maxDelayMs:
-        retry.maxDelay === undefined
-          ? DEFAULT_RETRY.maxDelayMs
-          : delayOf(retry.maxDelay, `${where} retry.maxDelay`),
+      attempts: read('retry.attempts', retry.attempts, RETRY_FIELDS.attempts) ?? DEFAULT_RETRY.attempts,
+      backoff: read('retry.backoff', retry.backoff, RETRY_FIELDS.backoff) ?? DEFAULT_RETRY.backoff,
+      delayMs: read('retry.delay', retry.delay, RETRY_FIELDS.delay) ?? DEFAULT_RETRY.delayMs,
+      maxDelayMs: read('retry.maxDelay', retry.maxDelay, RETRY_FIELDS.maxDelay) ?? DEFAULT_RETRY.maxDelayMs,
     },
-    timeoutMs: positive(options.timeout, `${where} timeout`, 2_147_483_647),
-    deadlineMs: positive(options.deadline, `${where} deadline`, Number.MAX_SAFE_INTEGER),
-    onLost,
-    losses,
-    approval,
+    timeoutMs: read('timeout', options.timeout, TASK_FIELDS.timeout),
+    deadlineMs: read('deadline', options.deadline, TASK_FIELDS.deadline),
+    onLost: read('onLost', options.onLost, TASK_FIELDS.onLost) ?? 'retry',
+    losses: read('losses', options.losses, TASK_FIELDS.losses) ?? 3,
+    approval: read('approval', options.approval, TASK_FIELDS.approval) ?? false,
     requires,
   }
 }
 
-function delayOf(value: Duration, where: string): number {
-  const ms = parseDuration(value, where)
-  if (ms > 366 * 86_400_000)
-    throw new SluiceError('INVALID_ARGUMENT', `${where}: must be at most 366d, found ${ms}ms`)
-  return ms
-}
-
-function positive(value: Duration | undefined, where: string, max: number): number | undefined {
-  if (value === undefined) return undefined
-  const ms = parseDuration(value, where)
-  if (ms < 1 || ms > max)
-    throw new SluiceError('INVALID_ARGUMENT', `${where}: must be from 1ms to ${max}ms, found ${ms}ms`)
-  return ms
+function readField<Out>(where: string, field: string, value: unknown, reader: Reader<unknown, Out>): Out {
+  const stored = reader.read(value)
+  if (stored !== undefined) return stored
+  throw refuse(where, `${field} must be ${reader.expected}, found ${show(value)}`)
 }
 
 function refuse(where: string, why: string): SluiceError {

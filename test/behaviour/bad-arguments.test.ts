@@ -193,7 +193,12 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'a timeout of NaN',
     async () => task({ name: 'a', run: () => 1, timeout: Number.NaN }),
-    'task "a" timeout: NaN is no duration',
+    'task "a": timeout must be a duration above 0 and up to 24d',
+  ],
+  [
+    'a deadline beyond what the database can add to a date',
+    async () => task({ name: 'a', run: () => 1, deadline: Number.MAX_SAFE_INTEGER }),
+    'task "a": deadline must be a duration above 0 and up to 36500d',
   ],
   [
     'an input that is no schema',

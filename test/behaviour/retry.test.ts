@@ -219,9 +219,12 @@ test.each([
 test.each([
   [{ attempts: 0 }, 'retry.attempts must be a whole number from 1 to 32767, found 0'],
   [{ attempts: 1.5 }, 'retry.attempts must be a whole number'],
-  [{ delay: 'soon' }, 'retry.delay: "soon" is no duration'],
-  [{ maxDelay: -1 }, 'retry.maxDelay: -1 is no duration'],
-  [{ backoff: 'linear' as never }, 'retry.backoff must be "exponential" or "fixed", found "linear"'],
+  [
+    { delay: 'soon' },
+    'retry.delay must be a duration from 0ms up to 36500d, such as 500ms, 15s, 10m, 4h or 7d, found "soon"',
+  ],
+  [{ maxDelay: -1 }, 'retry.maxDelay must be a duration'],
+  [{ backoff: 'linear' as never }, 'retry.backoff must be exponential or fixed, found "linear"'],
 ])('a task with retry %j is refused', (retry, message) => {
   expect(() => task({ name: 'bad', retry, run: () => null })).toThrow(message)
 })

@@ -6,9 +6,9 @@ import {
   duration,
   flag,
   MAX_STORED_MS,
-  MAX_TIMER_MS,
   type Reader,
 } from '../../model/setting-value.ts'
+import { RETRY_FIELDS, TASK_FIELDS } from '../../model/task-fields.ts'
 import { ALL, type Each, type Step, type Strategy } from '../graph.ts'
 import type { DefinitionPart } from './definition-part.ts'
 import { readItems } from './read-template.ts'
@@ -112,16 +112,14 @@ function readRule(at: DefinitionPart): Pick<Strategy, 'rule' | 'n'> | undefined 
   return rule === undefined ? undefined : { rule }
 }
 
-const DELAY = duration({ min: 0, max: MAX_STORED_MS })
-
 /** What the step changes of its task's retries. */
 export function readRetry(at: DefinitionPart): Partial<RetryPolicy> | undefined {
   if (at.value === undefined) return undefined
-  if (at.knownKeys(['attempts', 'backoff', 'delay', 'maxDelay']) === undefined) return undefined
-  const attempts = at.below('attempts').read(count({ min: 1, max: 32_767 }))
-  const backoff = at.below('backoff').read(choice('exponential', 'fixed'))
-  const delayMs = at.below('delay').read(DELAY)
-  const maxDelayMs = at.below('maxDelay').read(DELAY)
+  if (at.knownKeys(Object.keys(RETRY_FIELDS)) === undefined) return undefined
+  const attempts = at.below('attempts').read(RETRY_FIELDS.attempts)
+  const backoff = at.below('backoff').read(RETRY_FIELDS.backoff)
+  const delayMs = at.below('delay').read(RETRY_FIELDS.delay)
+  const maxDelayMs = at.below('maxDelay').read(RETRY_FIELDS.maxDelay)
   if (delayMs !== undefined && maxDelayMs !== undefined && delayMs > maxDelayMs) {
     at.below('maxDelay').report('is less than delay; write at least that much')
   }
@@ -133,11 +131,13 @@ export function readRetry(at: DefinitionPart): Partial<RetryPolicy> | undefined 
   }
 }
 
+const COMPOSITE_TIMEOUT = duration({ min: 1, max: MAX_STORED_MS })
+
 /** A leaf's is kept by a timer of its worker, a composite's by the database. */
 export function readTimeout(at: DefinitionPart, isLeaf: boolean): number | undefined {
-  return at.read(duration({ min: 1, max: isLeaf ? MAX_TIMER_MS : MAX_STORED_MS }))
+  return at.read(isLeaf ? TASK_FIELDS.timeout : COMPOSITE_TIMEOUT)
 }
 
 export function readDeadline(at: DefinitionPart): number | undefined {
-  return at.read(duration({ min: 1, max: MAX_STORED_MS }))
+  return at.read(TASK_FIELDS.deadline)
 }

@@ -1,0 +1,19 @@
+import { choice, count, duration, flag, MAX_STORED_MS, MAX_TIMER_MS } from './setting-value.ts'
+
+/** How a task is tried again, wherever that is written: in code, in the config file, at a step of a workflow. */
+export const RETRY_FIELDS = {
+  attempts: count({ min: 1, max: 32_767 }),
+  backoff: choice('exponential', 'fixed'),
+  delay: duration({ min: 0, max: MAX_STORED_MS }),
+  maxDelay: duration({ min: 0, max: MAX_STORED_MS }),
+} as const
+
+/** The other fields of a task. The bounds are those of the tables in the database, and of Node's timers. */
+export const TASK_FIELDS = {
+  priority: count({ min: -1_000_000, max: 1_000_000 }),
+  timeout: duration({ min: 1, max: MAX_TIMER_MS }),
+  deadline: duration({ min: 1, max: MAX_STORED_MS }),
+  onLost: choice('retry', 'fail'),
+  losses: count({ min: 0, max: 32_767 }),
+  approval: flag,
+} as const
