@@ -7,6 +7,7 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SluiceError } from '../errors.ts'
 import { MAX_JSON_BYTES } from '../model/json.ts'
+import { MAX_TIMER_MS } from '../model/setting-value.ts'
 import { type Attempt, BrokenWorker } from './attempt.ts'
 import { resolveArgv } from './find-program.ts'
 import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
@@ -38,7 +39,6 @@ const RESULT_FILE = '.sluice-result.json'
 const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
 /** How long to wait for the end of the output once the program is gone. */
 const DRAIN_MS = 1000
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /**
  * Runs a program per attempt: input as JSON on stdin, the result as JSON in the
@@ -171,7 +171,7 @@ class GroupStop {
   #ask(): void {
     this.asked = true
     signalGroup(this.#pid, 'SIGTERM')
-    this.#timer = setTimeout(() => this.#kill(), Math.min(this.#attempt.graceMs, LONGEST_TIMER_MS))
+    this.#timer = setTimeout(() => this.#kill(), Math.min(this.#attempt.graceMs, MAX_TIMER_MS))
   }
 
   #kill(): void {

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import { builtEntry } from '../../built-entry.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
+import { MAX_TIMER_MS } from '../../model/setting-value.ts'
 import { type Attempt, BrokenWorker } from '../attempt.ts'
 import { guardGroup, releaseGroup, signalGroup } from '../orphan-guard.ts'
 import { fromWireError } from '../thrown.ts'
@@ -23,7 +24,6 @@ export interface ChildOptions {
 
 /** A process that was told to end, or whose channel is closed, gets this long. */
 const END_MS = 2000
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /**
  * One process of the pool, from its start to its end.
@@ -86,7 +86,7 @@ export class PoolChild {
     const { initialiser, startTimeoutMs } = options
     this.#startTimeout = setTimeout(
       () => this.kill(new Error(`it was not ready within ${startTimeoutMs} ms`)),
-      Math.min(startTimeoutMs, LONGEST_TIMER_MS),
+      Math.min(startTimeoutMs, MAX_TIMER_MS),
     )
     this.#send({ type: 'init', initialiser })
   }

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SluiceError } from '../../errors.ts'
+import { MAX_TIMER_MS } from '../../model/setting-value.ts'
 import { type Attempt, BrokenWorker } from '../attempt.ts'
 import { type ChildOptions, PoolChild } from './child.ts'
 import type { Initialiser, TaskRef } from './messages.ts'
@@ -30,7 +31,6 @@ export interface PoolLog {
 const FAILED_STARTS = 3
 const FIRST_BACKOFF_MS = 100
 const LONGEST_BACKOFF_MS = 30_000
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /**
  * Warm processes for tasks that would block the event loop.
@@ -152,7 +152,7 @@ export class ProcessPool {
     const killAll = () => {
       for (const child of this.#children) child.kill(closed())
     }
-    const timer = setTimeout(killAll, Math.min(graceMs, LONGEST_TIMER_MS))
+    const timer = setTimeout(killAll, Math.min(graceMs, MAX_TIMER_MS))
     await Promise.all([...this.#children].map((child) => child.gone))
     await Promise.all(this.#places)
     clearTimeout(timer)
