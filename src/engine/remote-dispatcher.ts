@@ -93,6 +93,26 @@ export class RemoteDispatcher {
     this.#session.dropIdleSlots()
   }
 
+  /** Whether the worker runs just what it holds, as far as is known here. */
+  holdsExactly(running: readonly JobAttempt[]): boolean {
+    const { held } = this.#session
+    return (
+      !this.#outOfStep &&
+      running.length === held.size &&
+      running.every((each) => held.get(each.id)?.attempt === each.attempt)
+    )
+  }
+
+  /** The lanes it serves. */
+  get lanes(): Iterable<string> {
+    return this.#session.staleByLane.keys()
+  }
+
+  /** Gives back slots that nothing has run in for a while. The worker need not ask for it. */
+  async giveBack(): Promise<void> {
+    if (!this.#outOfStep) await this.#send([], 0, 0, new Set())
+  }
+
   /**
    * Reports and takes jobs. Cycles of one worker must not overlap. Sending the same again after an answer that did not
    * arrive changes nothing twice.

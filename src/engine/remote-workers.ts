@@ -20,6 +20,8 @@ import { saveStep } from '../store/save-step.ts'
 
 export { type Beat, beat } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
+export { loadStale } from '../store/load-stale.ts'
+export type { StoredWorker } from '../store/load-worker.ts'
 
 const MAX_LINE = 8192
 const MAX_MESSAGE = 1000

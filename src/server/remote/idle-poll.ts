@@ -1,0 +1,109 @@
+import type { RemoteAnswer, RemoteCycle } from '../../engine/remote-dispatcher.ts'
+import type { Orders } from '../../engine/remote-workers.ts'
+
+/** What an idle worker is answered: jobs, what became of those it runs, or orders. Nothing when its time is up. */
+export interface PollAnswer extends RemoteAnswer {
+  readonly orders?: Orders
+}
+
+const NOTHING: PollAnswer = { assignments: [], lost: [], refused: [], again: false }
+
+/** What a look for one worker came to. `nothing` of a worker that runs nothing means that nothing is there for its like. */
+export type Looked = 'found' | 'nothing' | 'over'
+
+/** What the room of idle polls sees of a worker. */
+export interface IdleWorker {
+  readonly id: string
+  /** Workers with the same can run the same jobs. */
+  readonly likeness: string
+  readonly running: number
+  readonly pollMs: number
+  readonly lookAgainMs: number
+  draining: boolean
+  /** A cycle of it, one at a time. */
+  look(request: RemoteCycle): Promise<RemoteAnswer>
+  dropIdleSlots(): void
+  noteOffer(): void
+}
+
+/**
+ * One request of an idle worker that waits for something to do.
+ *
+ * It is answered once: with what a look found, with orders, when its time is up, when a newer request of the worker
+ * arrives or when the client is gone.
+ */
+export class IdlePoll {
+  readonly worker: IdleWorker
+  readonly answered: Promise<PollAnswer>
+  readonly #request: RemoteCycle
+  readonly #timer: NodeJS.Timeout
+  #answer: (answer: PollAnswer) => void = () => {}
+  #fail: (error: unknown) => void = () => {}
+  #over = false
+  #looking = false
+  /** Came during a look: told after it, unless that has found something. */
+  #orders: Orders | undefined
+
+  constructor(worker: IdleWorker, request: RemoteCycle, waitMs: number) {
+    this.worker = worker
+    this.#request = { ...request, ended: [] }
+    this.answered = new Promise((resolve, reject) => {
+      this.#answer = resolve
+      this.#fail = reject
+    })
+    // Who waits for it may have gone; its failure is then nobody's.
+    this.answered.catch(() => {})
+    this.#timer = setTimeout(() => this.end(), waitMs)
+  }
+
+  get over(): boolean {
+    return this.#over
+  }
+
+  /** Whether it waits for jobs, or only for orders. */
+  get hungry(): boolean {
+    return this.#request.free > 0
+  }
+
+  /** Looks for jobs. What it finds is the answer. */
+  async look(): Promise<Looked> {
+    if (this.#over || this.#looking) return 'over'
+    this.#looking = true
+    try {
+      const found = await this.worker.look(this.#request)
+      this.#looking = false
+      if (found.assignments.length === 0 && found.lost.length === 0 && !found.again) {
+        if (this.#over) this.#answer(found)
+        else if (this.#orders !== undefined) this.tell(this.#orders)
+        return 'nothing'
+      }
+      this.#finish()
+      this.#answer(this.#orders === undefined ? found : { ...found, orders: this.#orders })
+      return 'found'
+    } catch (error) {
+      this.#looking = false
+      this.#finish()
+      this.#fail(error)
+      return 'over'
+    }
+  }
+
+  tell(orders: Orders): void {
+    this.#orders = orders
+    if (this.#over || this.#looking) return
+    this.#finish()
+    this.#answer({ ...NOTHING, orders })
+  }
+
+  /** Answers with nothing, or with what the look under way brings: jobs it claims must not get lost on the way. */
+  end(): void {
+    if (this.#over) return
+    this.#finish()
+    if (!this.#looking) this.#answer(NOTHING)
+  }
+
+  #finish(): void {
+    this.#over = true
+    clearTimeout(this.#timer)
+  }
+}

@@ -1,0 +1,87 @@
+import type { IdlePoll } from './idle-poll.ts'
+
+/** How many of them ask the database at once while there is work for them. */
+const WIDTH = 4
+/** Looks again this long after a hint that came to nothing: the commit it announced may be a moment behind it. */
+const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
+
+/**
+ * Idle workers that can run the same jobs. The one that has waited longest looks first; the others look only while there
+ * is more to find.
+ */
+export class LikePolls {
+  readonly #polls = new Set<IdlePoll>()
+  #sweeping: Promise<void> | undefined
+  #again = false
+  #lookAgain = LOOK_AGAIN_MS.length
+  #timer: NodeJS.Timeout | undefined
+  #stopped = false
+
+  get size(): number {
+    return this.#polls.size
+  }
+
+  add(poll: IdlePoll): void {
+    this.#stopped = false
+    this.#polls.add(poll)
+    if (this.#timer === undefined && this.#sweeping === undefined) this.#rest()
+  }
+
+  remove(poll: IdlePoll): void {
+    this.#polls.delete(poll)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  /** @param again Others may follow within milliseconds. */
+  look(again: boolean): void {
+    if (again) this.#lookAgain = 0
+    this.#again = true
+    this.#sweeping ??= this.#sweepUntilDone().finally(() => {
+      this.#sweeping = undefined
+      if (this.#again && !this.#stopped) this.look(false)
+      else this.#rest()
+    })
+  }
+
+  async #sweepUntilDone(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    while (this.#again && !this.#stopped) {
+      this.#again = false
+      await this.#sweep()
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const hungry = [...this.#polls].filter((poll) => poll.hungry && !poll.over)
+    let exhausted = false
+    const lookInTurn = async () => {
+      for (let poll = hungry.shift(); poll !== undefined && !exhausted; poll = hungry.shift()) {
+        // Who runs something may have as many of a lane as one worker may: that says nothing about the others.
+        const idle = poll.worker.running === 0
+        const looked = await poll.look()
+        if (looked === 'found') this.#lookAgain = 0
+        if (looked === 'nothing' && idle) exhausted = true
+      }
+    }
+    await Promise.all(Array.from({ length: Math.min(WIDTH, hungry.length) }, lookInTurn))
+  }
+
+  /** Sets the timer that looks without a hint. */
+  #rest(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const workers = [...this.#polls].filter((poll) => poll.hungry).map((poll) => poll.worker)
+    if (this.#stopped || workers.length === 0) return
+    let wait = Number.POSITIVE_INFINITY
+    for (const { pollMs, lookAgainMs } of workers) wait = Math.min(wait, pollMs, lookAgainMs)
+    wait *= 0.9 + 0.2 * Math.random()
+    if (this.#lookAgain < LOOK_AGAIN_MS.length) wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)
+    this.#timer = setTimeout(() => this.look(false), wait)
+  }
+}

@@ -1,0 +1,164 @@
+import type { Queryable, RawQueryable } from '../../db/database.ts'
+import { type RemoteAnswer, type RemoteCycle, RemoteDispatcher } from '../../engine/remote-dispatcher.ts'
+import type { Beat, StoredWorker } from '../../engine/remote-workers.ts'
+import { IdlePoll, type IdleWorker, type PollAnswer } from './idle-poll.ts'
+import type { IdleRoom } from './idle-room.ts'
+
+/** How long after a cycle idle slots are looked at again. */
+const GIVE_BACK_MS = 250
+
+export interface WaitingCycle extends RemoteCycle {
+  readonly waitMs: number
+  /** Ask the database what the worker holds, whatever this server believes. */
+  readonly resync: boolean
+}
+
+/**
+ * A worker that speaks to this server.
+ *
+ * Everything here is a cache. Another server that the worker turns to asks the database; this one is then refused its next
+ * cycle and asks too.
+ */
+export class RemoteWorker implements IdleWorker {
+  readonly id: string
+  readonly keyId: string | null
+  readonly likeness: string
+  draining = false
+  usedAt = performance.now()
+  readonly #dispatcher: RemoteDispatcher
+  readonly #room: IdleRoom
+  #last: Promise<unknown> = Promise.resolve()
+  #giveBack: NodeJS.Timeout | undefined
+  #offer: string | undefined
+  #ordersTold: number
+  /** The last poll brought nothing until its time was up: the same question need not be asked anew. */
+  #rested: { readonly readyHints: number; readonly free: number; readonly freeProcesses: number } | undefined
+
+  constructor(worker: StoredWorker, room: IdleRoom, db: Queryable, cycles: RawQueryable) {
+    this.id = worker.id
+    this.keyId = worker.keyId
+    const { tasks, labels, pooled } = worker
+    this.likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
+    this.#room = room
+    this.#ordersTold = room.ordersTold
+    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker })
+  }
+
+  get running(): number {
+    return this.#dispatcher.running
+  }
+
+  get pollMs(): number {
+    return this.#dispatcher.pollMs
+  }
+
+  get lookAgainMs(): number {
+    return this.#dispatcher.lookAgainMs
+  }
+
+  dropIdleSlots(): void {
+    this.#dispatcher.dropIdleSlots()
+  }
+
+  noteOffer(): void {
+    this.#rested = undefined
+    this.#dispatcher.noteOffer()
+  }
+
+  /**
+   * Records endings, takes jobs, and where there is nothing to tell waits for something.
+   *
+   * @param onGone Gives what is to be called when the client has gone.
+   */
+  async cycle(request: WaitingCycle, onGone: (gone: () => void) => void): Promise<PollAnswer> {
+    this.usedAt = performance.now()
+    // Only the answer to its newest request counts for the worker.
+    this.#room.end(this.id)
+    if (request.resync) this.#dispatcher.markOutOfStep()
+    const { readyHints } = this.#room
+    if (!this.#mayRest(request)) {
+      const answer = await this.look(request)
+      const waits = request.waitMs > 0 && request.ended.length === 0
+      if (!waits || answer.assignments.length > 0 || answer.lost.length > 0 || answer.again) return answer
+    }
+    return this.#wait(request, readyHints, onGone)
+  }
+
+  /** One cycle after the other. */
+  look(request: RemoteCycle): Promise<RemoteAnswer> {
+    this.#rested = undefined
+    return this.#inTurn(() => this.#dispatcher.cycle(request))
+  }
+
+  /** What a heartbeat tells of leases and of what there is to serve. */
+  noteBeat(beat: Beat): void {
+    this.usedAt = performance.now()
+    this.draining = beat.draining
+    if ([...this.#dispatcher.lanes].some((lane) => !beat.lanes.includes(lane))) {
+      this.#rested = undefined
+      this.#dispatcher.markOutOfStep()
+    }
+    if (this.#offer !== beat.offer) {
+      this.#offer = beat.offer
+      this.noteOffer()
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.#giveBack)
+    this.#room.end(this.id)
+  }
+
+  async #wait(
+    request: WaitingCycle,
+    readyHints: number,
+    onGone: (gone: () => void) => void,
+  ): Promise<PollAnswer> {
+    const poll = new IdlePoll(this, request, request.waitMs)
+    onGone(() => poll.end())
+    const answer = await this.#room.wait(poll, readyHints, this.#ordersTold)
+    this.#ordersTold = this.#room.ordersTold
+    this.draining = answer.orders?.draining ?? this.draining
+    if (answer.assignments.length === 0 && !answer.again) {
+      const { free, freeProcesses } = request
+      this.#rested = { readyHints: this.#room.readyHints, free, freeProcesses }
+    }
+    return answer
+  }
+
+  /** Whether everything is as it was when the last poll brought nothing. */
+  #mayRest(request: WaitingCycle): boolean {
+    const rested = this.#rested
+    return (
+      rested !== undefined &&
+      rested.readyHints === this.#room.readyHints &&
+      request.waitMs > 0 &&
+      !request.resync &&
+      request.ended.length === 0 &&
+      request.free <= rested.free &&
+      request.freeProcesses <= rested.freeProcesses &&
+      this.#dispatcher.holdsExactly(request.running)
+    )
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    clearTimeout(this.#giveBack)
+    const turn = this.#last.then(work)
+    this.#last = turn.catch(() => {})
+    try {
+      return await turn
+    } finally {
+      this.#giveBackLater()
+    }
+  }
+
+  #giveBackLater(): void {
+    clearTimeout(this.#giveBack)
+    if (!this.#dispatcher.holdsIdle) return
+    this.#giveBack = setTimeout(() => {
+      // What fails here is found out by the next cycle.
+      this.#inTurn(() => this.#dispatcher.giveBack()).catch(() => this.#dispatcher.markOutOfStep())
+    }, GIVE_BACK_MS)
+    this.#giveBack.unref()
+  }
+}

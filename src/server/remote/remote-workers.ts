@@ -1,0 +1,174 @@
+import { Database } from '../../db/database.ts'
+import { transactForCallers } from '../../db/for-callers.ts'
+import {
+  beat,
+  checkKey,
+  closeRemoteWorker,
+  findRemoteWorker,
+  loadOrders,
+  loadStale,
+  registerRemoteWorker,
+  workerEnded,
+} from '../../engine/remote-workers.ts'
+import { hasCode } from '../../errors.ts'
+import type { TaskRecord } from '../../model/task-record.ts'
+import type { WorkerIdentity } from '../../model/worker-identity.ts'
+import type { ServerParts } from '../parts.ts'
+import type { PollAnswer } from './idle-poll.ts'
+import { IdleRoom } from './idle-room.ts'
+import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
+
+/** Connections for the cycles of all workers of this server, opened when they are needed. */
+const CYCLE_CONNECTIONS = 8
+/** A cycle that takes longer is given up; its outcome is then unknown and the next one resyncs. */
+const CYCLE_TIMEOUT_MS = 15_000
+/** Heartbeats have their own: whatever keeps cycles waiting must not end leases. */
+const BEAT_CONNECTIONS = 2
+const STALE_KEPT_MS = 2000
+/** A worker not heard of for so long has ended or turned to another server. Forgetting it costs one resync. */
+const FORGET_MS = 10 * 60_000
+
+export interface HeldLeases {
+  /** Of the lanes it still holds leases in. */
+  readonly staleMs: Readonly<Record<string, number>>
+  readonly cancels: readonly string[]
+  readonly draining: boolean
+  readonly peers: number
+}
+
+/** The workers that speak to this server. */
+export class RemoteWorkers {
+  readonly #parts: ServerParts
+  readonly #cycles: Database
+  readonly #beats: Database
+  readonly #room: IdleRoom
+  readonly #workers = new Map<string, Promise<RemoteWorker>>()
+  readonly #sweep: NodeJS.Timeout
+  readonly #unsubscribe: () => void
+  #stale: { readonly at: number; readonly byLane: Promise<ReadonlyMap<string, number>> } | undefined
+
+  constructor(parts: ServerParts) {
+    const { db, calls, listener, heartbeatMs } = parts.room
+    this.#parts = parts
+    this.#cycles = new Database({
+      url: db.url,
+      maxConnections: CYCLE_CONNECTIONS,
+      applicationName: 'sluice-cycle',
+      statementTimeoutMs: CYCLE_TIMEOUT_MS,
+    })
+    this.#beats = new Database({
+      url: db.url,
+      maxConnections: BEAT_CONNECTIONS,
+      applicationName: 'sluice-heartbeat',
+      statementTimeoutMs: heartbeatMs,
+    })
+    this.#room = new IdleRoom({ listener, loadOrders: (ids) => loadOrders(calls, ids), log: parts.log })
+    this.#unsubscribe = listener.subscribe((topic) => {
+      if (topic === 'lane') this.#stale = undefined
+    })
+    this.#sweep = setInterval(() => void this.#forgetOld(), FORGET_MS / 10)
+    this.#sweep.unref()
+  }
+
+  async register(
+    identity: WorkerIdentity & { readonly keyId: string },
+    tasks: readonly TaskRecord[],
+  ): Promise<string> {
+    return transactForCallers(this.#parts.room.db, (tx) => registerRemoteWorker(tx, identity, tasks))
+  }
+
+  /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`; what the database throws. */
+  async cycle(
+    id: string,
+    keyId: string,
+    request: WaitingCycle,
+    onGone: (gone: () => void) => void,
+  ): Promise<PollAnswer> {
+    const worker = await this.get(id, keyId)
+    try {
+      return await worker.cycle(request, onGone)
+    } catch (error) {
+      if (hasCode(error, 'WORKER_NOT_FOUND')) this.#forget(id, worker)
+      throw error
+    }
+  }
+
+  /** Renews the worker's leases. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
+  async beat(id: string, keyId: string): Promise<HeldLeases> {
+    const worker = await this.get(id, keyId)
+    const answer = await beat(this.#beats, id)
+    if (answer === undefined) {
+      this.#forget(id, worker)
+      throw workerEnded(id)
+    }
+    worker.noteBeat(answer)
+    const stale = await this.staleByLane()
+    const { lanes, cancels, draining, peers } = answer
+    const staleMs = Object.fromEntries(lanes.map((lane) => [lane, stale.get(lane) ?? 0]))
+    return { staleMs, cancels, draining, peers }
+  }
+
+  async close(id: string, keyId: string, why: string): Promise<void> {
+    const worker = await this.get(id, keyId)
+    worker.close()
+    await closeRemoteWorker(this.#parts.room.calls, id, why)
+    this.#forget(id, worker)
+  }
+
+  /** A worker that this key may use. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
+  async get(id: string, keyId: string): Promise<RemoteWorker> {
+    let known = this.#workers.get(id)
+    if (known === undefined) {
+      known = this.#load(id, keyId)
+      this.#workers.set(id, known)
+      // Whoever asks next may have another key, or ask in better times.
+      known.catch(() => this.#workers.delete(id))
+    }
+    const worker = await known
+    checkKey(worker, keyId)
+    return worker
+  }
+
+  async staleByLane(): Promise<ReadonlyMap<string, number>> {
+    const now = performance.now()
+    if (this.#stale === undefined || now - this.#stale.at > STALE_KEPT_MS) {
+      const byLane = loadStale(this.#parts.room.calls)
+      this.#stale = { at: now, byLane }
+      byLane.catch(() => {
+        this.#stale = undefined
+      })
+    }
+    return this.#stale.byLane
+  }
+
+  /** Answers everybody who waits: the server is about to stop. */
+  drain(): void {
+    this.#room.close()
+  }
+
+  async stop(): Promise<void> {
+    this.drain()
+    this.#unsubscribe()
+    clearInterval(this.#sweep)
+    for (const worker of this.#workers.values()) worker.then((each) => each.close()).catch(() => {})
+    await Promise.all([this.#cycles.close(), this.#beats.close()])
+  }
+
+  async #load(id: string, keyId: string): Promise<RemoteWorker> {
+    const { calls } = this.#parts.room
+    return new RemoteWorker(await findRemoteWorker(calls, id, keyId), this.#room, calls, this.#cycles)
+  }
+
+  #forget(id: string, worker: RemoteWorker): void {
+    worker.close()
+    this.#workers.delete(id)
+  }
+
+  async #forgetOld(): Promise<void> {
+    const before = performance.now() - FORGET_MS
+    for (const [id, known] of this.#workers) {
+      const worker = await known.catch(() => undefined)
+      if (worker !== undefined && worker.usedAt < before) this.#forget(id, worker)
+    }
+  }
+}
