@@ -1,4 +1,5 @@
 import { messageOf } from '../../errors.ts'
+import { MAX_TIMER_MS } from '../../model/setting-value.ts'
 import { type Attempt, BrokenWorker, Stop } from '../attempt.ts'
 import { fromWireError, toWireError } from '../thrown.ts'
 import type { OfRun, ServiceCall, ToChild, WorkdirAnswer } from './messages.ts'
@@ -9,8 +10,6 @@ export interface ProcessLink {
   answerWorkdir(answer: WorkdirAnswer): void
   kill(cause: unknown): void
 }
-
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /**
  * One attempt while a pool process runs it: passes what the task reports to the
@@ -104,7 +103,7 @@ export class ServedRun {
     const reason = stop instanceof Stop ? stop.reason : 'cancelled'
     const message = messageOf(stop)
     this.#link.send({ type: 'stop', run: this.id, reason, message })
-    const graceMs = Math.min(this.attempt.graceMs, LONGEST_TIMER_MS)
+    const graceMs = Math.min(this.attempt.graceMs, MAX_TIMER_MS)
     this.#killTimer = setTimeout(() => this.#link.kill(stop), graceMs)
   }
 
