@@ -6,15 +6,13 @@ export interface DispatchClass {
   readonly task: string
   readonly lane: string
   readonly slots: number | null
-  readonly perWorker: number | null
   readonly pollMs: number
   readonly staleMs: number
-  readonly enabled: boolean
 }
 
 const LOAD = statement(
   'load_classes',
-  `select c.id, c.task, c.lane, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.enabled
+  `select c.id, c.task, c.lane, l.slots, l.poll_ms as "pollMs", l.stale_ms as "staleMs"
      from sluice.classes c join sluice.lanes l on l.name = c.lane
     where c.task = any ($1) and c.requires <@ $2::jsonb
     order by c.lane, c.id`,
