@@ -9,7 +9,8 @@ create type sluice.job_state as enum
 -- Jobs that only wait for their children. A job without a kind is a leaf: a task that runs.
 create type sluice.composite_kind as enum ('workflow', 'group', 'fanout');
 
--- Settings shared by all processes: heartbeat and retention, in milliseconds.
+-- Settings shared by all processes, in milliseconds: heartbeat and retention; and, once a server has been started, how long
+-- a job may wait to start whose task says nothing about it.
 create table sluice.settings (
   name         text primary key,
   value        bigint not null check (value > 0),

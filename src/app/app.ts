@@ -3,6 +3,7 @@ import type { LoadedConfig } from '../config/load-config.ts'
 import type { Database, Queryable } from '../db/database.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
+import { forgetAdmissionChanges, getAdmission, setAdmission, settleAdmission } from '../engine/admission.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
 import { type JobFilter, listJobs } from '../engine/job-list.ts'
@@ -16,18 +17,20 @@ import { type Trace, trace } from '../engine/trace.ts'
 import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
 import { TreeWatch } from '../engine/tree-watch.ts'
 import { resizeWindow, type WindowChange } from '../engine/window-control.ts'
-import { setDraining } from '../engine/worker-control.ts'
+import { askToStop, setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource, Settings } from '../model/settings.ts'
+import type { AdmissionChange } from '../store/change-admission.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
 import type { Firing } from '../store/list-firings.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type KnownTask, listTasks } from '../store/list-tasks.ts'
 import { listWorkers, type WorkerView } from '../store/list-workers.ts'
+import type { Admission } from '../store/read-admission.ts'
 import type { StoredLogLine } from '../store/read-logs.ts'
 import { lookAtQueues, type QueueSample } from '../store/sample-queues.ts'
 import { parseInput } from '../worker/inline.ts'
@@ -54,6 +57,8 @@ import type { WorkflowSet } from './workflow-set.ts'
  * @internal
  */
 export interface EngineRoom {
+  /** Jobs have been recorded as ended: somebody in this process may wait for them. `dueInMs`: the first comes back then. */
+  noteEnded(dueInMs: number | null): void
   readonly db: Database
   /** For single statements: repeated where that is safe, failing with a `SluiceError`. Does not name the database. */
   readonly calls: Queryable
@@ -134,6 +139,7 @@ export class Sluice {
       heartbeatMs,
       actor,
       toSubmission: (task, input, options, by) => this.#toSubmission(task, input, options, by),
+      noteEnded: (dueInMs) => this.#work.noteEnded(dueInMs),
     }
     return this.#room
   }
@@ -147,7 +153,8 @@ export class Sluice {
    * Stores a job. When this resolves the job is on disk and will not be lost.
    *
    * @throws {SluiceError} `KEY_CONFLICT` when an active job has the key with another input; `INVALID_INPUT`;
-   *   `NOT_STORABLE`; `UNKNOWN_TASK`; `DATABASE_UNAVAILABLE`, after which it is not known whether it was stored:
+   *   `NOT_STORABLE`; `UNKNOWN_TASK`; `ADMISSION_REJECTED` at the ceiling, with `details.retryAfter` in seconds (in a
+   *   transaction of yours its COMMIT fails with SQLSTATE SL007); `DATABASE_UNAVAILABLE`, after which it is not known whether it was stored:
    *   submit with a key where that matters.
    */
   async submit<Input, Result>(
@@ -353,6 +360,24 @@ export class Sluice {
     return schedules.viewFirings(this.#calls, name, filter)
   }
 
+  /** How much may enter, and how far that is used. */
+  async admission(): Promise<Admission> {
+    return getAdmission(this.#calls)
+  }
+
+  /** An operator's change to what may enter: it stays, whatever files say, until `resetAdmission`. Nothing is stopped. */
+  async setAdmission(change: AdmissionChange): Promise<Admission> {
+    await setAdmission(this.#calls, change, this.#parts.actor)
+    await settleAdmission(this.#calls)
+    return getAdmission(this.#calls)
+  }
+
+  async resetAdmission(): Promise<Admission> {
+    await forgetAdmissionChanges(this.#calls, this.#parts.actor)
+    await settleAdmission(this.#calls)
+    return getAdmission(this.#calls)
+  }
+
   async listWorkers(): Promise<WorkerView[]> {
     return listWorkers(this.#calls)
   }
@@ -360,6 +385,11 @@ export class Sluice {
   /** Tells the live workers of that name to take nothing new, or to take work again. Returns how many there are. */
   async drainWorker(name: string, draining = true): Promise<number> {
     return setDraining(this.#calls, name, draining)
+  }
+
+  /** Asks the live workers of that name to end: what runs may finish, the rest is handed back. Returns how many there are. */
+  async stopWorker(name: string): Promise<number> {
+    return askToStop(this.#calls, name)
   }
 
   /** Every task that some program has made known, with its lane. */

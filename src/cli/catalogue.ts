@@ -22,6 +22,18 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/run.ts')).declareRun,
   },
   {
+    name: 'up',
+    summary: 'database, HTTP server and worker in one process',
+    group: RUN,
+    load: async () => (await import('./commands/up.ts')).declareUp,
+  },
+  {
+    name: 'server',
+    summary: 'serve the HTTP API until it is stopped',
+    group: RUN,
+    load: async () => (await import('./commands/server.ts')).declareServer,
+  },
+  {
     name: 'worker',
     summary: 'run jobs in this process until it is stopped',
     group: RUN,

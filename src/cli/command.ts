@@ -31,7 +31,7 @@ export interface OpenOptions {
   readonly log?: Log
   /** Over those of the config and the environment. */
   readonly settings?: Pick<SluiceOptions, 'database' | 'shutdownGrace'>
-  /** A program of its own, with tasks and lanes, in place of a config. */
+  /** A program of its own, with tasks and lanes, in place of a config or beside it. */
   readonly program?: Pick<SluiceOptions, 'tasks' | 'lanes' | 'database'>
 }
 

@@ -1,5 +1,4 @@
-import pino from 'pino'
-import type { Log } from '../engine/log.ts'
+import pino, { type Logger } from 'pino'
 import type { Output } from './output/output.ts'
 import { type Colour, painter } from './output/style.ts'
 import { printable } from './output/text-width.ts'
@@ -18,7 +17,7 @@ const LEVELS: Readonly<Record<number, readonly [name: string, colour: Colour]>> 
  *
  * @param options.json JSON also on a terminal.
  */
-export function createLog(output: Output, options: { level: string; json: boolean }): Log {
+export function createLog(output: Output, options: { level: string; json: boolean }): Logger {
   const level = options.level in pino.levels.values || options.level === 'silent' ? options.level : 'info'
   const settings = { name: 'sluice', level }
   if (options.json || !output.isTerminal) {

@@ -39,13 +39,14 @@ async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
   const { createLog } = await import('./log.ts')
   const { config, program, dataFolder } = options
   const log = options.log ?? createLog(err, { level: process.env.SLUICE_LOG ?? 'warn', json: false })
-  if (program !== undefined) return sluice({ ...program, dataFolder, log })
   if (config !== undefined) {
     // What the module exports was checked to be tasks when it was loaded.
-    const tasks = config.tasks as NonNullable<Parameters<typeof sluice>[0]>['tasks'] & {}
+    const own = config.tasks as NonNullable<Parameters<typeof sluice>[0]>['tasks'] & {}
+    const tasks = [...own, ...(program?.tasks ?? [])]
     const { workflows } = config
-    return sluice({ config, tasks, workflows, dataFolder, log, ...options.settings })
+    return sluice({ ...program, config, tasks, workflows, dataFolder, log, ...options.settings })
   }
+  if (program !== undefined) return sluice({ ...program, dataFolder, log })
   // The embedded database belongs to this folder and nobody else minds; another one is migrated when somebody says so.
   const embedded = (process.env.DATABASE_URL ?? '') === ''
   return sluice({ dataFolder, log, publish: false, migrate: embedded })

@@ -59,18 +59,20 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
     json: options.json === true,
   })
   const name = options.name ?? `${hostname()}-${process.pid}`
+  const asked = new AbortController()
   const app = await world.open({ config, dataFolder: dataFolderOf(world, options), log })
   try {
     if (!stops.soon.aborted) {
       await app.work({
         name,
         tasks,
+        onStopAsked: () => asked.abort(),
         labels: labelsOf(options.label),
         ...(options.capacity !== undefined && { capacity: options.capacity.value }),
       })
       log.info({ worker: name, tasks, version: VERSION }, 'ready to take jobs')
     }
-    await fired(stops.soon)
+    await Promise.race([fired(stops.soon), fired(asked.signal)])
     return await leave(app, log, stops.now, world)
   } finally {
     await app.close({ now: true })

@@ -6,7 +6,7 @@ import { count, roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeTable } from '../output/table.ts'
 
-/** `sluice workers`, `sluice workers drain NAME`, `sluice workers undrain NAME` */
+/** `sluice workers`, `sluice workers drain NAME`, `sluice workers undrain NAME`, `sluice workers stop NAME` */
 export const declareWorkers: Declare = (command, act) => {
   command.action((options: CommonOptions) => act((world) => listWorkers(world, options)))
   command
@@ -19,6 +19,11 @@ export const declareWorkers: Declare = (command, act) => {
     .description('let a drained worker take jobs again')
     .argument('<name>', 'name of the worker')
     .action((name: string, options: CommonOptions) => act((world) => drain(world, name, false, options)))
+  command
+    .command('stop')
+    .description('ask a worker to end once what it runs has ended')
+    .argument('<name>', 'name of the worker')
+    .action((name: string, options: CommonOptions) => act((world) => stop(world, name, options)))
 }
 
 function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
@@ -36,7 +41,7 @@ function columns(now: number): Column<WorkerView>[] {
     { title: 'NAME', value: (worker) => worker.name },
     {
       title: 'STATE',
-      value: (worker) => (worker.draining ? 'draining' : 'working'),
+      value: (worker) => (worker.stopping ? 'stopping' : worker.draining ? 'draining' : 'working'),
       colour: (worker) => (worker.draining ? 'yellow' : 'green'),
     },
     {
@@ -61,6 +66,18 @@ function drain(world: World, name: string, draining: boolean, options: CommonOpt
       const what = draining ? 'finishes what it runs and takes nothing new' : 'takes jobs again'
       const several = reached === 1 ? '' : ` (${count(reached, 'worker')} of that name)`
       world.out.line(`worker ${name} ${what}${several}`)
+    }
+    return EXIT.done
+  })
+}
+
+function stop(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const reached = await app.stopWorker(name)
+    if (options.json === true) writeJson(world.out, { name, stopping: true, workers: reached })
+    else {
+      const several = reached === 1 ? '' : ` (${count(reached, 'worker')} of that name)`
+      world.out.line(`worker ${name} ends once what it runs has ended${several}`)
     }
     return EXIT.done
   })

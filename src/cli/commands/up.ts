@@ -1,0 +1,109 @@
+import type { Logger } from 'pino'
+import type { Sluice } from '../../app/app.ts'
+import { loadConfig } from '../../config/load-config.ts'
+import { transactForCallers } from '../../db/for-callers.ts'
+import { authorOfDatabase } from '../../engine/access/author.ts'
+import { offerSignIn } from '../../engine/access/sessions.ts'
+import { SETTINGS } from '../../model/settings.ts'
+import { type Given, setting } from '../arguments.ts'
+import type { Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { fired } from '../interrupts.ts'
+import { createLog } from '../log.ts'
+import { dataFolderOf } from '../operate.ts'
+import { writeJson } from '../output/json.ts'
+import { addServeOptions, type ServeOptions, serve } from '../serve.ts'
+import { flow } from '../tour/flow.ts'
+import { Scoreboard } from '../tour/scoreboard.ts'
+import { LANES, tourTasks } from '../tour/tasks.ts'
+
+interface UpOptions extends ServeOptions {
+  readonly capacity?: Given<number>
+  readonly tour?: boolean
+}
+
+/** `sluice up` */
+export const declareUp: Declare = (command, act) => {
+  addServeOptions(command)
+  command
+    .option(
+      '--capacity <number>',
+      'jobs at once; 0: no limit but the lanes',
+      setting(SETTINGS.capacity.reader),
+    )
+    .option('--tour', 'keep sample jobs flowing')
+    .option('--config <file>', 'the config file with lanes, tasks, workflows and schedules')
+    .addHelpText(
+      'after',
+      '\nDATABASE_URL, else an embedded PostgreSQL; the HTTP API; and a worker for the tasks of the config.' +
+        '\nPrints an address that signs a browser in, once, within 15 minutes; and the first key of a new database.' +
+        '\nCtrl-C or SIGTERM: requests and jobs may finish within shutdownGrace. A second one: at once.' +
+        '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
+    )
+    .action((options: UpOptions) => act((world) => up(world, options)))
+}
+
+async function up(world: World, options: UpOptions): Promise<ExitCode> {
+  const stops = world.interrupts.take()
+  const config = await loadConfig({ path: options.config, folder: world.folder })
+  const log = createLog(world.err, {
+    level: world.environment.SLUICE_LOG ?? 'info',
+    json: options.json === true,
+  })
+  const tasks = tourTasks({ board: new Scoreboard(), drawn: () => {}, speed: 1 })
+  const app = await world.open({
+    config,
+    dataFolder: dataFolderOf(world, options),
+    log,
+    ...(options.tour === true && { program: { tasks, lanes: LANES } }),
+  })
+  try {
+    if (stops.soon.aborted) return world.interrupts.code ?? EXIT.failed
+    const { server, adminKey } = await serve(world, app, log, options)
+    await work(app, log, options)
+    await sayWhere(world, app, server.url, adminKey, options)
+    const flowing = options.tour === true ? flow(app, log, world.now, stops.soon) : undefined
+    await fired(stops.soon)
+    log.info({}, 'stopping: requests and jobs may finish; once more to stop at once')
+    stops.now.addEventListener('abort', () => void server.stop({ now: true }), { once: true })
+    stops.now.addEventListener('abort', () => void app.close({ now: true }), { once: true })
+    await server.stop({ now: stops.now.aborted })
+    await flowing
+    await app.close({ now: stops.now.aborted || options.tour === true })
+    log.info({}, 'stopped')
+    return stops.now.aborted ? (world.interrupts.code ?? EXIT.failed) : EXIT.done
+  } finally {
+    await app.close({ now: true })
+  }
+}
+
+/** A program without tasks is still a server: others may work. */
+async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void> {
+  if (app.room.tasks.byName.size === 0) {
+    log.info({}, 'the config names no task: no worker in this process')
+    return
+  }
+  await app.work({ capacity: options.capacity?.value ?? 0, name: `up-${process.pid}` })
+}
+
+async function sayWhere(
+  world: World,
+  app: Sluice,
+  url: string,
+  adminKey: string | undefined,
+  options: UpOptions,
+): Promise<void> {
+  const token = await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
+  const signIn = token === undefined ? undefined : `${url}/#token=${token}`
+  if (options.json === true) {
+    writeJson(world.out, {
+      url,
+      ...(adminKey !== undefined && { adminKey }),
+      ...(signIn !== undefined && { signIn }),
+    })
+    return
+  }
+  if (adminKey !== undefined) world.out.line(`admin key: ${adminKey}`)
+  if (signIn !== undefined) world.out.line(`sign in:   ${signIn}`)
+  world.out.line(`listening on ${url}; reference at ${url}/docs; Ctrl-C stops it`)
+}

@@ -1,0 +1,82 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import type { Logger } from 'pino'
+import type { Sluice } from '../app/app.ts'
+import { createFirstKey } from '../engine/access/keys.ts'
+import { declareServerDefaults } from '../engine/server-defaults.ts'
+import { SluiceError } from '../errors.ts'
+import { type Duration, parseDuration } from '../model/duration.ts'
+import { type RunningServer, startServer } from '../server/start-server.ts'
+import { duration } from './arguments.ts'
+import type { CommonOptions, World } from './command.ts'
+
+export interface ServeOptions extends CommonOptions {
+  readonly port?: number
+  readonly host: string
+  readonly notice: Duration
+}
+
+const DEFAULT_PORT = 8080
+const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/
+
+/** Options of the commands that listen. */
+export function addServeOptions(command: Command): void {
+  command
+    .option(
+      '--port <number>',
+      `where to listen; 0: any free port (default: SLUICE_PORT, else ${DEFAULT_PORT})`,
+      port,
+    )
+    .option('--host <address>', 'the address to listen on; 0.0.0.0: all of this machine', '127.0.0.1')
+    .option('--notice <duration>', 'how long /readyz says no before a stop closes the door', duration, '0s')
+}
+
+function port(text: string): number {
+  const number = Number(text)
+  if (!/^\d+$/.test(text.trim()) || number > 65_535)
+    throw new InvalidArgumentError('Write a number from 0 to 65535.')
+  return number
+}
+
+/**
+ * Starts the HTTP server on an open application, and says on the standard output where it is; and, once in the life of a
+ * database, its first key.
+ */
+export async function serve(
+  world: World,
+  app: Sluice,
+  log: Logger,
+  options: ServeOptions,
+): Promise<{ readonly server: RunningServer; readonly adminKey: string | undefined }> {
+  const { calls, settings } = app.room
+  await declareServerDefaults(calls, 'server')
+  const server = await startServer({
+    app,
+    log,
+    host: options.host,
+    port: options.port ?? portOf(world.environment),
+    noticeMs: parseDuration(options.notice, 'notice'),
+    graceMs: settings.shutdownGraceMs,
+  })
+  app.startDuties()
+  // Last: a key that is made must be shown.
+  const adminKey = (await createFirstKey(calls))?.key
+  if (!LOOPBACK.test(options.host)) {
+    log.warn(
+      { host: options.host },
+      'listening beyond this machine without TLS: keys travel readable; put a proxy with TLS in front',
+    )
+  }
+  return { server, adminKey }
+}
+
+function portOf({ SLUICE_PORT }: NodeJS.ProcessEnv): number {
+  if (SLUICE_PORT === undefined || SLUICE_PORT === '') return DEFAULT_PORT
+  try {
+    return port(SLUICE_PORT)
+  } catch {
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `SLUICE_PORT: ${JSON.stringify(SLUICE_PORT)} must be a number from 0 to 65535`,
+    )
+  }
+}
