@@ -70,6 +70,12 @@ export class ProcessWork {
     this.#duties.start()
   }
 
+  /** Jobs have ended that somebody in this process may wait for; the first of those that come back does after so long. */
+  noteEnded(dueInMs: number | null): void {
+    this.#options.onEnded()
+    this.#duties?.promoteIn(dueInMs)
+  }
+
   /** There may be a job to take: the worker need not wait for the hint. */
   nudge(): void {
     this.#worker?.nudge()
@@ -96,7 +102,7 @@ export class ProcessWork {
   }
 
   async #startWorker(options: WorkOptions): Promise<Worker> {
-    const { db, listener, tasks, settings, heartbeatMs, log, onEnded } = this.#options
+    const { db, listener, tasks, settings, heartbeatMs, log } = this.#options
     // Loaded when needed: a program that only submits, or looks, starts in half the time.
     const { startWorker } = await import('./start-worker.ts')
     return startWorker({
@@ -110,10 +116,7 @@ export class ProcessWork {
       graceMs: settings.graceMs,
       shutdownGraceMs: settings.shutdownGraceMs,
       log,
-      onEnded: (dueInMs) => {
-        onEnded()
-        this.#duties?.promoteIn(dueInMs)
-      },
+      onEnded: (dueInMs) => this.noteEnded(dueInMs),
       onStopAsked: () => {
         void this.stopWorking()
         options.onStopAsked?.()

@@ -1,0 +1,379 @@
+import type { FastifyReply } from 'fastify'
+import {
+  CheckpointAnswer,
+  CheckpointBody,
+  CloseBody,
+  CycleAnswerBody,
+  CycleBody,
+  Done,
+  type EndedBody,
+  HeartbeatAnswer,
+  type JobBody,
+  LeaseBody,
+  LogsAnswer,
+  LogsBody,
+  ProgressBody,
+  RegisterBody,
+  Registered,
+  StepAnswer,
+  StepBody,
+  StepResultBody,
+  WorkerParams,
+  type WorkerTask,
+} from '../../api/worker-protocol.ts'
+import {
+  appendRemoteLogs,
+  checkJsonText,
+  loadRemoteCheckpoint,
+  loadRemoteStep,
+  reportBroken,
+  saveRemoteCheckpoint,
+  saveRemoteProgress,
+  saveRemoteStep,
+} from '../../engine/remote-workers.ts'
+import { messageOf, SluiceError } from '../../errors.ts'
+import type { Assignment, EndedAttempt } from '../../model/assignment.ts'
+import type { Ending } from '../../model/job.ts'
+import { toStorableText } from '../../model/json.ts'
+import type { TaskRecord } from '../../model/task-record.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import type { PollAnswer } from '../remote/idle-poll.ts'
+import { RemoteWorkers } from '../remote/remote-workers.ts'
+
+/** A result of 16 MiB whose every character needs a backslash, and some. */
+const PAYLOAD_BYTES = 40 * 1024 * 1024
+const MAX_ERROR = 16_384
+
+/** `/workers`: the protocol of workers without access to the database. A key reaches only workers it registered. */
+export function workerProtocolRoutes(server: Server, parts: ServerParts): void {
+  const workers = new RemoteWorkers(parts)
+  server.addHook('preClose', async () => workers.drain())
+  server.addHook('onClose', () => workers.stop())
+  lifeRoutes(server, parts, workers)
+  traceRoutes(server, parts, workers)
+  memoryRoutes(server, parts, workers)
+}
+
+const tags = ['worker protocol']
+const config = { access: 'workers:run' } as const
+
+function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers): void {
+  const { room } = parts
+
+  server.post(
+    '/workers',
+    {
+      config,
+      schema: { summary: 'Register a worker', tags, body: RegisterBody, response: { 201: Registered } },
+    },
+    async (request, reply) => {
+      const { name, capacity, cores, tasks, labels = {}, host = '', pid = 0, version = '' } = request.body
+      const names = tasks.map((task) => task.name)
+      if (new Set(names).size < names.length)
+        throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
+      const pooled = tasks.filter((task) => task.pooled === true).map((task) => task.name)
+      const { keyId } = request.caller
+      const id = await workers.register(
+        { name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
+        tasks.map((task) => recordOf(task, room.settings.deadlineMs)),
+      )
+      const staleMs = Object.fromEntries(await workers.staleByLane())
+      reply.code(201)
+      return { id, heartbeatMs: room.heartbeatMs, staleMs }
+    },
+  )
+
+  server.post(
+    '/workers/:id/cycle',
+    {
+      config,
+      bodyLimit: PAYLOAD_BYTES,
+      schema: {
+        summary: 'Report endings and take jobs; waits when there are none',
+        tags,
+        params: WorkerParams,
+        body: CycleBody,
+        response: { 200: CycleAnswerBody },
+      },
+    },
+    async (request, reply) => {
+      const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false } = request.body
+      const reported = ended.map(toEnded)
+      const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync }
+      const onGone = (gone: () => void) => whenGone(reply, gone)
+      const answer = await workers.cycle(request.params.id, request.caller.keyId, cycle, onGone)
+      if (reported.length > 0) room.noteEnded(firstDue(reported))
+      // Not by the schema's serialiser: this is the hot path, and it was made by this program.
+      return reply.type('application/json').serializer(JSON.stringify).send(toAnswer(answer))
+    },
+  )
+
+  server.post(
+    '/workers/:id/heartbeat',
+    {
+      config,
+      schema: {
+        summary: 'Renew the leases of a worker',
+        tags,
+        params: WorkerParams,
+        response: { 200: HeartbeatAnswer },
+      },
+    },
+    async (request) => {
+      const { cancels, ...beat } = await workers.beat(request.params.id, request.caller.keyId)
+      return { ...beat, cancel: [...cancels] }
+    },
+  )
+
+  server.post(
+    '/workers/:id/broken',
+    {
+      config,
+      schema: {
+        summary: 'Tell operators that this worker cannot start jobs any more',
+        tags,
+        params: WorkerParams,
+        response: { 200: Done },
+      },
+    },
+    async (request) => {
+      await workers.get(request.params.id, request.caller.keyId)
+      await reportBroken(room.calls, request.params.id)
+      return { done: true }
+    },
+  )
+
+  server.post(
+    '/workers/:id/close',
+    {
+      config,
+      schema: {
+        summary: 'Take a worker off the books; everything must have been reported',
+        tags,
+        params: WorkerParams,
+        body: CloseBody,
+        response: { 200: Done },
+      },
+    },
+    async (request) => {
+      await workers.close(request.params.id, request.caller.keyId, request.body.why ?? 'stopped')
+      return { done: true }
+    },
+  )
+}
+
+function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorkers): void {
+  server.post(
+    '/workers/:id/logs',
+    {
+      config,
+      bodyLimit: PAYLOAD_BYTES,
+      schema: {
+        summary: 'Store log lines of attempts that are or were its own',
+        tags,
+        params: WorkerParams,
+        body: LogsBody,
+        response: { 200: LogsAnswer },
+      },
+    },
+    async (request) => {
+      await workers.get(request.params.id, request.caller.keyId)
+      const refused = await appendRemoteLogs(room.calls, request.params.id, request.body.lines)
+      return { refused: [...refused] }
+    },
+  )
+
+  server.post(
+    '/workers/:id/progress',
+    {
+      config,
+      bodyLimit: PAYLOAD_BYTES,
+      schema: {
+        summary: 'Store how far jobs are that it holds',
+        tags,
+        params: WorkerParams,
+        body: ProgressBody,
+        response: { 200: Done },
+      },
+    },
+    async (request) => {
+      await workers.get(request.params.id, request.caller.keyId)
+      const notes = request.body.notes.map(({ message = null, ...note }) => ({ ...note, message }))
+      await saveRemoteProgress(room.calls, request.params.id, notes)
+      return { done: true }
+    },
+  )
+}
+
+function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWorkers): void {
+  const { calls } = room
+  const lease = async (
+    workerId: string,
+    keyId: string,
+    { id, attempt }: { readonly id: string; readonly attempt: number },
+  ) => {
+    await workers.get(workerId, keyId)
+    return { jobId: id, attempt, workerId }
+  }
+
+  server.post(
+    '/workers/:id/steps/load',
+    {
+      config,
+      schema: {
+        summary: 'The committed result of a step',
+        tags,
+        params: WorkerParams,
+        body: StepBody,
+        response: { 200: StepAnswer },
+      },
+    },
+    async ({ params, caller, body }) => {
+      const step = await loadRemoteStep(calls, await lease(params.id, caller.keyId, body), body.name)
+      return step === undefined ? {} : { result: JSON.stringify(step.result) }
+    },
+  )
+
+  server.post(
+    '/workers/:id/steps/save',
+    {
+      config,
+      bodyLimit: PAYLOAD_BYTES,
+      schema: {
+        summary: 'Commit the result of a step; the first one counts and is answered',
+        tags,
+        params: WorkerParams,
+        body: StepResultBody,
+        response: { 200: StepAnswer },
+      },
+    },
+    async ({ params, caller, body }) => {
+      const held = await lease(params.id, caller.keyId, body)
+      return { result: JSON.stringify(await saveRemoteStep(calls, held, body.name, body.result)) }
+    },
+  )
+
+  server.post(
+    '/workers/:id/checkpoint/load',
+    {
+      config,
+      schema: {
+        summary: 'The last checkpoint of a job',
+        tags,
+        params: WorkerParams,
+        body: LeaseBody,
+        response: { 200: CheckpointAnswer },
+      },
+    },
+    async ({ params, caller, body }) => {
+      const value = await loadRemoteCheckpoint(calls, await lease(params.id, caller.keyId, body))
+      return { value: JSON.stringify(value) }
+    },
+  )
+
+  server.post(
+    '/workers/:id/checkpoint/save',
+    {
+      config,
+      bodyLimit: PAYLOAD_BYTES,
+      schema: {
+        summary: 'Replace the checkpoint of a job',
+        tags,
+        params: WorkerParams,
+        body: CheckpointBody,
+        response: { 200: Done },
+      },
+    },
+    async ({ params, caller, body }) => {
+      await saveRemoteCheckpoint(calls, await lease(params.id, caller.keyId, body), body.value)
+      return { done: true }
+    },
+  )
+}
+
+/** Calls back when the client has closed the connection before it had its answer. */
+function whenGone(reply: FastifyReply, gone: () => void): void {
+  if (reply.raw.destroyed) gone()
+  else reply.raw.once('close', gone)
+}
+
+function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecord {
+  const { name, lane = 'default', priority = 0, approval = false, losses = 3, onLost = 'retry' } = task
+  return {
+    name,
+    lane,
+    model: null,
+    requires: task.requires ?? {},
+    priority,
+    approval,
+    deadlineMs: task.deadlineMs ?? deadlineMs,
+    maxLosses: losses,
+    onLost,
+  }
+}
+
+function toEnded({ id, attempt, ending, result = 'null', error = '', delayMs = 0 }: EndedBody): EndedAttempt {
+  return { id, attempt, ending: toEnding(ending, result, toStorableText(error, MAX_ERROR), delayMs) }
+}
+
+function toEnding(kind: EndedBody['ending'], result: string, error: string, delayMs: number): Ending {
+  switch (kind) {
+    case 'completed':
+      try {
+        return { kind, result: checkJsonText(result, 'the result') }
+      } catch (refusal) {
+        // The same code would give the same result: no second try.
+        return { kind: 'failed', error: toStorableText(`internal: ${messageOf(refusal)}`, MAX_ERROR) }
+      }
+    case 'failed':
+    case 'cancelled':
+      return { kind, error }
+    case 'retry':
+      return { kind, error, delayMs }
+    case 'snoozed':
+      return { kind, delayMs }
+    case 'returned':
+      return error === '' ? { kind } : { kind, error }
+    default:
+      return kind satisfies never
+  }
+}
+
+function firstDue(ended: readonly EndedAttempt[]): number | null {
+  const delays = ended.flatMap(({ ending }) => ('delayMs' in ending ? [ending.delayMs] : []))
+  return delays.length === 0 ? null : Math.min(...delays)
+}
+
+/** What says nothing is left out: most jobs have no key, no tags and no failures, and thousands go out a second. */
+function toAnswer({ assignments, lost, refused, again, orders }: PollAnswer): CycleAnswerBody {
+  return {
+    jobs: assignments.map(toJob),
+    ...(lost.length > 0 && { lost: [...lost] }),
+    ...(refused.length > 0 && { refused: refused.map((each) => ({ ...each, code: 'LEASE_LOST' })) }),
+    ...(again && { again }),
+    ...(orders !== undefined && { cancel: [...orders.cancels], draining: orders.draining }),
+  }
+}
+
+function toJob(job: Assignment): JobBody {
+  const { id, attempt, task, lane, input, submittedAt, failures, priority, key, tags: marks, policy } = job
+  return {
+    id,
+    attempt,
+    task,
+    lane,
+    input,
+    submittedAt: toIso(submittedAt),
+    ...(failures > 0 && { failures }),
+    ...(priority !== 0 && { priority }),
+    ...(key !== null && { key }),
+    ...(marks.length > 0 && { tags: [...marks] }),
+    ...(policy !== undefined && { policy }),
+  }
+}
+
+/** The database's text of a time, as others read it: `2031-05-01 08:00:00.5+00` is `2031-05-01T08:00:00.5+00:00`. */
+function toIso(text: string): string {
+  const iso = text.replace(' ', 'T')
+  return /[+-]\d\d$/.test(iso) ? `${iso}:00` : iso
+}
