@@ -156,6 +156,7 @@ export const CycleAnswerBody = Type.Object({
   again: Type.Optional(Type.Boolean({ description: 'Send the next cycle at once: jobs may be waiting' })),
   cancel: Type.Optional(Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' })),
   draining: Type.Optional(Type.Boolean({ description: 'Take nothing new, or go on' })),
+  stop: Type.Optional(Type.Boolean({ description: 'Somebody wants this worker to end, in an orderly way' })),
 })
 export type CycleAnswerBody = Static<typeof CycleAnswerBody>
 
@@ -163,6 +164,7 @@ export const HeartbeatAnswer = Type.Object({
   staleMs: StaleByLane,
   cancel: Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' }),
   draining: Type.Boolean(),
+  stop: Type.Boolean({ description: 'Somebody wants this worker to end, in an orderly way' }),
   peers: Type.Integer({ description: 'Workers alive, this one included' }),
 })
 export type HeartbeatAnswer = Static<typeof HeartbeatAnswer>

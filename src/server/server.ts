@@ -21,6 +21,7 @@ import { roleRoutes } from './routes/roles.ts'
 import { scheduleRoutes } from './routes/schedules.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { submitRoutes } from './routes/submit.ts'
+import { workerProtocolRoutes } from './routes/worker-protocol.ts'
 import { registerSecurityHeaders } from './security-headers.ts'
 import { compileValidator } from './validation.ts'
 
@@ -121,4 +122,5 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   laneRoutes(api, parts)
   scheduleRoutes(api, parts)
   adminWorkerRoutes(api, parts)
+  workerProtocolRoutes(api, parts)
 }

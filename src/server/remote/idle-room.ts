@@ -136,7 +136,8 @@ export class IdleRoom {
         for (const orders of told) {
           const poll = this.#polls.get(orders.id)
           if (poll === undefined) continue
-          if (orders.cancels.length > 0 || orders.draining !== poll.worker.draining) poll.tell(orders)
+          const { cancels, draining, stopping } = orders
+          if (cancels.length > 0 || stopping || draining !== poll.worker.draining) poll.tell(orders)
         }
       } catch (error) {
         // The heartbeats bring them too, a little later.

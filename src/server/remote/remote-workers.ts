@@ -33,6 +33,7 @@ export interface HeldLeases {
   readonly staleMs: Readonly<Record<string, number>>
   readonly cancels: readonly string[]
   readonly draining: boolean
+  readonly stopping: boolean
   readonly peers: number
 }
 
@@ -103,9 +104,9 @@ export class RemoteWorkers {
     }
     worker.noteBeat(answer)
     const stale = await this.staleByLane()
-    const { lanes, cancels, draining, peers } = answer
+    const { lanes, cancels, draining, stopping, peers } = answer
     const staleMs = Object.fromEntries(lanes.map((lane) => [lane, stale.get(lane) ?? 0]))
-    return { staleMs, cancels, draining, peers }
+    return { staleMs, cancels, draining, stopping, peers }
   }
 
   async close(id: string, keyId: string, why: string): Promise<void> {

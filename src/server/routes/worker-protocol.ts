@@ -120,8 +120,8 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async (request) => {
-      const { cancels, ...beat } = await workers.beat(request.params.id, request.caller.keyId)
-      return { ...beat, cancel: [...cancels] }
+      const { cancels, stopping, ...beat } = await workers.beat(request.params.id, request.caller.keyId)
+      return { ...beat, cancel: [...cancels], stop: stopping }
     },
   )
 
@@ -351,7 +351,11 @@ function toAnswer({ assignments, lost, refused, again, orders }: PollAnswer): Cy
     ...(lost.length > 0 && { lost: [...lost] }),
     ...(refused.length > 0 && { refused: refused.map((each) => ({ ...each, code: 'LEASE_LOST' })) }),
     ...(again && { again }),
-    ...(orders !== undefined && { cancel: [...orders.cancels], draining: orders.draining }),
+    ...(orders !== undefined && {
+      cancel: [...orders.cancels],
+      draining: orders.draining,
+      stop: orders.stopping,
+    }),
   }
 }
 
