@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { toStorableText } from '../model/json.ts'
+import { withoutSecrets } from '../model/redact.ts'
 import { insertAudit } from '../store/insert-audit.ts'
 
 export interface AuditEntry {
@@ -43,5 +44,5 @@ export async function audit(tx: Queryable, entry: AuditEntry): Promise<void> {
 
 /** Refused attempts name what the caller asked for, which may be no text that PostgreSQL stores. */
 function text(given: string): string {
-  return toStorableText(given, MAX_TEXT)
+  return withoutSecrets(toStorableText(given, MAX_TEXT))
 }

@@ -21,6 +21,7 @@ export function registerAccess(server: Server, parts: ServerParts): Identificati
   server.addHook('onRoute', (route) => {
     routes.push(route)
   })
+  server.decorate('routeTable', routes)
   // Checked when all are known: the pages of the reference get theirs after the plugin has declared them.
   server.addHook('onReady', async () => {
     for (const { method, url, config } of routes) {

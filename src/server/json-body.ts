@@ -1,4 +1,4 @@
-import { SluiceError } from '../errors.ts'
+import { messageOf, SluiceError } from '../errors.ts'
 import type { Server } from './parts.ts'
 
 /**
@@ -29,9 +29,12 @@ export function registerJsonBody(server: Server): void {
   })
 }
 
+/** V8 quotes the text around the mistake, whatever is in it. */
+const QUOTED = /,? ?(?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s
+
 function unreadable(cause: unknown): SluiceError {
   const utf8 = cause instanceof TypeError
-  const why = utf8 ? 'its bytes are no UTF-8' : cause instanceof Error ? cause.message : String(cause)
+  const why = utf8 ? 'its bytes are no UTF-8' : messageOf(cause).replace(QUOTED, '')
   return new SluiceError('INVALID_ARGUMENT', `the body cannot be read as JSON: ${why}`, {
     cause,
     details: { argument: 'body' },

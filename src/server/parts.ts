@@ -5,6 +5,7 @@ import type {
   RawReplyDefaultExpression,
   RawRequestDefaultExpression,
   RawServerDefault,
+  RouteOptions,
 } from 'fastify'
 import type { Logger } from 'pino'
 import type { EngineRoom, Sluice } from '../app/app.ts'
@@ -40,6 +41,10 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Every route has it; the server does not start otherwise. */
     access?: Access
+  }
+  interface FastifyInstance {
+    /** Every route there is, with who may call it. */
+    readonly routeTable: readonly RouteOptions[]
   }
   interface FastifyRequest {
     /** Set before any handler of a route that is not public. */

@@ -3,6 +3,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { PROBLEM_TYPE, type Problem } from '../api/problem.ts'
 import { translateError } from '../db/sqlstate.ts'
 import { type ErrorCode, SluiceError } from '../errors.ts'
+import { withoutSecrets } from '../model/redact.ts'
 import type { Server } from './parts.ts'
 
 /** What Fastify refuses before a handler sees it. */
@@ -46,7 +47,12 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     code,
     requestId: request.id,
   }
-  return reply.code(status).header('content-type', PROBLEM_TYPE).serializer(JSON.stringify).send(body)
+  return reply.code(status).header('content-type', PROBLEM_TYPE).serializer(serialise).send(body)
+}
+
+/** Messages quote what was wrong, and what was wrong may be a key in the wrong place. */
+function serialise(body: unknown): string {
+  return withoutSecrets(JSON.stringify(body))
 }
 
 /** Whatever was thrown as an error of ours. What nobody foresaw is `INTERNAL` and tells only an id. */

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { audit } from '../engine/audit.ts'
+import { withoutSecrets } from '../model/redact.ts'
 import { AttemptLimit } from './attempt-limit.ts'
 import type { ServerParts } from './parts.ts'
 
@@ -30,7 +31,7 @@ export async function recordRefusal(
   }).catch((error) => request.log.warn({ err: error }, 'a refused attempt could not be written down'))
 }
 
-/** Without the query: people put secrets there. */
+/** Without the query, and without keys: people put secrets there. */
 export function pathOf(request: FastifyRequest): string {
-  return request.url.split('?', 1)[0] ?? ''
+  return withoutSecrets(request.url.split('?', 1)[0] ?? '')
 }

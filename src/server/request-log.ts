@@ -1,4 +1,5 @@
 import type { Server } from './parts.ts'
+import { pathOf } from './refusals.ts'
 
 /**
  * One line per answer, with the id that the answer, the audit and the errors carry too. Headers, queries and bodies are
@@ -14,7 +15,7 @@ export function registerRequestLog(server: Server): void {
     request.log[level](
       {
         method: request.method,
-        path: request.url.split('?', 1)[0],
+        path: pathOf(request),
         status: statusCode,
         ms: Math.round(elapsedTime * 10) / 10,
         by: request.caller?.name,
@@ -23,7 +24,7 @@ export function registerRequestLog(server: Server): void {
     )
   })
   server.addHook('onRequestAbort', async (request) => {
-    request.log.debug({ method: request.method, path: request.url.split('?', 1)[0] }, 'the client went away')
+    request.log.debug({ method: request.method, path: pathOf(request) }, 'the client went away')
   })
 }
 
