@@ -50,6 +50,7 @@ const Queue = Type.Object({
   task: Type.String(),
   depth: Type.Integer({ description: 'Jobs that could start now; exact up to 10,000' }),
   oldestAt: TimestampOrNull,
+  waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
   reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What stands in the way' }),
   sampledAt: Timestamp,
 })

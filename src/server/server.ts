@@ -17,6 +17,7 @@ import { jobActionRoutes } from './routes/job-actions.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
+import { metricsRoutes } from './routes/metrics.ts'
 import { roleRoutes } from './routes/roles.ts'
 import { scheduleRoutes } from './routes/schedules.ts'
 import { sessionRoutes } from './routes/session.ts'
@@ -99,6 +100,7 @@ export async function buildServer(
   await registerOpenApi(server, parts)
 
   healthRoutes(server, parts)
+  metricsRoutes(server, parts)
   await server.register(
     async (api) => {
       registerApi(api as unknown as Server, parts, identification)
