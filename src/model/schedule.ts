@@ -22,27 +22,29 @@ const MAX_TAG = 100
 
 /** Every field of a schedule, with how it is read: the same in files, in code, over HTTP and on the command line. */
 export const SCHEDULE_FIELDS = {
-  task: accepted((value): value is string => typeof value === 'string' && isName(value), NAME_RULE),
-  workflow: accepted((value): value is string => typeof value === 'string' && isName(value), NAME_RULE),
+  task: accepted(isNameText, NAME_RULE, 'the name of a task'),
+  workflow: accepted(isNameText, NAME_RULE, 'the name of a workflow'),
   cron: accepted(
     (value): value is string => cronProblem(value) === undefined,
     'a cron expression of five fields (minute, hour, day, month, day of week), such as "0 3 * * *", or six with seconds in front',
-    'cron expression',
+    'five fields, or six with seconds in front',
   ),
   timezone: accepted(
     (value): value is string => typeof value === 'string' && isTimeZone(value),
     'the name of a time zone, such as Europe/Berlin or UTC',
-    'IANA time zone',
+    'a name of the IANA database',
   ),
-  input: accepted(isStorable, 'a value that JSON can hold', 'any JSON value'),
-  key: orNone(accepted(isText(MAX_KEY), `a text of 1 to ${MAX_KEY} characters`)),
+  input: accepted(isStorable, 'a value that JSON can hold', 'any value'),
+  key: orNone(
+    accepted(isText(MAX_KEY), `a text of 1 to ${MAX_KEY} characters`, `1 to ${MAX_KEY} characters`),
+  ),
   priority: orNone(count({ min: -1_000_000, max: 1_000_000 })),
-  lane: orNone(accepted((value): value is string => typeof value === 'string' && isName(value), NAME_RULE)),
+  lane: orNone(accepted(isNameText, NAME_RULE, 'the name of a lane')),
   tags: accepted(
     (value): value is readonly string[] =>
       Array.isArray(value) && value.length <= MAX_TAGS && value.every(isText(MAX_TAG)),
     `a list of at most ${MAX_TAGS} texts of 1 to ${MAX_TAG} characters`,
-    'list of texts',
+    `at most ${MAX_TAGS} texts of 1 to ${MAX_TAG} characters`,
   ),
   deadline: orNone(duration({ min: 1, max: MAX_STORED_MS })),
   enabled: flag,
@@ -224,6 +226,10 @@ export function planFirings(
 function accepted<T>(fits: (value: unknown) => value is T, expected: string, bound = expected): Reader<T, T> {
   const read = (value: unknown) => (fits(value) ? value : undefined)
   return { read, readText: read, expected, bound, format: (value) => String(value) }
+}
+
+function isNameText(value: unknown): value is string {
+  return typeof value === 'string' && isName(value)
 }
 
 function isText(max: number): (value: unknown) => value is string {

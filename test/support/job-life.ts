@@ -100,6 +100,7 @@ export class JobLife {
         this.#window(app),
         this.#treeAgain(app),
         this.#access(),
+        this.#schedules(app),
       ])
     } finally {
       await app.close()
@@ -362,6 +363,43 @@ export class JobLife {
     await repeated('sampleQueues', () => app.sampleQueues())
     const schema = { applied: 1, available: 1 }
     for await (const _ of diagnose({ db: this.#db, schema, settings: undefined, now: Date.now() }));
+  }
+
+  /** A schedule that fires every second, and is then changed, fired by hand and removed. */
+  async #schedules(app: Sluice): Promise<void> {
+    const name = `every-second-${this.#round}`
+    const options = { task: 'plain', cron: '* * * * * *', input: { n: 1 }, tags: [name] }
+    await repeated('createSchedule', async () => {
+      try {
+        await app.createSchedule(name, options)
+      } catch (error) {
+        // After a lost answer: it was stored.
+        if (!hasCode(error, 'SCHEDULE_EXISTS')) throw error
+      }
+    })
+    await until(async () => {
+      const firings = await repeated('listFirings', () => app.listFirings(name))
+      return firings.some(({ jobId }) => jobId !== null)
+    }, `schedule ${name} to fire`)
+    await repeated('setSchedule', () => app.setSchedule(name, { enabled: false, priority: 3 }))
+    await repeated('fireSchedule', () => app.fireSchedule(name))
+    // In one look: whatever is stored of a firing is stored with its job.
+    const [row] = await this.#sql<{ jobs: number; firings: number }>(
+      `select (select count(*) from sluice.jobs where tags @> array[$1])::integer as jobs,
+              (select count(distinct job_id) from sluice.firings where schedule = $1)::integer as firings`,
+      [name],
+    )
+    this.#expect(row!.jobs, row!.firings)
+    await this.#sql(`update sluice.firings set fired_at = now() - interval '8 days' where schedule = $1`, [
+      name,
+    ])
+    await repeated('removeSchedule', async () => {
+      try {
+        await app.removeSchedule(name)
+      } catch (error) {
+        if (!hasCode(error, 'SCHEDULE_NOT_FOUND')) throw error
+      }
+    })
   }
 
   /** Every kind of step, each of which fails once. */

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Sluice } from '../../app/app.ts'
 import type { ScheduleView } from '../../engine/schedules.ts'
+import { SluiceError } from '../../errors.ts'
 import { SCHEDULE_FIELDS, type ScheduleOptions } from '../../model/schedule.ts'
 import type { Firing } from '../../store/list-firings.ts'
 import { type Given, setting, several } from '../arguments.ts'
@@ -162,6 +163,8 @@ async function add(world: World, name: string, given: DescribedOptions): Promise
 
 async function set(world: World, name: string, given: DescribedOptions): Promise<ExitCode> {
   const options = await optionsOf(world, given)
+  if (Object.keys(options).length === 0)
+    throw new SluiceError('INVALID_ARGUMENT', 'nothing to set: sluice schedules set --help says what can be')
   return change(world, given, (app) => app.setSchedule(name, options))
 }
 
