@@ -1366,6 +1366,23 @@ begin
   return v_count;
 end $function$;
 
+--- function sluice.fanout_v1(p_id bigint)
+CREATE OR REPLACE FUNCTION sluice.fanout_v1(p_id bigint)
+ RETURNS TABLE(total integer, completed integer, failed integer, cancelled integer, window_size integer, in_flight integer)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select c.total, (c.completed + w.completed)::integer, (c.failed + w.failed)::integer, (c.cancelled + w.cancelled)::integer, c.window_size,
+         (case when c.window_size is not null then c.tokens - w.dropped
+               else c.total - c.completed - c.failed - c.cancelled - w.completed - w.failed - w.cancelled end)::integer
+    from sluice.composites c
+   cross join lateral (
+     select coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
+            coalesce(sum(u.cancelled), 0) as cancelled, coalesce(sum(u.dropped), 0) as dropped
+       from sluice.wakeups u where u.job_id = c.job_id) w
+   where c.job_id = p_id and c.total is not null
+$function$;
+
 --- function sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb)
 CREATE OR REPLACE FUNCTION sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb)
  RETURNS TABLE(job_id bigint, attached boolean)

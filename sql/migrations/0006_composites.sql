@@ -42,6 +42,22 @@ begin
    where c.job_id = p_id and c.timeout_ms is not null;
 end $$;
 
+-- How a fan-out stands: what its row counts, and what wake-ups have still to tell it. Without a window everything that has not
+-- ended is in flight. No row: it is no fan-out, or has not begun.
+create function sluice.fanout_v1(p_id bigint)
+returns table (total integer, completed integer, failed integer, cancelled integer, window_size integer, in_flight integer)
+language sql stable as $$
+  select c.total, (c.completed + w.completed)::integer, (c.failed + w.failed)::integer, (c.cancelled + w.cancelled)::integer, c.window_size,
+         (case when c.window_size is not null then c.tokens - w.dropped
+               else c.total - c.completed - c.failed - c.cancelled - w.completed - w.failed - w.cancelled end)::integer
+    from sluice.composites c
+   cross join lateral (
+     select coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
+            coalesce(sum(u.cancelled), 0) as cancelled, coalesce(sum(u.dropped), 0) as dropped
+       from sluice.wakeups u where u.job_id = c.job_id) w
+   where c.job_id = p_id and c.total is not null
+$$;
+
 -- Takes composites that were woken, for p_ms, and tells all there is to know about them. Children are [place, state]; of a
 -- fan-out they are only counted.
 create function sluice.take_composites_v1(p_limit integer, p_ms integer)

@@ -10,9 +10,10 @@ import {
 import { bodyAt, type Step } from '../workflow/graph.ts'
 import { GraphCache } from './graph-cache.ts'
 import { jobNotFound } from './job-control.ts'
+import type { FanoutCounts } from './tree.ts'
 
 /** A job of a tree as it stands, or a step that has not begun. */
-export interface TreeNode {
+export interface WatchedNode {
   /** `undefined`: it has not begun. */
   readonly id: string | undefined
   /** The step; of the root its workflow; of a fan-out's child its place, as `[3]`. */
@@ -31,23 +32,14 @@ export interface TreeNode {
   readonly readyAt: Date | undefined
   readonly startedAt: Date | undefined
   readonly finishedAt: Date | undefined
-  readonly fanOut: FanOutState | undefined
+  /** Of a fan-out that has begun. */
+  readonly counts: FanoutCounts | undefined
   /** Steps in the order they are written; of a fan-out those in flight, or that failed. Empty where it is folded. */
-  readonly children: readonly TreeNode[]
+  readonly children: readonly WatchedNode[]
 }
 
-export interface FanOutState {
-  readonly total: number
-  readonly completed: number
-  readonly failed: number
-  readonly cancelled: number
-  /** `null`: no window. */
-  readonly window: number | null
-  readonly inFlight: number
-}
-
-export interface TreeView {
-  readonly root: TreeNode
+export interface WatchedTree {
+  readonly root: WatchedNode
   /** The time of the database when it was so. */
   readonly at: Date
 }
@@ -81,7 +73,7 @@ export class TreeWatch {
   }
 
   /** @throws {SluiceError} `JOB_NOT_FOUND`. */
-  async look(): Promise<TreeView> {
+  async look(): Promise<WatchedTree> {
     const root = await loadBranch(this.#db, this.#id)
     if (root === undefined) throw jobNotFound(this.#db, this.#id)
     const below = await this.#loadBelow(root)
@@ -138,7 +130,7 @@ export class TreeWatch {
     below: ReadonlyMap<string, readonly Branch[]>,
     step: Step | undefined,
     depth: number,
-  ): TreeNode {
+  ): WatchedNode {
     const { id, kind, state } = branch
     return {
       id,
@@ -159,7 +151,7 @@ export class TreeWatch {
       readyAt: state === 'ready' ? branch.readyAt : undefined,
       startedAt: branch.startedAt ?? undefined,
       finishedAt: branch.finishedAt ?? undefined,
-      fanOut: fanOutOf(branch),
+      counts: countsOf(branch),
       children: this.#childrenOf(branch, below, depth),
     }
   }
@@ -168,7 +160,7 @@ export class TreeWatch {
     branch: Branch,
     below: ReadonlyMap<string, readonly Branch[]>,
     depth: number,
-  ): readonly TreeNode[] {
+  ): readonly WatchedNode[] {
     const children = below.get(branch.id)
     if (children === undefined) return []
     if (branch.kind === 'fanout') {
@@ -204,8 +196,9 @@ function byParent(branches: readonly Branch[]): Map<string | null, Branch[]> {
   return found
 }
 
-function fanOutOf({ kind, total, completed, failed, cancelled, window, inFlight }: Branch) {
-  if (kind !== 'fanout' || total === null) return undefined
+function countsOf(branch: Branch): FanoutCounts | undefined {
+  const { total, completed, failed, cancelled, window, inFlight } = branch
+  if (total === null) return undefined
   return {
     total,
     completed: completed ?? 0,
@@ -216,7 +209,7 @@ function fanOutOf({ kind, total, completed, failed, cancelled, window, inFlight 
   }
 }
 
-function pending(step: Step): TreeNode {
+function pending(step: Step): WatchedNode {
   return {
     id: undefined,
     name: step.name,
@@ -231,7 +224,7 @@ function pending(step: Step): TreeNode {
     readyAt: undefined,
     startedAt: undefined,
     finishedAt: undefined,
-    fanOut: undefined,
+    counts: undefined,
     children: [],
   }
 }

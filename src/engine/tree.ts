@@ -40,14 +40,16 @@ export interface TreeNode {
   readonly hidden: number
 }
 
+/** How the children of a fan-out stand. */
 export interface FanoutCounts {
   readonly total: number
   readonly completed: number
   readonly failed: number
   readonly cancelled: number
-  /** How many may be in flight, and how many are; `null`: no limit. */
+  /** How many may be in flight; `null`: no limit. */
   readonly window: number | null
-  readonly inFlight: number | null
+  /** How many have been let start and have not ended. */
+  readonly inFlight: number
 }
 
 /** A screen or two of a fan-out, however many children it has. */

@@ -1,6 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 
-/** How a composite stands. Of a fan-out the counts are those its wake-ups have told so far. */
+/** How a composite stands. */
 export interface CompositeView {
   readonly window: number | null
   readonly inFlight: number
@@ -11,12 +11,10 @@ export interface CompositeView {
 
 const DESCRIBE = statement(
   'describe_composite',
-  `select c.window_size as "window", c.closing is not null as closing,
-          coalesce(c.total, s.total) as total,
-          case when c.total is null then s.ended else c.completed + c.failed + c.cancelled end as ended,
-          case when c.window_size is not null then c.tokens when c.total is null then s.total - s.ended
-               else c.total - c.completed - c.failed - c.cancelled end as "inFlight"
+  `select c.window_size as "window", c.closing is not null as closing, coalesce(f.total, s.total) as total,
+          coalesce(f.completed + f.failed + f.cancelled, s.ended) as ended, coalesce(f.in_flight, s.total - s.ended) as "inFlight"
      from sluice.composites c
+     left join lateral sluice.fanout_v1(c.job_id) f on true
     cross join lateral (
       select count(*)::integer as total, (count(*) filter (where j.state >= 'completed'))::integer as ended
         from sluice.jobs j where c.total is null and j.parent_id = c.job_id and j.superseded_at is null) s

@@ -21,7 +21,7 @@ export interface Branch {
   /** Of a composite that has begun: the hash of its graph and its place in it. */
   readonly graph: string | null
   readonly node: string | null
-  /** Of a fan-out: its window, and how its children stand as far as it has been told. */
+  /** Of a fan-out that has begun: its window, and how its children stand. */
   readonly window: number | null
   readonly inFlight: number | null
   readonly total: number | null
@@ -34,10 +34,10 @@ export interface Branch {
 
 const COLUMNS = `j.id, j.parent_id as "parentId", j.idx as index, j.step, j.task, j.composite as kind, j.state, left(j.error, 2000) as error,
           j.attempt, j.failures, n.progress, n.message, j.ready_at as "readyAt", j.started_at as "startedAt", j.finished_at as "finishedAt",
-          c.graph, c.node, c.window_size as window, c.total, c.completed, c.failed, c.cancelled,
-          case when c.window_size is not null then c.tokens else c.total - c.completed - c.failed - c.cancelled end as "inFlight",
+          c.graph, c.node, f.window_size as window, f.total, f.completed, f.failed, f.cancelled, f.in_flight as "inFlight",
           clock_timestamp() as now`
 const JOINS = `left join sluice.composites c on c.job_id = j.id
+     left join lateral sluice.fanout_v1(j.id) f on true
      left join sluice.notes n on n.job_id = j.id`
 
 const LOAD_JOB = statement('load_branch', `select ${COLUMNS} from sluice.jobs j ${JOINS} where j.id = $1`)
@@ -52,12 +52,12 @@ const LOAD_CHILDREN = statement(
 // any size; one that takes much longer than its siblings is counted, and not among these.
 const LOAD_IN_FLIGHT = statement(
   'load_branches_in_flight',
-  `select b.* from unnest($1::bigint[]) f(id)
+  `select b.* from unnest($1::bigint[]) p(id)
     cross join lateral (
       select s.* from (
         select ${COLUMNS} from sluice.jobs j ${JOINS}
-         where j.parent_id = f.id and j.superseded_at is null
-           and j.idx < coalesce((select w.idx from sluice.jobs w where w.parent_id = f.id and w.state = 'waiting' order by w.idx limit 1), 2147483647)
+         where j.parent_id = p.id and j.superseded_at is null
+           and j.idx < coalesce((select w.idx from sluice.jobs w where w.parent_id = p.id and w.state = 'waiting' order by w.idx limit 1), 2147483647)
          order by j.idx desc limit $3) s
        where s.state < 'completed' order by s.index limit $2) b`,
 )

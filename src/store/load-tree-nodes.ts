@@ -22,12 +22,12 @@ export interface TreeRow {
   readonly earlierIds: readonly string[]
   /** Direct children: those of a fan-out that are still to be made included. */
   readonly total: number
-  /** Of a fan-out, as far as wake-ups have told. */
+  /** Of a fan-out; of anything else 0. */
   readonly completed: number
   readonly failed: number
   readonly cancelled: number
   readonly window: number | null
-  readonly inFlight: number | null
+  readonly inFlight: number
 }
 
 const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.composite as kind, j.task, j.state, j.error,
@@ -41,21 +41,13 @@ const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.co
           array(select k.id::text from sluice.jobs k where k.parent_id = j.parent_id and k.superseded_at is not null and k.idx = j.idx
                    and k.id <> j.id order by k.id) as "earlierIds",
           case when j.composite is null then 0
-               when j.composite = 'fanout' then coalesce(c.total, 0)
+               when j.composite = 'fanout' then coalesce(f.total, 0)
                else (select count(*) from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null)::integer end as total,
-          (coalesce(c.completed, 0) + w.completed)::integer as completed, (coalesce(c.failed, 0) + w.failed)::integer as failed,
-          (coalesce(c.cancelled, 0) + w.cancelled)::integer as cancelled, c.window_size as "window",
-          case when c.window_size is not null then (c.tokens - w.dropped)::integer end as "inFlight"`
-const JOINS = `left join sluice.composites c on c.job_id = j.id
-    cross join lateral (
-      select coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
-             coalesce(sum(u.cancelled), 0) as cancelled, coalesce(sum(u.dropped), 0) as dropped
-        from sluice.wakeups u where j.composite = 'fanout' and u.job_id = j.id) w`
+          coalesce(f.completed, 0) as completed, coalesce(f.failed, 0) as failed, coalesce(f.cancelled, 0) as cancelled,
+          f.window_size as "window", coalesce(f.in_flight, 0) as "inFlight"`
+const JOBS = 'sluice.jobs j left join lateral sluice.fanout_v1(j.id) f on true'
 
-const LOAD = statement(
-  'load_tree_nodes',
-  `select ${COLUMNS} from sluice.jobs j ${JOINS} where j.id = any ($1::bigint[])`,
-)
+const LOAD = statement('load_tree_nodes', `select ${COLUMNS} from ${JOBS} where j.id = any ($1::bigint[])`)
 
 // All children where they are few. Of many: failures, and the first and last ones. Each branch reads the index on places
 // and stops; only failures are looked for further on, and only where some were counted.
@@ -81,7 +73,7 @@ const LOAD_CHILDREN = statement(
              and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $4)) k
       where p.id = any ($1::bigint[])
    )
-   select ${COLUMNS} from picked i join sluice.jobs j on j.id = i.id ${JOINS}
+   select ${COLUMNS} from picked i join (${JOBS}) on j.id = i.id
     order by j.parent_id, j.idx`,
 )
 

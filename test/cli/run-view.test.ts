@@ -3,13 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { widthOf } from '../../src/cli/output/text-width.ts'
 import { Events } from '../../src/cli/run/events.ts'
 import { frame, type RunView } from '../../src/cli/run/view.ts'
-import type { FanOutState, TreeNode } from '../../src/engine/tree-watch.ts'
+import type { FanoutCounts } from '../../src/engine/tree.ts'
+import type { WatchedNode } from '../../src/engine/tree-watch.ts'
 
 const plain = (_: unknown, text: string) => text
 const AT = new Date('2026-01-01T00:00:10Z')
 const before = (seconds: number) => new Date(AT.getTime() - seconds * 1000)
 
-function node(name: string, more: Partial<TreeNode> = {}): TreeNode {
+function node(name: string, more: Partial<WatchedNode> = {}): WatchedNode {
   const status = more.status ?? 'running'
   return {
     id: name,
@@ -25,13 +26,17 @@ function node(name: string, more: Partial<TreeNode> = {}): TreeNode {
     readyAt: undefined,
     startedAt: status === 'pending' ? undefined : before(4),
     finishedAt: status === 'completed' || status === 'failed' ? before(1) : undefined,
-    fanOut: undefined,
+    counts: undefined,
     children: [],
     ...more,
   }
 }
 
-function fanOut(state: Partial<FanOutState>, children: TreeNode[], more: Partial<TreeNode> = {}): TreeNode {
+function fanOut(
+  state: Partial<FanoutCounts>,
+  children: WatchedNode[],
+  more: Partial<WatchedNode> = {},
+): WatchedNode {
   const whole = {
     total: 20,
     completed: 5,
@@ -41,10 +46,10 @@ function fanOut(state: Partial<FanOutState>, children: TreeNode[], more: Partial
     inFlight: children.length,
     ...state,
   }
-  return node('count', { id: '7', kind: 'fanout', fanOut: whole, children, ...more })
+  return node('count', { id: '7', kind: 'fanout', counts: whole, children, ...more })
 }
 
-function viewOf(children: TreeNode[], note?: string): RunView {
+function viewOf(children: WatchedNode[], note?: string): RunView {
   const root = node('pipeline', { kind: 'workflow', children })
   return { workflow: 'pipeline', id: '1', tree: { root, at: AT }, sinceMs: 0, tick: 0, note }
 }
@@ -81,7 +86,7 @@ describe('a frame', () => {
   })
 
   test('tells a wide window, a paused one and none in words', () => {
-    const line = (state: Partial<FanOutState>) => lines(viewOf([fanOut(state, [])]))[1]
+    const line = (state: Partial<FanoutCounts>) => lines(viewOf([fanOut(state, [])]))[1]
     expect(line({ window: 100, inFlight: 87, total: 5000 })).toMatch(/\[87 of 100\]/)
     expect(line({ window: 0, inFlight: 2 })).toMatch(/\[paused, 2 left\]/)
     expect(line({ window: null, inFlight: 15 })).toMatch(/ {2}5 of 20, 15 in flight/)
@@ -136,10 +141,10 @@ describe('a frame', () => {
       .map(({ total, window, inFlight, completed, failed, isFanOut, ...more }) =>
         node(more.name, {
           id: '3',
-          ...(more as Partial<TreeNode>),
+          ...(more as Partial<WatchedNode>),
           ...(isFanOut && {
             kind: 'fanout',
-            fanOut: { total, window, inFlight, completed, failed, cancelled: 0 },
+            counts: { total, window, inFlight, completed, failed, cancelled: 0 },
           }),
         }),
       )
@@ -165,7 +170,7 @@ describe('a frame', () => {
 describe('events', () => {
   test('tell each change once, and a fan-out how far it is now and then', () => {
     const events = new Events()
-    const told = (children: TreeNode[], at = AT) =>
+    const told = (children: WatchedNode[], at = AT) =>
       events.since({ root: node('pipeline', { kind: 'workflow', children }), at })
     expect(told([node('split')])).toEqual(['split started (job split)'])
     expect(told([node('split')])).toEqual([])

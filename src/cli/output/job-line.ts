@@ -34,7 +34,7 @@ export function describeCounts({
   const parts = [`${completed} of ${total} completed`]
   if (failed > 0) parts.push(`${failed} failed`)
   if (cancelled > 0) parts.push(`${cancelled} cancelled`)
-  if (inFlight !== null && inFlight > 0) parts.push(`${inFlight} in flight`)
+  if (inFlight > 0) parts.push(`${inFlight} in flight`)
   return `${parts.join(', ')}${window === null ? '' : `; ${window} at once`}`
 }
 

@@ -1,4 +1,5 @@
-import type { FanOutState, TreeNode } from '../../engine/tree-watch.ts'
+import type { FanoutCounts } from '../../engine/tree.ts'
+import type { WatchedNode } from '../../engine/tree-watch.ts'
 import type { Span } from '../output/spans.ts'
 
 const EIGHTHS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
@@ -19,8 +20,8 @@ export function barOf(fraction: number, width: number): Span[] {
  *
  * A sign rises with the progress of its child. A window too wide for that has how many are in flight in it.
  */
-export function fanOutBar(node: TreeNode, width: number): Span[] {
-  const state = node.fanOut!
+export function fanOutBar(node: WatchedNode, width: number): Span[] {
+  const state = node.counts!
   const { total, completed, failed, cancelled } = state
   const window = node.finishedAt === undefined ? windowOf(node, state, width) : []
   const room = Math.max(0, width - window.reduce((sum, [text]) => sum + text.length, 0))
@@ -38,7 +39,7 @@ export function fanOutBar(node: TreeNode, width: number): Span[] {
   ]
 }
 
-function windowOf(node: TreeNode, { window, inFlight, total }: FanOutState, width: number): Span[] {
+function windowOf(node: WatchedNode, { window, inFlight, total }: FanoutCounts, width: number): Span[] {
   if (window === null) return []
   const framed = (inside: readonly Span[]): Span[] => [['[', 'bold'], ...inside, [']', 'bold']]
   if (window === 0) return framed([[inFlight === 0 ? 'paused' : `paused, ${inFlight} left`, 'yellow']])
@@ -49,15 +50,15 @@ function windowOf(node: TreeNode, { window, inFlight, total }: FanOutState, widt
 }
 
 /** What a child in flight does. */
-function signOf({ status, retrying, progress }: TreeNode): string {
+function signOf({ status, retrying, progress }: WatchedNode): string {
   if (retrying) return '↻'
   if (status !== 'running') return '·'
   if (progress === null) return '▸'
   return EIGHTHS[Math.min(EIGHTHS.length - 1, Math.floor(progress * EIGHTHS.length))]!
 }
 
-export function countsOf({ id, fanOut, finishedAt }: TreeNode): Span[] {
-  const { total, completed, failed, cancelled, window, inFlight } = fanOut!
+export function countsOf({ id, counts, finishedAt }: WatchedNode): Span[] {
+  const { total, completed, failed, cancelled, window, inFlight } = counts!
   const spans: Span[] = [[`${completed} of ${total}`]]
   if (failed > 0) spans.push([`, ${failed} failed`, 'red'])
   if (cancelled > 0) spans.push([`, ${cancelled} cancelled`, 'yellow'])

@@ -1,4 +1,4 @@
-import type { TreeView } from '../../engine/tree-watch.ts'
+import type { WatchedTree } from '../../engine/tree-watch.ts'
 import type { World } from '../command.ts'
 import type { Output } from '../output/output.ts'
 import { Screen } from '../output/screen.ts'
@@ -11,7 +11,7 @@ import { frame } from './view.ts'
 export interface Display {
   /** @param resumed What had ended before is not told again. */
   begin(workflow: string, id: string, resumed: boolean): void
-  show(tree: TreeView): void
+  show(tree: WatchedTree): void
   /** What stands in the way just now; `undefined`: nothing. */
   note(text: string | undefined): void
   /** Something that happened. */
@@ -35,7 +35,7 @@ class LiveDisplay implements Display {
   #screen: Screen | undefined
   #timer: NodeJS.Timeout | undefined
   #run = { workflow: '', id: '' }
-  #tree: TreeView | undefined
+  #tree: WatchedTree | undefined
   #seenAt = 0
   #tick = 0
   #obstacle: string | undefined
@@ -49,7 +49,7 @@ class LiveDisplay implements Display {
     this.#run = { workflow, id }
   }
 
-  show(tree: TreeView): void {
+  show(tree: WatchedTree): void {
     this.#tree = tree
     this.#seenAt = performance.now()
     this.#screen ??= new Screen(this.#output)
@@ -109,7 +109,7 @@ class PlainDisplay implements Display {
     this.tell(`${workflow} ${resumed ? 'goes on' : 'started'} (job ${id})`)
   }
 
-  show(tree: TreeView): void {
+  show(tree: WatchedTree): void {
     for (const line of this.#events.since(tree, { silent: this.#silent })) this.tell(line)
     this.#silent = false
   }

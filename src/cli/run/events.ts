@@ -1,4 +1,4 @@
-import type { TreeNode, TreeView } from '../../engine/tree-watch.ts'
+import type { WatchedNode, WatchedTree } from '../../engine/tree-watch.ts'
 import { count, roughly } from '../output/in-words.ts'
 
 /** Steps deeper than this are told of only when they fail: a recursion would tell the same over and over. */
@@ -18,14 +18,14 @@ export class Events {
   readonly #told = new Map<string, Told>()
 
   /** What is new. The first look of a run that goes on tells nothing of what had ended before. */
-  since(view: TreeView, options: { readonly silent?: boolean } = {}): string[] {
+  since(view: WatchedTree, options: { readonly silent?: boolean } = {}): string[] {
     const lines: string[] = []
     for (const child of view.root.children) this.#visit(child, '', 1, false, view.at.getTime(), lines)
     return options.silent === true ? [] : lines
   }
 
   #visit(
-    node: TreeNode,
+    node: WatchedNode,
     before: string,
     depth: number,
     inFanOut: boolean,
@@ -46,8 +46,8 @@ export class Events {
     for (const child of node.children) this.#visit(child, path, depth + 1, inside, now, lines)
   }
 
-  #change(node: TreeNode, now: number): string | undefined {
-    const counts = node.fanOut === undefined ? '' : countsOf(node)
+  #change(node: WatchedNode, now: number): string | undefined {
+    const counts = node.counts === undefined ? '' : countsOf(node)
     const status = node.retrying ? 'retrying' : node.status
     const last = this.#told.get(node.id!)
     const isNew = last === undefined || last.status !== status || last.attempt !== node.attempt
@@ -57,7 +57,7 @@ export class Events {
   }
 }
 
-function words(node: TreeNode, counts: string): string | undefined {
+function words(node: WatchedNode, counts: string): string | undefined {
   const { status, error, attempt, startedAt, finishedAt, id } = node
   const took =
     startedAt === undefined || finishedAt === undefined
@@ -82,14 +82,14 @@ function words(node: TreeNode, counts: string): string | undefined {
   }
 }
 
-function startOf({ fanOut }: TreeNode): string {
-  if (fanOut === undefined) return ''
-  const { total, window } = fanOut
+function startOf({ counts }: WatchedNode): string {
+  if (counts === undefined) return ''
+  const { total, window } = counts
   return `: ${count(total, 'item')}${window === null ? '' : `, ${window} at once`}`
 }
 
-function countsOf({ fanOut, finishedAt }: TreeNode): string {
-  const { total, completed, failed, cancelled, inFlight } = fanOut!
+function countsOf({ counts, finishedAt }: WatchedNode): string {
+  const { total, completed, failed, cancelled, inFlight } = counts!
   return [
     `${completed} of ${total}`,
     ...(failed > 0 ? [`${failed} failed`] : []),

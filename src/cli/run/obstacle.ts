@@ -1,11 +1,11 @@
 import type { Sluice } from '../../app/app.ts'
-import type { TreeNode, TreeView } from '../../engine/tree-watch.ts'
+import type { WatchedNode, WatchedTree } from '../../engine/tree-watch.ts'
 
 /** Waiting this long while nothing else runs is worth a word. */
 const LONG_MS = 3000
 
 /** What stands in the way of a run when none of its jobs moves, in words. */
-export async function obstacleOf(app: Sluice, view: TreeView): Promise<string | undefined> {
+export async function obstacleOf(app: Sluice, view: WatchedTree): Promise<string | undefined> {
   const leaves = leavesOf(view.root)
   if (leaves.some(({ status }) => status === 'running')) return undefined
   const waiting = leaves.find(({ status, readyAt }) => {
@@ -18,6 +18,6 @@ export async function obstacleOf(app: Sluice, view: TreeView): Promise<string | 
 }
 
 /** The tasks of a tree that can be seen. */
-export function leavesOf(node: TreeNode): TreeNode[] {
+export function leavesOf(node: WatchedNode): WatchedNode[] {
   return node.kind === 'task' ? [node] : node.children.flatMap(leavesOf)
 }

@@ -1,4 +1,4 @@
-import type { TreeNode, TreeView } from '../../engine/tree-watch.ts'
+import type { WatchedNode, WatchedTree } from '../../engine/tree-watch.ts'
 import { roughly } from '../output/in-words.ts'
 import { renderSpans, type Span, spansWidth } from '../output/spans.ts'
 import type { Colour, Paint } from '../output/style.ts'
@@ -9,7 +9,7 @@ import { barOf, countsOf, fanOutBar } from './bars.ts'
 export interface RunView {
   readonly workflow: string
   readonly id: string
-  readonly tree: TreeView
+  readonly tree: WatchedTree
   /** How much longer than the tree's time it is. */
   readonly sinceMs: number
   /** Counts up, for what turns. */
@@ -24,7 +24,7 @@ interface Size {
 }
 
 interface Line {
-  readonly node: TreeNode
+  readonly node: WatchedNode
   readonly depth: number
 }
 
@@ -56,12 +56,12 @@ export function frame(view: RunView, size: Size, paint: Paint): string[] {
     .map((line) => renderSpans(line, size.columns, paint))
 }
 
-function flatten(node: TreeNode, depth: number): Line[] {
+function flatten(node: WatchedNode, depth: number): Line[] {
   return [{ node, depth }, ...linesBelow(node).flatMap((child) => flatten(child, depth + 1))]
 }
 
 /** Of a fan-out the window tells what is in flight; lines have those with an inside of their own, and those that failed. */
-function linesBelow({ kind, children }: TreeNode): readonly TreeNode[] {
+function linesBelow({ kind, children }: WatchedNode): readonly WatchedNode[] {
   if (kind !== 'fanout') return children
   return children.filter((child) => child.status === 'failed' || child.children.length > 0)
 }
@@ -81,7 +81,7 @@ function fold(lines: readonly Line[], room: number): { shown: readonly Line[]; h
   return { shown, hidden: lines.length - shown.length }
 }
 
-function weight({ status }: TreeNode): number {
+function weight({ status }: WatchedNode): number {
   switch (status) {
     case 'running':
     case 'failed':
@@ -127,7 +127,7 @@ function nodeLine({ node, depth }: Line, view: RunView, width: number, columns: 
   ]
 }
 
-function nameWidth(node: TreeNode, depth: number): number {
+function nameWidth(node: WatchedNode, depth: number): number {
   return indentOf(depth) + 2 + widthOf(printable(node.name))
 }
 
@@ -148,8 +148,8 @@ function withinRoom(spans: readonly Span[], room: number): Span[] {
 }
 
 /** What there is to tell beside the name. */
-function details(node: TreeNode, width: number): Span[] {
-  if (node.fanOut !== undefined && node.fanOut.total > 0) {
+function details(node: WatchedNode, width: number): Span[] {
+  if (node.counts !== undefined && node.counts.total > 0) {
     return [...fanOutBar(node, width), ['  '], ...countsOf(node), ...troubleOf(node)]
   }
   switch (node.status) {
@@ -168,14 +168,14 @@ function details(node: TreeNode, width: number): Span[] {
   }
 }
 
-function running(node: TreeNode, width: number): Span[] {
+function running(node: WatchedNode, width: number): Span[] {
   const message = node.message === null ? '' : printable(node.message)
   if (node.progress === null) return [[message, 'dim']]
   const percent = `  ${Math.round(node.progress * 100)}%`
   return [...barOf(node.progress, width), [percent], [message === '' ? '' : `  ${message}`, 'dim']]
 }
 
-function troubleOf({ status, retrying, error, attempt }: TreeNode): Span[] {
+function troubleOf({ status, retrying, error, attempt }: WatchedNode): Span[] {
   const text = error === null ? '' : printable(error)
   if (retrying) return [[`attempt ${attempt} failed: ${text}`, 'yellow']]
   if (status === 'failed') return [[`  ${text}`.trimStart(), 'red']]
@@ -183,7 +183,7 @@ function troubleOf({ status, retrying, error, attempt }: TreeNode): Span[] {
   return status === 'skipped' ? [['skipped', 'dim']] : []
 }
 
-function iconOf({ status, retrying, kind }: TreeNode, tick: number): string {
+function iconOf({ status, retrying, kind }: WatchedNode, tick: number): string {
   switch (status) {
     case 'completed':
       return '✓'
@@ -202,7 +202,7 @@ function iconOf({ status, retrying, kind }: TreeNode, tick: number): string {
   }
 }
 
-function colourOf({ status, retrying }: TreeNode): Colour {
+function colourOf({ status, retrying }: WatchedNode): Colour {
   switch (status) {
     case 'completed':
       return 'green'
@@ -219,7 +219,7 @@ function colourOf({ status, retrying }: TreeNode): Colour {
 }
 
 /** How long it took, or has taken so far. */
-function clock({ startedAt, finishedAt }: TreeNode, at: Date, sinceMs: number): string {
+function clock({ startedAt, finishedAt }: WatchedNode, at: Date, sinceMs: number): string {
   if (startedAt === undefined) return ''
   const end = finishedAt?.getTime() ?? at.getTime() + sinceMs
   return roughly(end - startedAt.getTime())
