@@ -23,7 +23,7 @@ const MAY_IMPORT = {
   duties: ['.', 'model', 'db', 'store', 'engine'],
   worker: ['.', 'model'],
   // The only place where a worker meets the engine: behind the contract in worker/job-source.ts.
-  'worker/sources': ['.', 'model', 'worker', 'db', 'engine'],
+  'worker/sources': ['.', 'model', 'worker', 'db', 'engine', 'api'],
   // The wire contract: browsers load it too.
   api: ['.', 'model'],
   client: ['.', 'model', 'api'],

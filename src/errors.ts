@@ -40,10 +40,14 @@ export const ERROR_STATUS = {
   ROLE_NOT_FOUND: 404,
   /** No schedule of that name exists. */
   SCHEDULE_NOT_FOUND: 404,
+  /** No job of that name and key is active or completed. */
+  RESULT_NOT_FOUND: 404,
   /** No worker of that name or id is alive. */
   WORKER_NOT_FOUND: 404,
   /** The key is held by an active job that was submitted with another input. */
   KEY_CONFLICT: 409,
+  /** The Idempotency-Key was used for another request within 24 hours, or is in use right now. */
+  IDEMPOTENCY_CONFLICT: 409,
   /** The job is not in a state that allows this. */
   ILLEGAL_TRANSITION: 409,
   /** The job is no fan-out with a window that could be resized. */
@@ -68,12 +72,14 @@ export const ERROR_STATUS = {
   ATTEMPT_FAILED: 422,
   /** An expression of a workflow cannot be read, or not worked out with the values it was given. */
   EXPRESSION_FAILED: 422,
-  /** The ceiling on active jobs is reached. */
+  /** The ceiling on active jobs is reached, or that on waiting jobs of the task. */
   ADMISSION_REJECTED: 429,
   /** Too many wrong keys came from this address. */
   TOO_MANY_FAILURES: 429,
   /** The database cannot be reached, or refuses to do its work. */
   DATABASE_UNAVAILABLE: 503,
+  /** The server of Sluice cannot be reached, or cannot do its work. */
+  SERVER_UNAVAILABLE: 503,
   /** The database's settings or schema do not fit this program. */
   DATABASE_UNSUITABLE: 500,
   /** No embedded PostgreSQL exists for this platform, or it did not start. */

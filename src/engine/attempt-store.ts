@@ -1,12 +1,12 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/database.ts'
 import { translateError } from '../db/sqlstate.ts'
-import { hasCode, SluiceError } from '../errors.ts'
+import { SluiceError } from '../errors.ts'
 import { toStorableJson } from '../model/json.ts'
 import { loadCheckpoint } from '../store/load-checkpoint.ts'
 import { loadStep } from '../store/load-step.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveStep } from '../store/save-step.ts'
+import { tryUntilStopped } from './try-until-stopped.ts'
 
 export interface Lease {
   readonly jobId: string
@@ -15,9 +15,6 @@ export interface Lease {
   /** Fires when the attempt is stopped, at the latest when its lease can no longer be trusted. */
   readonly signal: AbortSignal
 }
-
-const FIRST_WAIT_MS = 50
-const LONGEST_WAIT_MS = 1000
 
 /**
  * Steps and checkpoints of running jobs. Writes need the lease: without it they store nothing and throw `LEASE_LOST`.
@@ -64,23 +61,12 @@ export class AttemptStore {
 }
 
 /** Tries until it works, the server refuses for good, or the attempt has been stopped. */
-async function persistently<T>({ signal }: Lease, what: string, work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await work()
-    } catch (error) {
-      const told = translateError(error)
-      if (!hasCode(told, 'DATABASE_UNAVAILABLE')) throw told
-      const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1)) * (0.5 + Math.random() / 2)
-      await delay(waitMs, undefined, { signal }).catch(() => {})
-      if (!signal.aborted) continue
-      throw new SluiceError(
-        'DATABASE_UNAVAILABLE',
-        `${what} before the attempt was stopped (tries: ${tries}): ${told.message}`,
-        { cause: told },
-      )
-    }
-  }
+function persistently<T>({ signal }: Lease, what: string, work: () => Promise<T>): Promise<T> {
+  return tryUntilStopped(signal, what, 'DATABASE_UNAVAILABLE', () =>
+    work().catch((error: unknown) => {
+      throw translateError(error)
+    }),
+  )
 }
 
 function lost(lease: Lease): SluiceError {

@@ -8,6 +8,8 @@ import { registerWorker } from '../store/register-worker.ts'
 import { CycleSession, howManyFit, isOutOfStep } from './cycle-session.ts'
 import type { Log } from './log.ts'
 
+export type { Beat } from '../store/beat.ts'
+
 const UNREACHED = { assignments: [], lost: [], reached: false, again: false } as const
 
 /**

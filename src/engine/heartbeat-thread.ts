@@ -1,122 +1,16 @@
-import { writeSync } from 'node:fs'
-import { parentPort, workerData } from 'node:worker_threads'
+import { workerData } from 'node:worker_threads'
 import { Connection } from '../db/database.ts'
-import { messageOf } from '../errors.ts'
 import { beat } from '../store/beat.ts'
-import type { FromThread, ThreadData, ToThread } from './heartbeat.ts'
+import { keepBeating } from './beat-loop.ts'
+import type { ThreadData } from './heartbeat.ts'
 
-// The thread that says "this worker lives". It has a connection and an event loop of its own, so neither a busy pool nor
-// a task that blocks the main loop stops it. It also watches the main loop and tells which tasks ran while it stood still.
+// The thread of a worker that speaks to the database itself.
 
-const { url, heartbeatMs, taskNames, shared } = workerData as ThreadData
-const counters = new Int32Array(shared)
-const connection = new Connection({ url, applicationName: 'sluice-heartbeat', timeoutMs: heartbeatMs })
-/** The main loop counts as blocked after this long without a tick; it ticks every 250 ms. */
-const BLOCKED_MS = 2000
-const TELL_AGAIN_MS = 10_000
-/** Silence must be noticed between `stale - heartbeat` and `stale`, so it is looked for several times a heartbeat. */
-const WATCH_MS = Math.min(250, heartbeatMs / 4)
-
-let { workerId } = workerData as ThreadData
-let lastGood = performance.now()
-let timer: NodeJS.Timeout | undefined
-let beating = false
-/** Asked for while a beat was under way: that one may have looked before what is to be seen was there. */
-let beatAgain = false
-let lastTick = counters[0]!
-let tickedAt = performance.now()
-let toldBlockedAt = -TELL_AGAIN_MS
-let watchedAt = performance.now()
-
-function send(message: FromThread): void {
-  parentPort!.postMessage(message)
-}
-
-async function beatOnce(): Promise<void> {
-  if (beating) {
-    beatAgain = true
-    return
-  }
-  beating = true
-  beatAgain = false
-  // The lease runs from before the beat was sent: by then the database cannot have renewed it yet.
-  const sentAt = performance.now()
-  const id = workerId
-  try {
-    const answer = await beat(connection, id)
-    lastGood = sentAt
-    if (id === workerId) send({ kind: 'beat', workerId: id, beat: answer ?? null })
-  } catch (error) {
-    send({
-      kind: 'missed',
-      silentMs: performance.now() - lastGood,
-      error: messageOf(error),
-    })
-  } finally {
-    beating = false
-    if (beatAgain) void beatOnce()
-  }
-}
-
-function schedule(): void {
-  clearTimeout(timer)
-  // A little early at random: workers that started together do not stay together.
-  timer = setTimeout(
-    () => {
-      void beatOnce()
-      schedule()
-    },
-    heartbeatMs * (0.8 + 0.2 * Math.random()),
-  )
-}
-
-/** Straight to the file: `process.stderr` of a thread goes through the main loop, which is what stands still. */
-function shout(line: string): void {
-  try {
-    writeSync(2, line)
-  } catch {
-    // Nobody reads it. That is no reason to stop beating.
-  }
-}
-
-function watchMainLoop(): void {
-  const now = performance.now()
-  const unwatchedMs = now - watchedAt
-  watchedAt = now
-  // This thread stood still too, so nothing is known about the main loop: it is given its time from now on.
-  if (unwatchedMs > BLOCKED_MS) {
-    tickedAt = now
-    send({ kind: 'paused', forMs: unwatchedMs })
-  }
-  if (counters[0] !== lastTick) {
-    lastTick = counters[0]!
-    tickedAt = now
-    toldBlockedAt = -TELL_AGAIN_MS
-  } else if (now - tickedAt > BLOCKED_MS && now - toldBlockedAt > TELL_AGAIN_MS) {
-    toldBlockedAt = now
-    const tasks = taskNames.filter((_, index) => counters[index + 1]! > 0)
-    send({ kind: 'blocked', forMs: now - tickedAt, tasks })
-    shout(
-      `sluice: the event loop has been blocked for ${Math.round(now - tickedAt)} ms; running inline: ${tasks.join(', ') || 'no task'}\n`,
-    )
-  }
-  const silentMs = now - lastGood
-  if (silentMs > heartbeatMs) send({ kind: 'missed', silentMs, error: null })
-}
-
-parentPort!.on('message', (message: ToThread) => {
-  if (message.kind === 'now') void beatOnce()
-  else if (message.kind === 'worker') {
-    workerId = message.workerId
-    void beatOnce()
-  } else {
-    clearTimeout(timer)
-    clearInterval(watch)
-    // A connection that is only just being made would keep the thread alive: end it, whatever is under way.
-    void connection.close().finally(() => process.exit(0))
-  }
+const { target, heartbeatMs } = workerData as ThreadData & { readonly target: { readonly url: string } }
+const connection = new Connection({
+  url: target.url,
+  applicationName: 'sluice-heartbeat',
+  timeoutMs: heartbeatMs,
 })
 
-const watch = setInterval(watchMainLoop, WATCH_MS)
-schedule()
-void beatOnce()
+keepBeating({ beat: (workerId) => beat(connection, workerId), close: () => connection.close() })

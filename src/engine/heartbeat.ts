@@ -1,10 +1,20 @@
 import { Worker } from 'node:worker_threads'
 import { builtEntry } from '../built-entry.ts'
-import type { Beat } from '../store/beat.ts'
 import type { Log } from './log.ts'
 
+/** How the thread sends beats: the file it runs, and what that needs to know. */
+export interface BeatThread {
+  readonly entry: string
+  readonly target: unknown
+}
+
+/** Beats straight to the database. */
+export function databaseBeats(url: string): BeatThread {
+  return { entry: builtEntry('./heartbeat-thread', import.meta.url), target: { url } }
+}
+
 export interface ThreadData {
-  readonly url: string
+  readonly target: unknown
   readonly workerId: string
   readonly heartbeatMs: number
   /** Names of tasks that run inline; their running counts are in `shared`, from the second number on. */
@@ -14,7 +24,7 @@ export interface ThreadData {
 }
 
 export type FromThread =
-  | { readonly kind: 'beat'; readonly workerId: string; readonly beat: Beat | null }
+  | { readonly kind: 'beat'; readonly workerId: string; readonly beat: unknown }
   | { readonly kind: 'missed'; readonly silentMs: number; readonly error: string | null }
   | { readonly kind: 'blocked'; readonly forMs: number; readonly tasks: readonly string[] }
   | { readonly kind: 'paused'; readonly forMs: number }
@@ -24,7 +34,7 @@ export type ToThread =
   | { readonly kind: 'worker'; readonly workerId: string }
   | { readonly kind: 'stop' }
 
-export interface HeartbeatEvents {
+export interface HeartbeatEvents<Beat> {
   /** `null`: the worker has been declared dead. */
   beat(workerId: string, beat: Beat | null): void
   /** No beat has got through for this long. */
@@ -33,20 +43,20 @@ export interface HeartbeatEvents {
 
 const TICK_MS = 250
 
-export interface HeartbeatOptions {
-  readonly url: string
+export interface HeartbeatOptions<Beat> {
+  readonly thread: BeatThread
   readonly workerId: string
   readonly heartbeatMs: number
   readonly inlineTasks: readonly string[]
-  readonly events: HeartbeatEvents
+  readonly events: HeartbeatEvents<Beat>
   readonly log: Log
 }
 
-/** Keeps a worker's leases alive from a thread of its own. */
-export class Heartbeat {
+/** Keeps a worker's leases alive from a thread of its own. `Beat` is what the thread's beats bring. */
+export class Heartbeat<Beat> {
   readonly #counters: Int32Array
   readonly #index = new Map<string, number>()
-  readonly #options: HeartbeatOptions
+  readonly #options: HeartbeatOptions<Beat>
   readonly #shared: SharedArrayBuffer
   readonly #tick: NodeJS.Timeout
   #thread: Worker
@@ -55,7 +65,7 @@ export class Heartbeat {
   #stopping = false
   #lastError = ''
 
-  constructor(options: HeartbeatOptions) {
+  constructor(options: HeartbeatOptions<Beat>) {
     this.#options = options
     this.#workerId = options.workerId
     this.#shared = new SharedArrayBuffer(4 * (options.inlineTasks.length + 1))
@@ -101,18 +111,15 @@ export class Heartbeat {
   }
 
   #startThread(): [Worker, Promise<void>] {
-    const { url, heartbeatMs, inlineTasks, events, log } = this.#options
+    const { thread: how, heartbeatMs, inlineTasks, events, log } = this.#options
     const workerData: ThreadData = {
-      url,
+      target: how.target,
       workerId: this.#workerId,
       heartbeatMs,
       taskNames: inlineTasks,
       shared: this.#shared,
     }
-    const thread = new Worker(builtEntry('./heartbeat-thread', import.meta.url), {
-      workerData,
-      name: 'sluice-heartbeat',
-    })
+    const thread = new Worker(how.entry, { workerData, name: 'sluice-heartbeat' })
     thread.on('message', (message: FromThread) => this.#hear(message))
     thread.on('error', (error) => log.error({ error: error.message }, 'the heartbeat thread died'))
     const exited = new Promise<void>((resolve) => {
@@ -131,7 +138,7 @@ export class Heartbeat {
     const { events, log } = this.#options
     switch (message.kind) {
       case 'beat':
-        events.beat(message.workerId, message.beat)
+        events.beat(message.workerId, message.beat as Beat | null)
         return
       case 'missed':
         if (message.error !== null && message.error !== this.#lastError) {

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { Heartbeat } from '../../src/engine/heartbeat.ts'
+import { databaseBeats, Heartbeat } from '../../src/engine/heartbeat.ts'
 import { useDatabase } from '../support/database.ts'
 import { startRequestProxy } from '../support/request-proxy.ts'
 import { until } from '../support/until.ts'
@@ -13,7 +13,7 @@ test('a beat asked for while one is under way follows it at once', async () => {
   let beats = 0
   // So far apart that only a beat that was asked for can come in time.
   const heartbeat = new Heartbeat({
-    url: proxy.url,
+    thread: databaseBeats(proxy.url),
     workerId: '1',
     heartbeatMs: 60_000,
     inlineTasks: [],

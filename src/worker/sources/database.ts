@@ -2,8 +2,8 @@ import { Connection, type Database } from '../../db/database.ts'
 import type { HintTopic, Listener } from '../../db/listener.ts'
 import { AttemptStore } from '../../engine/attempt-store.ts'
 import { databaseTraces } from '../../engine/database-traces.ts'
-import { Dispatcher } from '../../engine/dispatcher.ts'
-import { Heartbeat } from '../../engine/heartbeat.ts'
+import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
+import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
 import { setDraining } from '../../engine/worker-control.ts'
@@ -37,7 +37,7 @@ export class DatabaseSource implements JobSource {
   readonly #dispatcher: Dispatcher
   readonly #recorder: Recorder
   readonly #store: AttemptStore
-  #heartbeat: Heartbeat | undefined
+  #heartbeat: Heartbeat<Beat> | undefined
   #unsubscribe: (() => void) | undefined
   #workerId = ''
   #refreshedAt = 0
@@ -78,7 +78,7 @@ export class DatabaseSource implements JobSource {
     await this.#dispatcher.open()
     this.#workerId = this.#dispatcher.workerId
     this.#heartbeat = new Heartbeat({
-      url: db.url,
+      thread: databaseBeats(db.url),
       workerId: this.#workerId,
       heartbeatMs,
       inlineTasks,
