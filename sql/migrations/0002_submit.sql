@@ -1,5 +1,5 @@
 -- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict,
--- SL005 bad argument, SL006 a workflow where only tasks are stored.
+-- SL005 bad argument, SL006 a workflow where only tasks are stored, SL007 not admitted.
 
 -- A hint that there is something to do. Never carries anything that matters: polling finds it too.
 --
@@ -46,7 +46,8 @@ begin atomic
   select sluice.intern_class_v1(c.task, p_lane, c.model, c.requires) from sluice.classes c where c.id = p_class;
 end;
 
--- Stores jobs without looking at keys, in the order of the array, and returns their ids in that order.
+-- Stores jobs without looking at keys, in the order of the array, and returns their ids in that order. With the hint
+-- 'none' it is part of something else, which sees to admission and audit.
 --
 -- Most jobs go to their task's own lane: what concerns another one is looked up only for those that name it. With a join
 -- for it, and a state cast from text, a thousand jobs took twice the time.
@@ -57,9 +58,9 @@ as $$
 declare
   v_now  timestamptz := clock_timestamp();
   v_name text;
-  v_count bigint;
+  v_ids  bigint[];
 begin
-  return query
+  with stored as (
   insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
                            deadline_ms, deadline_at, tags, submitted_by)
   select g.task,
@@ -77,13 +78,13 @@ begin
          with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
-                              coalesce(g."deadlineMs", t.deadline_ms) as deadline_ms,
+                              coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
                               greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
                               g.lane is null or g.lane = t.lane as own_lane) p
    order by g.ord   -- a join may turn the order round
-  returning jobs.id;
-  get diagnostics v_count = row_count;
-  if v_count <> jsonb_array_length(p_jobs) then
+  returning jobs.id
+  ) select array_agg(s.id) into v_ids from stored s;
+  if coalesce(cardinality(v_ids), 0) <> jsonb_array_length(p_jobs) then
     select g.task into v_name from jsonb_to_recordset(p_jobs) as g(task text)
      where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
     if exists (select 1 from sluice.workflows w where w.name = v_name) then
@@ -91,7 +92,14 @@ begin
     end if;
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
-  perform sluice.hint_v1('ready', p_hint);
+  if p_hint <> 'none' then
+    if jsonb_path_exists(p_jobs, '$[*].audit') then
+      perform sluice.audit_submissions_v1(p_jobs, v_ids);
+    end if;
+    perform sluice.admit_v1(v_ids, p_hint);
+    perform sluice.hint_v1('ready', p_hint);
+  end if;
+  return query select unnest(v_ids);
 end $$;
 
 -- Stores one job, of a task or a workflow.
@@ -134,27 +142,36 @@ begin
 end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs, tags, by. The answer has one row per job, in the order given.
+-- delayMs, deadlineMs, tags, by, and audit: actor, keyId, requestId. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
 declare
   v_workflows boolean := exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task');
+  v_ids       bigint[];
+  v_attached  boolean[];
 begin
   if v_workflows or jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
     -- Keys in one order for everybody, so that two such calls cannot wait for each other.
-    return query
-    select g.ord::integer, s.id, s.attached
-      from (select e.job, e.ord from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
-             order by e.job ->> 'task', e.job ->> 'key', e.ord) g
-     cross join lateral sluice.submit_keyed_any_v1(g.job) s
-     order by g.ord;
+    with stored as materialized (
+      select g.ord, s.id, s.attached
+        from (select e.job, e.ord from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
+               order by e.job ->> 'task', e.job ->> 'key', e.ord) g
+       cross join lateral sluice.submit_keyed_any_v1(g.job) s
+    )
+    select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached from stored s;
   else
-    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs, 'none') i(id);
+    v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
   end if;
+  if jsonb_path_exists(p_jobs, '$[*].audit') then
+    perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
+  end if;
+  -- After all of them, since nothing may be waited for under its lock. An active job that was found has been admitted.
+  perform sluice.admit_v1(array(select u.id from unnest(v_ids, v_attached) u(id, attached) where u.attached is not true), p_hint);
   perform sluice.hint_v1('ready', p_hint);
   if v_workflows then
     perform sluice.hint_v1('wake', p_hint);
   end if;
+  return query select u.ord::integer, u.id, coalesce(u.attached, false) from unnest(v_ids, v_attached) with ordinality u(id, attached, ord);
 end $$;
 
 create function sluice.submit_keyed_any_v1(p_job jsonb, out id bigint, out attached boolean)

@@ -381,6 +381,7 @@ begin
     perform sluice.advance_v1(jsonb_build_array(jsonb_build_object('job', c.job_id, 'version', c.version)), jsonb_build_array(p_child), '[]')
        from sluice.composites c where c.job_id = (p_child ->> 'parent')::bigint;
   end if;
+  perform sluice.admit_v1(array[p_root], 'commit');
   return next;
 end $$;
 

@@ -144,6 +144,7 @@ const SLUICE_OPTIONS = [
     tasks: true,
     workflows: true,
     lanes: true,
+    admission: true,
     schedules: true,
     config: true,
     log: true,

@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { declareAdmission } from '../engine/admission.ts'
 import { SluiceError } from '../errors.ts'
 import { LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
@@ -48,6 +49,8 @@ export async function publish(
   const records = tasks.records(settings.deadlineMs)
   if (records.length > 0) await saveTasks(db, records)
   if (workflows.records.length > 0) await saveWorkflows(db, workflows.records)
+  if (Object.keys(settings.admission).length > 0)
+    await declareAdmission(db, settings.admission, actor, 'program')
   return heartbeatMs
 }
 

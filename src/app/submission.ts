@@ -88,7 +88,7 @@ export function toSubmission(
   if (deadline !== undefined) json += `,"deadlineMs":${milliseconds(deadline, 'deadline', 1)}`
   if (tags !== undefined) json += `,"tags":${tagList(tags)}`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
-  return { json: `${json}}`, keyed: key !== undefined }
+  return { json: `${json}}`, task, key, keyed: key !== undefined }
 }
 
 function text(value: unknown, field: string, max: number): string {

@@ -1,3 +1,4 @@
+import { ADMISSION_FIELDS } from '../model/admission.ts'
 import { orNone } from '../model/setting-value.ts'
 import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
 import { RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
@@ -105,7 +106,20 @@ export interface TaskInput extends WrittenFields<typeof TASK> {}
 export interface TaskConfig extends CheckedFields<typeof TASK> {}
 const task: Shape<TaskInput | null, TaskConfig> = object(TASK)
 
+const ADMISSION = {
+  /** Root jobs that may be active at once; a workflow counts once. Past it, new work is refused. `none` for no ceiling. */
+  maxActive: value(ADMISSION_FIELDS.maxActive),
+  /** Root jobs that may wait, by task. */
+  maxQueued: record(value(ADMISSION_FIELDS.maxQueued)),
+} as const
+
+export interface AdmissionInput extends WrittenFields<typeof ADMISSION> {}
+export interface AdmissionConfig extends CheckedFields<typeof ADMISSION> {}
+const admission: Shape<AdmissionInput | null, AdmissionConfig> = object(ADMISSION)
+
 const TOP = {
+  /** What may enter. */
+  admission,
   /** What may run at once. */
   lanes: record(lane),
   /** Programs to run, and options for tasks written in TypeScript: they override those in the code. */
@@ -130,7 +144,6 @@ const TOP = {
   retention: value(SETTINGS.retention.reader),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: value(SETTINGS.deadline.reader),
-  admission: unsupported,
   budgets: unsupported,
   fleet: unsupported,
 } as const

@@ -7,6 +7,7 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL003: 'UNKNOWN_LANE',
   SL004: 'KEY_CONFLICT',
   SL005: 'INVALID_ARGUMENT',
+  SL007: 'ADMISSION_REJECTED',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */
@@ -79,6 +80,13 @@ export function isConnectionLoss(error: unknown): boolean {
   return state === undefined || CONNECTION_STATES.has(state)
 }
 
+function detailsOf(code: ErrorCode, detail: string | undefined): Record<string, unknown> {
+  if (detail === undefined) return {}
+  // Ceiling, active and retryAfter, or the same of a task: numbers, as sluice.refuse_v1 writes them.
+  if (code === 'ADMISSION_REJECTED') return JSON.parse(detail) as Record<string, unknown>
+  return { [code === 'KEY_CONFLICT' ? 'jobId' : 'name']: detail }
+}
+
 /** Turns what the driver throws into an error of Sluice's where the meaning is known. Others pass through. */
 export function translateError(error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
@@ -86,11 +94,7 @@ export function translateError(error: unknown): unknown {
   const own = OWN_STATES[state ?? '']
   if (own !== undefined) {
     const detail = 'detail' in error && typeof error.detail === 'string' ? error.detail : undefined
-    const name = own === 'KEY_CONFLICT' ? 'jobId' : 'name'
-    return new SluiceError(own, error.message, {
-      cause: error,
-      details: detail === undefined ? {} : { [name]: detail },
-    })
+    return new SluiceError(own, error.message, { cause: error, details: detailsOf(own, detail) })
   }
   if (NOT_STORABLE.has(state ?? '')) {
     return new SluiceError('NOT_STORABLE', `the value cannot be stored: ${error.message}`, { cause: error })

@@ -1,11 +1,13 @@
 import { sampleQueues } from '../store/sample-queues.ts'
+import { tendAdmission } from '../store/tend-admission.ts'
 import type { Duty } from './duty.ts'
 
-/** Keeps depth and oldest wait per class, and why what waits is passed over: the sign of overflow before any deadline passes. */
+/** Counts what has been admitted where that is limited, and keeps depth and oldest wait per class, and why what waits is passed over: the sign of overflow before any deadline passes. */
 export const sample: Duty = {
   name: 'sample',
   everyMs: 2000,
   async run({ db, log }) {
+    await tendAdmission(db)
     const waiting = (await sampleQueues(db)).filter((each) => each.depth > 0)
     const blocked = waiting.filter((each) => each.reason !== null)
     for (const each of blocked) {

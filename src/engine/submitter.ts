@@ -1,11 +1,15 @@
 import type { Queryable } from '../db/database.ts'
 import { isConnectionLoss, isRetryable, sqlState, translateError } from '../db/sqlstate.ts'
+import { hasCode } from '../errors.ts'
 import { insertJobs } from '../store/insert-jobs.ts'
 import { type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
 
 /** One job as `sluice.submit_v1` takes it: JSON text of an object. */
 export interface Submission {
   readonly json: string
+  /** The name of the task or workflow. */
+  readonly task: string
+  readonly key?: string | undefined
   readonly keyed: boolean
   /** Stored by another way than tasks. One that nobody knew to be one is found out by the database. */
   readonly workflow?: boolean
@@ -23,6 +27,7 @@ export function isFullBatch(jobs: number, characters: number): boolean {
 
 interface Waiting {
   readonly json: string
+  readonly task: string
   readonly workflow: boolean
   readonly resolve: (job: SubmittedJob) => void
   readonly reject: (error: unknown) => void
@@ -34,7 +39,8 @@ interface Waiting {
  * Single submissions without a key that come while an insert is on its way are
  * merged into the next one, so that many producers share one commit. If a
  * merged insert is refused, its members are
- * sent one by one, so that each gets its own answer. Submissions with a key go
+ * sent one by one, so that each gets its own answer; where too many were sent for
+ * a limit, the first of them as far as there is room. Submissions with a key go
  * alone: they may have to wait for a stranger's open transaction.
  */
 export class Submitter {
@@ -55,8 +61,8 @@ export class Submitter {
     return new Promise((resolve, reject) => {
       // Producers that were answered together submit together: wait until all of them have had their turn.
       if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
-      const { json, workflow = false } = submission
-      this.#waiting.push({ json, workflow, resolve, reject })
+      const { json, task, workflow = false } = submission
+      this.#waiting.push({ json, task, workflow, resolve, reject })
     })
   }
 
@@ -131,6 +137,12 @@ export class Submitter {
         for (const each of batch) each.reject(error)
         return
       }
+      if (hasCode(error, 'ADMISSION_REJECTED')) {
+        const [fitting, others] = divide(batch, error.details)
+        for (const each of others) each.reject(error)
+        if (fitting.length > 0) await this.#sendMerged(fitting)
+        return
+      }
       for (const each of batch) {
         await this.#send(`[${each.json}]`, each.workflow).then((jobs) => each.resolve(jobs[0]!), each.reject)
       }
@@ -160,4 +172,22 @@ export class Submitter {
       throw error
     }
   }
+}
+
+/**
+ * Those of a refused batch for which there is room, the first ones, and the others; at least one of them. One by one,
+ * each of hundreds would be counted against the limit and refused by itself.
+ */
+function divide(
+  batch: readonly Waiting[],
+  { ceiling, active, task, maxQueued, queued }: Readonly<Record<string, unknown>>,
+): [Waiting[], Waiting[]] {
+  const counts = (each: Waiting) => task === undefined || each.task === task
+  const counted = batch.filter(counts).length
+  const room = ceiling === undefined ? Number(maxQueued) - Number(queued) : Number(ceiling) - Number(active)
+  let left = Math.max(0, Math.min(room, counted - 1))
+  const fitting: Waiting[] = []
+  const others: Waiting[] = []
+  for (const each of batch) (!counts(each) || left-- > 0 ? fitting : others).push(each)
+  return [fitting, others]
 }

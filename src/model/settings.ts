@@ -1,3 +1,4 @@
+import { type AdmissionSettings, type AdmissionSource, resolveAdmission } from './admission.ts'
 import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
 import {
   count,
@@ -54,7 +55,7 @@ export const SETTINGS = {
 } as const
 
 /** Variables of settings whose engine this version does not have. Refused, so that no limit is ignored in silence. */
-export const UNSUPPORTED_VARIABLES = ['SLUICE_MAX_ACTIVE', 'SLUICE_MAX_QUEUED'] as const
+export const UNSUPPORTED_VARIABLES = ['SLUICE_MAX_QUEUED'] as const
 
 /** The fields of a lane. The bounds are those of the lanes table in the database. */
 export const LANE_FIELDS = {
@@ -100,6 +101,7 @@ export type SettingsSource = {
   readonly [K in keyof typeof SETTINGS]?: InputOf<(typeof SETTINGS)[K]['reader']> | undefined
 } & {
   readonly lanes?: { readonly [name: string]: LaneSource } | undefined
+  readonly admission?: AdmissionSource | undefined
 }
 
 /** The settings a process works with. */
@@ -114,6 +116,7 @@ export interface Settings {
   readonly retentionMs: number
   readonly deadlineMs: number | null
   readonly lanes: ReadonlyMap<string, LaneSettings>
+  readonly admission: AdmissionSettings
   /** Which were set by option, environment or file. The rest are defaults and overwrite nothing in the database. */
   readonly given: ReadonlySet<keyof typeof SETTINGS>
 }
@@ -159,6 +162,7 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     retentionMs: find('retention').value,
     deadlineMs: find('deadline').value,
     lanes: resolveLanes(sources, problems, heartbeat, stale),
+    admission: resolveAdmission(sources, problems),
     given,
   }
   for (const variable of UNSUPPORTED_VARIABLES) {

@@ -19,10 +19,10 @@ const RERUN = statement(
           failures = 0, losses = 0, result = null, error = null,
           deadline_at = clock_timestamp() + make_interval(secs => j.deadline_ms / 1000.0)
      from ended e left join sluice.tasks t on t.name = e.task where j.id = e.id
-   returning j.id, pg_notify('sluice', 'ready')`,
+   returning j.id, pg_notify('sluice', 'ready'), sluice.admit_v1(array[j.id], 'commit')`,
 )
 
-/** Puts a finished job back in line; what happened so far stays in its history, its steps only if it did not complete. False when it has not finished. */
+/** Puts a finished job back in line, if it is admitted; what happened so far stays in its history, its steps only if it did not complete. False when it has not finished. */
 export async function rerunJob(db: Queryable, id: string): Promise<boolean> {
   return (await db.run(RERUN, [id])).length === 1
 }

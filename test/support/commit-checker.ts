@@ -17,6 +17,8 @@ export type Rule =
   | 'attempts count up'
   | 'old lease'
   | 'transition'
+  | 'ceiling'
+  | 'depth'
   | TreeRule
 
 export interface Violation {
@@ -61,7 +63,7 @@ const COMPOSITE_FROM: Readonly<Record<string, readonly string[]>> = {
 export class CommitChecker {
   readonly violations: Violation[] = []
   /** How much of what was replayed, to see that the rules were put to the test. */
-  readonly seen = { commits: 0, claims: 0, growths: 0, outcomes: 0, takeovers: 0 }
+  readonly seen = { commits: 0, claims: 0, growths: 0, outcomes: 0, takeovers: 0, admissions: 0 }
   /** The most that ran at once, by lane. */
   readonly peak = new Map<string, number>()
   readonly #visibleMs: number
@@ -90,6 +92,7 @@ export class CommitChecker {
     }
     this.trees.apply(commit.changes)
     this.#judgeHoldings(steps)
+    this.#judgeAdmission(steps)
     for (const key of steps.keys) {
       const active = this.#state.activeKeys.get(key)
       if (active > 1) this.#report('one job per key', `${active} active jobs with task and key ${key}`)
@@ -199,6 +202,37 @@ export class CommitChecker {
     const all = runningOn.get(worker!)
     if (capacity > 0 && all > capacity)
       this.#report('worker capacity', `worker ${worker} runs ${all}, its capacity is ${capacity}`)
+  }
+
+  /**
+   * What grew, grew within the limits. A limit counts for submissions that began after its commit: those that began in a
+   * transaction before it are judged by the one they saw.
+   */
+  #judgeAdmission({ jobs }: Steps): void {
+    const entered = jobs.filter(
+      ({ before, after }) =>
+        after !== undefined &&
+        !after.isChild &&
+        !hasEnded(after.state) &&
+        (before === undefined || hasEnded(before.state)),
+    )
+    if (entered.length === 0) return
+    this.seen.admissions += entered.length
+    const began = Math.min(
+      ...entered.map(({ before, after }) => (before === undefined ? after!.submittedAt : this.#commit.at)),
+    )
+    const limits = this.#state.limitsSince(began - this.#visibleMs)
+    const ceiling = most(limits.map((each) => each.maxActive))
+    if (limits.length > 0 && this.#state.active > ceiling)
+      this.#report('ceiling', `${this.#state.active} root jobs are active, ${ceiling} may be`)
+    for (const task of new Set(
+      entered.filter(({ after }) => after!.state !== 'running').map(({ after }) => after!.task),
+    )) {
+      const depth = most(limits.map((each) => each.maxQueued[task] ?? null))
+      const queued = this.#state.queued.get(task)
+      if (limits.length > 0 && queued > depth)
+        this.#report('depth', `${queued} jobs of ${task} wait, ${depth} may`)
+    }
   }
 
   #judgeHoldings({ grown, holdings }: Steps): void {

@@ -10,6 +10,7 @@ export const WATCHED = [
   'sluice.composites',
   'sluice.attempts',
   'sluice.notes',
+  'sluice.admission',
 ] as const
 
 export interface ReplayedJob {
@@ -26,6 +27,8 @@ export interface ReplayedJob {
   /** A workflow, group or fan-out: it is never claimed. */
   readonly isComposite: boolean
   readonly isChild: boolean
+  readonly task: string
+  readonly submittedAt: number
 }
 
 export interface ReplayedLane {
@@ -35,6 +38,12 @@ export interface ReplayedLane {
   readonly perWorker: number | null
   readonly enabled: boolean
   readonly staleMs: number
+}
+
+export interface ReplayedLimits {
+  /** null: no ceiling. */
+  readonly maxActive: number | null
+  readonly maxQueued: Readonly<Record<string, number>>
 }
 
 /** What a commit did, in its order. */
@@ -64,6 +73,11 @@ export class ReplayedState {
   readonly runningOn = new Counter()
   readonly slotsIn = new Counter()
   readonly activeKeys = new Counter()
+  /** Root jobs that have not ended, and those that wait, by task. */
+  active = 0
+  readonly queued = new Counter()
+  /** The limits there have been, the present ones last, with the time they came into force. */
+  readonly #limits: { readonly since: number; readonly limits: ReplayedLimits }[] = []
   readonly #jobs = new Map<string, ReplayedJob>()
   readonly #classes = new Map<string, string>()
   /** The settings each lane has had, the present ones last, with the time they came into force. */
@@ -102,6 +116,12 @@ export class ReplayedState {
     return settings.filter((_, i) => (settings[i + 1]?.since ?? Infinity) >= since).map((each) => each.lane)
   }
 
+  /** The limits on what may enter at any time since then, the present ones last. */
+  limitsSince(since: number): ReplayedLimits[] {
+    const all = this.#limits
+    return all.filter((_, i) => (all[i + 1]?.since ?? Infinity) >= since).map((each) => each.limits)
+  }
+
   #apply({ table, kind, row }: Change, at: number, steps: Steps): void {
     switch (table) {
       case 'sluice.lanes':
@@ -119,6 +139,9 @@ export class ReplayedState {
         break
       case 'sluice.jobs':
         this.#changeJob(row.id!, kind === 'DELETE' ? undefined : this.#jobOf(row), steps)
+        break
+      case 'sluice.admission':
+        this.#limits.push({ since: at, limits: limitsOf(row) })
         break
       case 'sluice.attempts':
         this.#changeAttempt(kind, row, steps)
@@ -185,6 +208,10 @@ export class ReplayedState {
   }
 
   #count(job: ReplayedJob, by: 1 | -1, steps: Steps): void {
+    if (!job.isChild && !hasEnded(job.state)) {
+      this.active += by
+      if (job.state !== 'running') this.queued.add(job.task, by)
+    }
     if (job.key !== undefined && !hasEnded(job.state)) {
       this.activeKeys.add(job.key, by)
       steps.keys.add(job.key)
@@ -210,6 +237,8 @@ export class ReplayedState {
       result: row.result ?? null,
       isComposite: row.composite != null,
       isChild: row.parent_id != null,
+      task: row.task!,
+      submittedAt: Date.parse(row.submitted_at ?? ''),
     }
   }
 }
@@ -235,6 +264,15 @@ class Counter {
 
 function workerOf(row: Change['row']): { capacity: number; cores: number; seenAt: number } {
   return { capacity: Number(row.capacity), cores: Number(row.cores), seenAt: Date.parse(row.seen_at!) }
+}
+
+function limitsOf(row: Change['row']): ReplayedLimits {
+  const queued = row.max_queued ?? '{}'
+  return {
+    maxActive: numberOrNull(row.max_active),
+    // As the decoder prints it; rows that were there before come as objects.
+    maxQueued: queued.startsWith('{') ? JSON.parse(queued) : {},
+  }
 }
 
 function numberOrNull(text: string | null | undefined): number | null {

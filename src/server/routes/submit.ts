@@ -11,10 +11,13 @@ import type { EngineRoom } from '../../app/app.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
 import type { Submission } from '../../engine/submitter.ts'
 import { SluiceError } from '../../errors.ts'
+import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { gateOf, submissionOf } from '../submissions.ts'
 
 /** `POST /jobs` and `POST /jobs/bulk`. */
 export function submitRoutes(server: Server, { room }: ServerParts): void {
+  const gate = gateOf(room)
   const config = { access: 'jobs:submit' } as const
   const tags = ['jobs']
 
@@ -34,7 +37,10 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
     },
     async (request, reply) => {
       const submission = await toSubmission(room, request, request.body, '')
-      const { id, attached } = await room.submitter.submit(submission)
+      const { id, attached } =
+        idempotencyKey(request) === undefined
+          ? await gate.pass([submission], () => room.submitter.submit(submission))
+          : await once(room.db, request, async (tx) => (await room.submitter.submitIn(tx, [submission]))[0]!)
       return reply
         .code(attached ? 200 : 202)
         .header('location', `/api/v1/jobs/${id}`)
@@ -58,7 +64,11 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
       const submissions: Submission[] = []
       for (const [index, job] of request.body.jobs.entries())
         submissions.push(await toSubmission(room, request, job, `jobs.${index}.`))
-      const jobs = await room.submitter.submitMany(submissions)
+      // A repeat gets its answer also where a new submission would be refused.
+      const jobs =
+        idempotencyKey(request) === undefined
+          ? await gate.pass(submissions, () => room.submitter.submitMany(submissions))
+          : await once(room.db, request, (tx) => room.submitter.submitIn(tx, submissions))
       return reply.code(202).send({ jobs })
     },
   )
@@ -81,12 +91,8 @@ async function toSubmission(
       { details: { argument: `${place}task` } },
     )
   }
-  const { caller, id: requestId } = request
   try {
-    const submission = await room.toSubmission(name, input, toOptions(rest), caller.name)
-    const audit = { actor: caller.name, keyId: caller.keyId, requestId }
-    // The statement that stores the job writes the audit too.
-    return { ...submission, json: `${submission.json.slice(0, -1)},"audit":${JSON.stringify(audit)}}` }
+    return await submissionOf(room, request, name, input, toOptions(rest))
   } catch (error) {
     if (place === '' || !(error instanceof SluiceError)) throw error
     throw new SluiceError(error.code, `${place.slice(0, -1)}: ${error.message}`, {

@@ -1,0 +1,359 @@
+-- Admission: how many root jobs may be active in all, and how many of a task may wait.
+--
+-- Where nothing is limited, a submission reads one row and that is all. Where something is, every submission that stores
+-- root jobs writes one row into a ledger, sluice.charges, at its end and under the lock of the row in sluice.admission.
+-- The newest row of the ledger tells how many root jobs may be active: never fewer than are, since those that end write
+-- nothing here. Only when that number would refuse are the listed jobs looked up, and what is left of them becomes a new
+-- beginning of the ledger. The lock is the last that a transaction takes.
+--
+-- Nothing in here is updated at the rate of submissions. A counter row would be: under a transaction held open each of its
+-- versions stays, and every submission would walk past all of them.
+
+create table sluice.admission (
+  one          boolean primary key default true check (one),
+  max_active   integer check (max_active >= 1),          -- root jobs that have not ended; null: no ceiling
+  max_queued   jsonb not null default '{}',              -- root jobs that wait, by task
+  limited      boolean not null generated always as (max_active is not null or max_queued <> '{}') stored,
+  complete     boolean not null default false,           -- the ledger lists every active job that has to be in it
+  settles_at   xid8,                                     -- once all older transactions have ended, it can be completed
+  operator_set text[] not null default '{}',             -- 'maxActive', 'maxQueued.TASK': files and code leave them alone
+  declared     jsonb not null default '{}',              -- what files and code say; a reset goes back to it
+  updated_at   timestamptz not null default clock_timestamp(),
+  updated_by   text not null default 'sluice'
+);
+insert into sluice.admission default values;
+
+-- Drawn under the lock, so that the order of the numbers is that of the commits.
+create sequence sluice.charge_numbers;
+
+-- The ledger: root jobs that were let in.
+create table sluice.charges (
+  seq     bigint primary key default nextval('sluice.charge_numbers'),
+  base    boolean not null default false,   -- a new beginning: what was before it is in it, or has ended
+  at      timestamptz not null default clock_timestamp(),
+  ids     bigint[] not null,
+  bound   integer not null,                 -- active root jobs from here on, or fewer
+  depths  jsonb not null,                   -- the same by task for those that wait, of the tasks that have a limit
+  counted integer not null,                 -- how many there were when they were last looked up
+  rate    real not null default 0           -- of a beginning: jobs that ended in a second
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+-- What a transaction of a caller's will be charged with at its COMMIT.
+create unlogged table sluice.deferred_charges (
+  id  bigint generated always as identity primary key,
+  ids bigint[] not null
+);
+
+-- The ledger, the newest first, back to its last beginning. Read backwards along the key, so that what was deleted before
+-- the beginning is never seen, however long it cannot be cleaned up.
+create function sluice.ledger_v1() returns setof sluice.charges
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
+declare
+  v_row sluice.charges;
+begin
+  for v_row in select * from sluice.charges c order by c.seq desc loop
+    return next v_row;
+    exit when v_row.base;
+  end loop;
+end $$;
+
+-- Charges new root jobs, and those that run again: at once, or at COMMIT where the transaction is a caller's and may stay
+-- open. Called after the jobs were written: a transaction that saw no limit has a number by then, which
+-- sluice.tend_admission_v1 relies on.
+create function sluice.admit_v1(p_ids bigint[], p_when text) returns void
+language plpgsql as $$
+begin
+  if cardinality(p_ids) = 0 then
+    return;
+  elsif p_when = 'commit' then
+    -- With a snapshot that is older than now, a limit may be there that cannot be seen.
+    if (select a.limited from sluice.admission a) or current_setting('transaction_isolation') <> 'read committed' then
+      insert into sluice.deferred_charges (ids) values (p_ids);
+    end if;
+  elsif (select a.limited from sluice.admission a) then
+    perform sluice.charge_v1(p_ids);
+  end if;
+end $$;
+
+create function sluice.charge_deferred_v1() returns trigger
+language plpgsql as $$
+begin
+  delete from sluice.deferred_charges d where d.id = new.id;
+  perform sluice.charge_v1(new.ids);
+  return null;
+end $$;
+
+create constraint trigger charge_at_commit after insert on sluice.deferred_charges
+  deferrable initially deferred for each row execute function sluice.charge_deferred_v1();
+
+-- Enters root jobs into the ledger, or refuses them with SQLSTATE SL007.
+--
+-- A transaction with a fixed snapshot (repeatable read, serializable) cannot see what was charged since; if something was,
+-- it gets the serialization failure (40001) that such transactions must expect.
+create function sluice.charge_v1(p_ids bigint[]) returns void
+language plpgsql as $$
+declare
+  v_fixed  boolean := current_setting('transaction_isolation') <> 'read committed';
+  v_set    sluice.admission;
+  v_last   sluice.charges;
+  v_depths jsonb;
+  v_fits   boolean;
+begin
+  if v_fixed then
+    perform 1 from sluice.admission a where not a.limited for share;
+    if found then
+      return;
+    end if;
+  end if;
+  select * into v_set from sluice.admission for no key update;
+  if not v_set.limited then
+    return;
+  end if;
+  if v_set.max_active is null then
+    p_ids := array(select j.id from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task);
+    if cardinality(p_ids) = 0 then
+      return;
+    end if;
+  end if;
+  select * into v_last from sluice.charges c order by c.seq desc limit 1;
+  if v_fixed and v_last.seq is distinct from (select n.last_value from sluice.charge_numbers n) then
+    raise exception 'could not serialize access: others have submitted since this transaction began'
+      using errcode = '40001', hint = 'run the transaction again';
+  end if;
+  v_depths := v_last.depths;
+  v_fits := v_set.complete and v_last.seq is not null
+    and v_last.bound + cardinality(p_ids) <= coalesce(v_set.max_active, 2 * v_last.counted + 1000);
+  if v_fits and v_set.max_queued <> '{}' then
+    -- A task that got its limit since the last look is not in it yet.
+    select coalesce(bool_and(n.depth <= (v_set.max_queued ->> n.task)::integer), true),
+           v_last.depths || coalesce(jsonb_object_agg(n.task, n.depth) filter (where n.depth is not null), '{}')
+      into v_fits, v_depths
+      from (select j.task, coalesce((v_last.depths ->> j.task)::bigint, 2147483647) + count(*) as depth
+              from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task and j.state < 'running'
+             group by j.task) n;
+  end if;
+  if v_fits then
+    insert into sluice.charges (ids, bound, depths, counted)
+      values (p_ids, v_last.bound + cardinality(p_ids), v_depths, v_last.counted);
+  else
+    perform sluice.recount_v1(v_set, p_ids);
+  end if;
+end $$;
+
+-- Root jobs that have not ended: what the ledger has to list. For the time until it is complete.
+create function sluice.active_roots_v1(p_set sluice.admission) returns bigint[]
+language sql stable
+set enable_seqscan = off
+as $$
+  select array(
+    select j.id from sluice.jobs j where j.state = 'ready' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
+    union all
+    select j.id from sluice.jobs j where j.state = 'running' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
+    union all
+    select j.id from sluice.jobs j where j.state = 'scheduled' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
+    union all
+    select j.id from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task))
+$$;
+
+-- Looks up what the ledger lists, and begins it anew with what is still active and p_new. Refuses p_new if it does not fit.
+-- The caller has the lock. How fast jobs end is learned on the way: what is gone since the last beginning, and for the two
+-- seconds before that what was known then.
+create function sluice.recount_v1(p_set sluice.admission, p_new bigint[]) returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_rows    bigint[];
+  v_listed  bigint[];
+  v_active  bigint[];
+  v_since   timestamptz;
+  v_rate    real;
+  v_elapsed double precision;
+  v_depths  jsonb;
+  v_over    record;
+begin
+  select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0) into v_rows, v_since, v_rate
+    from sluice.ledger_v1() l;
+  v_listed := array(select u.id from sluice.charges c, unnest(c.ids) u(id) where c.seq = any (v_rows) except select unnest(p_new));
+  v_active := array(select j.id from unnest(v_listed) g(id) join sluice.jobs j on j.id = g.id where j.state < 'completed');
+  if v_since is not null then
+    v_elapsed := extract(epoch from clock_timestamp() - v_since);
+    v_rate := (cardinality(v_listed) - cardinality(v_active) + 2 * v_rate) / (v_elapsed + 2);
+  end if;
+  if not p_set.complete then
+    v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
+  end if;
+  if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
+    perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
+                             cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
+  end if;
+  select coalesce(jsonb_object_agg(t.task, coalesce(n.depth, 0)), '{}') into v_depths
+    from jsonb_object_keys(p_set.max_queued) t(task)
+    left join (select j.task, count(*) as depth from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
+                where j.state < 'running' and p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
+  for v_over in
+    select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
+      from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
+             where j.state < 'running' and p_set.max_queued ? j.task group by j.task) n
+     order by n.task
+  loop
+    if v_over.depth > v_over.most then
+      perform sluice.refuse_v1(jsonb_build_object('task', v_over.task, 'maxQueued', v_over.most, 'queued', v_over.depth - v_over.added),
+                               v_over.added, v_over.depth - v_over.most, v_rate);
+    end if;
+  end loop;
+  insert into sluice.charges (base, ids, bound, depths, counted, rate)
+    values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_depths,
+            cardinality(v_active) + cardinality(p_new), v_rate);
+  delete from sluice.charges c where c.seq = any (v_rows);
+end $$;
+
+-- Refuses p_count jobs: p_need have to end first, of which p_rate do in a second. Detail is JSON.
+create function sluice.refuse_v1(p_facts jsonb, p_count integer, p_need integer, p_rate real) returns void
+language plpgsql as $$
+declare
+  -- With nothing known to end, a few seconds; never more than a minute, since rates change.
+  v_after integer := case when p_rate < 0.001 then 5 else greatest(1, least(60, ceil(p_need / p_rate)))::integer end;
+begin
+  raise exception '%', case when p_facts ? 'ceiling'
+      then format('%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s', p_facts ->> 'active', p_facts ->> 'ceiling',
+                  case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
+      else format('%s of at most %s jobs of %s wait, so %s cannot be admitted; try again in %s s', p_facts ->> 'queued', p_facts ->> 'maxQueued',
+                  p_facts ->> 'task', case p_count when 1 then 'one more' else p_count || ' more' end, v_after) end
+    using errcode = 'SL007', detail = p_facts || jsonb_build_object('retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
+end $$;
+
+-- Upkeep, in a transaction of its own. Completes the ledger after something was limited that was not before; keeps it short
+-- and the rate fresh while it is more than half full; and gives it a new head after a charge was undone, which to a
+-- transaction with a fixed snapshot looks like one it cannot see.
+--
+-- A transaction that saw no limit charged nothing. Each of them had its number before the limit was committed, so all have
+-- ended once every transaction has that is older than one begun after that commit. Until then each charge counts anew.
+create function sluice.tend_admission_v1() returns boolean
+language plpgsql as $$
+declare
+  v_set  sluice.admission;
+  v_last sluice.charges;
+begin
+  select * into v_set from sluice.admission;
+  if not v_set.limited then
+    return true;
+  end if;
+  if v_set.settles_at is null and not v_set.complete then
+    if pg_current_xact_id_if_assigned() is null then
+      update sluice.admission a set settles_at = pg_current_xact_id() where a.limited and not a.complete and a.settles_at is null;
+    end if;
+    return false;
+  end if;
+  select * into v_last from sluice.charges c order by c.seq desc limit 1;
+  if v_set.complete and v_last.seq = (select n.last_value from sluice.charge_numbers n)
+     and v_last.bound < coalesce(v_set.max_active / 2, 2147483647) then
+    return true;
+  end if;
+  select * into v_set from sluice.admission for no key update;
+  if v_set.limited and not v_set.complete and v_set.settles_at <= pg_snapshot_xmin(pg_current_snapshot()) then
+    update sluice.admission a set complete = true;
+    -- Counted anew once more, with what those transactions left.
+    perform sluice.recount_v1(v_set, '{}');
+    return true;
+  elsif v_set.limited then
+    perform sluice.recount_v1(v_set, '{}');
+  end if;
+  return v_set.complete;
+end $$;
+
+-- Changes limits. p_given has any of maxActive and maxQueued, a map by task; null is a value: no limit. As with lanes, an
+-- operator's change is remembered by field, and what files and programs say leaves those fields alone from then on.
+--   p_default  only what neither files, programs nor operators have said anything about
+create function sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean default false) returns void
+language plpgsql as $$
+declare
+  v_old   sluice.admission;
+  v_given jsonb := p_given;   -- what of it is taken
+  v_queue jsonb;
+begin
+  select * into v_old from sluice.admission for no key update;
+  if p_default then
+    v_given := (v_given - array(select jsonb_object_keys(v_old.declared))) - v_old.operator_set;
+    p_given := v_given;
+  elsif not p_operator then
+    v_given := v_given - v_old.operator_set;
+  end if;
+  v_queue := coalesce(v_given -> 'maxQueued', '{}');
+  if not p_operator then
+    v_queue := v_queue - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
+  end if;
+  update sluice.admission a
+     set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
+         max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
+         operator_set = case when not p_operator then a.operator_set else array(
+           select distinct f from unnest(a.operator_set || array(select 'maxActive' where p_given ? 'maxActive')
+                                         || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
+         declared = case when p_operator then a.declared else a.declared || p_given
+           || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
+         updated_at = clock_timestamp(), updated_by = p_by
+   where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
+      or not a.max_queued @> jsonb_strip_nulls(v_queue);
+  -- What was not charged so far is not in the ledger.
+  update sluice.admission a set complete = false, settles_at = null
+   where not a.limited or a.max_active is not null and v_old.max_active is null
+      or a.max_active is null and not (a.max_queued - array(select jsonb_object_keys(v_old.max_queued))) = '{}';
+  if not (select a.limited from sluice.admission a) then
+    delete from sluice.charges;
+  end if;
+end $$;
+
+-- Goes back to what files and programs say.
+create function sluice.reset_admission_v1(p_by text) returns void
+language plpgsql as $$
+declare
+  v_declared jsonb;
+begin
+  update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared into v_declared;
+  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared, p_by, false);
+end $$;
+
+-- The limits and what is known of them. Nothing is locked; what is active is looked up in the ledger.
+create function sluice.admission_v1()
+returns table (max_active integer, max_queued jsonb, operator_set text[], active integer, queued jsonb, rate real)
+language sql stable
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+  with listed as materialized (
+    select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)
+  ), live as materialized (
+    select j.task, j.state from listed g join sluice.jobs j on j.id = g.id where j.state < 'completed'
+  )
+  select a.max_active, a.max_queued, a.operator_set,
+         case when a.max_active is not null then (select count(*)::integer from live) end,
+         coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
+                     from jsonb_object_keys(a.max_queued) t(task)), '{}'),
+         coalesce((select max(l.rate) from sluice.ledger_v1() l), 0)
+    from sluice.admission a
+$$;
+
+-- Records who submitted what, for those submissions that say on whose behalf. Attaching to a job changes nothing.
+create function sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] default null) returns void
+language plpgsql as $$
+begin
+  insert into sluice.audit (actor, key_id, action, target, after, request_id)
+  select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
+         jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key')), g.job #>> '{audit,requestId}'
+    from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
+   where g.job ? 'audit' and p_attached[g.ord] is not true
+   order by g.ord;
+end $$;
+
+-- Answers to requests that may be sent again, by who sent them. A row is written by the transaction of the change.
+create table sluice.idempotency (
+  owner        text not null,
+  key          text not null,
+  request_hash bytea not null,
+  answer       jsonb not null,
+  created_at   timestamptz not null default clock_timestamp(),
+  primary key (owner, key)
+);
+create index idempotency_age on sluice.idempotency (created_at);

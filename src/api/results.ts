@@ -1,0 +1,21 @@
+import { Type } from 'typebox'
+import { JobId, Json, Name } from './scalars.ts'
+
+const STRICT = { additionalProperties: false } as const
+
+export const ResultParams = Type.Object(
+  { name: Name, key: Type.String({ minLength: 1, maxLength: 500 }) },
+  STRICT,
+)
+
+export const EnsureBody = Type.Object(
+  { input: Type.Optional(Type.Unknown({ description: 'Any JSON; null if it is left out' })) },
+  STRICT,
+)
+
+export const ResultBody = Type.Object({ jobId: JobId, result: Json })
+
+export const PendingBody = Type.Object({
+  jobId: JobId,
+  attached: Type.Boolean({ description: 'False: this request has submitted the job' }),
+})

@@ -1,0 +1,110 @@
+import { performance } from 'node:perf_hooks'
+import type { Queryable } from '../db/database.ts'
+import { hasCode, SluiceError } from '../errors.ts'
+import { findKeyHolder } from '../store/find-key-holder.ts'
+import type { Submission } from './submitter.ts'
+
+/** How long a refusal is taken for the answer to others. */
+const REMEMBERED_MS = 100
+/** Clients are never sent away for longer: rates change. */
+const MAX_RETRY_AFTER = 60
+
+/** What the database said when it refused. */
+interface Refusal {
+  readonly at: number
+  readonly message: string
+  readonly details: Readonly<Record<string, unknown>>
+  /** How many jobs there was still room for. */
+  readonly room: number
+}
+
+/**
+ * Refuses from memory what the database has just refused, so that a server at its ceiling spends little on each of the
+ * many that ask.
+ *
+ * A submission with a key may attach to an active job, which is always allowed: whether there is one is asked of the
+ * database. Those that are refused are told to come back one after another, as fast as jobs end.
+ */
+export class AdmissionGate {
+  readonly #db: Queryable
+  readonly #now: () => number
+  #ceiling: Refusal | undefined
+  readonly #depths = new Map<string, Refusal>()
+  /** Jobs refused in this second and in the one before it. */
+  #second = 0
+  #refused = 0
+  #refusedBefore = 0
+
+  constructor(db: Queryable, now: () => number = () => performance.now()) {
+    this.#db = db
+    this.#now = now
+  }
+
+  /**
+   * Submits, unless the answer is known.
+   *
+   * @throws {SluiceError} `ADMISSION_REJECTED`, from memory or from the database; whatever `submit` throws.
+   */
+  async pass<T>(submissions: readonly Submission[], submit: () => Promise<T>): Promise<T> {
+    const refusal = this.#remembered(submissions)
+    if (refusal !== undefined && !(await this.#mayAttach(submissions)))
+      throw this.#refuse(refusal, submissions.length)
+    try {
+      return await submit()
+    } catch (error) {
+      if (!hasCode(error, 'ADMISSION_REJECTED')) throw error
+      throw this.#refuse(this.#remember(error), submissions.length)
+    }
+  }
+
+  #remembered(submissions: readonly Submission[]): Refusal | undefined {
+    const fresh = (refusal: Refusal | undefined, count: number) =>
+      refusal !== undefined && refusal.at > this.#now() - REMEMBERED_MS && count > refusal.room
+    if (fresh(this.#ceiling, submissions.length)) return this.#ceiling
+    for (const [task, refusal] of this.#depths) {
+      if (fresh(refusal, submissions.filter((each) => each.task === task).length)) return refusal
+    }
+    return undefined
+  }
+
+  /** One with a key is looked for; of many with keys the database is asked as a whole. */
+  async #mayAttach(submissions: readonly Submission[]): Promise<boolean> {
+    if (submissions.length > 1) return submissions.some((each) => each.keyed)
+    const [{ task, key }] = submissions as [Submission]
+    return key !== undefined && (await findKeyHolder(this.#db, task, key)) !== undefined
+  }
+
+  #remember({ message, details }: SluiceError): Refusal {
+    const { ceiling, active, task, maxQueued, queued } = details
+    const limit =
+      ceiling === undefined ? Number(maxQueued) - Number(queued) : Number(ceiling) - Number(active)
+    const refusal = { at: this.#now(), message, details, room: Math.max(0, limit) }
+    if (ceiling !== undefined) this.#ceiling = refusal
+    else this.#depths.set(String(task), refusal)
+    return refusal
+  }
+
+  #refuse({ message, details, room }: Refusal, count: number): SluiceError {
+    const rate = Number(details.drainRate)
+    const before = this.#countRefused(count)
+    const seconds = Math.ceil((before + count - room) / rate)
+    const retryAfter =
+      rate > 0 ? Math.min(MAX_RETRY_AFTER, Math.max(1, seconds)) : Number(details.retryAfter ?? 1)
+    return new SluiceError('ADMISSION_REJECTED', message.replace(/ in \d+ s$/, ` in ${retryAfter} s`), {
+      details: { ...details, retryAfter },
+    })
+  }
+
+  /** How many others were refused lately: they come back first. */
+  #countRefused(count: number): number {
+    const second = Math.floor(this.#now() / 1000)
+    if (second !== this.#second) {
+      this.#refusedBefore = second === this.#second + 1 ? this.#refused : 0
+      this.#refused = 0
+      this.#second = second
+    }
+    const before = this.#refused + this.#refusedBefore
+    this.#refused += count
+    return before
+  }
+}

@@ -1,0 +1,74 @@
+import type { Queryable } from '../db/database.ts'
+import { checkOptions, checkWhole, invalidArgument } from '../model/argument.ts'
+import { isName, MAX_COUNT, NAME_RULE } from '../model/setting-value.ts'
+import { type AdmissionChange, type Authority, changeAdmission } from '../store/change-admission.ts'
+import { type Admission, readAdmission } from '../store/read-admission.ts'
+import { resetAdmission } from '../store/reset-admission.ts'
+import { tendAdmission } from '../store/tend-admission.ts'
+
+/** What a server sets on its first start where nobody has said anything. */
+export const DEFAULT_CEILING = 1024
+
+/** The limits on what may enter, and how far they are used. */
+export async function getAdmission(db: Queryable): Promise<Admission> {
+  return readAdmission(db)
+}
+
+/**
+ * An operator's change. It holds for submissions that begin afterwards; what is active stays, also above a new limit.
+ * Call `settleAdmission` once it is committed.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the field.
+ */
+export async function setAdmission(db: Queryable, change: AdmissionChange, by: string): Promise<Admission> {
+  await changeAdmission(db, checkChange(change), by, 'operator')
+  return readAdmission(db)
+}
+
+/** Undoes operators' changes: it is again as files and programs last said. */
+export async function forgetAdmissionChanges(db: Queryable, by: string): Promise<Admission> {
+  await resetAdmission(db, by)
+  return readAdmission(db)
+}
+
+/** What files and code say, or a default: operators' values stay. */
+export async function declareAdmission(
+  db: Queryable,
+  change: AdmissionChange,
+  by: string,
+  authority: Exclude<Authority, 'operator'>,
+): Promise<void> {
+  await changeAdmission(db, change, by, authority)
+  await settleAdmission(db)
+}
+
+/**
+ * Completes the ledger after a limit was set where there was none. Until it is complete each submission counts all active
+ * jobs. It cannot be while transactions are open that are older than the limit; a duty then does it later.
+ */
+export async function settleAdmission(db: Queryable): Promise<void> {
+  for (let tries = 0; tries < 3; tries++) {
+    if (await tendAdmission(db)) return
+  }
+}
+
+function checkChange(change: AdmissionChange): AdmissionChange {
+  checkOptions(change, ['maxActive', 'maxQueued'], 'change')
+  const { maxActive, maxQueued } = change
+  if (maxActive === undefined && maxQueued === undefined)
+    throw invalidArgument('change', change, 'an object with maxActive, maxQueued or both')
+  if (maxActive !== undefined) checkLimit(maxActive, 'maxActive')
+  if (maxQueued !== undefined) {
+    if (typeof maxQueued !== 'object' || maxQueued === null || Array.isArray(maxQueued))
+      throw invalidArgument('maxQueued', maxQueued, 'an object with a limit by the name of each task')
+    for (const [task, limit] of Object.entries(maxQueued)) {
+      if (!isName(task)) throw invalidArgument('maxQueued', task, `as its keys task names: ${NAME_RULE}`)
+      checkLimit(limit, `maxQueued.${task}`)
+    }
+  }
+  return change
+}
+
+function checkLimit(value: unknown, name: string): void {
+  if (value !== null) checkWhole(value, name, 1, MAX_COUNT)
+}

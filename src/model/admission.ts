@@ -1,0 +1,54 @@
+import { chooseSetting, type Sources } from './choose-setting.ts'
+import { count, formatPath, type InputOf, isName, NAME_RULE, orNone, type Problem } from './setting-value.ts'
+
+/** The limits on what may enter. The bounds are those of the admission table in the database. */
+export const ADMISSION_FIELDS = {
+  /** Root jobs that may be active at once, workflows included. */
+  maxActive: orNone(count({ min: 1 })),
+  /** Root jobs of one task that may wait. */
+  maxQueued: orNone(count({ min: 1 })),
+} as const
+
+export const MAX_ACTIVE_VARIABLE = 'SLUICE_MAX_ACTIVE'
+
+/** Limits as a config file or a caller writes them. */
+export interface AdmissionSource {
+  readonly maxActive?: InputOf<typeof ADMISSION_FIELDS.maxActive> | undefined
+  readonly maxQueued?:
+    | { readonly [task: string]: InputOf<typeof ADMISSION_FIELDS.maxQueued> | undefined }
+    | undefined
+}
+
+/** What was given somewhere; nothing has a default. `null`: no limit. */
+export interface AdmissionSettings {
+  readonly maxActive?: number | null
+  readonly maxQueued?: Readonly<Record<string, number | null>>
+}
+
+/** Option before environment before file. Adds a problem for every value that cannot be read. */
+export function resolveAdmission(
+  sources: Sources<{ readonly admission?: AdmissionSource | undefined }>,
+  problems: Problem[],
+): AdmissionSettings {
+  const find = (
+    path: readonly string[],
+    variable: string | undefined,
+    reader: typeof ADMISSION_FIELDS.maxActive,
+  ) => chooseSetting(sources, problems, ['admission', ...path], variable, reader, null)
+  const ceiling = find(['maxActive'], MAX_ACTIVE_VARIABLE, ADMISSION_FIELDS.maxActive)
+  const depths = new Map<string, number | null>()
+  for (const source of [sources.file, sources.options]) {
+    for (const task of Object.keys(source?.admission?.maxQueued ?? {})) {
+      if (isName(task))
+        depths.set(task, find(['maxQueued', task], undefined, ADMISSION_FIELDS.maxQueued).value)
+      else {
+        const path = formatPath(['admission', 'maxQueued', task])
+        problems.push({ path, message: `the name of a task must be ${NAME_RULE}` })
+      }
+    }
+  }
+  return {
+    ...(ceiling.given && { maxActive: ceiling.value }),
+    ...(depths.size > 0 && { maxQueued: Object.fromEntries(depths) }),
+  }
+}

@@ -1,0 +1,52 @@
+import { AdmissionBody, AdmissionChangeBody } from '../../api/admission.ts'
+import { getAdmission, setAdmission, settleAdmission } from '../../engine/admission.ts'
+import type { Admission } from '../../store/read-admission.ts'
+import { change } from '../change.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/admin/admission`: how much may enter, and how far that is used. */
+export function admissionRoutes(server: Server, parts: ServerParts): void {
+  const { calls } = parts.room
+  const tags = ['admission']
+
+  server.get(
+    '/admin/admission',
+    {
+      config: { access: 'workers:view' },
+      schema: { summary: 'How much may enter', tags, response: { 200: AdmissionBody } },
+    },
+    async () => toBody(await getAdmission(calls)),
+  )
+
+  server.patch(
+    '/admin/admission',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Change how much may enter',
+        description:
+          'Stays until it is reset, whatever files say. Holds for submissions that begin afterwards; nothing is stopped.',
+        tags,
+        body: AdmissionChangeBody,
+        response: { 200: AdmissionBody },
+      },
+    },
+    async (request) => {
+      await change(parts, request, { action: 'admission.change', target: 'admission' }, async (tx) => {
+        const before = await getAdmission(tx)
+        const after = await setAdmission(tx, request.body, request.caller.name)
+        return { result: undefined, before: limitsOf(before), after: limitsOf(after) }
+      })
+      await settleAdmission(calls)
+      return toBody(await getAdmission(calls))
+    },
+  )
+}
+
+function limitsOf({ maxActive, maxQueued }: Admission) {
+  return { maxActive, maxQueued }
+}
+
+function toBody({ operatorSet, ...rest }: Admission): AdmissionBody {
+  return { ...rest, operatorSet: [...operatorSet] }
+}

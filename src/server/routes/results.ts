@@ -1,0 +1,74 @@
+import { EnsureBody, PendingBody, ResultBody, ResultParams } from '../../api/results.ts'
+import { type Ensured, ensureResult, findEnsured } from '../../engine/ensure-result.ts'
+import { toStorableJson } from '../../model/json.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { gateOf, submissionOf } from '../submissions.ts'
+import { ownerSeen } from '../visible-job.ts'
+
+/** `/results/:name/:key`: a result that is there, or the one job that works on it. */
+export function resultRoutes(server: Server, { room }: ServerParts): void {
+  const tags = ['results']
+  const response = { 200: ResultBody, 202: PendingBody }
+
+  server.put(
+    '/results/:name/:key',
+    {
+      config: { access: 'jobs:submit' },
+      schema: {
+        summary: 'See to it that there is a result of a task or workflow for this input',
+        description:
+          '200 with the kept result of an equal input; else 202 with the one active job, a new one if there is none. 409 while a job with another input is active. 429 only when a new job would be needed. Repeat it until it is 200.',
+        tags,
+        params: ResultParams,
+        body: EnsureBody,
+        response,
+      },
+    },
+    async (request, reply) => {
+      const { name, key } = request.params
+      const { input = null } = request.body ?? {}
+      const json = toStorableJson(input, 'input')
+      const submission = await submissionOf(room, request, name, input, { key })
+      const wanted = { name, key, owner: ownerSeen(request) }
+      const found = await ensureResult(room.db, wanted, json, submission, {
+        submitter: room.submitter,
+        gate: gateOf(room),
+      })
+      return reply
+        .code(found.done ? 200 : 202)
+        .headers(locationOf(found))
+        .send(bodyOf(found))
+    },
+  )
+
+  server.get(
+    '/results/:name/:key',
+    {
+      config: { access: 'jobs:read' },
+      schema: {
+        summary: 'Look for a result; starts nothing',
+        description: '200 with the newest result, 202 while a job is active, 404 when there is neither.',
+        tags,
+        params: ResultParams,
+        response,
+      },
+    },
+    async (request, reply) => {
+      const found = await findEnsured(room.calls, { ...request.params, owner: ownerSeen(request) })
+      return reply
+        .code(found.done ? 200 : 202)
+        .headers(locationOf(found))
+        .send(bodyOf(found))
+    },
+  )
+}
+
+function locationOf({ jobId }: Ensured) {
+  return { location: `/api/v1/jobs/${jobId}` }
+}
+
+function bodyOf(found: Ensured) {
+  return found.done
+    ? { jobId: found.jobId, result: found.result ?? null }
+    : { jobId: found.jobId, attached: found.attached }
+}

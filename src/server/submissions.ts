@@ -1,0 +1,29 @@
+import type { FastifyRequest } from 'fastify'
+import type { EngineRoom } from '../app/app.ts'
+import type { SubmitOptions } from '../app/submission.ts'
+import { AdmissionGate } from '../engine/admission-gate.ts'
+import type { Submission } from '../engine/submitter.ts'
+
+const gates = new WeakMap<EngineRoom, AdmissionGate>()
+
+/** The one gate of a server: what one route was refused, others need not ask. */
+export function gateOf(room: EngineRoom): AdmissionGate {
+  const known = gates.get(room)
+  if (known !== undefined) return known
+  const gate = new AdmissionGate(room.calls)
+  gates.set(room, gate)
+  return gate
+}
+
+/** A submission on behalf of whoever asks. The statement that stores the job writes the audit too. */
+export async function submissionOf(
+  room: EngineRoom,
+  { caller, id: requestId }: FastifyRequest,
+  name: string,
+  input: unknown,
+  options: SubmitOptions,
+): Promise<Submission> {
+  const submission = await room.toSubmission(name, input, options, caller.name)
+  const audit = { actor: caller.name, keyId: caller.keyId, requestId }
+  return { ...submission, json: `${submission.json.slice(0, -1)},"audit":${JSON.stringify(audit)}}` }
+}

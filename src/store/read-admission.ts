@@ -1,0 +1,27 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+export interface Admission {
+  /** Root jobs that may be active at once; `null`: no ceiling. */
+  readonly maxActive: number | null
+  /** Root jobs that may wait, by task. */
+  readonly maxQueued: Readonly<Record<string, number>>
+  /** Root jobs that are active; `null` while there is no ceiling, since nobody counts them then. */
+  readonly active: number | null
+  /** How many wait, of the tasks that have a limit. */
+  readonly queued: Readonly<Record<string, number>>
+  /** Root jobs that ended in a second, as last measured. */
+  readonly drainRate: number
+  /** What an operator has set: `maxActive`, `maxQueued.TASK`. */
+  readonly operatorSet: readonly string[]
+}
+
+const READ = statement(
+  'read_admission',
+  `select max_active as "maxActive", max_queued as "maxQueued", active, queued, rate::float8 as "drainRate",
+          operator_set as "operatorSet" from sluice.admission_v1()`,
+)
+
+/** The limits on what may enter, and how far they are used. Locks nothing. */
+export async function readAdmission(db: Queryable): Promise<Admission> {
+  return (await db.run<Admission & Record<string, unknown>>(READ))[0]!
+}
