@@ -43,14 +43,14 @@ create unique index firings_tick on sluice.firings (schedule, tick_at) where ask
 create index firings_latest on sluice.firings (schedule, id);
 create index firings_age on sluice.firings (fired_at);
 
--- Deals with the ticks of a schedule that are due: submits their jobs, records what became of each, and moves on to the
--- next one, in one transaction. Whoever comes second finds the next tick moved on, or the row locked, and does nothing.
--- So with any number of processes there is one firing per tick, or none when its transaction is undone, and then somebody
--- tries again.
+-- Deals with a tick of a schedule that is due, and with those that passed before it: submits its job, records what became
+-- of it, and moves on to the next one, in one transaction. Whoever comes second finds the schedule moved on, or its row
+-- locked, and does nothing. So with any number of processes there is one firing per tick, or none when its transaction is
+-- undone, and then somebody tries again. One tick at a time, because the lock that admits its job is a transaction's last.
 --
--- A job may have to wait for a stranger's transaction that holds its key. Not for long: others have ticks too.
+-- The job may have to wait for a stranger's transaction that holds its key. Not for long: others have ticks too.
 create function sluice.fire_schedule_v1(
-  p_name text, p_version integer, p_next_at timestamptz, p_then timestamptz, p_ticks timestamptz[],
+  p_name text, p_version integer, p_next_at timestamptz, p_then timestamptz, p_tick timestamptz,
   p_passed integer, p_passed_since timestamptz, p_passed_last timestamptz, p_passed_why text
 ) returns table (tick_at timestamptz, job_id bigint, attached boolean, skipped text, reason text)
 language plpgsql
@@ -66,6 +66,7 @@ begin
   if not found then
     return;
   end if;
+  update sluice.schedules s set next_at = p_then where s.name = p_name;
   if p_passed > 0 then
     -- While a schedule is disabled its ticks go by in one row.
     update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed, fired_at = clock_timestamp()
@@ -77,41 +78,39 @@ begin
     end if;
     return query select p_passed_last, null::bigint, false, p_passed_why, null::text;
   end if;
-  foreach tick_at in array p_ticks loop
-    job_id := null;
-    attached := false;
-    skipped := null;
-    reason := null;
-    if v_schedule.overlap = 'skip' then
-      -- Of the latest hundred: more would have to have been started while overlapping was allowed.
-      select j.id into v_busy
-        from (select f.job_id from sluice.firings f where f.schedule = p_name and f.job_id is not null order by f.id desc limit 100) f
-        join sluice.jobs j on j.id = f.job_id and j.state < 'completed' limit 1;
-      if found then
-        skipped := 'overlap';
-        reason := 'job ' || v_busy || ' of this schedule has not ended';
+  if p_tick is null then
+    return;
+  end if;
+  tick_at := p_tick;
+  attached := false;
+  if v_schedule.overlap = 'skip' then
+    -- Of the latest hundred: more would have to have been started while overlapping was allowed.
+    select j.id into v_busy
+      from (select f.job_id from sluice.firings f where f.schedule = p_name and f.job_id is not null order by f.id desc limit 100) f
+      join sluice.jobs j on j.id = f.job_id and j.state < 'completed' limit 1;
+    if found then
+      skipped := 'overlap';
+      reason := 'job ' || v_busy || ' of this schedule has not ended';
+    end if;
+  end if;
+  if skipped is null then
+    begin
+      select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
+        v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
+                                                 'by', v_schedule.owner)), 'soon') s;
+    exception when others then
+      -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
+      if sqlstate !~ '^(SL|22|23)' then
+        raise;
       end if;
-    end if;
-    if skipped is null then
-      begin
-        select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
-          v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
-                                                   'by', v_schedule.owner)), 'soon') s;
-      exception when others then
-        -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
-        if sqlstate !~ '^(SL|22|23)' then
-          raise;
-        end if;
-        attached := false;
-        skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
-        reason := left(sqlerrm, 1000);
-      end;
-    end if;
-    insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
-      values (p_name, tick_at, job_id, attached, skipped, reason);
-    return next;
-  end loop;
-  update sluice.schedules s set next_at = p_then where s.name = p_name;
+      attached := false;
+      skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
+      reason := left(sqlerrm, 1000);
+    end;
+  end if;
+  insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
+    values (p_name, p_tick, job_id, attached, skipped, reason);
+  return next;
 end $$;
 
 -- Submits a schedule's job now, because somebody asked for it; its ticks come as before. p_extra is added to what

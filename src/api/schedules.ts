@@ -119,7 +119,7 @@ export const FiringBody = Type.Object({
   id: Type.String(),
   tickAt: Timestamp,
   since: TimestampOrNull,
-  ticks: Type.Integer({ description: 'How many ticks this stands for; 10000: at least that many' }),
+  ticks: Type.Integer({ description: 'How many ticks this stands for; 1000: at least that many' }),
   firedAt: Timestamp,
   jobId: JobIdOrNull,
   attached: Type.Boolean({ description: "The job was there already, with the schedule's key" }),

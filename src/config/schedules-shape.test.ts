@@ -41,16 +41,16 @@ schedules:
   test.each([
     [
       'a: { task: x, cron: "61 * * * *" }',
-      '2:22: schedules.a.cron: found "61 * * * *", which cannot be read: Invalid value for minute: 61',
+      '2:23: schedules.a.cron: found "61 * * * *", which cannot be read: Invalid value for minute: 61',
     ],
-    ['a: { task: x, cron: 5 }', '2:22: schedules.a.cron: found 5, which must be a text'],
+    ['a: { task: x, cron: 5 }', '2:23: schedules.a.cron: found 5, which must be a text'],
     [
       'a: { task: x, cron: "0 0 31 4 *" }',
-      '2:22: schedules.a.cron: found "0 0 31 4 *", which is a time that never comes',
+      '2:23: schedules.a.cron: found "0 0 31 4 *", which is a time that never comes',
     ],
     [
       'a: { task: x, cron: "@daily", timezone: Berlin }',
-      '2:42: schedules.a.timezone: found "Berlin"; write the name of a time zone, such as Europe/Berlin',
+      '2:43: schedules.a.timezone: found "Berlin"; write the name of a time zone, such as Europe/Berlin',
     ],
     ['a: { cron: "@daily" }', '2:3: schedules.a: has neither task nor workflow'],
     ['a: { task: x, workflow: y, cron: "@daily" }', '2:3: schedules.a: has both task and workflow'],
@@ -58,11 +58,11 @@ schedules:
     ['a:', '2:3: schedules.a: has neither task nor workflow'],
     [
       'a: { task: x, cron: "@daily", overlap: queue }',
-      '2:41: schedules.a.overlap: found "queue"; write allow or skip',
+      '2:42: schedules.a.overlap: found "queue"; write allow or skip',
     ],
     [
       'a: { task: x, cron: "@daily", catchUp: -1 }',
-      '2:41: schedules.a.catchUp: found -1; write a whole number from 0 to 100',
+      '2:42: schedules.a.catchUp: found -1; write a whole number from 0 to 100',
     ],
     ['a: { task: x, cron: "@daily", zone: UTC }', '2:33: schedules.a.zone: unknown key'],
     ['9a: { task: x, cron: "@daily" }', '2:3: schedules["9a"]: found the name "9a"; write a name'],

@@ -37,17 +37,37 @@ export async function fireDue(db: Queryable, log: Log, now?: Date): Promise<Fire
   }
 }
 
+/** Its due ticks one after the other, as long as nobody else does it. */
 async function fireOne(db: Queryable, log: Log, schedule: DueSchedule): Promise<Fired[]> {
-  const { name, nextAt, now } = schedule
+  const { name, version, now } = schedule
+  const all: Fired[] = []
+  let nextAt = schedule.nextAt.getTime()
+  const plan = planFirings(schedule, nextAt, now.getTime())
+  const ticks = plan.fire.length === 0 ? [undefined] : plan.fire
   try {
-    const fired = await fireSchedule(db, schedule, planFirings(schedule, nextAt.getTime(), now.getTime()))
-    for (const { tickAt, skipped, reason } of fired) {
-      if (skipped !== null && skipped !== 'disabled')
-        log.warn({ schedule: name, tickAt, skipped, reason }, 'a tick of a schedule got no job')
+    for (const [index, tick] of ticks.entries()) {
+      const then = ticks[index + 1] ?? plan.next
+      const passed = index === 0 ? plan.passed : undefined
+      const fired = await fireSchedule(
+        db,
+        { name, version, nextAt: new Date(nextAt) },
+        { tick, passed, then },
+      )
+      if (fired.length === 0) break
+      tell(log, name, fired)
+      all.push(...fired)
+      if (then === undefined) break
+      nextAt = then
     }
-    return fired
   } catch (error) {
     log.warn({ schedule: name, error: messageOf(error) }, 'a schedule could not be fired; it is tried again')
-    return []
+  }
+  return all
+}
+
+function tell(log: Log, schedule: string, fired: readonly Fired[]): void {
+  for (const { tickAt, skipped, reason } of fired) {
+    if (skipped !== null && skipped !== 'disabled')
+      log.warn({ schedule, tickAt, skipped, reason }, 'a tick of a schedule got no job')
   }
 }

@@ -197,7 +197,7 @@ describe('ticks', () => {
         expect(all.last(5, from, to)).toEqual(found.slice(-5))
         expect(all.last(0, from, to)).toEqual([])
       }),
-      { numRuns: 200 },
+      { numRuns: 60 },
     )
   })
 

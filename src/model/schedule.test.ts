@@ -88,8 +88,8 @@ describe('the ticks that are due', () => {
       '2031-05-01T08:00:00Z',
     )
     expect(fire).toHaveLength(60)
-    expect(passed).toMatchObject({ count: 10_000, last: '2031-05-01T07:59:00.000Z' })
-    expect(performance.now() - began).toBeLessThan(10_000)
+    expect(passed).toMatchObject({ count: 1000, last: '2031-05-01T07:59:00.000Z' })
+    expect(performance.now() - began).toBeLessThan(5000)
   })
 })
 

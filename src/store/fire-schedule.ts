@@ -1,5 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-import type { FiringPlan, SkipReason } from '../model/schedule.ts'
+import type { PassedTicks, SkipReason } from '../model/schedule.ts'
 
 /** What became of a tick. */
 export interface Fired {
@@ -16,26 +16,37 @@ const FIRE = statement(
      from sluice.fire_schedule_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 )
 
+/** One tick, with those that passed before it. */
+export interface FiringStep {
+  readonly tick: number | undefined
+  readonly passed: PassedTicks | undefined
+  /** Where the schedule stands afterwards. */
+  readonly then: number | undefined
+}
+
 /**
- * Carries out a plan for a schedule's due ticks: jobs, records and the next tick, all or nothing.
+ * Deals with a tick of a schedule: job, record and the next tick, all or nothing.
  *
- * @returns nothing when somebody else has dealt with them, or changed the schedule.
+ * @returns nothing when somebody else has dealt with it, or changed the schedule.
  */
 export async function fireSchedule(
   db: Queryable,
   seen: { readonly name: string; readonly version: number; readonly nextAt: Date },
-  plan: FiringPlan,
+  { tick, passed, then }: FiringStep,
 ): Promise<Fired[]> {
-  const { fire, passed, next } = plan
   return db.run<Fired & Record<string, unknown>>(FIRE, [
     seen.name,
     seen.version,
     seen.nextAt,
-    next === undefined ? null : new Date(next),
-    fire.map((tick) => new Date(tick)),
+    dateOf(then),
+    dateOf(tick),
     passed?.count ?? 0,
-    passed === undefined ? null : new Date(passed.since),
-    passed === undefined ? null : new Date(passed.last),
+    dateOf(passed?.since),
+    dateOf(passed?.last),
     passed?.why ?? null,
   ])
+}
+
+function dateOf(ms: number | undefined): Date | null {
+  return ms === undefined ? null : new Date(ms)
 }

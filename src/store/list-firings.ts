@@ -8,7 +8,7 @@ export interface Firing {
   readonly tickAt: Date
   /** Of several the first one. */
   readonly since: Date | null
-  /** How many ticks this stands for. 10,000 is "at least that many". */
+  /** How many ticks this stands for. 1000 is "at least that many". */
   readonly ticks: number
   /** When it was dealt with. */
   readonly firedAt: Date

@@ -223,6 +223,29 @@ describe('ticks that get no job', () => {
     await cancelAll()
   })
 
+  test('at the ceiling a tick is recorded as skipped, and the next one is fired once there is room', async () => {
+    await app.createSchedule('hourly', { task: 'report', cron: '0 * * * *' })
+    await startAt('hourly', '2031-05-01T00:00:00Z')
+    await database.sql(`select sluice.change_admission_v1('{"maxActive": 2}', 'test', true)`)
+    try {
+      for (const hour of ['00', '01', '02']) await fire(`2031-05-01T${hour}:00:01Z`)
+      const [skipped, second] = await app.listFirings('hourly')
+      expect(skipped).toMatchObject({ skipped: 'ceiling', jobId: null })
+      expect(skipped!.reason).toContain('2 of at most 2 jobs are active')
+      await app.cancel(second!.jobId!)
+      await Promise.all(processes.map((db) => fire('2031-05-01T03:00:01Z', db)))
+      expect(await ticksOf('hourly')).toEqual([
+        '2031-05-01 00:00:00 job',
+        '2031-05-01 01:00:00 job',
+        '2031-05-01 02:00:00 ceiling',
+        '2031-05-01 03:00:00 job',
+      ])
+    } finally {
+      await database.sql(`select sluice.change_admission_v1('{"maxActive": null}', 'test', true)`)
+    }
+    await cancelAll()
+  })
+
   test('of a disabled schedule go by in one record, and firing goes on with the next tick once it is enabled', async () => {
     await app.createSchedule('paused', { task: 'report', cron: '0 * * * *' })
     await startAt('paused', '2031-05-01T00:00:00Z')
