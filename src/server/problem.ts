@@ -35,6 +35,8 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     const level = code === 'INTERNAL' ? 'error' : 'warn'
     request.log[level]({ err: known.cause ?? known, code }, 'a request failed')
   }
+  // Where an address cannot be decoded no hook has run.
+  reply.header('x-request-id', request.id)
   const retryAfter = details.retryAfter ?? (status === 503 ? 1 : undefined)
   if (typeof retryAfter === 'number') reply.header('retry-after', String(Math.max(1, Math.ceil(retryAfter))))
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')

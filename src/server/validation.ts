@@ -37,7 +37,8 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
 
 function describe(errors: readonly Found[], value: unknown, schema: TSchema, part: string): SluiceError {
   // Of a union every branch complains; what is deepest is closest to what was meant.
-  const error = [...errors].sort((a, b) => depth(b) - depth(a))[0]
+  // "boolean" is the same field as the unknown one named beside it.
+  const error = errors.filter(({ keyword }) => keyword !== 'boolean').sort((a, b) => depth(b) - depth(a))[0]
   const place = PLACES[part] ?? part
   if (error === undefined) return refuse(place, `${place} is not as this request needs it`)
   const path = pathOf(error.instancePath)
