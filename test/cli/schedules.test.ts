@@ -92,7 +92,7 @@ describe('schedules', () => {
   })
 
   test.each([
-    [['show', 'night'], 1, 'there is no schedule "night"; did you mean nightly?'],
+    [['show', 'nightl'], 1, 'there is no schedule "nightl"; did you mean nightly?'],
     [['add', 'nightly', '--task', 'noop', '--cron', '@daily'], 1, 'there is a schedule nightly already'],
     [['add', 'x', '--task', 'noop', '--cron', '0 99 * * *'], 2, 'Invalid value for hour: 99'],
     [['add', 'x', '--cron', '@daily'], 2, 'has neither task nor workflow'],
