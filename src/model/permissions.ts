@@ -20,14 +20,13 @@ export type Permission = keyof typeof PERMISSIONS
 export const PERMISSION_NAMES = Object.keys(PERMISSIONS) as readonly Permission[]
 
 const VIEWER = ['jobs:read', 'jobs:read:all', 'workers:view'] as const
-const SUBMITTER = ['jobs:submit', 'jobs:read', 'jobs:cancel'] as const
 
 /** The roles that every database has. Others are made by operators. */
 export const ROLES = {
   viewer: VIEWER,
-  submitter: SUBMITTER,
+  submitter: ['jobs:submit', 'jobs:read', 'jobs:cancel'],
   approver: [...VIEWER, 'jobs:approve'],
-  operator: [...VIEWER, ...SUBMITTER, 'jobs:approve', 'workers:manage'],
+  operator: [...VIEWER, 'jobs:submit', 'jobs:cancel', 'jobs:approve', 'workers:manage'],
   worker: ['workers:run'],
   platform_admin: PERMISSION_NAMES,
 } as const satisfies Record<string, readonly Permission[]>

@@ -19,7 +19,7 @@ declare module 'fastify' {
 /** Nobody guesses 256 bits: this keeps those who try from the database and from filling the audit. */
 const FAILURES_PER_ADDRESS = 20
 const PERIOD_MS = 60_000
-/** Addresses, and keys that were good, that are remembered. */
+/** Addresses, keys that were good, and keys that were not, that are remembered. */
 const REMEMBERED = 10_000
 /** In the audit, of all addresses together. */
 const RECORDED_PER_PERIOD = 1000
@@ -40,6 +40,8 @@ export class Identification {
   readonly #recorded = new AttemptLimit({ most: RECORDED_PER_PERIOD, periodMs: PERIOD_MS, sources: 1 })
   /** What was good once. It is asked about again each time; only its address need not wait. */
   readonly #good = new Set<string>()
+  /** What was not good, with until when that is known: nothing makes it good again but a restored database. */
+  readonly #bad = new Map<string, number>()
 
   constructor(parts: ServerParts) {
     this.#parts = parts
@@ -66,10 +68,10 @@ export class Identification {
   }
 
   /**
-   * Finds out whether a credential is good, and keeps count of those that are not.
+   * Finds out whether a credential is good, and keeps count of those that are not, each once a minute: a program that
+   * goes on with a revoked key guesses nothing, and costs the database nothing.
    *
-   * Programs behind one proxy share an address: one that keeps sending a revoked key does not lock out the others, since
-   * what has been good before may always ask.
+   * Programs behind one proxy share an address: those whose key has been good before need not wait for one that guesses.
    */
   async check<T>(
     request: FastifyRequest,
@@ -78,26 +80,27 @@ export class Identification {
   ): Promise<T> {
     const address = sourceOf(request.ip)
     const known = hashOf(credential).toString('base64')
+    if (this.#isBad(known)) throw unauthenticated()
     const waitMs = this.#failures.waitOf(address)
     if (waitMs > 0 && !this.#good.has(known)) throw tooManyFailures(waitMs)
     const found = await find()
     if (found !== undefined) {
-      this.#remember(known)
+      if (!this.#good.has(known)) bounded(this.#good.add(known))
       return found
     }
     this.#good.delete(known)
-    this.#failures.count(address)
-    await this.#record(request, address)
-    throw new SluiceError(
-      'UNAUTHENTICATED',
-      'the key or session is unknown, expired or revoked: send one that is good',
-    )
+    // Of those that asked at the same time, one is counted.
+    if (!this.#isBad(known)) {
+      this.#bad.delete(known)
+      bounded(this.#bad.set(known, performance.now() + PERIOD_MS))
+      this.#failures.count(address)
+      await this.#record(request, address)
+    }
+    throw unauthenticated()
   }
 
-  #remember(known: string): void {
-    if (this.#good.has(known)) return
-    this.#good.add(known)
-    if (this.#good.size > REMEMBERED) this.#good.delete(this.#good.values().next().value!)
+  #isBad(known: string): boolean {
+    return (this.#bad.get(known) ?? 0) > performance.now()
   }
 
   async #record(request: FastifyRequest, address: string): Promise<void> {
@@ -110,6 +113,18 @@ export class Identification {
       requestId: request.id,
     }).catch((error) => request.log.warn({ err: error }, 'a failed sign-in could not be written down'))
   }
+}
+
+/** Forgets the eldest: sets and maps keep the order in which things were put in. */
+function bounded(memory: Set<string> | Map<string, unknown>): void {
+  if (memory.size > REMEMBERED) memory.delete(memory.keys().next().value!)
+}
+
+function unauthenticated(): SluiceError {
+  return new SluiceError(
+    'UNAUTHENTICATED',
+    'the key or session is unknown, expired or revoked: send one that is good',
+  )
 }
 
 function tooManyFailures(waitMs: number): SluiceError {
