@@ -2,6 +2,7 @@
 // channel and ends when that channel closes, so no agent outlives its coordinator.
 import { loadAdapter } from '../systems/registry.mjs'
 import { now, pause, wallNow } from './clock.mjs'
+import { serveThinly } from './serve.mjs'
 
 const PROGRESS_MS = 20
 
@@ -45,6 +46,33 @@ const commands = {
       }),
     )
     return delays
+  },
+
+  /** Submissions over HTTP, one per request. */
+  async serve() {
+    const { url, headers, pid } = await serveThinly((payload) => system.enqueueOne(payload))
+    return { url, headers, pid }
+  },
+
+  /** Requests as fast as they are answered, over so many connections. */
+  async fire({ url, headers, body, connections, duration }) {
+    const { default: autocannon } = await import('autocannon')
+    const result = await autocannon({
+      url,
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body,
+      connections,
+      duration,
+    })
+    const statuses = Object.entries(result.statusCodeStats).map(([status, { count }]) => [status, count])
+    return {
+      perSecond: result.requests.average,
+      total: result.requests.total,
+      p50: result.latency.p50,
+      p99: result.latency.p99,
+      statuses: Object.fromEntries(statuses),
+    }
   },
 
   /** One job at a time into an idle system, `gapMs` apart on average; the first `warmUp` are not counted. */

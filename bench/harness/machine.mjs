@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, statfsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { arch, cpus, loadavg, release, totalmem, type } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -55,4 +56,18 @@ export function commitFacts() {
 /** Average number of runnable processes over the last minute: another load beside the benchmark shows here. */
 export function loadAverage() {
   return Math.round(loadavg()[0] * 100) / 100
+}
+
+/** Of the times in /proc. */
+export const TICKS_PER_SECOND = 100
+
+/** User and system time of a process so far, and of its children that have ended, in ticks. */
+export async function readStat(pid) {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+  // The name may hold spaces and brackets; what follows the last bracket does not.
+  const fields = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .map(Number)
+  return { parent: fields[1], ticks: fields[11] + fields[12], ticksOfEnded: fields[13] + fields[14] }
 }

@@ -1,7 +1,9 @@
+import { readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { loadAdapter, SYSTEMS } from '../systems/registry.mjs'
 import { Agents } from './agents.mjs'
 import { until } from './clock.mjs'
+import { readStat, TICKS_PER_SECOND } from './machine.mjs'
 
 const FINISH_LIMIT_MS = 120_000
 
@@ -110,12 +112,28 @@ export class Measurement {
     )
   }
 
+  get url() {
+    return this.#spec.url
+  }
+
   get database() {
     return new URL(this.#spec.url).pathname.slice(1)
   }
 
   get redis() {
     return this.#spec.redis
+  }
+
+  /** CPU seconds so far of the PostgreSQL server: its processes, and those that have ended. */
+  async serverCpuSeconds() {
+    const [{ pid }] = await this.query('select pg_backend_pid() as pid')
+    const postmaster = (await readStat(pid)).parent
+    const children = await readFile(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8')
+    const pids = [postmaster, ...children.trim().split(' ').map(Number)]
+    // One that ends meanwhile is counted by its parent.
+    const stats = await Promise.all(pids.map((each) => readStat(each).catch(() => ({ ticks: 0 }))))
+    const { ticksOfEnded } = await readStat(postmaster)
+    return (stats.reduce((sum, { ticks }) => sum + ticks, 0) + ticksOfEnded) / TICKS_PER_SECOND
   }
 
   /** Transactions and deadlocks of the measured database. */

@@ -16,6 +16,7 @@ export const SCENARIOS = [
   'workflows',
   'fanout',
   'nesting',
+  'http',
   'sustained',
 ]
 
