@@ -88,6 +88,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/lanes.ts')).declareLanes,
   },
   {
+    name: 'admission',
+    summary: 'show or change how much may enter',
+    group: LOOK,
+    load: async () => (await import('./commands/admission.ts')).declareAdmission,
+  },
+  {
     name: 'workers',
     summary: 'list workers; let one take no more jobs',
     group: LOOK,

@@ -142,12 +142,9 @@ describe('every problem is told, with its path, what was found and what would be
     ])
   })
 
-  test.each(['admission', 'budgets', 'fleet'])(
-    '%s is known, and refused as long as no engine is behind it',
-    (key) => {
-      expect(problemsOf({ [key]: {} })).toEqual([`${key}: not supported by this version; remove it`])
-    },
-  )
+  test.each(['budgets', 'fleet'])('%s is known, and refused as long as no engine is behind it', (key) => {
+    expect(problemsOf({ [key]: {} })).toEqual([`${key}: not supported by this version; remove it`])
+  })
 
   test.each(['model', 'uses'])('%s of a task is refused in the same way, whatever it says', (key) => {
     for (const given of ['llama3.1-8b', { vram: '5GB' }, null]) {
@@ -158,8 +155,8 @@ describe('every problem is told, with its path, what was found and what would be
   })
 
   test('a refused key is told once, and nothing below it', () => {
-    expect(problemsOf({ admission: { maxActive: -1, nonsense: { maxQueued: 'x' } } })).toEqual([
-      'admission: not supported by this version; remove it',
+    expect(problemsOf({ budgets: { vram: -1, nonsense: { size: 'x' } } })).toEqual([
+      'budgets: not supported by this version; remove it',
     ])
   })
 

@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { forgetAnswers } from '../engine/idempotency.ts'
 import { pruneAudit, pruneSessions } from '../store/prune-access.ts'
 import { pruneFirings } from '../store/prune-firings.ts'
 import { pruneHistory } from '../store/prune-history.ts'
@@ -35,6 +36,7 @@ export const prune: Duty = {
     await pruneFirings(db, FIRINGS)
     await pruneLeftovers(db)
     await pruneSessions(db)
+    await forgetAnswers(db)
     const audited = await pruneAudits(db)
     return pruned + audited === 0 ? {} : { summary: { pruned, audited } }
   },

@@ -175,7 +175,27 @@ describe('what cannot work', () => {
     ])
   })
 
-  test.each(['SLUICE_MAX_ACTIVE', 'SLUICE_MAX_QUEUED'])(
+  test('limits on what may enter have no default, and the environment only sets the ceiling', () => {
+    expect(resolveSettings({}).admission).toEqual({})
+    const file = { admission: { maxActive: 10, maxQueued: { align: 5, resize: 6 } } }
+    const options = { admission: { maxQueued: { align: 'none' } } } as const
+    expect(resolveSettings({ file, options, environment: { SLUICE_MAX_ACTIVE: 'none' } }).admission).toEqual({
+      maxActive: null,
+      maxQueued: { align: null, resize: 6 },
+    })
+    expect(
+      problemsOf({
+        environment: { SLUICE_MAX_ACTIVE: '0' },
+        options: { admission: { maxQueued: { align: 0, 'no name': 1 } } },
+      }),
+    ).toEqual([
+      'SLUICE_MAX_ACTIVE: found "0"; write a whole number of at least 1, or none',
+      'option admission.maxQueued.align: found 0; write a whole number of at least 1, or none',
+      expect.stringContaining('admission.maxQueued["no name"]: the name of a task must be'),
+    ])
+  })
+
+  test.each(['SLUICE_MAX_QUEUED'])(
     '%s is refused as long as no engine is behind it, not ignored',
     (variable) => {
       for (const text of ['1024', 'none', 'nonsense']) {

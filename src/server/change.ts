@@ -3,6 +3,7 @@ import type { Queryable } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
 import { audit } from '../engine/audit.ts'
 import { SluiceError } from '../errors.ts'
+import { once } from './once.ts'
 import type { ServerParts } from './parts.ts'
 import { recordRefusal } from './refusals.ts'
 
@@ -19,6 +20,8 @@ interface What {
   readonly action: string
   /** What it is about: `lane interactive`. */
   readonly target: string
+  /** An Idempotency-Key is honoured: the result is kept for 24 h, so it must be JSON and no secret. */
+  readonly once?: boolean
 }
 
 /**
@@ -36,7 +39,8 @@ export async function change<T>(
   const { caller, id: requestId } = request
   return carryOut(parts, request, what, async (tx) => {
     const { result, before, after } = await work(tx)
-    await audit(tx, { actor: caller.name, keyId: caller.keyId, ...what, before, after, requestId })
+    const { action, target } = what
+    await audit(tx, { actor: caller.name, keyId: caller.keyId, action, target, before, after, requestId })
     return result
   })
 }
@@ -49,7 +53,8 @@ export async function carryOut<T>(
   work: (tx: Queryable) => Promise<T>,
 ): Promise<T> {
   try {
-    return await transactForCallers(parts.room.db, work)
+    const { db } = parts.room
+    return what.once === true ? await once(db, request, work) : await transactForCallers(db, work)
   } catch (error) {
     if (error instanceof SluiceError && (error.status === 403 || error.status === 409))
       await recordRefusal(parts, request, what.action, error.code, what.target)

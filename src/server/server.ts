@@ -5,12 +5,14 @@ import { registerAccess } from './access.ts'
 import type { Identification } from './identify.ts'
 import { registerJsonBody } from './json-body.ts'
 import { registerNotFound } from './not-found.ts'
+import { registerReplayed } from './once.ts'
 import { registerOpenApi, registerReference } from './openapi.ts'
 import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
 import { refuseConnection } from './refuse-connection.ts'
 import { registerRequestLog } from './request-log.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
+import { admissionRoutes } from './routes/admission.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobActionRoutes } from './routes/job-actions.ts'
@@ -18,6 +20,7 @@ import { jobRoutes } from './routes/jobs.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
 import { metricsRoutes } from './routes/metrics.ts'
+import { resultRoutes } from './routes/results.ts'
 import { roleRoutes } from './routes/roles.ts'
 import { scheduleRoutes } from './routes/schedules.ts'
 import { sessionRoutes } from './routes/session.ts'
@@ -95,6 +98,7 @@ export async function buildServer(
   registerSecurityHeaders(server)
   registerProblems(server)
   registerJsonBody(server)
+  registerReplayed(server)
   const identification = registerAccess(server, parts)
   registerNotFound(server)
   await registerOpenApi(server, parts)
@@ -119,9 +123,11 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   roleRoutes(api, parts)
   auditRoutes(api, parts)
   submitRoutes(api, parts)
+  resultRoutes(api, parts)
   jobRoutes(api, parts)
   jobActionRoutes(api, parts)
   laneRoutes(api, parts)
+  admissionRoutes(api, parts)
   scheduleRoutes(api, parts)
   adminWorkerRoutes(api, parts)
   workerProtocolRoutes(api, parts)

@@ -148,8 +148,7 @@ tasks:
 `,
     )
     expect((await refusal()).split('\n')).toEqual([
-      '4 problems:',
-      '  sluice.yaml:1:1: admission: not supported by this version; remove it',
+      '3 problems:',
       '  sluice.yaml:2:1: budgets: not supported by this version; remove it',
       '  sluice.yaml:4:32: tasks.align.model: not supported by this version; remove it',
       '  sluice.yaml:7:5: tasks.resize.uses: not supported by this version; remove it',

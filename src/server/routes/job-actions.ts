@@ -3,6 +3,7 @@ import {
   ApproveBody,
   CancelQuery,
   ChangedJobBody,
+  IdempotencyHeaders,
   JobParams,
   RejectBody,
   RemovedJobBody,
@@ -57,13 +58,15 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         summary: 'Let a job run that awaits approval; not one of your own',
         tags,
         params: JobParams,
+        headers: IdempotencyHeaders,
         body: ApproveBody,
         response: { 200: ChangedJobBody },
       },
     },
     async (request) => {
       const { id } = request.params
-      return change(parts, request, { action: 'job.approve', target: `job ${id}` }, async (tx) => {
+      const what = { action: 'job.approve', target: `job ${id}`, once: true }
+      return change(parts, request, what, async (tx) => {
         const job = await judgedJob(tx, request, id)
         await jobControl.approve(tx, id, request.caller.name)
         const after = await jobControl.getJob(tx, id)
@@ -80,13 +83,15 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         summary: 'Cancel a job that awaits approval; not one of your own',
         tags,
         params: JobParams,
+        headers: IdempotencyHeaders,
         body: RejectBody,
         response: { 200: ChangedJobBody },
       },
     },
     async (request) => {
       const { id } = request.params
-      return change(parts, request, { action: 'job.reject', target: `job ${id}` }, async (tx) => {
+      const what = { action: 'job.reject', target: `job ${id}`, once: true }
+      return change(parts, request, what, async (tx) => {
         const job = await judgedJob(tx, request, id)
         await jobControl.reject(tx, id, request.body.comment, request.caller.name)
         return changed(job, await jobControl.getJob(tx, id), request.body.comment)
@@ -102,6 +107,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         summary: 'Run a job again that has ended; of a tree what failed, or a step and what follows',
         tags,
         params: JobParams,
+        headers: IdempotencyHeaders,
         body: RetryBody,
         response: { 202: RetriedBody },
       },
@@ -112,7 +118,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       const retried = await change(
         parts,
         request,
-        { action: 'job.retry', target: `job ${id}` },
+        { action: 'job.retry', target: `job ${id}`, once: true },
         async (tx) => {
           const job = await ownJob(tx, request, id)
           const result = await retry(tx, id, options)

@@ -1,0 +1,93 @@
+import { InvalidArgumentError } from 'commander'
+import type { Sluice } from '../../app/app.ts'
+import { ADMISSION_FIELDS } from '../../model/admission.ts'
+import type { Admission } from '../../store/read-admission.ts'
+import { type Given, setting } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { writeJson } from '../output/json.ts'
+import { writeFacts } from '../output/table.ts'
+
+type Depths = Readonly<Record<string, number | null>>
+
+interface AdmissionOptions extends CommonOptions {
+  readonly maxActive?: Given<number | null>
+  readonly maxQueued?: Depths
+}
+
+/** `sluice admission [--max-active N] [--max-queued TASK=N]`, `sluice admission reset` */
+export const declareAdmission: Declare = (command, act) => {
+  command
+    .option(
+      '--max-active <number|none>',
+      'root jobs that may be active at once',
+      setting(ADMISSION_FIELDS.maxActive),
+    )
+    .option(
+      '--max-queued <task=number|none>',
+      'root jobs of a task that may wait; may be given several times',
+      depth,
+    )
+    .action((options: AdmissionOptions) => act((world) => admission(world, options)))
+  command
+    .command('reset')
+    .description('undo what operators changed: the limits are again as files and programs last said')
+    .action((options: CommonOptions) => act((world) => print(world, options, (app) => app.resetAdmission())))
+}
+
+function depth(text: string, before: Depths = {}): Depths {
+  const [, task, limit] = /^([^=]+)=(.+)$/.exec(text) ?? []
+  const value = limit === undefined ? undefined : ADMISSION_FIELDS.maxQueued.readText(limit)
+  if (task === undefined || value === undefined)
+    throw new InvalidArgumentError(
+      'Write a task and a whole number of at least 1, such as resize=500, or resize=none.',
+    )
+  return { ...before, [task]: value }
+}
+
+function admission(world: World, options: AdmissionOptions): Promise<ExitCode> {
+  const { maxActive, maxQueued } = options
+  if (maxActive === undefined && maxQueued === undefined)
+    return print(world, options, (app) => app.admission())
+  const change = {
+    ...(maxActive !== undefined && { maxActive: maxActive.value }),
+    ...(maxQueued !== undefined && { maxQueued }),
+  }
+  return print(world, options, (app) => app.setAdmission(change))
+}
+
+function print(
+  world: World,
+  options: CommonOptions,
+  ask: (app: Sluice) => Promise<Admission>,
+): Promise<ExitCode> {
+  return operate(world, options, async (app) => {
+    const found = await ask(app)
+    if (options.json === true) writeJson(world.out, found)
+    else writeFacts(world.out, factsOf(found))
+    return EXIT.done
+  })
+}
+
+function factsOf({
+  maxActive,
+  maxQueued,
+  active,
+  queued,
+  drainRate,
+  operatorSet,
+}: Admission): [string, string][] {
+  const tasks = Object.keys(maxQueued).sort()
+  return [
+    ['active', maxActive === null ? 'no ceiling' : `${active} of at most ${maxActive}`],
+    ...tasks.map((task): [string, string] => [
+      `waiting ${task}`,
+      `${queued[task] ?? 0} of at most ${maxQueued[task]}`,
+    ]),
+    ...(maxActive === null && tasks.length === 0
+      ? []
+      : [['ended', `${drainRate.toFixed(1)} in a second`] as [string, string]]),
+    ['set by operator', operatorSet.join(', ') || 'nothing'],
+  ]
+}
