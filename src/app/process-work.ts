@@ -105,18 +105,24 @@ export class ProcessWork {
     const { db, listener, tasks, settings, heartbeatMs, log } = this.#options
     // Loaded when needed: a program that only submits, or looks, starts in half the time.
     const { startWorker } = await import('./start-worker.ts')
+    const { DatabaseSource } = await import('../worker/sources/database.ts')
     return startWorker({
-      db,
-      listener,
+      makeSource: (facts) =>
+        new DatabaseSource({
+          ...facts,
+          db,
+          listener,
+          heartbeatMs,
+          log,
+          onEnded: (dueInMs) => this.noteEnded(dueInMs),
+        }),
       tasks,
       options,
       defaultCapacity: settings.capacity,
-      heartbeatMs,
       cycleMax: settings.cycleMax,
       graceMs: settings.graceMs,
       shutdownGraceMs: settings.shutdownGraceMs,
       log,
-      onEnded: (dueInMs) => this.noteEnded(dueInMs),
       onStopAsked: () => {
         void this.stopWorking()
         options.onStopAsked?.()

@@ -1,7 +1,5 @@
 import { availableParallelism, hostname, tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import type { Database } from '../db/database.ts'
-import type { Listener } from '../db/listener.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
 import {
@@ -13,16 +11,17 @@ import {
   optionNames,
 } from '../model/argument.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
+import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
 import { createExecExecutor } from '../worker/exec.ts'
 import { createInlineExecutor } from '../worker/inline.ts'
+import type { JobSource } from '../worker/job-source.ts'
 import type { Initialiser } from '../worker/pool/messages.ts'
 import { ProcessPool } from '../worker/pool/pool.ts'
-import { DatabaseSource } from '../worker/sources/database.ts'
 import type { AnyTask } from '../worker/task.ts'
 import { Workdirs } from '../worker/workdir.ts'
-import { Worker } from '../worker/worker.ts'
+import { Worker, type WorkerOptions as WorkerParts } from '../worker/worker.ts'
 
 export interface WorkOptions {
   /** Jobs at once. Default 1, or SLUICE_CAPACITY. 0: no limit of its own. */
@@ -47,19 +46,25 @@ export interface WorkOptions {
   readonly workdirRoot?: string
 }
 
+/** What a source of jobs has to know of the worker. */
+export interface SourceFacts {
+  readonly identity: WorkerIdentity
+  readonly tasks: ReadonlyMap<string, AnyTask>
+  readonly inlineTasks: readonly string[]
+  /** Tasks that need a process of the pool. */
+  readonly processTasks: ReadonlySet<string>
+}
+
 export interface StartWorker {
-  readonly db: Database
-  readonly listener: Listener
+  readonly makeSource: (facts: SourceFacts) => JobSource & NonNullable<WorkerParts['watch']>
   readonly tasks: ReadonlyMap<string, AnyTask>
   readonly options: WorkOptions
   /** Where the options name none. */
   readonly defaultCapacity: number
-  readonly heartbeatMs: number
   readonly cycleMax: number
   readonly graceMs: number
   readonly shutdownGraceMs: number
   readonly log: Log
-  readonly onEnded: (dueInMs: number | null) => void
   readonly onStopAsked: () => void
 }
 
@@ -75,9 +80,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     pooled.length === 0
       ? undefined
       : await startPool(options.pool ?? {}, log, (cause) => worker?.breakDown(cause))
-  const source = new DatabaseSource({
-    db: setup.db,
-    listener: setup.listener,
+  const source = setup.makeSource({
     identity: {
       name: toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200),
       host: hostname(),
@@ -89,10 +92,8 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
       labels: options.labels ?? {},
     },
     inlineTasks: [...tasks.values()].filter((task) => task.execution === 'inline').map((task) => task.name),
+    tasks,
     processTasks: new Set(pooled.map((task) => task.name)),
-    heartbeatMs: setup.heartbeatMs,
-    log,
-    onEnded: setup.onEnded,
   })
   worker = new Worker({
     source,

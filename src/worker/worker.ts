@@ -128,8 +128,9 @@ export class Worker {
     if (started) {
       this.#onHurry = () => this.#onIdle?.()
       const graceEnd = performance.now() + this.#options.shutdownGraceMs
-      // The cycle under way may still bring jobs; those after it take none.
-      await this.#cycling
+      // The cycle under way may still bring jobs; those after it take none. One follows, so that a source that has been asked
+      // for jobs hears that none are wanted any more.
+      await (this.#reached ? this.#cycle() : this.#cycling)
       await this.#drainedWithin(this.#hurried ? 0 : Math.max(0, graceEnd - performance.now()))
       this.#onHurry = undefined
       for (const attempt of this.#running.values()) {

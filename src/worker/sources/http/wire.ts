@@ -1,0 +1,53 @@
+import { type EndedBody, type JobBody, MAX_ATTEMPTS } from '../../../api/worker-protocol.ts'
+import type { Assignment, EndedAttempt } from '../../../model/assignment.ts'
+import type { LeafPolicy } from '../../../model/composite.ts'
+
+const NO_TAGS: readonly string[] = Object.freeze([])
+
+/** Bytes of endings in one request; a single one may have more. Half of what a server takes, since texts are escaped. */
+const MAX_BYTES = 16 * 1024 * 1024
+
+export function toAssignment(job: JobBody): Assignment {
+  const { id, attempt, task, lane, input, submittedAt, failures = 0, priority = 0, key = null } = job
+  return {
+    id,
+    attempt,
+    task,
+    lane,
+    failures,
+    priority,
+    key,
+    tags: job.tags ?? NO_TAGS,
+    submittedAt,
+    input,
+    ...(job.policy !== undefined && { policy: job.policy as LeafPolicy }),
+  }
+}
+
+export function toEndedBody({ id, attempt, ending }: EndedAttempt): EndedBody {
+  const { kind } = ending
+  if (kind === 'completed')
+    return ending.result === 'null'
+      ? { id, attempt, ending: kind }
+      : { id, attempt, ending: kind, result: ending.result }
+  return {
+    id,
+    attempt,
+    ending: kind,
+    ...('error' in ending && ending.error !== undefined && { error: ending.error }),
+    ...('delayMs' in ending && { delayMs: ending.delayMs }),
+  }
+}
+
+/** How many of the first endings may go into one request, at least one. */
+export function howManyFit(ended: readonly EndedAttempt[]): number {
+  let bytes = 0
+  for (let i = 0; i < ended.length; i++) {
+    const { ending } = ended[i]!
+    const text = ending.kind === 'completed' ? ending.result : 'error' in ending ? (ending.error ?? '') : ''
+    // Only large ones are worth counting exactly.
+    bytes += text.length > 1024 ? Buffer.byteLength(text) : 3 * text.length
+    if (i > 0 && (bytes > MAX_BYTES || i >= MAX_ATTEMPTS / 2)) return i
+  }
+  return ended.length
+}
