@@ -7,6 +7,23 @@ create type sluice.composite_kind as enum ('workflow', 'group', 'fanout');
 --- type sluice.job_state
 create type sluice.job_state as enum ('awaiting_approval', 'scheduled', 'waiting', 'ready', 'running', 'completed', 'failed', 'cancelled', 'skipped');
 
+--- table sluice.admission
+create table sluice.admission (
+  one boolean not null default true,
+  max_active integer,
+  max_queued jsonb not null default '{}'::jsonb,
+  limited boolean not null generated always as (((max_active IS NOT NULL) OR (max_queued <> '{}'::jsonb))) stored,
+  complete boolean not null default false,
+  settles_at xid8,
+  operator_set text[] not null default '{}'::text[],
+  declared jsonb not null default '{}'::jsonb,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  updated_by text not null default 'sluice'::text,
+  constraint admission_max_active_check CHECK ((max_active >= 1)),
+  constraint admission_one_check CHECK (one),
+  constraint admission_pkey PRIMARY KEY (one)
+);
+
 --- table sluice.api_keys
 create table sluice.api_keys (
   id bigint not null generated always as identity,
@@ -54,6 +71,19 @@ create table sluice.audit (
   constraint audit_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_insert_scale_factor=0.2);
 
+--- table sluice.charges
+create table sluice.charges (
+  seq bigint not null default nextval('sluice.charge_numbers'::regclass),
+  base boolean not null default false,
+  at timestamp with time zone not null default clock_timestamp(),
+  ids bigint[] not null,
+  bound integer not null,
+  depths jsonb not null,
+  counted integer not null,
+  rate real not null default 0,
+  constraint charges_pkey PRIMARY KEY (seq)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000);
+
 --- table sluice.chunks
 create table sluice.chunks (
   job_id bigint not null,
@@ -98,6 +128,13 @@ create table sluice.composites (
   constraint composites_pkey PRIMARY KEY (job_id),
   constraint composites_window_size_check CHECK ((window_size >= 0))
 ) with (fillfactor=50);
+
+--- table sluice.deferred_charges
+create unlogged table sluice.deferred_charges (
+  id bigint not null generated always as identity,
+  ids bigint[] not null,
+  constraint deferred_charges_pkey PRIMARY KEY (id)
+);
 
 --- table sluice.duties
 create table sluice.duties (
@@ -148,6 +185,16 @@ create table sluice.holdings (
   constraint holdings_slots_check CHECK ((slots >= 0)),
   constraint holdings_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE
 ) with (fillfactor=20);
+
+--- table sluice.idempotency
+create table sluice.idempotency (
+  owner text not null,
+  key text not null,
+  request_hash bytea not null,
+  answer jsonb not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint idempotency_pkey PRIMARY KEY (owner, key)
+);
 
 --- table sluice.jobs
 create table sluice.jobs (
@@ -400,7 +447,10 @@ create table sluice.workers (
   cores integer not null,
   tasks text[] not null,
   labels jsonb not null default '{}'::jsonb,
+  pooled text[] not null default '{}'::text[],
+  key_id bigint,
   draining boolean not null default false,
+  stopping boolean not null default false,
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
   ended_at timestamp with time zone,
@@ -444,6 +494,9 @@ CREATE UNIQUE INDEX firings_tick ON sluice.firings USING btree (schedule, tick_a
 --- index sluice.holdings_lane
 CREATE INDEX holdings_lane ON sluice.holdings USING btree (lane);
 
+--- index sluice.idempotency_age
+CREATE INDEX idempotency_age ON sluice.idempotency USING btree (created_at);
+
 --- index sluice.jobs_active_key
 CREATE UNIQUE INDEX jobs_active_key ON sluice.jobs USING btree (task, key) WHERE ((key IS NOT NULL) AND (state < 'completed'::sluice.job_state));
 
@@ -458,6 +511,15 @@ CREATE INDEX jobs_composite ON sluice.jobs USING btree (id) WHERE ((composite IS
 
 --- index sluice.jobs_deadline
 CREATE INDEX jobs_deadline ON sluice.jobs USING btree (deadline_at) WHERE ((state = 'ready'::sluice.job_state) AND (deadline_at IS NOT NULL));
+
+--- index sluice.jobs_ended_badly
+CREATE INDEX jobs_ended_badly ON sluice.jobs USING btree (id) WHERE ((parent_id IS NULL) AND (state > 'completed'::sluice.job_state));
+
+--- index sluice.jobs_ended_owner
+CREATE INDEX jobs_ended_owner ON sluice.jobs USING btree (submitted_by, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state) AND (submitted_by IS NOT NULL));
+
+--- index sluice.jobs_ended_task
+CREATE INDEX jobs_ended_task ON sluice.jobs USING btree (task, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state));
 
 --- index sluice.jobs_key_history
 CREATE INDEX jobs_key_history ON sluice.jobs USING btree (task, key, id) WHERE (key IS NOT NULL);
@@ -497,6 +559,63 @@ CREATE INDEX wakeups_job ON sluice.wakeups USING btree (job_id);
 
 --- index sluice.workers_alive
 CREATE INDEX workers_alive ON sluice.workers USING btree (seen_at) WHERE (ended_at IS NULL);
+
+--- function sluice.active_roots_v1(p_set sluice.admission)
+CREATE OR REPLACE FUNCTION sluice.active_roots_v1(p_set sluice.admission)
+ RETURNS bigint[]
+ LANGUAGE sql
+ STABLE
+ SET enable_seqscan TO 'off'
+AS $function$
+  select array(
+    select j.id from sluice.jobs j where j.state = 'ready' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
+    union all
+    select j.id from sluice.jobs j where j.state = 'running' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
+    union all
+    select j.id from sluice.jobs j where j.state = 'scheduled' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
+    union all
+    select j.id from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task))
+$function$;
+
+--- function sluice.admission_v1()
+CREATE OR REPLACE FUNCTION sluice.admission_v1()
+ RETURNS TABLE(max_active integer, max_queued jsonb, operator_set text[], active integer, queued jsonb, rate real)
+ LANGUAGE sql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  with listed as materialized (
+    select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)
+  ), live as materialized (
+    select j.task, j.state from listed g join sluice.jobs j on j.id = g.id where j.state < 'completed'
+  )
+  select a.max_active, a.max_queued, a.operator_set,
+         case when a.max_active is not null then (select count(*)::integer from live) end,
+         coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
+                     from jsonb_object_keys(a.max_queued) t(task)), '{}'),
+         coalesce((select max(l.rate) from sluice.ledger_v1() l), 0)
+    from sluice.admission a
+$function$;
+
+--- function sluice.admit_v1(p_ids bigint[], p_when text)
+CREATE OR REPLACE FUNCTION sluice.admit_v1(p_ids bigint[], p_when text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if cardinality(p_ids) = 0 then
+    return;
+  elsif p_when = 'commit' then
+    -- With a snapshot that is older than now, a limit may be there that cannot be seen.
+    if (select a.limited from sluice.admission a) or current_setting('transaction_isolation') <> 'read committed' then
+      insert into sluice.deferred_charges (ids) values (p_ids);
+    end if;
+  elsif (select a.limited from sluice.admission a) then
+    perform sluice.charge_v1(p_ids);
+  end if;
+end $function$;
 
 --- function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb)
 CREATE OR REPLACE FUNCTION sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb)
@@ -560,7 +679,8 @@ begin
         join sluice.jobs p on p.id = g.parent
         left join sluice.tasks t on g.kind is null and t.name = g.task
         left join sluice.lanes l on l.name = t.lane
-       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms) as ms) d
+       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms,
+                                           (select s.value from sluice.settings s where s.name = 'deadline_ms')) as ms) d
        cross join lateral (select case
            when g.state >= 'completed' then g.state
            when g.kind is null and t.name is null then 'failed'::sluice.job_state
@@ -660,6 +780,20 @@ begin
   return query select unnest(v_jobs);
 end $function$;
 
+--- function sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[])
+CREATE OR REPLACE FUNCTION sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] DEFAULT NULL::boolean[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into sluice.audit (actor, key_id, action, target, after, request_id)
+  select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
+         jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key')), g.job #>> '{audit,requestId}'
+    from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
+   where g.job ? 'audit' and p_attached[g.ord] is not true
+   order by g.ord;
+end $function$;
+
 --- function sluice.cancel_held_v1(p_parents bigint[], p_error text)
 CREATE OR REPLACE FUNCTION sluice.cancel_held_v1(p_parents bigint[], p_error text)
  RETURNS void
@@ -722,6 +856,47 @@ begin
   return v_job.state;
 end $function$;
 
+--- function sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean)
+CREATE OR REPLACE FUNCTION sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean DEFAULT false)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_old   sluice.admission;
+  v_given jsonb := p_given;   -- what of it is taken
+  v_queue jsonb;
+begin
+  select * into v_old from sluice.admission for no key update;
+  if p_default then
+    v_given := (v_given - array(select jsonb_object_keys(v_old.declared))) - v_old.operator_set;
+    p_given := v_given;
+  elsif not p_operator then
+    v_given := v_given - v_old.operator_set;
+  end if;
+  v_queue := coalesce(v_given -> 'maxQueued', '{}');
+  if not p_operator then
+    v_queue := v_queue - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
+  end if;
+  update sluice.admission a
+     set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
+         max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
+         operator_set = case when not p_operator then a.operator_set else array(
+           select distinct f from unnest(a.operator_set || array(select 'maxActive' where p_given ? 'maxActive')
+                                         || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
+         declared = case when p_operator then a.declared else a.declared || p_given
+           || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
+         updated_at = clock_timestamp(), updated_by = p_by
+   where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
+      or not a.max_queued @> jsonb_strip_nulls(v_queue);
+  -- What was not charged so far is not in the ledger.
+  update sluice.admission a set complete = false, settles_at = null
+   where not a.limited or a.max_active is not null and v_old.max_active is null
+      or a.max_active is null and not (a.max_queued - array(select jsonb_object_keys(v_old.max_queued))) = '{}';
+  if not (select a.limited from sluice.admission a) then
+    delete from sluice.charges;
+  end if;
+end $function$;
+
 --- function sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
 CREATE OR REPLACE FUNCTION sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
  RETURNS boolean
@@ -778,6 +953,70 @@ begin
    where l.name = p_name;
   perform pg_notify('sluice', 'lane');
   return true;
+end $function$;
+
+--- function sluice.charge_deferred_v1()
+CREATE OR REPLACE FUNCTION sluice.charge_deferred_v1()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  delete from sluice.deferred_charges d where d.id = new.id;
+  perform sluice.charge_v1(new.ids);
+  return null;
+end $function$;
+
+--- function sluice.charge_v1(p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.charge_v1(p_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_fixed  boolean := current_setting('transaction_isolation') <> 'read committed';
+  v_set    sluice.admission;
+  v_last   sluice.charges;
+  v_depths jsonb;
+  v_fits   boolean;
+begin
+  if v_fixed then
+    perform 1 from sluice.admission a where not a.limited for share;
+    if found then
+      return;
+    end if;
+  end if;
+  select * into v_set from sluice.admission for no key update;
+  if not v_set.limited then
+    return;
+  end if;
+  if v_set.max_active is null then
+    p_ids := array(select j.id from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task);
+    if cardinality(p_ids) = 0 then
+      return;
+    end if;
+  end if;
+  select * into v_last from sluice.charges c order by c.seq desc limit 1;
+  if v_fixed and v_last.seq is distinct from (select n.last_value from sluice.charge_numbers n) then
+    raise exception 'could not serialize access: others have submitted since this transaction began'
+      using errcode = '40001', hint = 'run the transaction again';
+  end if;
+  v_depths := v_last.depths;
+  v_fits := v_set.complete and v_last.seq is not null
+    and v_last.bound + cardinality(p_ids) <= coalesce(v_set.max_active, 2 * v_last.counted + 1000);
+  if v_fits and v_set.max_queued <> '{}' then
+    -- A task that got its limit since the last look is not in it yet.
+    select coalesce(bool_and(n.depth <= (v_set.max_queued ->> n.task)::integer), true),
+           v_last.depths || coalesce(jsonb_object_agg(n.task, n.depth) filter (where n.depth is not null), '{}')
+      into v_fits, v_depths
+      from (select j.task, coalesce((v_last.depths ->> j.task)::bigint, 2147483647) + count(*) as depth
+              from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task and j.state < 'running'
+             group by j.task) n;
+  end if;
+  if v_fits then
+    insert into sluice.charges (ids, bound, depths, counted)
+      values (p_ids, v_last.bound + cardinality(p_ids), v_depths, v_last.counted);
+  else
+    perform sluice.recount_v1(v_set, p_ids);
+  end if;
 end $function$;
 
 --- function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[])
@@ -1404,8 +1643,8 @@ begin
   return next;
 end $function$;
 
---- function sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_ticks timestamp with time zone[], p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
-CREATE OR REPLACE FUNCTION sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_ticks timestamp with time zone[], p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
+--- function sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_tick timestamp with time zone, p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
+CREATE OR REPLACE FUNCTION sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_tick timestamp with time zone, p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
  RETURNS TABLE(tick_at timestamp with time zone, job_id bigint, attached boolean, skipped text, reason text)
  LANGUAGE plpgsql
  SET lock_timeout TO '2s'
@@ -1420,6 +1659,7 @@ begin
   if not found then
     return;
   end if;
+  update sluice.schedules s set next_at = p_then where s.name = p_name;
   if p_passed > 0 then
     -- While a schedule is disabled its ticks go by in one row.
     update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed, fired_at = clock_timestamp()
@@ -1431,41 +1671,39 @@ begin
     end if;
     return query select p_passed_last, null::bigint, false, p_passed_why, null::text;
   end if;
-  foreach tick_at in array p_ticks loop
-    job_id := null;
-    attached := false;
-    skipped := null;
-    reason := null;
-    if v_schedule.overlap = 'skip' then
-      -- Of the latest hundred: more would have to have been started while overlapping was allowed.
-      select j.id into v_busy
-        from (select f.job_id from sluice.firings f where f.schedule = p_name and f.job_id is not null order by f.id desc limit 100) f
-        join sluice.jobs j on j.id = f.job_id and j.state < 'completed' limit 1;
-      if found then
-        skipped := 'overlap';
-        reason := 'job ' || v_busy || ' of this schedule has not ended';
+  if p_tick is null then
+    return;
+  end if;
+  tick_at := p_tick;
+  attached := false;
+  if v_schedule.overlap = 'skip' then
+    -- Of the latest hundred: more would have to have been started while overlapping was allowed.
+    select j.id into v_busy
+      from (select f.job_id from sluice.firings f where f.schedule = p_name and f.job_id is not null order by f.id desc limit 100) f
+      join sluice.jobs j on j.id = f.job_id and j.state < 'completed' limit 1;
+    if found then
+      skipped := 'overlap';
+      reason := 'job ' || v_busy || ' of this schedule has not ended';
+    end if;
+  end if;
+  if skipped is null then
+    begin
+      select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
+        v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
+                                                 'by', v_schedule.owner)), 'soon') s;
+    exception when others then
+      -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
+      if sqlstate !~ '^(SL|22|23)' then
+        raise;
       end if;
-    end if;
-    if skipped is null then
-      begin
-        select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
-          v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
-                                                   'by', v_schedule.owner)), 'soon') s;
-      exception when others then
-        -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
-        if sqlstate !~ '^(SL|22|23)' then
-          raise;
-        end if;
-        attached := false;
-        skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
-        reason := left(sqlerrm, 1000);
-      end;
-    end if;
-    insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
-      values (p_name, tick_at, job_id, attached, skipped, reason);
-    return next;
-  end loop;
-  update sluice.schedules s set next_at = p_then where s.name = p_name;
+      attached := false;
+      skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
+      reason := left(sqlerrm, 1000);
+    end;
+  end if;
+  insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
+    values (p_name, p_tick, job_id, attached, skipped, reason);
+  return next;
 end $function$;
 
 --- function sluice.heal_composites_v1()
@@ -1489,7 +1727,7 @@ end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
- RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, peers integer, offer text)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, offer text)
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -1498,7 +1736,7 @@ begin
   update sluice.workers w set seen_at = clock_timestamp() where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
-            w.draining,
+            w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             -- Changes with every new class and every change to a lane. Not the largest id or time: a later commit may be older.
             (select count(*) from sluice.classes) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
@@ -1515,6 +1753,30 @@ begin
   end if;
 end $function$;
 
+--- function sluice.id_at_v1(p_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.id_at_v1(p_at timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_low  bigint := (select j.id from sluice.jobs j order by j.id limit 1);
+  v_high bigint := (select j.id + 1 from sluice.jobs j order by j.id desc limit 1);
+  v_mid  bigint;
+  v_row  record;
+begin
+  while v_low < v_high loop
+    v_mid := v_low + (v_high - v_low) / 2;
+    select j.id, j.submitted_at into v_row from sluice.jobs j where j.id >= v_mid order by j.id limit 1;
+    if v_row.id is null or v_row.submitted_at >= p_at then
+      v_high := v_mid;
+    else
+      v_low := v_row.id + 1;
+    end if;
+  end loop;
+  return coalesce(v_low, 0);
+end $function$;
+
 --- function sluice.insert_jobs_v1(p_jobs jsonb, p_hint text)
 CREATE OR REPLACE FUNCTION sluice.insert_jobs_v1(p_jobs jsonb, p_hint text)
  RETURNS SETOF bigint
@@ -1524,9 +1786,9 @@ AS $function$
 declare
   v_now  timestamptz := clock_timestamp();
   v_name text;
-  v_count bigint;
+  v_ids  bigint[];
 begin
-  return query
+  with stored as (
   insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
                            deadline_ms, deadline_at, tags, submitted_by)
   select g.task,
@@ -1544,13 +1806,13 @@ begin
          with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
-                              coalesce(g."deadlineMs", t.deadline_ms) as deadline_ms,
+                              coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
                               greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
                               g.lane is null or g.lane = t.lane as own_lane) p
    order by g.ord   -- a join may turn the order round
-  returning jobs.id;
-  get diagnostics v_count = row_count;
-  if v_count <> jsonb_array_length(p_jobs) then
+  returning jobs.id
+  ) select array_agg(s.id) into v_ids from stored s;
+  if coalesce(cardinality(v_ids), 0) <> jsonb_array_length(p_jobs) then
     select g.task into v_name from jsonb_to_recordset(p_jobs) as g(task text)
      where not exists (select 1 from sluice.tasks t where t.name = g.task) limit 1;
     if exists (select 1 from sluice.workflows w where w.name = v_name) then
@@ -1558,7 +1820,14 @@ begin
     end if;
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
-  perform sluice.hint_v1('ready', p_hint);
+  if p_hint <> 'none' then
+    if jsonb_path_exists(p_jobs, '$[*].audit') then
+      perform sluice.audit_submissions_v1(p_jobs, v_ids);
+    end if;
+    perform sluice.admit_v1(v_ids, p_hint);
+    perform sluice.hint_v1('ready', p_hint);
+  end if;
+  return query select unnest(v_ids);
 end $function$;
 
 --- function sluice.insert_one_v1(p_job jsonb)
@@ -1621,6 +1890,162 @@ begin
     perform pg_notify('sluice', 'classes');
   end loop;
   return v_id;
+end $function$;
+
+--- function sluice.ledger_v1()
+CREATE OR REPLACE FUNCTION sluice.ledger_v1()
+ RETURNS SETOF sluice.charges
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  v_row sluice.charges;
+begin
+  for v_row in select * from sluice.charges c order by c.seq desc loop
+    return next v_row;
+    exit when v_row.base;
+  end loop;
+end $function$;
+
+--- function sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
+CREATE OR REPLACE FUNCTION sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  c_ended   constant text := 'j.parent_id is null and j.state >= ''completed''';
+  c_slack   constant interval := '1 minute';   -- twice as long as a statement that stores jobs may take
+  v_states  sluice.job_state[] := array(select s::sluice.job_state from jsonb_array_elements_text(p_filter -> 'states') s);
+  v_tasks   text[]      := case when p_filter ? 'task' then array[p_filter ->> 'task'] end;
+  v_classes integer[];
+  v_before  bigint      := coalesce(p_before, 9223372036854775807);
+  v_after   bigint      := 0;
+  v_range   text;
+  v_match   text        := 'j.parent_id is null';
+  v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
+  v_ended   boolean     := true;
+  v_sources text[]      := '{}';    -- what an index answers
+  v_state   text;
+  v_looks   text[]      := '{}';
+  v_found   bigint[];
+  v_all     bigint[]    := '{}';
+  v_stop    bigint      := 0;       -- below it nothing is known
+  v_seen    bigint;
+begin
+  if p_filter ? 'states' then
+    v_active := exists (select 1 from unnest(v_states) s where s < 'completed');
+    v_ended := exists (select 1 from unnest(v_states) s where s >= 'completed');
+    v_match := v_match || format(' and j.state = any (%L::sluice.job_state[])', v_states);
+  end if;
+  if p_filter ? 'lane' then
+    select array_agg(c.id), coalesce(v_tasks, array_agg(distinct c.task), '{}') into v_classes, v_tasks
+      from sluice.classes c where c.lane = p_filter ->> 'lane';
+    v_match := v_match || format(' and j.class_id = any (%L::integer[])', coalesce(v_classes, '{}'));
+  end if;
+  v_active := v_active and not p_filter ?| array['finishedFrom', 'finishedTo'];
+  v_match := v_match
+    || case when p_filter ? 'task' then format(' and j.task = %L', p_filter ->> 'task') else '' end
+    || case when p_filter ? 'key' then format(' and j.key = %L', p_filter ->> 'key') else '' end
+    || case when p_filter ? 'tag' then format(' and %L = any (j.tags)', p_filter ->> 'tag') else '' end
+    || case when p_filter ? 'by' then format(' and j.submitted_by = %L', p_filter ->> 'by') else '' end
+    || case when p_filter ? 'submittedFrom' then format(' and j.submitted_at >= %L', p_filter ->> 'submittedFrom') else '' end
+    || case when p_filter ? 'submittedTo' then format(' and j.submitted_at < %L', p_filter ->> 'submittedTo') else '' end
+    || case when p_filter ? 'finishedFrom' then format(' and j.finished_at >= %L', p_filter ->> 'finishedFrom') else '' end
+    || case when p_filter ? 'finishedTo' then format(' and j.finished_at < %L', p_filter ->> 'finishedTo') else '' end
+    || case when p_filter ? 'error' then format(' and strpos(lower(j.error), %L) > 0', p_filter ->> 'error') else '' end;
+  if p_filter ?| array['submittedTo', 'finishedTo'] then
+    v_before := least(v_before, sluice.id_at_v1(
+      least((p_filter ->> 'submittedTo')::timestamptz, (p_filter ->> 'finishedTo')::timestamptz) + c_slack));
+  end if;
+  if p_filter ? 'submittedFrom' then
+    v_after := sluice.id_at_v1((p_filter ->> 'submittedFrom')::timestamptz - c_slack) - 1;
+  end if;
+  v_range := format(' and j.id < %s and j.id > %s', v_before, v_after);
+
+  if p_filter ? 'key' then
+    -- The index of keys begins with the task: without one, it is asked for each task that has keys.
+    if v_tasks is null then
+      with recursive named as (
+        (select j.task from sluice.jobs j where j.key is not null order by j.task limit 1)
+        union all
+        select (select j.task from sluice.jobs j where j.key is not null and j.task > n.task order by j.task limit 1)
+          from named n where n.task is not null)
+      select array_agg(n.task) into v_tasks from named n where n.task is not null;
+    end if;
+    v_sources := array(select format('j.key is not null and j.task = %L and j.key = %L', t, p_filter ->> 'key') from unnest(v_tasks) t);
+    v_active := false;
+  elsif not v_ended then
+    v_sources := '{}';
+  elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
+    v_sources := array['j.parent_id is null and j.state > ''completed'''];
+  elsif p_filter ? 'by' then
+    v_sources := array[c_ended || format(' and j.submitted_by = %L', p_filter ->> 'by')];
+  elsif cardinality(v_tasks) <= 20 then
+    v_sources := array(select c_ended || format(' and j.task = %L', t) from unnest(v_tasks) t);
+  else
+    v_sources := array['true'];
+    v_active := false;
+  end if;
+
+  if v_active then
+    foreach v_state in array array['ready', 'scheduled', 'awaiting_approval', 'running'] loop
+      continue when p_filter ? 'states' and not v_state::sluice.job_state = any (v_states);
+      v_looks := v_looks || format('(select j.id, %s as fits from sluice.jobs j where j.state = %L %s limit %s)', v_match || v_range, v_state,
+        case when v_state = 'ready' and v_tasks is not null
+             then format('and j.class_id = any (array(select c.id from sluice.classes c where c.task = any (%L::text[])))', v_tasks) else '' end,
+        p_look);
+    end loop;
+    if cardinality(v_looks) > 0 then
+      execute 'select count(*), array_agg(a.id) filter (where a.fits) from (' || array_to_string(v_looks, ' union all ') || ') a'
+         into v_seen, v_found;
+      v_all := coalesce(v_found, '{}');
+      if v_seen >= p_look then
+        v_sources := array['true'];   -- too many to sort: all jobs are read downwards instead
+        v_all := '{}';
+      end if;
+    end if;
+  end if;
+
+  for i in 1..cardinality(v_sources) loop
+    execute format('select array(select j.id from (select * from sluice.jobs j where %s %s order by j.id desc limit %s) j
+                                  where %s order by j.id desc limit %s)', v_sources[i], v_range, p_look, v_match, p_limit + 1)
+       into v_found;
+    v_all := v_all || v_found;
+    if cardinality(v_found) > p_limit then
+      v_stop := greatest(v_stop, v_found[p_limit + 1]);
+    else
+      execute format('select j.id from sluice.jobs j where %s %s order by j.id desc offset %s limit 1', v_sources[i], v_range, p_look - 1)
+         into v_seen;
+      v_stop := greatest(v_stop, v_seen);
+    end if;
+  end loop;
+
+  ids := array(select distinct a from unnest(v_all) a where a >= v_stop order by a desc limit p_limit + 1);
+  if cardinality(ids) > p_limit then
+    next := ids[p_limit];
+    ids := ids[:p_limit];
+  elsif v_stop > 0 then
+    next := v_stop;
+  end if;
+end $function$;
+
+--- function sluice.log_bound_v1(OUT bound bigint, OUT writers text[])
+CREATE OR REPLACE FUNCTION sluice.log_bound_v1(OUT bound bigint, OUT writers text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- The bound first: a writer that comes later gets higher ids.
+  select case when s.is_called then s.last_value else 0 end into bound from sluice.logs_id_seq s;
+  writers := array(select l.virtualtransaction from pg_locks l
+                    where l.locktype = 'relation' and l.relation = 'sluice.logs'::regclass and l.mode = 'RowExclusiveLock' and l.granted
+                      and l.database = (select d.oid from pg_database d where d.datname = current_database())
+                      and l.pid is distinct from pg_backend_pid());
 end $function$;
 
 --- function sluice.lose_jobs_v1(p_ids bigint[], p_why text, OUT requeued integer, OUT failed integer, OUT cancelled integer)
@@ -1753,6 +2178,61 @@ begin
   end loop;
 end $function$;
 
+--- function sluice.recount_v1(p_set sluice.admission, p_new bigint[])
+CREATE OR REPLACE FUNCTION sluice.recount_v1(p_set sluice.admission, p_new bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_rows    bigint[];
+  v_listed  bigint[];
+  v_active  bigint[];
+  v_since   timestamptz;
+  v_rate    real;
+  v_elapsed double precision;
+  v_depths  jsonb;
+  v_over    record;
+begin
+  select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0) into v_rows, v_since, v_rate
+    from sluice.ledger_v1() l;
+  v_listed := array(select u.id from sluice.charges c, unnest(c.ids) u(id) where c.seq = any (v_rows) except select unnest(p_new));
+  v_active := array(select j.id from unnest(v_listed) g(id) join sluice.jobs j on j.id = g.id where j.state < 'completed');
+  if v_since is not null then
+    v_elapsed := extract(epoch from clock_timestamp() - v_since);
+    v_rate := (cardinality(v_listed) - cardinality(v_active) + 2 * v_rate) / (v_elapsed + 2);
+  end if;
+  if not p_set.complete then
+    v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
+  end if;
+  if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
+    perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
+                             cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
+  end if;
+  select coalesce(jsonb_object_agg(t.task, coalesce(n.depth, 0)), '{}') into v_depths
+    from jsonb_object_keys(p_set.max_queued) t(task)
+    left join (select j.task, count(*) as depth from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
+                where j.state < 'running' and p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
+  for v_over in
+    select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
+      from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
+             where j.state < 'running' and p_set.max_queued ? j.task group by j.task) n
+     order by n.task
+  loop
+    if v_over.depth > v_over.most then
+      perform sluice.refuse_v1(jsonb_build_object('task', v_over.task, 'maxQueued', v_over.most, 'queued', v_over.depth - v_over.added),
+                               v_over.added, v_over.depth - v_over.most, v_rate);
+    end if;
+  end loop;
+  insert into sluice.charges (base, ids, bound, depths, counted, rate)
+    values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_depths,
+            cardinality(v_active) + cardinality(p_new), v_rate);
+  delete from sluice.charges c where c.seq = any (v_rows);
+end $function$;
+
 --- function sluice.recover_v1(p_good_for_ms bigint)
 CREATE OR REPLACE FUNCTION sluice.recover_v1(p_good_for_ms bigint)
  RETURNS TABLE(worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer)
@@ -1809,16 +2289,33 @@ begin
   end if;
 end $function$;
 
---- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb)
-CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb DEFAULT '{}'::jsonb)
+--- function sluice.refuse_v1(p_facts jsonb, p_count integer, p_need integer, p_rate real)
+CREATE OR REPLACE FUNCTION sluice.refuse_v1(p_facts jsonb, p_count integer, p_need integer, p_rate real)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  -- With nothing known to end, a few seconds; never more than a minute, since rates change.
+  v_after integer := case when p_rate < 0.001 then 5 else greatest(1, least(60, ceil(p_need / p_rate)))::integer end;
+begin
+  raise exception '%', case when p_facts ? 'ceiling'
+      then format('%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s', p_facts ->> 'active', p_facts ->> 'ceiling',
+                  case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
+      else format('%s of at most %s jobs of %s wait, so %s cannot be admitted; try again in %s s', p_facts ->> 'queued', p_facts ->> 'maxQueued',
+                  p_facts ->> 'task', case p_count when 1 then 'one more' else p_count || ' more' end, v_after) end
+    using errcode = 'SL007', detail = p_facts || jsonb_build_object('retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
+end $function$;
+
+--- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb, p_pooled text[], p_key bigint)
+CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb DEFAULT '{}'::jsonb, p_pooled text[] DEFAULT '{}'::text[], p_key bigint DEFAULT NULL::bigint)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels) returning id into v_id;
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key) returning id into v_id;
   return v_id;
 end $function$;
 
@@ -1882,6 +2379,18 @@ begin
     perform sluice.hint_v1('ready', 'soon');
   end if;
   return v_count;
+end $function$;
+
+--- function sluice.reset_admission_v1(p_by text)
+CREATE OR REPLACE FUNCTION sluice.reset_admission_v1(p_by text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_declared jsonb;
+begin
+  update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared into v_declared;
+  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared, p_by, false);
 end $function$;
 
 --- function sluice.reset_lane_v1(p_name text, p_by text)
@@ -2013,6 +2522,7 @@ begin
     perform sluice.advance_v1(jsonb_build_array(jsonb_build_object('job', c.job_id, 'version', c.version)), jsonb_build_array(p_child), '[]')
        from sluice.composites c where c.job_id = (p_child ->> 'parent')::bigint;
   end if;
+  perform sluice.admit_v1(array[p_root], 'commit');
   return next;
 end $function$;
 
@@ -2196,22 +2706,31 @@ CREATE OR REPLACE FUNCTION sluice.submit_v1(p_jobs jsonb, p_hint text)
 AS $function$
 declare
   v_workflows boolean := exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task');
+  v_ids       bigint[];
+  v_attached  boolean[];
 begin
   if v_workflows or jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
     -- Keys in one order for everybody, so that two such calls cannot wait for each other.
-    return query
-    select g.ord::integer, s.id, s.attached
-      from (select e.job, e.ord from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
-             order by e.job ->> 'task', e.job ->> 'key', e.ord) g
-     cross join lateral sluice.submit_keyed_any_v1(g.job) s
-     order by g.ord;
+    with stored as materialized (
+      select g.ord, s.id, s.attached
+        from (select e.job, e.ord from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
+               order by e.job ->> 'task', e.job ->> 'key', e.ord) g
+       cross join lateral sluice.submit_keyed_any_v1(g.job) s
+    )
+    select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached from stored s;
   else
-    return query select (row_number() over ())::integer, i.id, false from sluice.insert_jobs_v1(p_jobs, 'none') i(id);
+    v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
   end if;
+  if jsonb_path_exists(p_jobs, '$[*].audit') then
+    perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
+  end if;
+  -- After all of them, since nothing may be waited for under its lock. An active job that was found has been admitted.
+  perform sluice.admit_v1(array(select u.id from unnest(v_ids, v_attached) u(id, attached) where u.attached is not true), p_hint);
   perform sluice.hint_v1('ready', p_hint);
   if v_workflows then
     perform sluice.hint_v1('wake', p_hint);
   end if;
+  return query select u.ord::integer, u.id, coalesce(u.attached, false) from unnest(v_ids, v_attached) with ordinality u(id, attached, ord);
 end $function$;
 
 --- function sluice.take_composites_v1(p_limit integer, p_ms integer)
@@ -2263,3 +2782,69 @@ begin
     left join lateral (
       select k.first, k.items from sluice.chunks k where j.composite = 'fanout' and k.job_id = t.job_id order by k.first limit 1) h on true;
 end $function$;
+
+--- function sluice.tend_admission_v1()
+CREATE OR REPLACE FUNCTION sluice.tend_admission_v1()
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_set  sluice.admission;
+  v_last sluice.charges;
+begin
+  select * into v_set from sluice.admission;
+  if not v_set.limited then
+    return true;
+  end if;
+  if v_set.settles_at is null and not v_set.complete then
+    if pg_current_xact_id_if_assigned() is null then
+      update sluice.admission a set settles_at = pg_current_xact_id() where a.limited and not a.complete and a.settles_at is null;
+    end if;
+    return false;
+  end if;
+  select * into v_last from sluice.charges c order by c.seq desc limit 1;
+  if v_set.complete and v_last.seq = (select n.last_value from sluice.charge_numbers n)
+     and v_last.bound < coalesce(v_set.max_active / 2, 2147483647) then
+    return true;
+  end if;
+  select * into v_set from sluice.admission for no key update;
+  if v_set.limited and not v_set.complete and v_set.settles_at <= pg_snapshot_xmin(pg_current_snapshot()) then
+    update sluice.admission a set complete = true;
+    -- Counted anew once more, with what those transactions left.
+    perform sluice.recount_v1(v_set, '{}');
+    return true;
+  elsif v_set.limited then
+    perform sluice.recount_v1(v_set, '{}');
+  end if;
+  return v_set.complete;
+end $function$;
+
+--- function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
+CREATE OR REPLACE FUNCTION sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
+ RETURNS TABLE(snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind, state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer, worker_id bigint, error text, ready_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, written text, progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
+ LANGUAGE sql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  with recursive tree as (
+    select g.watch::integer, g.levels, j.id, j.composite
+      from unnest(p_ids, p_levels) with ordinality g(id, levels, watch) join sluice.jobs j on j.id = g.id
+    union all
+    select t.watch, t.levels - 1, k.id, k.composite
+      from tree t join sluice.jobs k on k.parent_id = t.id and k.superseded_at is null
+     where t.levels > 0 and t.composite is not null
+       and (t.composite <> 'fanout' or not exists (select 1 from sluice.composites c where c.job_id = t.id and c.total > p_wide))
+  )
+  select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
+         j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
+         j.ready_at, j.started_at, j.finished_at, j.xmin::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
+         coalesce(n.xmin, c.xmin)::text
+    from tree t join sluice.jobs j on j.id = t.id
+    left join sluice.notes n on n.job_id = j.id
+    left join sluice.composites c on c.job_id = j.id and c.total is not null
+$function$;
+
+--- trigger sluice.deferred_charges.charge_at_commit
+CREATE CONSTRAINT TRIGGER charge_at_commit AFTER INSERT ON sluice.deferred_charges DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sluice.charge_deferred_v1();

@@ -1,22 +1,14 @@
 import type { Queryable } from '../db/database.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
-import {
-  checkList,
-  checkOptions,
-  checkText,
-  checkWhole,
-  invalidArgument,
-  optionNames,
-  show,
-} from '../model/argument.ts'
-import { isFinal, JOB_STATES, JOB_STATUSES, type JobState, type JobStatus, statusOf } from '../model/job.ts'
+import { checkText, checkWhole, invalidArgument, show } from '../model/argument.ts'
+import { isFinal, type JobState } from '../model/job.ts'
 import { toStorableText } from '../model/json.ts'
 import { TASK_FIELDS } from '../model/task-fields.ts'
 import { approveJob } from '../store/approve-job.ts'
 import { cancelJob } from '../store/cancel-job.ts'
 import { deleteJob } from '../store/delete-job.ts'
-import { findJobs, type JobSearch, type JobView } from '../store/find-jobs.ts'
+import { findJobs, type JobView } from '../store/find-jobs.ts'
 import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { rejectJob } from '../store/reject-job.ts'
 import { reprioritiseJob } from '../store/reprioritise-job.ts'
@@ -41,46 +33,6 @@ function isId(id: unknown): id is string {
 const MAX_REASON = 2000
 const MAX_LISTED = 100_000
 
-/** Which jobs to list: those that match every field given. */
-export interface JobFilter extends Omit<JobSearch, 'states'> {
-  readonly status?: readonly JobStatus[]
-}
-
-const FILTER_OPTIONS = optionNames<JobFilter>({
-  ids: true,
-  parent: true,
-  status: true,
-  task: true,
-  lane: true,
-  key: true,
-  tag: true,
-  before: true,
-  limit: true,
-})
-
-/** Jobs that match every filter given, newest first; 50 unless `limit` says otherwise. */
-export async function listJobs(db: Queryable, filter: JobFilter): Promise<JobView[]> {
-  checkOptions(filter, FILTER_OPTIONS, 'filter')
-  if (filter.ids !== undefined) checkList(filter.ids, 'ids', checkJobId)
-  if (filter.parent !== undefined) checkJobId(filter.parent)
-  if (filter.before !== undefined) checkJobId(filter.before)
-  if (filter.status !== undefined) checkList(filter.status, 'status', checkStatus)
-  for (const field of ['task', 'lane', 'key', 'tag'] as const) {
-    const text = filter[field]
-    if (text !== undefined && (typeof text !== 'string' || text.includes('\0')))
-      throw invalidArgument(field, text, 'a text without NUL')
-  }
-  if (filter.limit !== undefined) checkWhole(filter.limit, 'limit', 0, MAX_LISTED)
-  const { status, ...search } = filter
-  if (status === undefined) return findJobs(db, search)
-  return findJobs(db, { ...search, states: JOB_STATES.filter((state) => status.includes(statusOf(state))) })
-}
-
-function checkStatus(status: unknown, name: string): void {
-  if (!JOB_STATUSES.some((known) => known === status))
-    throw invalidArgument(name, status, `one of ${JOB_STATUSES.join(', ')}`)
-}
-
 /** Log lines of a job after the line with id `after`, oldest first. */
 export async function readJobLogs(
   db: Queryable,
@@ -94,7 +46,7 @@ export async function readJobLogs(
 
 /** The job, or `JOB_NOT_FOUND`. */
 export async function getJob(db: Queryable, id: string): Promise<JobView> {
-  const [job] = await findJobs(db, { ids: [checkJobId(id)] })
+  const [job] = await findJobs(db, [checkJobId(id)])
   if (job === undefined) throw jobNotFound(db, id)
   return job
 }

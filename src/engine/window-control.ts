@@ -3,7 +3,7 @@ import { SluiceError } from '../errors.ts'
 import { checkWhole } from '../model/argument.ts'
 import { isFinal } from '../model/job.ts'
 import { MAX_COUNT } from '../model/setting-value.ts'
-import { findJobs, type JobView } from '../store/find-jobs.ts'
+import { findChildren, type JobView } from '../store/find-jobs.ts'
 import { resizeWindow as resizeStoredWindow } from '../store/resize-window.ts'
 import { checkJobId, getJob } from './job-control.ts'
 
@@ -42,7 +42,7 @@ async function explain(db: Queryable, job: JobView): Promise<string> {
       ? `job ${id} has not begun and has no window yet`
       : `job ${id} has no window: its step has no concurrency, so all its children are in flight`
   }
-  const children = await findJobs(db, { parent: id, limit: 1000 })
+  const children = await findChildren(db, id, { limit: 1000 })
   const fanOuts = children.filter(({ kind, state }) => kind === 'fanout' && !isFinal(state))
   const which = fanOuts.map((each) => `${each.step} is job ${each.id}`).reverse()
   return `job ${id} is a ${job.kind} and has no window; fan-outs have${which.length === 0 ? '' : `: ${which.join(', ')}`}`

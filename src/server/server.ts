@@ -16,6 +16,8 @@ import { admissionRoutes } from './routes/admission.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobActionRoutes } from './routes/job-actions.ts'
+import { jobListRoutes } from './routes/job-list.ts'
+import { jobStreamRoutes } from './routes/job-stream.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
@@ -124,7 +126,9 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   auditRoutes(api, parts)
   submitRoutes(api, parts)
   resultRoutes(api, parts)
+  jobListRoutes(api, parts)
   jobRoutes(api, parts)
+  jobStreamRoutes(api, parts)
   jobActionRoutes(api, parts)
   laneRoutes(api, parts)
   admissionRoutes(api, parts)

@@ -41,41 +41,55 @@ export interface JobView {
   readonly approvedBy: string | null
 }
 
-/** Jobs to look for. Those that match every field given are meant. */
+/** What a list shows of a job: all but what may be large. */
+export type JobSummary = Omit<JobView, 'input' | 'result' | 'checkpoint'>
+
+/** Fields of jobs. Those that match every field given are meant. */
 export interface JobSearch {
-  readonly ids?: readonly string[]
   readonly states?: readonly JobState[]
   readonly task?: string
   readonly lane?: string
   readonly key?: string
   readonly tag?: string
-  /** Children of this job. Without it, a listing has no children at all, unless their ids are given. */
-  readonly parent?: string
-  /** Only jobs with a smaller id: the cursor of a listing, newest first. */
-  readonly before?: string
-  readonly limit?: number
+  readonly submittedBy?: string
+  readonly submittedFrom?: Date
+  readonly submittedTo?: Date
+  readonly finishedFrom?: Date
+  readonly finishedTo?: Date
+  /** A part of the error, in capitals or not. */
+  readonly error?: string
 }
+
+const COLUMNS = `j.id, j.task, c.lane, j.composite, j.parent_id, j.root_id, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
+          j.attempt, j.failures, j.losses, w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message,
+          j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by`
+const PAYLOADS = 'j.input, j.result, n.checkpoint'
+const JOINS = `left join sluice.classes c on c.id = j.class_id
+     left join sluice.workers w on w.id = j.worker_id
+     left join sluice.notes n on n.job_id = j.id`
 
 const FIND = statement(
   'find_jobs',
-  `select j.id, j.task, c.lane, j.composite, j.parent_id, j.root_id, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.input, j.result, j.error, j.attempt, j.failures, j.losses,
-          w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message, n.checkpoint,
-          j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by
-     from sluice.jobs j
-     left join sluice.classes c on c.id = j.class_id
-     left join sluice.workers w on w.id = j.worker_id
-     left join sluice.notes n on n.job_id = j.id
-    where ($1::bigint[] is null or j.id = any ($1))
-      and ($2::sluice.job_state[] is null or j.state = any ($2))
-      and ($3::text is null or j.task = $3)
-      and ($4::text is null or c.lane = $4)
-      and ($5::text is null or j.key = $5)
-      and ($6::text is null or $6 = any (j.tags))
-      and ($7::bigint is null or j.id < $7)
-      and case when $9::bigint is not null then j.parent_id = $9 and j.superseded_at is null
-               else $1 is not null or j.parent_id is null end
-    order by j.id desc limit $8`,
+  `select ${COLUMNS}, ${PAYLOADS} from sluice.jobs j ${JOINS} where j.id = any ($1) order by j.id desc`,
 )
+
+// Of trees, which are not part of lists.
+const FIND_CHILDREN = statement(
+  'find_children',
+  `select ${COLUMNS}, ${PAYLOADS} from sluice.jobs j ${JOINS}
+    where j.parent_id = $1 and j.superseded_at is null and ($2::bigint is null or j.id < $2) order by j.id desc limit $3`,
+)
+
+const LIST = statement(
+  'list_jobs',
+  `select l.next, ${COLUMNS}, case when $5 then j.input end as input, case when $5 then j.result end as result,
+          case when $5 then n.checkpoint end as checkpoint
+     from sluice.list_jobs_v1($1, $2, $3, $4) l
+     left join (unnest(l.ids) i(id) join sluice.jobs j on j.id = i.id ${JOINS}) on true
+    order by j.id desc nulls last`,
+)
+
+const LIST_IDS = statement('list_job_ids', 'select ids, next from sluice.list_jobs_v1($1, $2, $3, $4)')
 
 interface JobRow {
   id: string
@@ -110,20 +124,60 @@ interface JobRow {
   approved_by: string | null
 }
 
-/** Jobs that match, newest first. */
-export async function findJobs(db: Queryable, search: JobSearch): Promise<JobView[]> {
-  const rows = await db.run<JobRow & Record<string, unknown>>(FIND, [
-    search.ids ?? null,
-    search.states ?? null,
-    search.task ?? null,
-    search.lane ?? null,
-    search.key ?? null,
-    search.tag ?? null,
-    search.before ?? null,
-    search.limit ?? search.ids?.length ?? 50,
-    search.parent ?? null,
-  ])
-  return rows.map(toJobView)
+type Row = JobRow & Record<string, unknown>
+
+/** The jobs with these ids, newest first. */
+export async function findJobs(db: Queryable, ids: readonly string[]): Promise<JobView[]> {
+  return (await db.run<Row>(FIND, [ids])).map(toJobView)
+}
+
+/** Children of a job, newest first, of those with an id below `before`. */
+export async function findChildren(
+  db: Queryable,
+  parent: string,
+  page: { readonly before?: string | undefined; readonly limit: number },
+): Promise<JobView[]> {
+  return (await db.run<Row>(FIND_CHILDREN, [parent, page.before ?? null, page.limit])).map(toJobView)
+}
+
+/** A part of a list. */
+export interface PageRequest {
+  /** Only jobs with a smaller id. */
+  readonly before?: string | undefined
+  readonly limit: number
+  /** How many entries of an index are looked at. */
+  readonly look: number
+}
+
+/**
+ * Roots that match, newest first.
+ *
+ * There may be fewer than asked for and yet more to come: `next` is the place to go on from, `null` at the end.
+ *
+ * @param payloads Without them, inputs, results and checkpoints are `null`: they may be large.
+ */
+export async function listJobs(
+  db: Queryable,
+  search: JobSearch,
+  page: PageRequest,
+  payloads: boolean,
+): Promise<{ jobs: JobView[]; next: string | null }> {
+  const rows = await db.run<Row & { next: string | null }>(LIST, [...toValues(search, page), payloads])
+  return { jobs: rows.filter(({ id }) => id !== null).map(toJobView), next: rows[0]!.next }
+}
+
+/** As `listJobs`, ids only. */
+export async function listJobIds(
+  db: Queryable,
+  search: JobSearch,
+  page: PageRequest,
+): Promise<{ ids: string[]; next: string | null }> {
+  return (await db.run<{ ids: string[]; next: string | null }>(LIST_IDS, toValues(search, page)))[0]!
+}
+
+function toValues({ submittedBy, error, ...search }: JobSearch, page: PageRequest): unknown[] {
+  const filter = { ...search, by: submittedBy, error: error?.toLowerCase() }
+  return [JSON.stringify(filter), page.before ?? null, page.limit, page.look]
 }
 
 function toJobView(row: JobRow): JobView {

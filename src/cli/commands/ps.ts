@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import type { JobFilter } from '../../engine/job-control.ts'
+import type { JobFilter } from '../../engine/job-list.ts'
 import { ACTIVE_STATUSES, JOB_STATUSES, type JobStatus } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import { list, positiveNumber } from '../arguments.ts'

@@ -1,0 +1,202 @@
+-- Lists of jobs, and what streams and explanations look at.
+--
+-- Lists show roots, newest first. A page looks at no more than a given number of index entries, whatever is searched for,
+-- and may answer fewer rows than asked for together with a place to go on from. These indexes make the common searches
+-- direct. They cover roots that have ended and nothing else: an index over all jobs would be written with every claim.
+create index jobs_ended_task  on sluice.jobs (task, id) where parent_id is null and state >= 'completed';
+create index jobs_ended_owner on sluice.jobs (submitted_by, id) where parent_id is null and state >= 'completed' and submitted_by is not null;
+create index jobs_ended_badly on sluice.jobs (id) where parent_id is null and state > 'completed';
+
+-- About the first id that was submitted at or after a time. Ids are given out in the order of submission, give or take as
+-- long as one statement takes.
+create function sluice.id_at_v1(p_at timestamptz) returns bigint
+language plpgsql stable as $$
+declare
+  v_low  bigint := (select j.id from sluice.jobs j order by j.id limit 1);
+  v_high bigint := (select j.id + 1 from sluice.jobs j order by j.id desc limit 1);
+  v_mid  bigint;
+  v_row  record;
+begin
+  while v_low < v_high loop
+    v_mid := v_low + (v_high - v_low) / 2;
+    select j.id, j.submitted_at into v_row from sluice.jobs j where j.id >= v_mid order by j.id limit 1;
+    if v_row.id is null or v_row.submitted_at >= p_at then
+      v_high := v_mid;
+    else
+      v_low := v_row.id + 1;
+    end if;
+  end loop;
+  return coalesce(v_low, 0);
+end $$;
+
+-- One page of a list of roots: ids, newest first, and where to go on; no place to go on when there is nothing more.
+--   p_filter  any of states, task, lane, key, tag, by, submittedFrom, submittedTo, finishedFrom, finishedTo, error (a part of
+--             it, in lower case)
+--   p_before  only smaller ids
+--   p_look    how many index entries it looks at for each of its sources
+--
+-- Several sources may have to be merged: what has ended comes by one index or another, what is active by those of its
+-- states. Each is read downwards until it has given a row more than the page, or has looked at enough. The page ends where
+-- the first of them stopped: below, something might be missing.
+create function sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, out ids bigint[], out next bigint)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+  c_ended   constant text := 'j.parent_id is null and j.state >= ''completed''';
+  c_slack   constant interval := '1 minute';   -- twice as long as a statement that stores jobs may take
+  v_states  sluice.job_state[] := array(select s::sluice.job_state from jsonb_array_elements_text(p_filter -> 'states') s);
+  v_tasks   text[]      := case when p_filter ? 'task' then array[p_filter ->> 'task'] end;
+  v_classes integer[];
+  v_before  bigint      := coalesce(p_before, 9223372036854775807);
+  v_after   bigint      := 0;
+  v_range   text;
+  v_match   text        := 'j.parent_id is null';
+  v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
+  v_ended   boolean     := true;
+  v_sources text[]      := '{}';    -- what an index answers
+  v_state   text;
+  v_looks   text[]      := '{}';
+  v_found   bigint[];
+  v_all     bigint[]    := '{}';
+  v_stop    bigint      := 0;       -- below it nothing is known
+  v_seen    bigint;
+begin
+  if p_filter ? 'states' then
+    v_active := exists (select 1 from unnest(v_states) s where s < 'completed');
+    v_ended := exists (select 1 from unnest(v_states) s where s >= 'completed');
+    v_match := v_match || format(' and j.state = any (%L::sluice.job_state[])', v_states);
+  end if;
+  if p_filter ? 'lane' then
+    select array_agg(c.id), coalesce(v_tasks, array_agg(distinct c.task), '{}') into v_classes, v_tasks
+      from sluice.classes c where c.lane = p_filter ->> 'lane';
+    v_match := v_match || format(' and j.class_id = any (%L::integer[])', coalesce(v_classes, '{}'));
+  end if;
+  v_active := v_active and not p_filter ?| array['finishedFrom', 'finishedTo'];
+  v_match := v_match
+    || case when p_filter ? 'task' then format(' and j.task = %L', p_filter ->> 'task') else '' end
+    || case when p_filter ? 'key' then format(' and j.key = %L', p_filter ->> 'key') else '' end
+    || case when p_filter ? 'tag' then format(' and %L = any (j.tags)', p_filter ->> 'tag') else '' end
+    || case when p_filter ? 'by' then format(' and j.submitted_by = %L', p_filter ->> 'by') else '' end
+    || case when p_filter ? 'submittedFrom' then format(' and j.submitted_at >= %L', p_filter ->> 'submittedFrom') else '' end
+    || case when p_filter ? 'submittedTo' then format(' and j.submitted_at < %L', p_filter ->> 'submittedTo') else '' end
+    || case when p_filter ? 'finishedFrom' then format(' and j.finished_at >= %L', p_filter ->> 'finishedFrom') else '' end
+    || case when p_filter ? 'finishedTo' then format(' and j.finished_at < %L', p_filter ->> 'finishedTo') else '' end
+    || case when p_filter ? 'error' then format(' and strpos(lower(j.error), %L) > 0', p_filter ->> 'error') else '' end;
+  if p_filter ?| array['submittedTo', 'finishedTo'] then
+    v_before := least(v_before, sluice.id_at_v1(
+      least((p_filter ->> 'submittedTo')::timestamptz, (p_filter ->> 'finishedTo')::timestamptz) + c_slack));
+  end if;
+  if p_filter ? 'submittedFrom' then
+    v_after := sluice.id_at_v1((p_filter ->> 'submittedFrom')::timestamptz - c_slack) - 1;
+  end if;
+  v_range := format(' and j.id < %s and j.id > %s', v_before, v_after);
+
+  if p_filter ? 'key' then
+    -- The index of keys begins with the task: without one, it is asked for each task that has keys.
+    if v_tasks is null then
+      with recursive named as (
+        (select j.task from sluice.jobs j where j.key is not null order by j.task limit 1)
+        union all
+        select (select j.task from sluice.jobs j where j.key is not null and j.task > n.task order by j.task limit 1)
+          from named n where n.task is not null)
+      select array_agg(n.task) into v_tasks from named n where n.task is not null;
+    end if;
+    v_sources := array(select format('j.key is not null and j.task = %L and j.key = %L', t, p_filter ->> 'key') from unnest(v_tasks) t);
+    v_active := false;
+  elsif not v_ended then
+    v_sources := '{}';
+  elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
+    v_sources := array['j.parent_id is null and j.state > ''completed'''];
+  elsif p_filter ? 'by' then
+    v_sources := array[c_ended || format(' and j.submitted_by = %L', p_filter ->> 'by')];
+  elsif cardinality(v_tasks) <= 20 then
+    v_sources := array(select c_ended || format(' and j.task = %L', t) from unnest(v_tasks) t);
+  else
+    v_sources := array['true'];
+    v_active := false;
+  end if;
+
+  if v_active then
+    foreach v_state in array array['ready', 'scheduled', 'awaiting_approval', 'running'] loop
+      continue when p_filter ? 'states' and not v_state::sluice.job_state = any (v_states);
+      v_looks := v_looks || format('(select j.id, %s as fits from sluice.jobs j where j.state = %L %s limit %s)', v_match || v_range, v_state,
+        case when v_state = 'ready' and v_tasks is not null
+             then format('and j.class_id = any (array(select c.id from sluice.classes c where c.task = any (%L::text[])))', v_tasks) else '' end,
+        p_look);
+    end loop;
+    if cardinality(v_looks) > 0 then
+      execute 'select count(*), array_agg(a.id) filter (where a.fits) from (' || array_to_string(v_looks, ' union all ') || ') a'
+         into v_seen, v_found;
+      v_all := coalesce(v_found, '{}');
+      if v_seen >= p_look then
+        v_sources := array['true'];   -- too many to sort: all jobs are read downwards instead
+        v_all := '{}';
+      end if;
+    end if;
+  end if;
+
+  for i in 1..cardinality(v_sources) loop
+    execute format('select array(select j.id from (select * from sluice.jobs j where %s %s order by j.id desc limit %s) j
+                                  where %s order by j.id desc limit %s)', v_sources[i], v_range, p_look, v_match, p_limit + 1)
+       into v_found;
+    v_all := v_all || v_found;
+    if cardinality(v_found) > p_limit then
+      v_stop := greatest(v_stop, v_found[p_limit + 1]);
+    else
+      execute format('select j.id from sluice.jobs j where %s %s order by j.id desc offset %s limit 1', v_sources[i], v_range, p_look - 1)
+         into v_seen;
+      v_stop := greatest(v_stop, v_seen);
+    end if;
+  end loop;
+
+  ids := array(select distinct a from unnest(v_all) a where a >= v_stop order by a desc limit p_limit + 1);
+  if cardinality(ids) > p_limit then
+    next := ids[p_limit];
+    ids := ids[:p_limit];
+  elsif v_stop > 0 then
+    next := v_stop;
+  end if;
+end $$;
+
+-- How far log lines can be read without leaving any out: ids are given out before lines are committed, so one that is on
+-- its way may yet appear below others that are there. Whoever writes lines holds a lock on their table until they are
+-- committed: once all of them have gone, every line up to the bound is there or never will be.
+create function sluice.log_bound_v1(out bound bigint, out writers text[])
+language plpgsql as $$
+begin
+  -- The bound first: a writer that comes later gets higher ids.
+  select case when s.is_called then s.last_value else 0 end into bound from sluice.logs_id_seq s;
+  writers := array(select l.virtualtransaction from pg_locks l
+                    where l.locktype = 'relation' and l.relation = 'sluice.logs'::regclass and l.mode = 'RowExclusiveLock' and l.granted
+                      and l.database = (select d.oid from pg_database d where d.datname = current_database())
+                      and l.pid is distinct from pg_backend_pid());
+end $$;
+
+-- How jobs stand, with those below them where p_levels says so, and which transactions have written it: whoever knows the
+-- snapshot of an earlier look can tell what has changed since. Fan-outs of more than p_wide children are not opened.
+create function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
+returns table (snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind,
+               state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer,
+               worker_id bigint, error text, ready_at timestamptz, started_at timestamptz, finished_at timestamptz, written text,
+               progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
+language sql stable
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+  with recursive tree as (
+    select g.watch::integer, g.levels, j.id, j.composite
+      from unnest(p_ids, p_levels) with ordinality g(id, levels, watch) join sluice.jobs j on j.id = g.id
+    union all
+    select t.watch, t.levels - 1, k.id, k.composite
+      from tree t join sluice.jobs k on k.parent_id = t.id and k.superseded_at is null
+     where t.levels > 0 and t.composite is not null
+       and (t.composite <> 'fanout' or not exists (select 1 from sluice.composites c where c.job_id = t.id and c.total > p_wide))
+  )
+  select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
+         j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
+         j.ready_at, j.started_at, j.finished_at, j.xmin::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
+         coalesce(n.xmin, c.xmin)::text
+    from tree t join sluice.jobs j on j.id = t.id
+    left join sluice.notes n on n.job_id = j.id
+    left join sluice.composites c on c.job_id = j.id and c.total is not null
+$$;

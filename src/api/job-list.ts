@@ -1,0 +1,102 @@
+import { type Static, Type } from 'typebox'
+import { JOB_STATUSES } from '../model/job.ts'
+import { JobBody, Status } from './jobs.ts'
+import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
+
+const STRICT = { additionalProperties: false } as const
+export const MAX_PAGE = 200
+
+const names = JOB_STATUSES.join('|')
+
+/** Fields that jobs are searched by, in a query and in a body. */
+const CRITERIA = {
+  task: Type.Optional(Name),
+  lane: Type.Optional(Name),
+  key: Type.Optional(Type.String({ minLength: 1, maxLength: 500 })),
+  tag: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  submittedBy: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  submittedFrom: Type.Optional(Timestamp),
+  submittedTo: Type.Optional(Timestamp),
+  finishedFrom: Type.Optional(Timestamp),
+  finishedTo: Type.Optional(Timestamp),
+  error: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 200, description: 'A part of the error, in capitals or not' }),
+  ),
+}
+
+export const ListQuery = Type.Object(
+  {
+    status: Type.Optional(
+      Type.String({
+        pattern: `^(${names})(,(${names}))*$`,
+        description: `Some of ${JOB_STATUSES.join(', ')}, with commas between`,
+        examples: ['queued,running'],
+      }),
+    ),
+    ...CRITERIA,
+    cursor: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 200, description: 'The `next` of the page before' }),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PAGE, default: 50 })),
+  },
+  STRICT,
+)
+export type ListQuery = Static<typeof ListQuery>
+
+/** A job as lists show it: without input, result and checkpoint, which may be large. */
+export const JobSummaryBody = Type.Omit(JobBody, ['input', 'result', 'checkpoint'])
+export type JobSummaryBody = Static<typeof JobSummaryBody>
+
+export const JobListBody = Type.Object({
+  jobs: Type.Array(JobSummaryBody, {
+    description: 'The newest first. Children are not in lists: see the tree',
+  }),
+  next: Type.Unsafe<string | null>({
+    ...TextOrNull,
+    description:
+      'The `cursor` of the next page; null when nothing follows. A page may be short, even empty, and yet be followed: each looks at a bounded number of jobs',
+  }),
+})
+
+export const FilterBody = Type.Object(
+  { status: Type.Optional(Type.Array(Status, { minItems: 1 })), ...CRITERIA },
+  {
+    ...STRICT,
+    description: 'Which jobs: those that match every field. Workflows are meant with all below them',
+  },
+)
+
+export const BulkActionBody = Type.Object(
+  {
+    action: Type.Unsafe<'cancel' | 'retry' | 'priority'>({
+      type: 'string',
+      enum: ['cancel', 'retry', 'priority'],
+    }),
+    filter: FilterBody,
+    dryRun: Type.Optional(Type.Boolean({ description: 'Only count what would be changed' })),
+    priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
+    reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Of a cancel; kept with the jobs' })),
+    cursor: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description: 'The `next` of an answer that was not the last',
+      }),
+    ),
+  },
+  STRICT,
+)
+export type BulkActionBody = Static<typeof BulkActionBody>
+
+export const BulkActionAnswer = Type.Object({
+  matched: Type.Integer({ description: 'Jobs that the filter found in a state the action is for' }),
+  changed: Type.Integer({ description: 'Jobs that were changed; 0 in a dry run' }),
+  refused: Type.Array(Type.Object({ id: JobId, code: Type.String(), detail: Type.String() }), {
+    description: 'The first 100 that could not be changed',
+  }),
+  next: Type.Unsafe<string | null>({
+    ...TextOrNull,
+    description:
+      'There is more to do than fits into one request: ask again with this as `cursor`. null: all is done',
+  }),
+})

@@ -1,0 +1,56 @@
+import { JobListBody, type JobSummaryBody, ListQuery } from '../../api/job-list.ts'
+import { type JobCriteria, readPage } from '../../engine/job-list.ts'
+import type { JobStatus } from '../../model/job.ts'
+import type { JobSummary } from '../../store/find-jobs.ts'
+import { orNull } from '../job-bodies.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { ownerSeen } from '../visible-job.ts'
+
+const DEFAULT_PAGE = 50
+
+/** `/jobs`: lists of jobs, by what they have in common. */
+export function jobListRoutes(server: Server, parts: ServerParts): void {
+  server.get(
+    '/jobs',
+    {
+      config: { access: 'jobs:read' },
+      schema: {
+        summary: 'Jobs, the newest first',
+        description: 'Your own, or those of everybody for whoever may read them.',
+        tags: ['jobs'],
+        querystring: ListQuery,
+        response: { 200: JobListBody },
+      },
+    },
+    async (request) => {
+      const { cursor, limit = DEFAULT_PAGE, status, ...fields } = request.query
+      const criteria: JobCriteria = {
+        ...fields,
+        ...(status !== undefined && { status: status.split(',') as JobStatus[] }),
+      }
+      const own = onlyOf(criteria, ownerSeen(request))
+      if (own === undefined) return { jobs: [], next: null }
+      const page = await readPage(parts.room.calls, own, cursor, limit)
+      return { jobs: page.jobs.map(toSummaryBody), next: page.next }
+    },
+  )
+}
+
+/** What somebody who sees only one owner's jobs gets to see of a search; `undefined` when that is nothing. */
+export function onlyOf(criteria: JobCriteria, owner: string | undefined): JobCriteria | undefined {
+  if (owner === undefined) return criteria
+  const { submittedBy = owner } = criteria
+  return submittedBy === owner ? { ...criteria, submittedBy } : undefined
+}
+
+function toSummaryBody(job: JobSummary): JobSummaryBody {
+  return {
+    ...job,
+    tags: [...job.tags],
+    submittedAt: job.submittedAt.toISOString(),
+    readyAt: job.readyAt.toISOString(),
+    deadlineAt: orNull(job.deadlineAt),
+    startedAt: orNull(job.startedAt),
+    finishedAt: orNull(job.finishedAt),
+  }
+}

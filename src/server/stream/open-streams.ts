@@ -1,0 +1,117 @@
+import type { ServerResponse } from 'node:http'
+import type { FeedOptions, JobEvents } from '../../engine/job-events.ts'
+import { messageOf } from '../../errors.ts'
+import type { ServerParts } from '../parts.ts'
+import { EventStream } from './event-stream.ts'
+
+/** A reader that takes nothing for so long is cut off; it may come back and go on. */
+const SLOW_MS = 30_000
+const HEARTBEAT_MS = 15_000
+/** How often heartbeats are due at the earliest, slow readers are looked for, and rights are asked about again. */
+const TICK_MS = 2000
+
+export interface StreamLimits {
+  readonly heartbeatMs: number
+  readonly slowMs: number
+  readonly tickMs: number
+}
+
+export const STREAM_LIMITS: StreamLimits = {
+  heartbeatMs: HEARTBEAT_MS,
+  slowMs: SLOW_MS,
+  tickMs: TICK_MS,
+}
+
+/** Whether somebody may still read what they read. Asked again and again, with the same name once for all its streams. */
+export interface Right {
+  /** Streams with the same name have the same right. */
+  readonly name: string
+  /** The code of the refusal, or `undefined` when all is well. */
+  refused(): Promise<string | undefined>
+}
+
+interface OpenStream {
+  readonly stream: EventStream
+  readonly right: Right
+}
+
+/** The streams of one server. */
+export class OpenStreams {
+  readonly #events: JobEvents
+  readonly #log: ServerParts['log']
+  readonly #limits: StreamLimits
+  readonly #open = new Set<OpenStream>()
+  #timer: NodeJS.Timeout | undefined
+  #asking = false
+
+  constructor(events: JobEvents, log: ServerParts['log'], limits: StreamLimits = STREAM_LIMITS) {
+    this.#events = events
+    this.#log = log
+    this.#limits = limits
+  }
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  open(raw: ServerResponse, id: string, options: FeedOptions, right: Right): void {
+    let feed: { leave(): void } | undefined
+    let over = false
+    const stream = new EventStream(
+      raw,
+      () => this.#events.nudge(),
+      () => {
+        over = true
+        feed?.leave()
+        this.#open.delete(open)
+        if (this.#open.size === 0) this.#stop()
+      },
+    )
+    const open = { stream, right }
+    feed = this.#events.open(id, options, stream)
+    if (over) feed.leave()
+    else this.#open.add(open)
+    this.#timer ??= setInterval(() => this.#tick(), this.#limits.tickMs).unref()
+  }
+
+  /** Ends all of them: the server stops. */
+  async close(): Promise<void> {
+    this.#stop()
+    await this.#events.close()
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  #tick(): void {
+    for (const { stream } of this.#open) {
+      if (stream.fullForMs > this.#limits.slowMs) stream.cut()
+      else if (stream.silentForMs > this.#limits.heartbeatMs - this.#limits.tickMs) stream.heartbeat()
+    }
+    if (this.#asking) return
+    this.#asking = true
+    this.#checkRights()
+      .catch((error) => this.#log.warn({ error: messageOf(error) }, 'rights of streams could not be checked'))
+      .finally(() => {
+        this.#asking = false
+      })
+  }
+
+  /** While the database cannot be asked nobody is refused: there is nothing new to read then either. */
+  async #checkRights(): Promise<void> {
+    const rights = new Map([...this.#open].map(({ right }) => [right.name, right]))
+    const refused = new Map<string, string>()
+    await Promise.all(
+      [...rights].map(async ([name, right]) => {
+        const code = await right.refused()
+        if (code !== undefined) refused.set(name, code)
+      }),
+    )
+    for (const { stream, right } of this.#open) {
+      const code = refused.get(right.name)
+      if (code !== undefined) stream.deny(code)
+    }
+  }
+}
