@@ -27,7 +27,7 @@ const MAY_IMPORT = {
   // The wire contract: browsers load it too.
   api: ['.', 'model'],
   client: ['.', 'model', 'api'],
-  app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker'],
+  app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'api'],
   server: ['.', 'model', 'workflow', 'api', 'db', 'engine', 'app'],
   cli: ['.', 'model', 'config', 'db', 'engine', 'duties', 'worker', 'app', 'api', 'client', 'server'],
   index: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'app'],

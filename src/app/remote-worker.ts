@@ -1,0 +1,171 @@
+import pino from 'pino'
+import type { RegisterBody, WorkerTask } from '../api/worker-protocol.ts'
+import type { LoadedConfig } from '../config/load-config.ts'
+import type { Log } from '../engine/log.ts'
+import { SluiceError } from '../errors.ts'
+import { checkList, checkOptions, invalidArgument, optionNames } from '../model/argument.ts'
+import { resolveSettings, type SettingsSource } from '../model/settings.ts'
+import { HttpSource } from '../worker/sources/http/http-source.ts'
+import { checkServer, checkServerKey } from '../worker/sources/http/server-link.ts'
+import type { AnyTask } from '../worker/task.ts'
+import type { Worker } from '../worker/worker.ts'
+import { type SourceFacts, startWorker, type WorkOptions } from './start-worker.ts'
+import { TaskSet } from './task-set.ts'
+
+export interface RemoteWorkerOptions
+  extends Omit<WorkOptions, 'tasks'>,
+    Pick<SettingsSource, 'cycleMax' | 'grace' | 'shutdownGrace'> {
+  /** Address of a server of Sluice. Default: SLUICE_SERVER. */
+  readonly server?: string
+  /** An API key with `workers:run`. Default: SLUICE_KEY. */
+  readonly key?: string
+  readonly tasks?: readonly AnyTask[]
+  /** A config file that was loaded with `loadConfig`. Its programs are tasks too; its lanes are the server's business. */
+  readonly config?: LoadedConfig
+  /** Only these of the tasks. Default: all. */
+  readonly only?: readonly string[]
+  /** A pino logger, or anything with its debug, info, warn and error. Default: warnings and errors to stderr. */
+  readonly log?: Log
+}
+
+/** A worker that gets its jobs from a server. Made by `remoteWorker()`. */
+export class RemoteWorker {
+  readonly #worker: Worker
+
+  /** @internal */
+  constructor(worker: Worker) {
+    this.#worker = worker
+  }
+
+  /** Jobs running just now. */
+  get running(): number {
+    return this.#worker.running
+  }
+
+  /**
+   * Takes no more jobs, lets those that run finish within the shutdown grace, then hands them back. May be called twice.
+   *
+   * @param options.now They get no time to finish. Also hurries a close that is under way.
+   */
+  close(options: { readonly now?: boolean } = {}): Promise<void> {
+    checkOptions(options, ['now'], 'options')
+    if (options.now === true) this.#worker.hurry()
+    return this.#worker.stop()
+  }
+}
+
+const OPTIONS = optionNames<RemoteWorkerOptions>({
+  server: true,
+  key: true,
+  tasks: true,
+  config: true,
+  only: true,
+  log: true,
+  capacity: true,
+  name: true,
+  labels: true,
+  pool: true,
+  workdirRoot: true,
+  onStopAsked: true,
+  cycleMax: true,
+  grace: true,
+  shutdownGrace: true,
+})
+
+/**
+ * Makes this process a worker that needs no access to the database: it speaks to a server. Resolves when it is ready to
+ * take jobs.
+ *
+ * Tasks that nobody has made known yet are made known as they are here; what is known of the others stays as it is.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT`; `INVALID_CONFIG`; `SERVER_UNAVAILABLE`; `UNAUTHENTICATED` and `FORBIDDEN` when
+ *   the key does not do; `UNKNOWN_LANE` when a new task names a lane that the server does not have.
+ *
+ * @example
+ * const worker = await remoteWorker({ server: 'https://jobs.example.com', key, tasks: [resize], capacity: 8 })
+ */
+export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<RemoteWorker> {
+  checkOptions(options, OPTIONS, 'options')
+  const { tasks = [], config, only, log: given, cycleMax, grace, shutdownGrace, ...work } = options
+  checkList(tasks, 'tasks', checkTask)
+  const server = checkServer(textOf(options.server, 'SLUICE_SERVER', 'server'))
+  const key = checkServerKey(textOf(options.key, 'SLUICE_KEY', 'key'))
+  const log = given ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
+  const settings = resolveSettings({
+    ...(config !== undefined && { file: config.config, locate: config.locate }),
+    environment: process.env,
+    options: {
+      ...(cycleMax !== undefined && { cycleMax }),
+      ...(grace !== undefined && { grace }),
+      ...(shutdownGrace !== undefined && { shutdownGrace }),
+    },
+  })
+  const { byName } = new TaskSet(tasks, config, {})
+  if (byName.size === 0) throw new SluiceError('INVALID_ARGUMENT', 'tasks: there is nothing to work on')
+  const { server: _, key: __, ...workOptions } = work
+  let worker: Worker | undefined
+  const stopAsked = () => {
+    void worker?.stop('asked to stop')
+    options.onStopAsked?.()
+  }
+  worker = await startWorker({
+    makeSource: (facts) =>
+      new HttpSource({
+        server,
+        key,
+        registration: registrationOf(facts),
+        inlineTasks: facts.inlineTasks,
+        log,
+      }),
+    tasks: byName,
+    options: { ...workOptions, ...(only !== undefined && { tasks: only }) },
+    defaultCapacity: settings.capacity,
+    cycleMax: settings.cycleMax,
+    graceMs: settings.graceMs,
+    shutdownGraceMs: settings.shutdownGraceMs,
+    log,
+    onStopAsked: stopAsked,
+  })
+  return new RemoteWorker(worker)
+}
+
+function registrationOf({ identity, tasks, processTasks }: SourceFacts): RegisterBody {
+  const { name, host, pid, version, capacity, cores, labels } = identity
+  return {
+    name,
+    host,
+    pid,
+    version,
+    capacity,
+    cores,
+    labels: labels as Record<string, string | number | boolean>,
+    tasks: [...tasks.values()].map((task) => toWire(task, processTasks.has(task.name))),
+  }
+}
+
+function toWire(task: AnyTask, pooled: boolean): WorkerTask {
+  const { name, lane, priority, approval, deadlineMs, losses, onLost, requires } = task
+  return {
+    name,
+    priority,
+    approval,
+    losses,
+    onLost,
+    requires: { ...requires },
+    ...(lane !== undefined && { lane }),
+    ...(deadlineMs !== undefined && { deadlineMs }),
+    ...(pooled && { pooled }),
+  }
+}
+
+function textOf(option: unknown, variable: string, name: string): string {
+  const text = option ?? process.env[variable]
+  if (typeof text === 'string' && text !== '') return text
+  // What was found is not repeated: it may be a secret.
+  throw new SluiceError('INVALID_ARGUMENT', `${name}: give it as an option, or in ${variable}`)
+}
+
+function checkTask(task: unknown, name: string): void {
+  const isTask = typeof task === 'object' && task !== null && 'run' in task && 'retry' in task
+  if (!isTask) throw invalidArgument(name, task, 'a task made with task()')
+}
