@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { InvalidArgumentError } from 'commander'
-import type { Sluice } from '../../app/app.ts'
+import type { RemoteWorker, RemoteWorkerOptions } from '../../app/remote-worker.ts'
 import { TaskSet } from '../../app/task-set.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Log } from '../../engine/log.ts'
@@ -22,6 +22,13 @@ interface WorkerOptions extends CommonOptions {
   readonly name?: string
   readonly tasks?: readonly string[]
   readonly label?: readonly string[]
+  readonly server?: string
+  readonly key?: string
+}
+
+/** What both kinds of worker can do. */
+interface Closable {
+  close(options?: { readonly now?: boolean }): Promise<void>
 }
 
 /** `sluice worker` */
@@ -36,9 +43,12 @@ export const declareWorker: Declare = (command, act) => {
     .option('--tasks <list>', 'only these, with commas between', list)
     .option('--label <name=value>', 'what it offers to tasks with requires; may be repeated', labels)
     .option('--config <file>', 'the config file with lanes and tasks')
+    .option('--server <url>', 'work through this server, without a database (default: SLUICE_SERVER)')
+    .option('--key <key>', 'the key for the server; SLUICE_KEY does not show in the list of processes')
     .addHelpText(
       'after',
       '\nTakes the tasks of the config: programs (tasks.NAME.exec), and what a module exports as tasks.' +
+        '\nWith --server the lanes of the config are left to the server, and only new tasks are made known.' +
         '\nCtrl-C or SIGTERM: finishes what runs within shutdownGrace, then hands it back. A second one: at once.' +
         '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
     )
@@ -60,16 +70,20 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
   })
   const name = options.name ?? `${hostname()}-${process.pid}`
   const asked = new AbortController()
-  const app = await world.open({ config, dataFolder: dataFolderOf(world, options), log })
+  const work = {
+    name,
+    onStopAsked: () => asked.abort(),
+    labels: labelsOf(options.label),
+    ...(options.capacity !== undefined && { capacity: options.capacity.value }),
+  }
+  const server = options.server ?? world.environment.SLUICE_SERVER ?? ''
+  const app =
+    server === ''
+      ? await world.open({ config, dataFolder: dataFolderOf(world, options), log })
+      : await workThrough(server, world, options, config, { ...work, only: tasks, log })
   try {
     if (!stops.soon.aborted) {
-      await app.work({
-        name,
-        tasks,
-        onStopAsked: () => asked.abort(),
-        labels: labelsOf(options.label),
-        ...(options.capacity !== undefined && { capacity: options.capacity.value }),
-      })
+      if ('work' in app) await app.work({ ...work, tasks })
       log.info({ worker: name, tasks, version: VERSION }, 'ready to take jobs')
     }
     await Promise.race([fired(stops.soon), fired(asked.signal)])
@@ -79,7 +93,27 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
   }
 }
 
-async function leave(app: Sluice, log: Log, now: AbortSignal, world: World): Promise<ExitCode> {
+/** The database is not touched, and none is started. */
+async function workThrough(
+  server: string,
+  world: World,
+  options: WorkerOptions,
+  config: LoadedConfig,
+  work: RemoteWorkerOptions,
+): Promise<RemoteWorker> {
+  const key = options.key ?? world.environment.SLUICE_KEY ?? ''
+  if (key === '') {
+    throw new SluiceError('INVALID_ARGUMENT', 'a key is needed to work through a server', {
+      details: { [HINT]: 'set SLUICE_KEY to a key with workers:run; sluice keys makes one' },
+    })
+  }
+  // Takes the key out of the list of processes.
+  if (options.key !== undefined) process.title = 'sluice worker'
+  const { remoteWorker } = await import('../../app/remote-worker.ts')
+  return remoteWorker({ ...work, server, key, config, tasks: config.tasks as readonly AnyTask[] })
+}
+
+async function leave(app: Closable, log: Log, now: AbortSignal, world: World): Promise<ExitCode> {
   log.info({}, 'stopping: no new jobs; once more to stop at once')
   const hurry = () => {
     log.warn({}, 'stopping at once: what runs is handed back')
