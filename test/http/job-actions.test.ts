@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
@@ -7,7 +8,14 @@ import { until } from '../support/until.ts'
 
 let gate = new Gate()
 const echo = task({ name: 'echo', run: async (input: unknown) => input })
-const held = task({ name: 'held', run: async () => gate.pass() })
+const held = task({
+  name: 'held',
+  run: async (_: unknown, { signal }) => {
+    void gate.pass()
+    if (!signal.aborted) await once(signal, 'abort')
+    throw signal.reason
+  },
+})
 const guarded = task({ name: 'guarded', approval: true, run: async () => 'done' })
 const fragile = task({
   name: 'fragile',
@@ -90,7 +98,6 @@ describe('DELETE /jobs/:id', () => {
       await gate.arrived()
       const answer = await server.call('DELETE', `/jobs/${id}?reason=no+longer+needed`, { key: keys.ann })
       expect([answer.status, answer.json()]).toEqual([202, { id, deleted: false, status: 'running' }])
-      gate.open()
       await until(async () => (await status(id)) === 'cancelled', `job ${id} to be cancelled`)
       expect((await server.app.getJob(id)).error).toContain('no longer needed')
     })

@@ -1,0 +1,159 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { task } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { useServer } from '../support/http-server.ts'
+import { until } from '../support/until.ts'
+
+const gates = [new Gate(), new Gate()]
+const echo = task({ name: 'echo', run: async (input: unknown) => input })
+const slow = task({ name: 'slow', lane: 'interactive', run: async (gate: number) => gates[gate]!.pass() })
+const database = useDatabase()
+const server = useServer(database, { tasks: [echo, slow] })
+let key = ''
+
+beforeAll(async () => {
+  key = await server.keyOf('operator', 'olga')
+})
+
+async function submit(body: object): Promise<string> {
+  return (await server.call('POST', '/jobs', { key, body })).json<{ id: string }>().id
+}
+
+async function audited(action: string) {
+  return database.sql<{
+    actor: string
+    target: string
+    before: unknown
+    after: unknown
+    refused: string | null
+  }>('select actor, target, before, after, refused from sluice.audit where action = $1 order by id', [action])
+}
+
+describe('lanes', () => {
+  test('are listed with what they hold', async () => {
+    const { lanes } = (await server.call('GET', '/admin/workers/lanes', { key })).json<{
+      lanes: { name: string; slots: number | null }[]
+    }>()
+    expect(lanes.map(({ name, slots }) => [name, slots])).toEqual([
+      ['default', null],
+      ['interactive', 2],
+      ['maintenance', 1],
+      ['system', 1],
+    ])
+    const one = await server.call('GET', '/admin/workers/lanes/interactive', { key })
+    expect(one.json()).toMatchObject({ name: 'interactive', tasks: ['slow'], utilisation: 0, enabled: true })
+  })
+
+  test('are changed in the words of the config file, with before and after in the audit', async () => {
+    const answer = await server.call('PATCH', '/admin/workers/lanes/system', {
+      key,
+      body: { slots: 7, stale: '20s', enabled: false },
+    })
+    expect(answer.json()).toMatchObject({
+      slots: 7,
+      staleMs: 20_000,
+      enabled: false,
+      operatorSet: expect.arrayContaining(['slots', 'staleMs', 'enabled']),
+      updatedBy: 'olga',
+    })
+    expect(await audited('lane.change')).toMatchObject([
+      {
+        actor: 'olga',
+        target: 'lane system',
+        before: { slots: 1, staleMs: 15_000, enabled: true },
+        after: { slots: 7, staleMs: 20_000, enabled: false },
+      },
+    ])
+  })
+
+  test.each([
+    ['nothing', {}, 400],
+    ['a field that does not exist', { slot: 1 }, 400],
+    ['a negative number', { slots: -1 }, 400],
+    ['a stale that is too short', { stale: '5s' }, 400],
+    ['a text that is no duration', { poll: 'often' }, 400],
+  ])('refuse %s', async (_, body, status) => {
+    const answer = await server.call('PATCH', '/admin/workers/lanes/default', { key, body })
+    expect(answer.status, answer.text).toBe(status)
+  })
+
+  test('that do not exist are told so', async () => {
+    const answer = await server.call('PATCH', '/admin/workers/lanes/nowhere', { key, body: { slots: 1 } })
+    expect([answer.status, answer.json().code]).toEqual([404, 'UNKNOWN_LANE'])
+  })
+})
+
+describe('jobs of whomever', () => {
+  test('are cancelled and reprioritised by operators', async () => {
+    const id = await submit({ task: 'echo', runAt: '1h' })
+    const patch = await server.call('PATCH', `/admin/workers/jobs/${id}/priority`, {
+      key,
+      body: { priority: 9 },
+    })
+    expect([patch.status, patch.json().priority]).toEqual([200, 9])
+    const cancel = await server.call('POST', `/admin/workers/jobs/${id}/cancel`, { key })
+    expect(cancel.json()).toEqual({ id, status: 'cancelled' })
+    const again = await server.call('POST', `/admin/workers/jobs/${id}/cancel`, { key })
+    expect([again.status, again.json().code]).toEqual([409, 'ILLEGAL_TRANSITION'])
+    expect(await audited('job.cancel')).toMatchObject([
+      { target: `job ${id}`, after: { status: 'cancelled' } },
+      { target: `job ${id}`, refused: 'ILLEGAL_TRANSITION' },
+    ])
+  })
+})
+
+describe('workers', () => {
+  test('that do not exist cannot be drained', async () => {
+    for (const what of ['drain', 'undrain', 'stop']) {
+      const answer = await server.call('POST', `/admin/workers/nobody/${what}`, { key })
+      expect([answer.status, answer.json().code]).toEqual([404, 'WORKER_NOT_FOUND'])
+    }
+  })
+
+  test('show what they run; drained they take nothing new, asked to stop they leave when it has ended', async () => {
+    let asked = 0
+    await server.app.work({ name: 'w1', capacity: 1, onStopAsked: () => asked++ })
+    const first = await submit({ task: 'slow', input: 0 })
+    await gates[0]!.arrived()
+    const status = (await server.call('GET', '/admin/workers/status', { key })).json<{
+      workers: { name: string; capacity: number; jobs: object[] }[]
+      lanes: { name: string; running: number }[]
+    }>()
+    expect(status.workers).toMatchObject([
+      {
+        name: 'w1',
+        capacity: 1,
+        running: 1,
+        draining: false,
+        stopping: false,
+        jobs: [{ id: first, task: 'slow' }],
+      },
+    ])
+    expect(status.lanes.find(({ name }) => name === 'interactive')).toMatchObject({ running: 1 })
+
+    expect((await server.call('POST', '/admin/workers/w1/drain', { key })).json()).toEqual({ workers: 1 })
+    const waiting = await submit({ task: 'echo' })
+    const reason = async () => {
+      const answer = await server.call('GET', '/admin/workers/status', { key })
+      return answer.json<{ queues: { reason: string }[] }>().queues[0]?.reason.includes('draining')
+    }
+    await until(reason, 'the queue to be sampled')
+    expect((await server.call('POST', '/admin/workers/w1/undrain', { key })).json()).toEqual({ workers: 1 })
+    gates[0]!.open()
+    await server.app.job(waiting).result()
+
+    const second = await submit({ task: 'slow', input: 1 })
+    await gates[1]!.arrived()
+    expect((await server.call('POST', '/admin/workers/w1/stop', { key })).json()).toEqual({ workers: 1 })
+    await until(() => asked === 1, 'the worker to hear of it')
+    gates[1]!.open()
+    await until(async () => (await server.app.listWorkers()).length === 0, 'the worker to leave')
+    expect((await server.app.getJob(second)).status).toBe('completed')
+    expect((await audited('worker.stop')).at(-1)).toMatchObject({
+      actor: 'olga',
+      target: 'worker w1',
+      refused: null,
+    })
+  })
+})
