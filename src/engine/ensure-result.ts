@@ -69,16 +69,17 @@ export async function findEnsured(db: Queryable, { name, key, owner }: Wanted): 
     'RESULT_NOT_FOUND',
     `there is no result of ${name} for key ${JSON.stringify(key)}${last}`,
     {
-      details: job === undefined ? {} : { jobId: job.id, status: statusOf(job.state) },
+      details: job === undefined ? {} : { jobId: job.id, lastStatus: statusOf(job.state) },
     },
   )
 }
 
-class NotNeeded extends Error {
+/** Undoes the transaction, and is no failure of it: what is no `SluiceError` is taken for a lost connection. */
+class NotNeeded extends SluiceError {
   readonly kept: KeptResult
 
   constructor(kept: KeptResult) {
-    super('the result exists')
+    super('KEY_CONFLICT', 'the result exists')
     this.kept = kept
   }
 }

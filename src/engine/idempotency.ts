@@ -45,7 +45,7 @@ export async function answerOnce<T>(
 }
 
 /** Between the look and the lock somebody else has answered: the next look finds it. */
-const TAKEN = new Error('answered meanwhile')
+const TAKEN = new SluiceError('IDEMPOTENCY_CONFLICT', 'answered meanwhile')
 
 async function attempt<T>(
   tx: Queryable,
