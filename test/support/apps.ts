@@ -1,6 +1,7 @@
 import { afterEach, expect } from 'vitest'
 import { type Log, type Sluice, type SluiceOptions, sluice } from '../../src/index.ts'
 import type { TestDatabase } from './database.ts'
+import { throughServer, worksThroughServers } from './through-server.ts'
 
 export interface LoggedLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
@@ -39,13 +40,15 @@ export function useApps(database: Pick<TestDatabase, 'url' | 'sql'>): Apps {
   return {
     logged,
     async open(options = {}) {
-      const app = await sluice({
+      const all: SluiceOptions = {
         database: database.url,
         log,
         grace: '200ms',
         shutdownGrace: '2s',
         ...options,
-      })
+      }
+      const direct = await sluice(all)
+      const app = worksThroughServers() ? throughServer(direct, all, all.log ?? log) : direct
       open.push(app)
       return app
     },
