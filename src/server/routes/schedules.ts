@@ -22,7 +22,7 @@ import {
   viewSchedule,
   viewSchedules,
 } from '../../engine/schedules.ts'
-import { SluiceError } from '../../errors.ts'
+import { hasCode, SluiceError } from '../../errors.ts'
 import type { Firing } from '../../store/list-firings.ts'
 import { change } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -216,10 +216,16 @@ function maySee(caller: Caller, { owner }: ScheduleView): boolean {
   return owner === caller.name || caller.may('jobs:read:all') || caller.may('workers:manage')
 }
 
-/** @throws {SluiceError} `SCHEDULE_NOT_FOUND`, also for one that the caller may not see. */
+/**
+ * One answer for what is not there and for what the caller may not see; names of others are not suggested either.
+ *
+ * @throws {SluiceError} `SCHEDULE_NOT_FOUND`
+ */
 async function visible(db: Queryable, caller: Caller, name: string): Promise<ScheduleView> {
-  const schedule = await viewSchedule(db, name)
-  if (maySee(caller, schedule)) return schedule
+  const schedule = await viewSchedule(db, name).catch((error) => {
+    if (!hasCode(error, 'SCHEDULE_NOT_FOUND')) throw error
+  })
+  if (schedule !== undefined && maySee(caller, schedule)) return schedule
   throw new SluiceError('SCHEDULE_NOT_FOUND', `there is no schedule ${JSON.stringify(name)}`, {
     details: { name },
   })
