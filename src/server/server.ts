@@ -43,6 +43,8 @@ export interface ServerLimits {
   readonly idleMs: number
   readonly keepAliveMs: number
   readonly connections: number
+  /** How often it looks for requests that are late. */
+  readonly checkEveryMs: number
 }
 
 export const DEFAULT_LIMITS: ServerLimits = {
@@ -55,6 +57,7 @@ export const DEFAULT_LIMITS: ServerLimits = {
   // More than the 60 s of common balancers: whoever closes first must not be the server.
   keepAliveMs: 72_000,
   connections: 10_000,
+  checkEveryMs: 5000,
 }
 
 /** Long names are refused by their schemas; this only keeps the router from working on megabytes. */
@@ -91,7 +94,11 @@ export async function buildServer(
       sendProblem(error, request, reply)
     },
     clientErrorHandler: refuseConnection,
-    http: { maxHeaderSize: 16 * 1024, headersTimeout: limits.headersMs },
+    http: {
+      maxHeaderSize: 16 * 1024,
+      headersTimeout: limits.headersMs,
+      connectionsCheckingInterval: limits.checkEveryMs,
+    },
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.server.maxConnections = limits.connections
   server.setValidatorCompiler(compileValidator)
