@@ -45,8 +45,8 @@ export interface JobPage {
 }
 
 /**
- * Entries of an index one page looks at. A page that finds nothing took 7 ms with 1,000,000 finished jobs; it bounds what a
- * rare tag can cost, and is what a list of 10,000 jobs costs when all of them are looked at.
+ * Rows one page looks at. It bounds what a search for something rare costs: no more with 1,000,000 finished jobs than with
+ * 10,000, which it looks at all.
  */
 export const PAGE_LOOK = 10_000
 const MAX_LISTED = 100_000
