@@ -3,6 +3,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import { PROBLEM_TYPE, Problem } from '../api/problem.ts'
 import { isPermission } from '../model/permissions.ts'
 import type { Server, ServerParts } from './parts.ts'
+import { addCsrfToken, SIGN_IN_SCRIPT } from './sign-in-script.ts'
 
 /** The reference page loads nothing from elsewhere and cannot be framed. Its styles are written into the page by its script. */
 const PAGE_CSP = {
@@ -78,9 +79,12 @@ export async function registerReference(server: Server): Promise<void> {
     await pages.register(swaggerUi, {
       routePrefix: '/docs',
       staticCSP: PAGE_CSP,
-      uiConfig: { validatorUrl: null, docExpansion: 'list', tryItOutEnabled: false },
+      uiConfig: { validatorUrl: null, docExpansion: 'list', requestInterceptor: addCsrfToken as never },
       validatorUrl: false,
-      theme: { title: 'Sluice: HTTP reference' },
+      theme: {
+        title: 'Sluice: HTTP reference',
+        js: [{ filename: 'sign-in.js', content: SIGN_IN_SCRIPT }],
+      },
     })
   })
 }

@@ -94,7 +94,7 @@ async function sayWhere(
   options: UpOptions,
 ): Promise<void> {
   const token = await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
-  const signIn = token === undefined ? undefined : `${url}/#token=${token}`
+  const signIn = token === undefined ? undefined : `${url}/docs#token=${token}`
   if (options.json === true) {
     writeJson(world.out, {
       url,
