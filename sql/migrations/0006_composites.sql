@@ -16,11 +16,13 @@ begin
   if p_job ->> 'lane' is not null then
     raise exception 'lane: a workflow takes no slot, so it is in no lane; its tasks are' using errcode = 'SL005', detail = 'lane';
   end if;
-  insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by)
+  insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by,
+                           trace)
   select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority),
          case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
          case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
-         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by'
+         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by',
+         p_job ->> 'trace'
     from sluice.workflows w where w.name = p_job ->> 'task'
   returning id into v_id;
   insert into sluice.composites (job_id, graph, node, timeout_ms)
@@ -166,18 +168,19 @@ begin
        where g.parent = any (v_jobs)
     ), made as (
       insert into sluice.jobs (parent_id, root_id, idx, step, composite, task, class_id, input, priority, rank, state, submitted_at, ready_at,
-                               started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by)
+                               started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by, trace)
       select g.parent, coalesce(p.root_id, p.id), g.idx, g.step, g.kind, g.task, t.class_id, g.input, p.priority,
              sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
              case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
              d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
              case when s.state = 'failed' then coalesce(g.error, 'internal: no task named ' || g.task) else g.error end,
-             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by
+             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by, p.trace
         from given g
         join sluice.jobs p on p.id = g.parent
         left join sluice.tasks t on g.kind is null and t.name = g.task
         left join sluice.lanes l on l.name = t.lane
-       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms) as ms) d
+       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms,
+                                           (select s.value from sluice.settings s where s.name = 'deadline_ms')) as ms) d
        cross join lateral (select case
            when g.state >= 'completed' then g.state
            when g.kind is null and t.name is null then 'failed'::sluice.job_state
