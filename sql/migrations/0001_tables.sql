@@ -145,6 +145,7 @@ create table sluice.jobs (
   submitted_by text,
   policy       jsonb,                        -- what its step says instead of its task: retry, timeoutMs, approval
   superseded_at timestamptz,                 -- a rerun of its tree has put another in its place
+  trace        text,                         -- what it was submitted under: a traceparent, and after a space its tracestate
   approved_by  text,
   constraint running_has_a_lease
     check (state <> 'running' or (started_at is not null and (worker_id is not null or composite is not null))),

@@ -62,7 +62,7 @@ declare
 begin
   with stored as (
   insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
-                           deadline_ms, deadline_at, tags, submitted_by)
+                           deadline_ms, deadline_at, tags, submitted_by, trace)
   select g.task,
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
          g.key, g.input, p.priority,
@@ -72,10 +72,10 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, g."by"
+         g.tags, g."by", g.trace
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
-                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text))
-         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", ord)
+                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text))
+         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
@@ -142,7 +142,7 @@ begin
 end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs, tags, by, and audit: actor, keyId, requestId. The answer has one row per job, in the order given.
+-- delayMs, deadlineMs, tags, by, trace, and audit: actor, keyId, requestId. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
 declare

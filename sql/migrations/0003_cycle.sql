@@ -144,7 +144,7 @@ create function sluice.cycle_v1(
   p_merge boolean,         -- some lane has several classes
   p_hint boolean           -- tell waiting processes that something ended
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer,
-                 submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint, policy jsonb)
+                 submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
@@ -308,7 +308,7 @@ begin
                 where n.class_id = p_classes[v_row.class] and not coalesce(n.policy ? 'approval', false)
                   and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))))
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy;
+                v_mark, j.policy, j.trace;
       get diagnostics v_sum = row_count;
       v_free := v_free - v_sum;
       v_run[v_row.lane] := v_run[v_row.lane] + v_sum;
@@ -414,7 +414,7 @@ begin
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy;
+                v_mark, j.policy, j.trace;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;

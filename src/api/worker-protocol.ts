@@ -62,7 +62,7 @@ export const RegisterBody = Type.Object(
     name: Type.String({ minLength: 1, maxLength: 200, examples: ['gpu-box-1'] }),
     capacity: Count('Jobs at once; 0: no limit of its own'),
     cores: Type.Integer({ minimum: 1, maximum: 65_536 }),
-    tasks: Type.Array(WorkerTask, { minItems: 1, maxItems: 10_000 }),
+    tasks: Type.Array(WorkerTask, { maxItems: 10_000 }),
     labels: Type.Optional(Labels),
     host: Type.Optional(Type.String({ maxLength: 200 })),
     pid: Type.Optional(Count('For people who look for the process')),
@@ -139,6 +139,9 @@ export const JobBody = Type.Object({
   tags: Type.Optional(Type.Array(Type.String())),
   policy: Type.Optional(
     Type.Unknown({ description: 'What its step in a workflow says instead of its task' }),
+  ),
+  trace: Type.Optional(
+    Type.String({ description: 'The traceparent it was submitted under, and after a space its tracestate' }),
   ),
 })
 export type JobBody = Static<typeof JobBody>

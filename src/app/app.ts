@@ -33,6 +33,7 @@ import { listWorkers, type WorkerView } from '../store/list-workers.ts'
 import type { Admission } from '../store/read-admission.ts'
 import type { StoredLogLine } from '../store/read-logs.ts'
 import { lookAtQueues, type QueueSample } from '../store/sample-queues.ts'
+import { traceSubmit } from '../tracing.ts'
 import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
 import type { Workflow } from '../workflow/define/runnable.ts'
@@ -45,6 +46,7 @@ import {
   optionsOfEach,
   type SubmitOptions,
   toSubmission,
+  traced,
 } from './submission.ts'
 import { submitInParts } from './submit-in-parts.ts'
 import type { TaskSet } from './task-set.ts'
@@ -174,12 +176,15 @@ export class Sluice {
   ): Promise<JobHandle> {
     this.#checkOpen()
     checkOptions(options, OPTIONS_OF_SUBMIT, 'options')
-    const submission = await this.#toSubmission(task, input, options)
-    const stored =
-      options.transaction === undefined
-        ? await this.#submitter.submit(submission)
-        : (await this.#submitter.submitIn(toQueryable(options.transaction), [submission]))[0]!
-    return new JobHandle(stored.id, stored.attached, this.#waiter)
+    const { transaction } = options
+    return traceSubmit(nameOf(task), async (kept) => {
+      const submission = traced(await this.#toSubmission(task, input, options), kept)
+      const stored =
+        transaction === undefined
+          ? await this.#submitter.submit(submission)
+          : (await this.#submitter.submitIn(toQueryable(transaction), [submission]))[0]!
+      return new JobHandle(stored.id, stored.attached, this.#waiter)
+    })
   }
 
   /**
@@ -197,14 +202,17 @@ export class Sluice {
     if (typeof inputs !== 'object' || inputs === null || !(Symbol.iterator in inputs))
       throw invalidArgument('inputs', inputs, 'a list of inputs')
     const tx = options.transaction === undefined ? undefined : toQueryable(options.transaction)
-    return submitInParts(
-      inputs,
-      (input, index) => this.#toSubmission(task, input, optionsOf(input, index)),
-      async (part) => {
-        const stored =
-          tx === undefined ? await this.#submitter.submitMany(part) : await this.#submitter.submitIn(tx, part)
-        return stored.map(({ id, attached }) => new JobHandle<Result>(id, attached, this.#waiter))
-      },
+    return traceSubmit(nameOf(task), (kept) =>
+      submitInParts(
+        inputs,
+        (input, index) => this.#toSubmission(task, input, optionsOf(input, index)),
+        async (part) => {
+          const all = kept === undefined ? part : part.map((each) => traced(each, kept))
+          const stored =
+            tx === undefined ? await this.#submitter.submitMany(all) : await this.#submitter.submitIn(tx, all)
+          return stored.map(({ id, attached }) => new JobHandle<Result>(id, attached, this.#waiter))
+        },
+      ),
     )
   }
 

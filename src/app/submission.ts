@@ -91,6 +91,12 @@ export function toSubmission(
   return { json: `${json}}`, task, key, keyed: key !== undefined }
 }
 
+/** The same with what it is submitted under, for traces. */
+export function traced(submission: Submission, kept: string | undefined): Submission {
+  if (kept === undefined) return submission
+  return { ...submission, json: `${submission.json.slice(0, -1)},"trace":${JSON.stringify(kept)}}` }
+}
+
 function text(value: unknown, field: string, max: number): string {
   return toStorableJson(checkText(value, field, { max }), field)
 }

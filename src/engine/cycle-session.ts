@@ -156,7 +156,8 @@ export class CycleSession {
   }
 
   adopt(row: ClaimedRow): Assignment {
-    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark, policy] = row
+    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark, policy, trace] =
+      row
     this.#known = Math.max(this.#known, Number(mark))
     const { task, lane } = this.#taskOf.get(classId)!
     this.forget(id!)
@@ -174,6 +175,7 @@ export class CycleSession {
       submittedAt,
       input,
       ...(policy === null ? {} : { policy: JSON.parse(policy) as LeafPolicy }),
+      ...(trace === null ? {} : { trace }),
     }
   }
 

@@ -19,6 +19,8 @@ export interface Assignment {
   readonly input: string | null
   /** What its step says instead of its task. */
   readonly policy?: LeafPolicy
+  /** What it was submitted under, for traces. */
+  readonly trace?: string
 }
 
 export interface EndedAttempt {

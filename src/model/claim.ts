@@ -1,5 +1,5 @@
 /**
- * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input, mark, policy.
+ * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input, mark, policy, trace.
  * Input, policy and time are the database's text; the mark is when it was claimed, in microseconds. A null id: the worker is out of step and must resync.
  */
 export type ClaimedRow = [
@@ -15,4 +15,5 @@ export type ClaimedRow = [
   input: string | null,
   mark: string,
   policy: string | null,
+  trace: string | null,
 ]

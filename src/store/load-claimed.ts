@@ -3,7 +3,7 @@ import type { ClaimedRow } from '../model/claim.ts'
 
 const LOAD = statement(
   'load_claimed',
-  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, sluice.mark_v1(started_at), policy
+  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, sluice.mark_v1(started_at), policy, trace
      from sluice.jobs
     where worker_id = $1 and state = 'running' and id = any ($2)`,
 )

@@ -25,7 +25,7 @@ export interface CycleArguments {
 
 const CYCLE = statement(
   'run_cycle',
-  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, mark, policy
+  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, mark, policy, trace
      from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 )
 

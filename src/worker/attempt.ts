@@ -24,6 +24,8 @@ export interface Attempt {
    */
   workdir(): string
   readonly services: AttemptServices
+  /** What spans of processes and programs belong to; `undefined` when the job is part of no trace. */
+  readonly trace?: string | undefined
 }
 
 /** What a task may know about the job it runs. */

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SluiceError } from '../errors.ts'
 import { MAX_JSON_BYTES } from '../model/json.ts'
 import { MAX_TIMER_MS } from '../model/setting-value.ts'
+import { traceVariables } from '../tracing.ts'
 import { type Attempt, BrokenWorker } from './attempt.ts'
 import { resolveArgv } from './find-program.ts'
 import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
@@ -136,6 +137,7 @@ function environment(program: Program, attempt: Attempt, resultPath: string): No
     SLUICE_RESULT: resultPath,
     SLUICE_JOB_ID: attempt.job.id,
     SLUICE_ATTEMPT: String(attempt.number),
+    ...traceVariables(attempt.trace),
   }
 }
 

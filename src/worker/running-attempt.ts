@@ -1,4 +1,5 @@
 import type { Assignment } from '../model/assignment.ts'
+import type { AttemptSpan } from '../tracing.ts'
 import type { Attempt, AttemptServices, JobFacts, Stop } from './attempt.ts'
 import type { JobSource } from './job-source.ts'
 import type { Workdirs } from './workdir.ts'
@@ -19,6 +20,8 @@ export class RunningAttempt implements Attempt {
   /** Why it was told to stop; the first reason stays. */
   stopped: Stop | undefined
   timer: NodeJS.Timeout | undefined
+  /** Where the program traces what it does. */
+  span: AttemptSpan | undefined
   /** The lease is known to be lost: nothing is reported. */
   gone = false
 
@@ -43,6 +46,10 @@ export class RunningAttempt implements Attempt {
 
   get input(): unknown {
     return this.assignment.input === null ? null : JSON.parse(this.assignment.input)
+  }
+
+  get trace(): string | undefined {
+    return this.span?.trace ?? this.assignment.trace
   }
 
   get signal(): AbortSignal {

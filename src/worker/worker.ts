@@ -1,4 +1,5 @@
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
+import { AttemptSpan } from '../tracing.ts'
 import { BrokenWorker, type Executor, Stop } from './attempt.ts'
 import { decideEnding, errorText, type Settled } from './ending.ts'
 import type { JobSource } from './job-source.ts'
@@ -282,10 +283,12 @@ export class Worker {
       )
     }
     this.#options.watch?.started(assignment.task)
+    const execute = this.#options.executors.get(assignment.task)!
+    attempt.span = AttemptSpan.start(assignment)
     let outcome: unknown
     let promise: Promise<unknown> | undefined
     try {
-      outcome = this.#options.executors.get(assignment.task)!(attempt)
+      outcome = attempt.span === undefined ? execute(attempt) : attempt.span.run(() => execute(attempt))
       if (isThenable(outcome)) promise = Promise.resolve(outcome)
     } catch (error) {
       this.#settle(task, attempt, { ok: false, error: readable(error) })
@@ -325,6 +328,7 @@ export class Worker {
         { job: id, attempt: attempt.number },
         'a late result was dropped: the lease is lost',
       )
+      attempt.span?.end('lost', 'the lease was lost')
       return
     }
     const ending = decideEnding(
@@ -335,6 +339,7 @@ export class Worker {
       Date.now(),
       Math.random(),
     )
+    attempt.span?.end(ending.kind, 'error' in ending ? ending.error : undefined)
     this.#running.delete(id)
     this.#ended.push({ id, attempt: attempt.number, ending })
     if (this.#running.size === 0) this.#onIdle?.()

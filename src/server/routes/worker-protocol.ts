@@ -360,7 +360,20 @@ function toAnswer({ assignments, lost, refused, again, orders }: PollAnswer): Cy
 }
 
 function toJob(job: Assignment): JobBody {
-  const { id, attempt, task, lane, input, submittedAt, failures, priority, key, tags: marks, policy } = job
+  const {
+    id,
+    attempt,
+    task,
+    lane,
+    input,
+    submittedAt,
+    failures,
+    priority,
+    key,
+    tags: marks,
+    policy,
+    trace,
+  } = job
   return {
     id,
     attempt,
@@ -373,6 +386,7 @@ function toJob(job: Assignment): JobBody {
     ...(key !== null && { key }),
     ...(marks.length > 0 && { tags: [...marks] }),
     ...(policy !== undefined && { policy }),
+    ...(trace !== undefined && { trace }),
   }
 }
 

@@ -1,4 +1,5 @@
 import { toStorableJson } from '../../model/json.ts'
+import { withTrace } from '../../tracing.ts'
 import { createInlineExecutor } from '../inline.ts'
 import { fromWireError, toWireError } from '../thrown.ts'
 import { loadTask, runInitialiser } from './load-task.ts'
@@ -71,7 +72,7 @@ async function run(order: RunOrder): Promise<void> {
   let ending: { type: 'done'; result: string } | { type: 'threw'; error: ReturnType<typeof toWireError> }
   try {
     const task = await loadTask(order)
-    const result = await createInlineExecutor(task)(attempt)
+    const result = await withTrace(order.trace, () => createInlineExecutor(task)(attempt))
     ending = { type: 'done', result: toStorableJson(result, `the result of task ${order.task}`) }
   } catch (error) {
     ending = { type: 'threw', error: toWireError(error) }

@@ -115,9 +115,9 @@ export class PoolChild {
   run(ref: TaskRef, attempt: Attempt): Promise<unknown> {
     if (!this.isIdle) throw new SluiceError('POOL_FULL', `pool process ${this.pid} is not idle`)
     this.jobs += 1
-    const { input, job, number, graceMs } = attempt
+    const { input, job, number, graceMs, trace } = attempt
     // Throws when the input cannot be copied; the process then knows nothing of it.
-    this.#send({ type: 'run', run: this.jobs, ...ref, input, job, attempt: number, graceMs })
+    this.#send({ type: 'run', run: this.jobs, ...ref, input, job, attempt: number, graceMs, trace })
     this.#state = 'running'
     this.#run = new ServedRun(this.jobs, attempt, this.#link)
     return this.#run.outcome

@@ -60,6 +60,7 @@ export interface RunOrder extends TaskRef {
   readonly attempt: number
   readonly job: JobFacts
   readonly graceMs: number
+  readonly trace?: string | undefined
 }
 
 /** Where a process finds a task: the exported object of that name in a module. */
@@ -126,6 +127,7 @@ const TO_CHILD: Shapes<ToChild> = {
     attempt: number,
     job: object,
     graceMs: number,
+    trace: optional(text),
   },
   stop: { run: number, reason: oneOf('cancelled', 'timeout', 'lease-lost', 'shutdown'), message: text },
   reply: { call: number, value: anything },

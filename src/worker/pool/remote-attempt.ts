@@ -37,6 +37,7 @@ export class RemoteAttempt implements Attempt, AttemptServices {
   readonly number: number
   readonly input: unknown
   readonly graceMs: number
+  readonly trace: string | undefined
   readonly #send: (message: FromChild) => void
   readonly #controller = new AbortController()
   readonly #calls = new Map<number, Waiting>()
@@ -52,6 +53,7 @@ export class RemoteAttempt implements Attempt, AttemptServices {
     this.number = order.attempt
     this.input = order.input
     this.graceMs = order.graceMs
+    this.trace = order.trace
     this.#send = send
   }
 

@@ -21,6 +21,7 @@ export function toAssignment(job: JobBody): Assignment {
     submittedAt,
     input,
     ...(job.policy !== undefined && { policy: job.policy as LeafPolicy }),
+    ...(job.trace !== undefined && { trace: job.trace }),
   }
 }
 
