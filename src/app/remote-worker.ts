@@ -101,7 +101,6 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
     },
   })
   const { byName } = new TaskSet(tasks, config, {})
-  if (byName.size === 0) throw new SluiceError('INVALID_ARGUMENT', 'tasks: there is nothing to work on')
   const { server: _, key: __, ...workOptions } = work
   let worker: Worker | undefined
   const stopAsked = () => {

@@ -24,6 +24,8 @@ export { loadStale } from '../store/load-stale.ts'
 export type { StoredWorker } from '../store/load-worker.ts'
 
 const MAX_LINE = 8192
+/** Room for the note that a worker leaves at the end of a line it has cut itself. */
+const CUT_NOTE = 64
 const MAX_MESSAGE = 1000
 
 /** A lease as a worker names it; whether it holds is checked with every use. */
@@ -96,7 +98,10 @@ export async function appendRemoteLogs(
   return appendOwnLogs(
     db,
     workerId,
-    lines.map((each) => ({ ...each, line: toStorableText(each.line, MAX_LINE) })),
+    lines.map((each) => {
+      const most = each.line.length > MAX_LINE + CUT_NOTE ? MAX_LINE : each.line.length
+      return { ...each, line: toStorableText(each.line, most) }
+    }),
   )
 }
 

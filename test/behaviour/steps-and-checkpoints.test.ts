@@ -4,6 +4,7 @@ import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Fault, startFaultProxy } from '../support/fault-proxy.ts'
 import { Gate } from '../support/gate.ts'
+import { worksThroughServers } from '../support/through-server.ts'
 
 const database = useDatabase()
 const apps = useApps(database)
@@ -261,7 +262,7 @@ test('a checkpoint that cannot be stored before the attempt is stopped fails, an
 
   await expect(job.result()).rejects.toMatchObject({ code: 'JOB_CANCELLED' })
   expect(thrown).toMatchObject({
-    code: 'DATABASE_UNAVAILABLE',
+    code: worksThroughServers() ? 'SERVER_UNAVAILABLE' : 'DATABASE_UNAVAILABLE',
     message: expect.stringMatching(
       /^the checkpoint could not be stored before the attempt was stopped \(tries: \d+\): /,
     ),

@@ -7,9 +7,11 @@ import {
   type RemoteWorker,
   remoteWorker,
   type Sluice,
+  SluiceError,
   type SluiceOptions,
+  type WorkOptions,
 } from '../../src/index.ts'
-import { startServer } from '../../src/server/start-server.ts'
+import { type RunningServer, startServer } from '../../src/server/start-server.ts'
 
 let remote = false
 
@@ -25,45 +27,65 @@ export function worksThroughServers(): boolean {
   return remote
 }
 
+/** A new key for a worker. */
+export async function workerKey(app: Sluice): Promise<string> {
+  const about = { name: `worker-${Math.random()}`, role: 'worker' }
+  const made = await transactForCallers(app.room.db, (tx) => createKey(tx, about, authorOfDatabase('test')))
+  return made.key
+}
+
 /** The program as it is, except that its worker is a remote one of the same process. */
 export function throughServer(app: Sluice, options: SluiceOptions, log: Log): Sluice {
-  let server: Awaited<ReturnType<typeof startServer>> | undefined
-  let worker: RemoteWorker | undefined
-  const work: Sluice['work'] = async ({ tasks: only, ...rest } = {}) => {
-    const { tasks, config, grace, shutdownGrace, cycleMax } = options
+  let server: Promise<RunningServer> | undefined
+  let working: Promise<RemoteWorker> | undefined
+  let closing: Promise<void> | undefined
+
+  const start = async ({ tasks: only, ...rest }: WorkOptions): Promise<RemoteWorker> => {
+    const { tasks, config, grace, shutdownGrace, cycleMax, capacity } = options
     const silent = pino({ level: 'silent' })
-    server ??= await startServer({ app, log: silent, host: '127.0.0.1', port: 0, graceMs: 2000 })
-    const author = authorOfDatabase('test')
-    const name = `worker-${Math.random()}`
-    const { key } = await transactForCallers(app.room.db, (tx) =>
-      createKey(tx, { name, role: 'worker' }, author),
-    )
-    worker = await remoteWorker({
-      ...rest,
-      server: server.url,
-      key,
+    server ??= startServer({ app, log: silent, host: '127.0.0.1', port: 0, graceMs: 2000 })
+    return remoteWorker({
+      server: (await server).url,
+      key: await workerKey(app),
       log,
       ...(tasks !== undefined && { tasks }),
       ...(config !== undefined && { config }),
       ...(grace !== undefined && { grace }),
       ...(shutdownGrace !== undefined && { shutdownGrace }),
       ...(cycleMax !== undefined && { cycleMax }),
+      ...(capacity !== undefined && { capacity: capacity as number }),
       ...(only !== undefined && { only }),
-      ...(rest.capacity === undefined &&
-        options.capacity !== undefined && { capacity: options.capacity as number }),
+      ...rest,
     })
+  }
+  const work: Sluice['work'] = async (how = {}) => {
+    if (working !== undefined) throw new SluiceError('INVALID_ARGUMENT', 'this process is a worker already')
+    const mine = start(how)
+    working = mine
+    try {
+      await mine
+    } catch (error) {
+      if (working === mine) working = undefined
+      throw error
+    }
     app.startDuties()
   }
-  const stopWorking = async () => worker?.close()
-  const close: Sluice['close'] = async (how) => {
-    await worker?.close(how)
-    await server?.stop()
-    await app.close(how)
+  const stopWorking = async (): Promise<void> => {
+    const leaving = working
+    working = undefined
+    await (await leaving?.catch(() => undefined))?.close()
   }
-  const changed: Partial<Sluice> = { work, stopWorking, close } as Partial<Sluice>
+  const close: Sluice['close'] = (how) => {
+    if (how?.now === true) void working?.then((worker) => worker.close({ now: true }))
+    closing ??= stopWorking()
+      .then(async () => (await server)?.stop())
+      .then(() => app.close(how))
+    return closing
+  }
+  const changed = { work, stopWorking, close }
   return new Proxy(app, {
     get(target, property) {
-      if (property in changed) return changed[property as keyof Sluice]
+      if (property in changed) return changed[property as keyof typeof changed]
       const value: unknown = Reflect.get(target, property, target)
       return typeof value === 'function' ? value.bind(target) : value
     },

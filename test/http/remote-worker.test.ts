@@ -1,0 +1,381 @@
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { remoteWorker, task } from '../../src/index.ts'
+import { RemoteWorker } from '../../src/server/remote/remote-worker.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { startTestServer, useServer } from '../support/http-server.ts'
+import { until } from '../support/until.ts'
+
+const echo = task({ name: 'echo', lane: 'wide', run: async (input: unknown) => input })
+const narrow = task({ name: 'narrow', lane: 'narrow', run: async (input: unknown) => input })
+const database = useDatabase()
+// Nobody sends heartbeats for workers that are played by hand.
+const options = { tasks: [echo, narrow], stale: '10m', lanes: { wide: { slots: 50 }, narrow: { slots: 1 } } }
+const server = useServer(database, options)
+let key = ''
+let other = ''
+
+beforeAll(async () => {
+  key = await server.keyOf('worker')
+  other = await server.keyOf('worker')
+})
+
+interface Job {
+  readonly id: string
+  readonly attempt: number
+  readonly task: string
+  readonly input: string
+}
+interface Cycled {
+  readonly jobs: Job[]
+  readonly lost?: string[]
+  readonly refused?: { id: string; attempt: number; code: string }[]
+  readonly cancel?: string[]
+  readonly draining?: boolean
+}
+
+async function register(body: object = {}, by = key): Promise<string> {
+  const answer = await server.call('POST', '/workers', {
+    key: by,
+    body: { name: 'by-hand', capacity: 10, cores: 2, tasks: [{ name: 'echo' }, { name: 'narrow' }], ...body },
+  })
+  expect(answer.status).toBe(201)
+  const { id } = answer.json<{ id: string }>()
+  onTestFinished(async () => {
+    // Whatever a test leaves running is handed back.
+    const { jobs } = await cycle(id, { free: 0 }, server, by)
+    const ended = jobs.map((job) => ({ id: job.id, attempt: job.attempt, ending: 'cancelled', error: 'x' }))
+    await cycle(id, { ended, free: 0 }, server, by)
+    await server.call('POST', `/workers/${id}/close`, { key: by, body: {} })
+  })
+  return id
+}
+
+async function cycle(id: string, body: object, at = server, by = key): Promise<Cycled> {
+  const answer = await at.call('POST', `/workers/${id}/cycle`, {
+    key: by,
+    body: { running: [], free: 1, ...body },
+  })
+  expect(answer.status, answer.text).toBe(200)
+  return answer.json<Cycled>()
+}
+
+async function submit(input: unknown, name = 'echo'): Promise<string> {
+  return (await server.app.submit(name, input)).id
+}
+
+const held = ({ id, attempt }: Job) => ({ id, attempt })
+
+describe('the protocol', () => {
+  test('registering tells the heartbeat and the stale times of lanes', async () => {
+    const answer = await server.call('POST', '/workers', {
+      key,
+      body: { name: 'w', capacity: 1, cores: 1, tasks: [{ name: 'echo' }] },
+    })
+    expect(answer.json()).toMatchObject({ heartbeatMs: 5000, staleMs: { wide: 600_000, default: 600_000 } })
+    const { id } = answer.json<{ id: string }>()
+    expect((await server.call('POST', `/workers/${id}/close`, { key, body: {} })).status).toBe(200)
+    expect((await server.call('POST', `/workers/${id}/heartbeat`, { key })).status).toBe(404)
+  })
+
+  test('a job is given, run and ended', async () => {
+    const id = await register()
+    const job = await submit({ n: 1 })
+    const { jobs } = await cycle(id, {})
+    expect(jobs).toMatchObject([{ id: job, attempt: 1, task: 'echo', lane: 'wide', input: '{"n": 1}' }])
+    const ended = [{ ...held(jobs[0]!), ending: 'completed', result: '{"big":12345678901234567890}' }]
+    expect(await cycle(id, { ended, free: 0 })).toEqual({ jobs: [] })
+    const [row] = await database.sql<{ state: string; big: string }>(
+      `select state, result ->> 'big' as big from sluice.jobs where id = $1`,
+      [job],
+    )
+    expect(row).toEqual({ state: 'completed', big: '12345678901234567890' })
+  })
+
+  test('a claim whose answer was lost is given again, and burns no attempt', async () => {
+    const id = await register()
+    const job = await submit(1)
+    expect((await cycle(id, {})).jobs).toHaveLength(1)
+    // The worker never heard of it: it names nothing.
+    expect((await cycle(id, { waitMs: 1000 })).jobs).toMatchObject([{ id: job, attempt: 1 }])
+    // What it has not heard of counts against what it asks for.
+    const next = await submit(2)
+    expect((await cycle(id, { free: 1 })).jobs).toMatchObject([{ id: job, attempt: 1 }])
+    const both = await cycle(id, { running: [{ id: job, attempt: 1 }], free: 1 })
+    expect(both.jobs).toMatchObject([{ id: next, attempt: 1 }])
+  })
+
+  test('an ending is recorded once, however often it is sent', async () => {
+    const id = await register()
+    const job = await submit(1)
+    const { jobs } = await cycle(id, {})
+    const ended = [{ ...held(jobs[0]!), ending: 'completed', result: '1' }]
+    expect((await cycle(id, { ended })).refused).toBeUndefined()
+    expect(await cycle(id, { ended: [{ ...ended[0], result: '2' }] })).toMatchObject({
+      refused: [{ id: job, attempt: 1, code: 'LEASE_LOST' }],
+    })
+    expect((await server.app.getJob(job)).result).toBe(1)
+  })
+
+  test('another server takes a worker over at once, and the first one takes it back', async () => {
+    const second = await startTestServer(database.url, options)
+    onTestFinished(() => second.stop())
+    const id = await register()
+    const [a, b, c] = [await submit(1), await submit(2), await submit(3)]
+    const first = (await cycle(id, {})).jobs
+    expect(first).toMatchObject([{ id: a }])
+    const more = await cycle(id, { running: first.map(held) }, second)
+    expect(more.jobs).toMatchObject([{ id: b }])
+    expect(more.lost).toBeUndefined()
+    const last = await cycle(id, { running: [...first, ...more.jobs].map(held) })
+    expect(last.jobs).toMatchObject([{ id: c }])
+    const all = [...first, ...more.jobs, ...last.jobs]
+    const ended = all.map((job) => ({ ...held(job), ending: 'completed' }))
+    expect(await cycle(id, { ended, free: 0 }, second)).toEqual({ jobs: [] })
+    for (const job of [a, b, c]) expect((await server.app.getJob(job)).attempt).toBe(1)
+  })
+
+  test('what a worker no longer holds it is told to stop', async () => {
+    const id = await register()
+    const job = await submit(1)
+    const { jobs } = await cycle(id, {})
+    await database.sql(
+      `with back as (update sluice.jobs set state = 'completed', finished_at = now() where id = $1) delete from sluice.holdings where worker_id = $2`,
+      [job, id],
+    )
+    expect(await cycle(id, { running: jobs.map(held), resync: true })).toMatchObject({ lost: [job] })
+  })
+
+  test('a limit holds, and slots come back to others when a worker has been idle for a moment', async () => {
+    const [first, second] = [await register(), await register()]
+    await submit(1, 'narrow')
+    await submit(2, 'narrow')
+    const { jobs } = await cycle(first, { free: 5 })
+    expect(jobs).toHaveLength(1)
+    expect((await cycle(second, { free: 5 })).jobs).toHaveLength(0)
+    await cycle(first, { ended: jobs.map((job) => ({ ...held(job), ending: 'completed' })), free: 0 })
+    expect((await cycle(second, { free: 5, waitMs: 20_000 })).jobs).toHaveLength(1)
+  })
+
+  test('a result that is no JSON fails its job and no other', async () => {
+    const id = await register()
+    const [bad, nul, good] = [await submit(1), await submit(2), await submit(3)]
+    const { jobs } = await cycle(id, { free: 3 })
+    const texts = new Map([
+      [bad, '1},"x":{'],
+      [nul, '"\\u0000"'],
+      [good, '3'],
+    ])
+    const ended = jobs.map((job) => ({ ...held(job), ending: 'completed', result: texts.get(job.id) }))
+    expect(await cycle(id, { ended, free: 0 })).toEqual({ jobs: [] })
+    expect(await server.app.getJob(bad)).toMatchObject({
+      status: 'failed',
+      error: /^internal: the result is no JSON/,
+    })
+    expect(await server.app.getJob(nul)).toMatchObject({
+      status: 'failed',
+      error: /^internal: the outcome could not/,
+    })
+    expect(await server.app.getJob(good)).toMatchObject({ status: 'completed', result: 3 })
+  })
+})
+
+describe('waiting', () => {
+  test('ends as soon as there is a job', async () => {
+    const id = await register()
+    const waiting = cycle(id, { waitMs: 20_000 })
+    const job = await submit(1)
+    expect((await waiting).jobs).toMatchObject([{ id: job }])
+  })
+
+  test('ends with nothing when the time is up, and when a newer request of the worker comes', async () => {
+    const id = await register()
+    expect(await cycle(id, { waitMs: 10 })).toEqual({ jobs: [] })
+    const older = cycle(id, { waitMs: 20_000 })
+    const newer = cycle(id, { waitMs: 10 })
+    expect(await older).toEqual({ jobs: [] })
+    expect(await newer).toEqual({ jobs: [] })
+  })
+
+  test('brings cancels and drains at once', async () => {
+    const id = await register({ name: 'to-be-drained' })
+    const job = await submit(1)
+    const { jobs } = await cycle(id, {})
+    const cancelled = cycle(id, { running: jobs.map(held), free: 0, waitMs: 20_000 })
+    await server.app.cancel(job)
+    expect((await cancelled).cancel).toEqual([job])
+    const ended = [{ ...held(jobs[0]!), ending: 'cancelled', error: 'cancelled: on request' }]
+    await cycle(id, { ended, free: 0 })
+    const drained = cycle(id, { free: 1, waitMs: 20_000 })
+    await server.app.drainWorker('to-be-drained')
+    expect((await drained).draining).toBe(true)
+  })
+})
+
+describe('a key', () => {
+  test('may not use workers of another key, whatever the request', async () => {
+    const id = await register()
+    const job = await submit(1)
+    const { jobs } = await cycle(id, {})
+    const lease = { id: job, attempt: 1 }
+    const at = new Date().toISOString()
+    const requests = {
+      cycle: { running: [lease], free: 1 },
+      heartbeat: undefined,
+      logs: { lines: [{ ...lease, at, level: 'info', line: 'x' }] },
+      progress: { notes: [{ ...lease, progress: 1 }] },
+      'steps/load': { ...lease, name: 's' },
+      'steps/save': { ...lease, name: 's', result: '1' },
+      'checkpoint/load': lease,
+      'checkpoint/save': { ...lease, value: '1' },
+      broken: undefined,
+      close: {},
+    }
+    for (const [path, body] of Object.entries(requests)) {
+      const answer = await server.call('POST', `/workers/${id}/${path}`, { key: other, body })
+      expect([path, answer.status, answer.json().code]).toEqual([path, 403, 'FORBIDDEN'])
+    }
+    expect(jobs).toHaveLength(1)
+  })
+
+  test('may not use a worker that speaks to the database itself', async () => {
+    await server.app.work({ name: 'direct', tasks: ['narrow'] })
+    onTestFinished(() => server.app.stopWorking())
+    const [direct] = await database.sql<{ id: string }>(
+      `select id from sluice.workers where name = 'direct' and ended_at is null`,
+    )
+    const answer = await server.call('POST', `/workers/${direct!.id}/heartbeat`, { key })
+    expect(answer.status).toBe(403)
+  })
+
+  test('touches only jobs that its worker holds', async () => {
+    const [mine, foreign] = [await register(), await register({}, other)]
+    const job = await submit(1)
+    const [taken] = (await cycle(foreign, {}, server, other)).jobs
+    const lease = held(taken!)
+    const stolen = await cycle(mine, {
+      ended: [{ ...lease, ending: 'completed', result: '"mine"' }],
+      free: 0,
+    })
+    expect(stolen.refused).toMatchObject([{ id: job, code: 'LEASE_LOST' }])
+    const post = (path: string, body: object) =>
+      server.call('POST', `/workers/${mine}/${path}`, { key, body })
+    const lines = [{ ...lease, at: new Date().toISOString(), level: 'info', line: 'forged' }]
+    expect((await post('logs', { lines })).json()).toEqual({ refused: [job] })
+    expect((await post('progress', { notes: [{ ...lease, progress: 1 }] })).status).toBe(200)
+    for (const [path, body] of [
+      ['steps/load', { ...lease, name: 's' }],
+      ['steps/save', { ...lease, name: 's', result: '1' }],
+      ['checkpoint/load', lease],
+      ['checkpoint/save', { ...lease, value: '1' }],
+    ] as const) {
+      const refused = await post(path, body)
+      expect([path, refused.status, refused.json().code]).toEqual([path, 409, 'LEASE_LOST'])
+    }
+    expect(await server.app.getJob(job)).toMatchObject({ status: 'running', result: null, progress: null })
+    expect(await server.app.readLogs(job)).toEqual([])
+  })
+
+  test('cannot change what is known of a task', async () => {
+    const [before] = await database.sql(`select * from sluice.tasks where name = 'echo'`)
+    await register({
+      tasks: [{ name: 'echo', lane: 'narrow', approval: true, priority: 9 }, { name: 'brand-new' }],
+    })
+    expect(await database.sql(`select * from sluice.tasks where name = 'echo'`)).toEqual([before])
+    expect(await database.sql(`select lane, approval from sluice.tasks where name = 'brand-new'`)).toEqual([
+      { lane: 'default', approval: false },
+    ])
+    const refused = await server.call('POST', '/workers', {
+      key,
+      body: { name: 'w', capacity: 1, cores: 1, tasks: [{ name: 'lost', lane: 'nowhere' }] },
+    })
+    expect([refused.status, refused.json().code]).toEqual([404, 'UNKNOWN_LANE'])
+  })
+})
+
+test('500 idle workers cost the database no more looks than one', { timeout: 120_000 }, async () => {
+  const id = await register({ tasks: [{ name: 'echo' }] })
+  // Registered in one go: 500 requests would be about something else.
+  const others = await database.sql<{ id: string }>(
+    `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, key_id)
+     select w.name, w.host, w.pid, w.version, w.capacity, w.cores, w.tasks, w.key_id
+       from sluice.workers w, generate_series(1, 499) where w.id = $1 returning id`,
+    [id],
+  )
+  onTestFinished(async () => {
+    await database.sql(`update sluice.workers set ended_at = now() where id = any ($1)`, [
+      others.map((each) => each.id),
+    ])
+    await database.sql(`delete from sluice.holdings where worker_id = any ($1)`, [
+      others.map((each) => each.id),
+    ])
+  })
+  const all = [id, ...others.map((each) => each.id)]
+  let looks = 0
+  const { look } = RemoteWorker.prototype
+  const spy = vi.spyOn(RemoteWorker.prototype, 'look').mockImplementation(function (
+    this: RemoteWorker,
+    request,
+  ) {
+    looks++
+    return look.call(this, request)
+  })
+  onTestFinished(() => spy.mockRestore())
+  const hangUp = new AbortController()
+  const polls = all.map(async (each) => {
+    const answer = await fetch(`${server.url}/api/v1/workers/${each}/cycle`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ running: [], free: 1, waitMs: 30_000 }),
+      signal: hangUp.signal,
+    })
+    return (await answer.json()) as Cycled
+  })
+  onTestFinished(async () => {
+    hangUp.abort()
+    await Promise.allSettled(polls)
+  })
+  await until(() => looks >= 500, 'all of them to have looked once', 60_000)
+  const before = looks
+  const job = await submit('for one of them')
+  expect((await Promise.race(polls)).jobs).toMatchObject([{ id: job }])
+  // One finds the job, the next that there is no more; a few times, since a hint may come before what it announces. Those
+  // that came to wait after the hint look too.
+  expect(looks - before).toBeLessThan(60)
+})
+
+test('the library works through a server without a database of its own', async () => {
+  const done = new Gate()
+  const greet = task({
+    name: 'greet',
+    run: async (name: string, ctx) => {
+      ctx.log.info('greeting', name)
+      ctx.progress(0.5, 'half')
+      const step = await ctx.step('once', () => `Hello, ${name}!`)
+      await ctx.checkpoint.set({ step })
+      await done.pass(ctx.job.id)
+      return [step, await ctx.checkpoint.get()]
+    },
+  })
+  const worker = await remoteWorker({ server: server.url, key, tasks: [greet], name: 'greeter', capacity: 2 })
+  onTestFinished(() => worker.close())
+  const job = await server.app.submit('greet', 'Ada')
+  await done.arrived(1)
+  expect(worker.running).toBe(1)
+  done.open()
+  expect(await job.result()).toEqual(['Hello, Ada!', { step: 'Hello, Ada!' }])
+  expect((await server.app.readLogs(job.id)).map(({ line }) => line)).toEqual(['greeting Ada'])
+  await worker.close()
+  expect(server.log()).not.toContain(key)
+})
+
+test.each([
+  [{ server: 'ftp://x', key: 'slk_x' }, 'INVALID_ARGUMENT', 'server: give an address'],
+  [{ server: 'http://u:p@x', key: 'slk_x' }, 'INVALID_ARGUMENT', 'server: leave user and password out'],
+  [{ server: 'http://127.0.0.1:4', key: 'slk_secret' }, 'SERVER_UNAVAILABLE', 'ECONNREFUSED'],
+  [{ server: '', key: 'slk_secret' }, 'INVALID_ARGUMENT', 'SLUICE_SERVER'],
+])('a worker for %j is refused with %s, and the key is not repeated', async (where, code, text) => {
+  const refused = await remoteWorker({ ...where, tasks: [echo] }).catch((error: unknown) => error)
+  expect(refused).toMatchObject({ code, message: expect.stringContaining(text) })
+  expect(JSON.stringify(refused) + String(refused)).not.toContain('secret')
+})
