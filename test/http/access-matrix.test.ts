@@ -1,6 +1,7 @@
+import { readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
 import { task } from '../../src/index.ts'
-import { type Permission, ROLES } from '../../src/model/permissions.ts'
+import { PERMISSION_NAMES, PERMISSIONS, type Permission, ROLES } from '../../src/model/permissions.ts'
 import type { Access } from '../../src/server/parts.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
@@ -58,6 +59,20 @@ test('every route has a decision that was written down twice, and no decision is
   expect(found).toEqual(DECISIONS)
   for (const { name, access } of routes())
     if (OPEN_PAGES.test(name)) expect([name, access]).toEqual([name, 'public'])
+})
+
+test('the reference says what each permission allows and what each role may', async () => {
+  const reference = await readFile(new URL('../../docs/reference/access.md', import.meta.url), 'utf8')
+  for (const [name, meaning] of Object.entries(PERMISSIONS))
+    expect(reference).toContain(`| \`${name}\` | ${meaning} |`)
+  for (const [name, permissions] of Object.entries(ROLES)) {
+    const told = new RegExp(`^\\| \`${name}\` \\| (.*) \\|$`, 'm').exec(reference)?.[1]
+    const all = permissions.length === PERMISSION_NAMES.length
+    expect([name, told?.split(' ').sort()]).toEqual([
+      name,
+      all ? ['all'] : permissions.map((each) => `\`${each}\``).sort(),
+    ])
+  }
 })
 
 test('the roles of the database are those of the program', async () => {

@@ -88,12 +88,10 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
     }, `the fan-out of workflow ${id}`)
     return { path: `/jobs/${fanOut}/window`, body: { concurrency: 2 } }
   },
+  // A line for each job: here it is one.
   'POST /api/v1/jobs/actions': async () => {
-    await newJob('plain')
-    return {
-      path: '/jobs/actions',
-      body: { action: 'cancel', filter: { task: 'plain', status: ['queued'] } },
-    }
+    await newJob('plain', { key: 'one of many' })
+    return { path: '/jobs/actions', body: { action: 'cancel', filter: { key: 'one of many' } } }
   },
   'PATCH /api/v1/admin/workers/lanes/:name': async () => ({
     path: '/admin/workers/lanes/interactive',
@@ -126,9 +124,9 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
 /** Nothing to be done with a schedule that no file declares; its own tests have one. */
 const ELSEWHERE = new Set(['POST /api/v1/schedules/:name/reset'])
 
-async function newJob(name: string): Promise<string> {
+async function newJob(name: string, options: { key?: string } = {}): Promise<string> {
   const { submitter } = server.app.room
-  return (await submitter.submit(await server.app.room.toSubmission(name, null, {}, 'somebody'))).id
+  return (await submitter.submit(await server.app.room.toSubmission(name, null, options, 'somebody'))).id
 }
 
 async function newWorker(): Promise<string> {

@@ -29,7 +29,11 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
 
   'POST /api/v1/jobs': 'jobs:submit',
   'POST /api/v1/jobs/bulk': 'jobs:submit',
+  'GET /api/v1/jobs': 'jobs:read',
+  'POST /api/v1/jobs/actions': 'workers:manage',
   'GET /api/v1/jobs/:id': 'jobs:read',
+  'GET /api/v1/jobs/:id/stream': 'jobs:read',
+  'GET /api/v1/jobs/:id/why': 'jobs:read',
   'GET /api/v1/jobs/:id/tree': 'jobs:read',
   'GET /api/v1/jobs/:id/trace': 'jobs:read',
   'GET /api/v1/jobs/:id/attempts': 'jobs:read',
