@@ -14,10 +14,12 @@ import { registerRequestLog } from './request-log.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { admissionRoutes } from './routes/admission.ts'
 import { auditRoutes } from './routes/audit.ts'
+import { bulkActionRoutes } from './routes/bulk-actions.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobActionRoutes } from './routes/job-actions.ts'
 import { jobListRoutes } from './routes/job-list.ts'
 import { jobStreamRoutes } from './routes/job-stream.ts'
+import { jobWhyRoutes } from './routes/job-why.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
@@ -86,8 +88,9 @@ export async function buildServer(
     keepAliveTimeout: limits.keepAliveMs,
     handlerTimeout: limits.handlerMs,
     exposeHeadRoutes: false,
-    return503OnClosing: true,
-    // Requests under way are finished; connections that wait for nothing are closed.
+    // Requests under way are finished, also those that come on a connection that was already open; connections that wait
+    // for nothing are closed.
+    return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: MAX_PARAM, caseSensitive: true, ignoreTrailingSlash: false },
     frameworkErrors: (error, request, reply) => {
@@ -105,6 +108,10 @@ export async function buildServer(
 
   registerRequestLog(server)
   registerSecurityHeaders(server)
+  server.addHook('onSend', async (_request, reply) => {
+    // Whoever asks again must ask another server.
+    if (parts.draining()) reply.header('connection', 'close')
+  })
   registerProblems(server)
   registerJsonBody(server)
   registerReplayed(server)
@@ -134,7 +141,9 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   submitRoutes(api, parts)
   resultRoutes(api, parts)
   jobListRoutes(api, parts)
+  bulkActionRoutes(api, parts)
   jobRoutes(api, parts)
+  jobWhyRoutes(api, parts)
   jobStreamRoutes(api, parts)
   jobActionRoutes(api, parts)
   laneRoutes(api, parts)

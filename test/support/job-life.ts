@@ -12,8 +12,10 @@ import {
   task,
 } from '../../src/index.ts'
 import { liveAccess } from './access-life.ts'
+import { liveAdmission } from './admission-life.ts'
 import type { Sql } from './database.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
+import { askToLeave, liveServer } from './server-life.ts'
 import { until } from './until.ts'
 
 const STALE = '2s'
@@ -100,8 +102,11 @@ export class JobLife {
         this.#window(app),
         this.#treeAgain(app),
         this.#access(),
+        this.#admission(app),
         this.#schedules(app),
+        liveServer(app),
       ])
+      await askToLeave(app, `life-${this.#round}`)
     } finally {
       await app.close()
     }
@@ -448,6 +453,11 @@ export class JobLife {
   /** Keys, roles, sessions and the audit. */
   async #access(): Promise<void> {
     this.violations.push(...(await liveAccess(this.#db, this.#round)))
+  }
+
+  /** What may enter, results that are made once, requests that are repeated. */
+  async #admission(app: Sluice): Promise<void> {
+    this.violations.push(...(await liveAdmission(app, this.#sql, this.#round)))
   }
 
   /** The fan-out of a workflow, once a child of it runs. */

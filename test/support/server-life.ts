@@ -1,0 +1,34 @@
+import { ClaimWatch } from '../../src/engine/claim-watch.ts'
+import { ReadinessProbe } from '../../src/engine/readiness.ts'
+import { systemStatus } from '../../src/engine/system-status.ts'
+import { hasCode, type Sluice } from '../../src/index.ts'
+import { declareDeadline } from '../../src/store/declare-deadline.ts'
+import { repeated } from './persistent-caller.ts'
+import { until } from './until.ts'
+
+/** What a server looks at and sets up, on an address where any statement may fail. */
+export async function liveServer(app: Sluice): Promise<void> {
+  const { calls } = app.room
+  await repeated('declareDeadline', () => declareDeadline(calls, 4 * 3_600_000))
+  await repeated('systemStatus', () => systemStatus(calls))
+  const watch = new ClaimWatch(calls)
+  await repeated('the first look at claims', () => watch.look())
+  await repeated('the next look at claims', () => watch.look())
+  // It says so when it cannot look, and is asked again.
+  await until(
+    async () => (await new ReadinessProbe(calls).look()).database === 'ok',
+    'the server to be ready',
+  )
+}
+
+/** An operator asks a worker to end; one that was declared dead meanwhile comes back and is asked again. */
+export async function askToLeave(app: Sluice, name: string): Promise<void> {
+  const ask = () => repeated('stopWorker', () => app.stopWorker(name))
+  await until(
+    () =>
+      ask().catch((error) => {
+        if (!hasCode(error.cause, 'WORKER_NOT_FOUND')) throw error
+      }),
+    `worker ${name} to be there`,
+  )
+}
