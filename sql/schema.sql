@@ -228,6 +228,7 @@ create table sluice.jobs (
   submitted_by text,
   policy jsonb,
   superseded_at timestamp with time zone,
+  trace text,
   approved_by text,
   constraint child_has_a_place CHECK ((((parent_id IS NULL) = (root_id IS NULL)) AND ((parent_id IS NULL) = (idx IS NULL)))),
   constraint failed_has_an_error CHECK (((state <> ALL (ARRAY['failed'::sluice.job_state, 'cancelled'::sluice.job_state])) OR (error IS NOT NULL))),
@@ -668,13 +669,13 @@ begin
        where g.parent = any (v_jobs)
     ), made as (
       insert into sluice.jobs (parent_id, root_id, idx, step, composite, task, class_id, input, priority, rank, state, submitted_at, ready_at,
-                               started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by)
+                               started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by, trace)
       select g.parent, coalesce(p.root_id, p.id), g.idx, g.step, g.kind, g.task, t.class_id, g.input, p.priority,
              sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
              case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
              d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
              case when s.state = 'failed' then coalesce(g.error, 'internal: no task named ' || g.task) else g.error end,
-             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by
+             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by, p.trace
         from given g
         join sluice.jobs p on p.id = g.parent
         left join sluice.tasks t on g.kind is null and t.name = g.task
@@ -854,6 +855,23 @@ begin
     perform pg_notify('sluice', 'cancel');
   end if;
   return v_job.state;
+end $function$;
+
+--- function sluice.cancel_jobs_v1(p_ids bigint[], p_reason text)
+CREATE OR REPLACE FUNCTION sluice.cancel_jobs_v1(p_ids bigint[], p_reason text)
+ RETURNS TABLE(id bigint, before sluice.job_state, after sluice.job_state)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_ids    bigint[];
+  v_states sluice.job_state[];
+begin
+  perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
+  select array_agg(k.id), array_agg(k.state) into v_ids, v_states from (
+    select j.id, j.state from sluice.jobs j where j.id = any (p_ids) and j.state < 'completed' order by j.id for no key update) k;
+  return query
+  select k.id, k.state, c.state from unnest(v_ids, v_states) k(id, state) cross join lateral (select sluice.cancel_job_v1(k.id, p_reason) as state) c;
 end $function$;
 
 --- function sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean)
@@ -1148,7 +1166,7 @@ end $function$;
 
 --- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
 CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
@@ -1316,7 +1334,7 @@ begin
                 where n.class_id = p_classes[v_row.class] and not coalesce(n.policy ? 'approval', false)
                   and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))))
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy;
+                v_mark, j.policy, j.trace;
       get diagnostics v_sum = row_count;
       v_free := v_free - v_sum;
       v_run[v_row.lane] := v_run[v_row.lane] + v_sum;
@@ -1422,7 +1440,7 @@ begin
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy;
+                v_mark, j.policy, j.trace;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
@@ -1790,7 +1808,7 @@ declare
 begin
   with stored as (
   insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
-                           deadline_ms, deadline_at, tags, submitted_by)
+                           deadline_ms, deadline_at, tags, submitted_by, trace)
   select g.task,
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
          g.key, g.input, p.priority,
@@ -1800,10 +1818,10 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, g."by"
+         g.tags, g."by", g.trace
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
-                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text))
-         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", ord)
+                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text))
+         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
@@ -1856,11 +1874,13 @@ begin
   if p_job ->> 'lane' is not null then
     raise exception 'lane: a workflow takes no slot, so it is in no lane; its tasks are' using errcode = 'SL005', detail = 'lane';
   end if;
-  insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by)
+  insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by,
+                           trace)
   select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority),
          case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
          case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
-         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by'
+         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by',
+         p_job ->> 'trace'
     from sluice.workflows w where w.name = p_job ->> 'task'
   returning id into v_id;
   insert into sluice.composites (job_id, graph, node, timeout_ms)
@@ -1918,7 +1938,7 @@ CREATE OR REPLACE FUNCTION sluice.list_jobs_v1(p_filter jsonb, p_before bigint, 
  SET enable_bitmapscan TO 'off'
 AS $function$
 declare
-  c_ended   constant text := 'j.parent_id is null and j.state >= ''completed''';
+  c_ended   constant text := 'j.parent_id is null and j.state >= ''completed'' and ';
   c_slack   constant interval := '1 minute';   -- twice as long as a statement that stores jobs may take
   v_states  sluice.job_state[] := array(select s::sluice.job_state from jsonb_array_elements_text(p_filter -> 'states') s);
   v_tasks   text[]      := case when p_filter ? 'task' then array[p_filter ->> 'task'] end;
@@ -1926,16 +1946,19 @@ declare
   v_before  bigint      := coalesce(p_before, 9223372036854775807);
   v_after   bigint      := 0;
   v_range   text;
+  v_all_jobs text;
   v_match   text        := 'j.parent_id is null';
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
-  v_sources text[]      := '{}';    -- what an index answers
+  v_sources text[]      := '{}';    -- what an index answers: conditions and order
   v_state   text;
   v_looks   text[]      := '{}';
   v_found   bigint[];
   v_all     bigint[]    := '{}';
   v_stop    bigint      := 0;       -- below it nothing is known
   v_seen    bigint;
+  v_last    bigint;
+  v_look    integer;
 begin
   if p_filter ? 'states' then
     v_active := exists (select 1 from unnest(v_states) s where s < 'completed');
@@ -1966,6 +1989,7 @@ begin
     v_after := sluice.id_at_v1((p_filter ->> 'submittedFrom')::timestamptz - c_slack) - 1;
   end if;
   v_range := format(' and j.id < %s and j.id > %s', v_before, v_after);
+  v_all_jobs := 'true' || v_range || ' order by j.id desc';
 
   if p_filter ? 'key' then
     -- The index of keys begins with the task: without one, it is asked for each task that has keys.
@@ -1977,18 +2001,21 @@ begin
           from named n where n.task is not null)
       select array_agg(n.task) into v_tasks from named n where n.task is not null;
     end if;
-    v_sources := array(select format('j.key is not null and j.task = %L and j.key = %L', t, p_filter ->> 'key') from unnest(v_tasks) t);
+    v_sources := array(select format('j.key is not null and (j.task, j.key, j.id) < (%1$L, %2$L, %3$s) and (j.task, j.key, j.id) > (%1$L, %2$L, %4$s)
+                                      order by j.task desc, j.key desc, j.id desc', t, p_filter ->> 'key', v_before, v_after) from unnest(v_tasks) t);
     v_active := false;
   elsif not v_ended then
     v_sources := '{}';
   elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
-    v_sources := array['j.parent_id is null and j.state > ''completed'''];
+    v_sources := array['j.parent_id is null and j.state > ''completed''' || v_range || ' order by j.id desc'];
   elsif p_filter ? 'by' then
-    v_sources := array[c_ended || format(' and j.submitted_by = %L', p_filter ->> 'by')];
+    v_sources := array[c_ended || format('j.submitted_by is not null and (j.submitted_by, j.id) < (%1$L, %2$s) and (j.submitted_by, j.id) > (%1$L, %3$s)
+                                          order by j.submitted_by desc, j.id desc', p_filter ->> 'by', v_before, v_after)];
   elsif cardinality(v_tasks) <= 20 then
-    v_sources := array(select c_ended || format(' and j.task = %L', t) from unnest(v_tasks) t);
+    v_sources := array(select c_ended || format('(j.task, j.id) < (%1$L, %2$s) and (j.task, j.id) > (%1$L, %3$s) order by j.task desc, j.id desc',
+                                                t, v_before, v_after) from unnest(v_tasks) t);
   else
-    v_sources := array['true'];
+    v_sources := array[v_all_jobs];
     v_active := false;
   end if;
 
@@ -2005,24 +2032,28 @@ begin
          into v_seen, v_found;
       v_all := coalesce(v_found, '{}');
       if v_seen >= p_look then
-        v_sources := array['true'];   -- too many to sort: all jobs are read downwards instead
+        v_sources := array[v_all_jobs];   -- too many to sort: all jobs are read downwards instead
         v_all := '{}';
       end if;
     end if;
   end if;
 
   for i in 1..cardinality(v_sources) loop
-    execute format('select array(select j.id from (select * from sluice.jobs j where %s %s order by j.id desc limit %s) j
-                                  where %s order by j.id desc limit %s)', v_sources[i], v_range, p_look, v_match, p_limit + 1)
-       into v_found;
-    v_all := v_all || v_found;
+    -- Most pages are full after a short look.
+    v_look := case when v_sources[i] = v_all_jobs then p_look else greatest(p_look / 5, 1) end;
+    execute format('select array(select j.id from (select * from sluice.jobs j where %s limit %s) j where %s limit %s)',
+                   v_sources[i], least(v_look, 10 * p_limit), v_match, p_limit + 1) into v_found;
+    if cardinality(v_found) <= p_limit then
+      execute format('select array_agg(j.id order by j.id desc) filter (where %s), min(j.id), count(*) from (select * from sluice.jobs j where %s limit %s) j',
+                     v_match, v_sources[i], v_look) into v_found, v_last, v_seen;
+      if v_seen = v_look then
+        v_stop := greatest(v_stop, v_last);
+      end if;
+    end if;
     if cardinality(v_found) > p_limit then
       v_stop := greatest(v_stop, v_found[p_limit + 1]);
-    else
-      execute format('select j.id from sluice.jobs j where %s %s order by j.id desc offset %s limit 1', v_sources[i], v_range, p_look - 1)
-         into v_seen;
-      v_stop := greatest(v_stop, v_seen);
     end if;
+    v_all := v_all || v_found;
   end loop;
 
   ids := array(select distinct a from unnest(v_all) a where a >= v_stop order by a desc limit p_limit + 1);
@@ -2528,7 +2559,7 @@ end $function$;
 
 --- function sluice.sample_v1(p_exact integer)
 CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
- RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, reason text)
+ RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, reason text, obstacle text)
  LANGUAGE sql
  STABLE
 AS $function$
@@ -2557,20 +2588,18 @@ AS $function$
       from sluice.workers w where w.ended_at is null
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
-         case
-           when q.depth = 0 then null
-           when not u.enabled then 'lane ' || q.lane || ' is disabled'
-           when v.known = 0 then 'no worker runs task ' || q.task
-           when v.fit = 0 then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
-           when v.open = 0 then 'every worker that runs task ' || q.task || ' is draining'
-           when u.slots is not null and u.held >= u.slots and u.running >= u.slots
-             then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
-           when u.slots is not null and u.held >= u.slots
-             then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, ' || u.held - u.running || ' of them idle for a moment'
-           when v.free = 0 then 'every worker that runs task ' || q.task || ' is at capacity'
-           when v.may = 0 then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
-                                || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
-         end
+         case o.obstacle
+           when 'lane_disabled' then 'lane ' || q.lane || ' is disabled'
+           when 'no_worker' then 'no worker runs task ' || q.task
+           when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
+           when 'draining' then 'every worker that runs task ' || q.task || ' is draining'
+           when 'lane_full' then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
+           when 'lane_held' then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, '
+                                 || u.held - u.running || ' of them idle for a moment'
+           when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
+           when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
+                                  || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
+         end, o.obstacle
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
@@ -2582,6 +2611,18 @@ AS $function$
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
                  < case u.per_worker when 0 then w.cores else u.per_worker end as may) f
       where q.depth > 0 and q.task = any (w.tasks)) v
+   cross join lateral (
+     select case
+       when q.depth = 0 then null
+       when not u.enabled then 'lane_disabled'
+       when v.known = 0 then 'no_worker'
+       when v.fit = 0 then 'labels'
+       when v.open = 0 then 'draining'
+       when u.slots is not null and u.held >= u.slots and u.running >= u.slots then 'lane_full'
+       when u.slots is not null and u.held >= u.slots then 'lane_held'
+       when v.free = 0 then 'capacity'
+       when v.may = 0 then 'per_worker'
+     end as obstacle) o
 $function$;
 
 --- function sluice.share_v1(p_ready integer[], p_free integer, p_first integer)

@@ -210,7 +210,7 @@ end $$;
 
 -- How many wait per class, since when, and what stands in the way. Depth is exact up to p_exact, then "at least that many".
 create function sluice.sample_v1(p_exact integer)
-returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text)
+returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text, obstacle text)
 language sql stable as $$
   with waiting as (
     select c.id, c.lane, c.task, c.requires,
@@ -237,20 +237,18 @@ language sql stable as $$
       from sluice.workers w where w.ended_at is null
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
-         case
-           when q.depth = 0 then null
-           when not u.enabled then 'lane ' || q.lane || ' is disabled'
-           when v.known = 0 then 'no worker runs task ' || q.task
-           when v.fit = 0 then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
-           when v.open = 0 then 'every worker that runs task ' || q.task || ' is draining'
-           when u.slots is not null and u.held >= u.slots and u.running >= u.slots
-             then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
-           when u.slots is not null and u.held >= u.slots
-             then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, ' || u.held - u.running || ' of them idle for a moment'
-           when v.free = 0 then 'every worker that runs task ' || q.task || ' is at capacity'
-           when v.may = 0 then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
-                                || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
-         end
+         case o.obstacle
+           when 'lane_disabled' then 'lane ' || q.lane || ' is disabled'
+           when 'no_worker' then 'no worker runs task ' || q.task
+           when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
+           when 'draining' then 'every worker that runs task ' || q.task || ' is draining'
+           when 'lane_full' then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
+           when 'lane_held' then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, '
+                                 || u.held - u.running || ' of them idle for a moment'
+           when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
+           when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
+                                  || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
+         end, o.obstacle
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
@@ -262,6 +260,18 @@ language sql stable as $$
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
                  < case u.per_worker when 0 then w.cores else u.per_worker end as may) f
       where q.depth > 0 and q.task = any (w.tasks)) v
+   cross join lateral (
+     select case
+       when q.depth = 0 then null
+       when not u.enabled then 'lane_disabled'
+       when v.known = 0 then 'no_worker'
+       when v.fit = 0 then 'labels'
+       when v.open = 0 then 'draining'
+       when u.slots is not null and u.held >= u.slots and u.running >= u.slots then 'lane_full'
+       when u.slots is not null and u.held >= u.slots then 'lane_held'
+       when v.free = 0 then 'capacity'
+       when v.may = 0 then 'per_worker'
+     end as obstacle) o
 $$;
 
 -- Changes a lane. p_given has any of slots, perWorker, pollMs, staleMs, ageingMs, enabled; null is a value. An operator's

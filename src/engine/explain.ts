@@ -1,68 +1,276 @@
 import type { Queryable } from '../db/database.ts'
+import { isFinal } from '../model/job.ts'
 import { countPasses, type Passes } from '../store/count-passes.ts'
 import { type CompositeView, describeComposite } from '../store/describe-composite.ts'
+import { explainWait, type LaneWait, type RunningJob, type WaitObstacle } from '../store/explain-wait.ts'
+import { explainWindow } from '../store/explain-window.ts'
 import type { JobView } from '../store/find-jobs.ts'
-import { lookAtQueues } from '../store/sample-queues.ts'
+import { type Branch, loadBranches, loadBranchesInFlight } from '../store/load-branches.ts'
 import { getJob } from './job-control.ts'
+
+/**
+ * What kind of thing a job waits for. `turn`: others come first. `nothing`: a worker takes it with its next look, or it
+ * does not wait at all. `children`: it is part of a tree and waits for what is below it. A key never holds a job that was
+ * accepted: a second one attaches to the first, or is refused.
+ */
+export type WaitKind =
+  | 'nothing'
+  | 'turn'
+  | 'approval'
+  | 'time'
+  | 'retry'
+  | 'window'
+  | 'parent'
+  | 'children'
+  | WaitObstacle
+
+/** Who runs in a job's place. */
+export interface Holder {
+  readonly jobId: string
+  readonly task: string
+  readonly worker: string | null
+  readonly since: Date | null
+}
+
+export interface Wait {
+  readonly kind: WaitKind
+  /** The lane it is in, its limit and how much of that is in use, where a limit holds it. */
+  readonly lane: string | null
+  readonly limit: number | null
+  readonly inUse: number | null
+  /** The fan-out whose window it waits for, or the job above it. */
+  readonly parentId: string | null
+  /** When it is over, where that is known. */
+  readonly until: Date | null
+  /** Who disabled the lane. */
+  readonly by: string | null
+  /** The labels that no worker has. */
+  readonly requires: Readonly<Record<string, unknown>> | null
+}
 
 export interface Explanation {
   readonly job: JobView
+  readonly wait: Wait
   /** What the job waits for, in words; or that it does not wait. */
   readonly reason: string
+  /** Who runs in its place: up to 20, the oldest first. */
+  readonly holders: readonly Holder[]
+  /** Of the first 20, those that belong to somebody whose jobs the asker may not see. */
+  readonly hiddenHolders: number
+  /** Its place in line, 1 for the next, up to 10,000; `null` where there is no line. */
+  readonly position: number | null
+  /** Seconds until it starts, or ends where it waits for children, from how fast others ended lately; `null`: nobody can tell. */
+  readonly estimateSeconds: number | null
   /** How often it was passed over since it became ready, and why. */
   readonly passedOver: readonly Passes[]
+  /** All of this in words, a line each. */
+  readonly words: readonly string[]
 }
 
-/** Says what a job waits for. */
-export async function explain(db: Queryable, id: string): Promise<Explanation> {
+export interface ExplainOptions {
+  /** Of the holders only jobs of this owner are named. */
+  readonly owner?: string | undefined
+}
+
+type Found = Pick<Explanation, 'wait' | 'reason'> &
+  Partial<Pick<Explanation, 'position' | 'estimateSeconds'>> & { readonly held?: readonly RunningJob[] }
+
+const HOLDERS = 20
+const LOOK_BACK = 400
+const FREE: Wait = {
+  kind: 'nothing',
+  lane: null,
+  limit: null,
+  inUse: null,
+  parentId: null,
+  until: null,
+  by: null,
+  requires: null,
+}
+/** Somebody has to do something first: how fast others were tells nothing. */
+const STANDING: ReadonlySet<WaitKind> = new Set(['lane_disabled', 'no_worker', 'labels', 'draining'])
+
+/** Says what a job waits for, who holds it, and for how long yet. @throws {SluiceError} `JOB_NOT_FOUND`. */
+export async function explain(
+  db: Queryable,
+  id: string,
+  { owner }: ExplainOptions = {},
+): Promise<Explanation> {
   const job = await getJob(db, id)
-  return { job, reason: await reasonOf(db, job), passedOver: await countPasses(db, id) }
+  const found = await find(db, job)
+  const { wait, reason, position = null, estimateSeconds = null, held = [] } = found
+  const seen = held.filter(({ submittedBy }) => owner === undefined || submittedBy === owner)
+  const told = {
+    job,
+    wait,
+    reason,
+    holders: seen.map(({ id: jobId, task, worker, since }) => ({ jobId, task, worker, since })),
+    hiddenHolders: held.length - seen.length,
+    position,
+    estimateSeconds,
+    passedOver: await countPasses(db, id),
+  }
+  return { ...told, words: inWords(told) }
 }
 
-async function reasonOf(db: Queryable, job: JobView): Promise<string> {
+async function find(db: Queryable, job: JobView): Promise<Found> {
   switch (job.state) {
     case 'awaiting_approval':
-      return 'it waits for somebody to approve it'
+      return { wait: { ...FREE, kind: 'approval' }, reason: 'it waits for somebody to approve it' }
     case 'scheduled':
-      return job.failures > 0
-        ? `it failed (${job.error}) and is tried again at ${job.readyAt.toISOString()}`
-        : `it is not due before ${job.readyAt.toISOString()}`
-    case 'ready': {
-      const samples = await lookAtQueues(db)
-      const mine = samples.find((each) => each.task === job.task && each.lane === job.lane)
-      if (mine?.reason != null) return mine.reason
-      return (mine?.depth ?? 1) > 1
-        ? `its turn: ${(mine?.depth ?? 1) - 1} others of task ${job.task} wait in lane ${job.lane}`
-        : 'nothing stands in its way: a worker takes it with its next look'
-    }
-    case 'waiting': {
-      const parent = await describeComposite(db, job.parentId!)
-      return parent?.window === 0
-        ? `it waits for the window of job ${job.parentId}, which is paused: sluice window ${job.parentId} N lets it go on`
-        : `it waits for its place in the window of job ${job.parentId}: ${parent?.inFlight} of ${parent?.window} are in flight`
-    }
-    case 'running': {
-      if (job.kind !== null) return waitsForChildren(job, await describeComposite(db, job.id))
-      return job.cancelling
-        ? `it does not wait: it runs on ${job.worker} and has been asked to stop`
-        : `it does not wait: it runs on ${job.worker}`
-    }
+      return notDue(job)
+    case 'ready':
+      return inLine(job, await explainWait(db, job.id, HOLDERS))
+    case 'waiting':
+      return behindParent(db, job)
+    case 'running':
+      return job.kind === null ? doesNotWait(job) : aboveChildren(db, job)
     case 'completed':
     case 'failed':
     case 'cancelled':
     case 'skipped':
-      return `it does not wait: it has ${job.state === 'cancelled' || job.state === 'skipped' ? `been ${job.state}` : job.state}`
+      return doesNotWait(job)
     default:
       return job.state satisfies never
   }
 }
 
-function waitsForChildren(job: JobView, view: CompositeView | undefined): string {
-  if (view === undefined) return 'it is about to start'
+function doesNotWait({ state, cancelling, worker }: JobView): Found {
+  const passive = state === 'cancelled' || state === 'skipped'
+  const does =
+    state === 'running'
+      ? `runs on ${worker}${cancelling ? ' and has been asked to stop' : ''}`
+      : `has ${passive ? `been ${state}` : state}`
+  return { wait: FREE, reason: `it does not wait: it ${does}` }
+}
+
+function notDue({ readyAt, failures, error }: JobView): Found {
+  const retry = failures > 0
+  const estimateSeconds = Math.max(0, Math.ceil((readyAt.getTime() - Date.now()) / 1000))
+  return {
+    wait: { ...FREE, kind: retry ? 'retry' : 'time', until: readyAt },
+    reason: retry
+      ? `it failed (${error}) and is tried again at ${readyAt.toISOString()}`
+      : `it is not due before ${readyAt.toISOString()}`,
+    estimateSeconds,
+  }
+}
+
+function inLine(job: JobView, found: LaneWait | undefined): Found {
+  if (found === undefined) return { wait: FREE, reason: 'it is about to start' }
+  const { lane, obstacle, ahead, rate, depth, requires } = found
+  const kind: WaitKind = obstacle ?? (depth > 1 ? 'turn' : 'nothing')
+  const reason =
+    found.reason ??
+    (depth > 1
+      ? `its turn: ${depth - 1} others of task ${job.task} wait in lane ${lane}`
+      : 'nothing stands in its way: a worker takes it with its next look')
+  const estimateSeconds =
+    STANDING.has(kind) || kind === 'nothing' || rate === null ? null : Math.ceil((ahead + 1) / rate)
+  return {
+    wait: {
+      ...FREE,
+      kind,
+      lane,
+      ...limitOf(found, kind),
+      by: kind === 'lane_disabled' ? found.changedBy : null,
+      requires: kind === 'labels' ? requires : null,
+    },
+    reason,
+    position: ahead + 1,
+    estimateSeconds,
+    held: STANDING.has(kind) || kind === 'nothing' ? [] : found.holders,
+  }
+}
+
+function limitOf({ slots, perWorker, running }: LaneWait, kind: WaitKind): Pick<Wait, 'limit' | 'inUse'> {
+  if (kind === 'lane_full' || kind === 'lane_held') return { limit: slots, inUse: running }
+  return kind === 'per_worker' ? { limit: perWorker, inUse: running } : { limit: null, inUse: null }
+}
+
+async function behindParent(db: Queryable, job: JobView): Promise<Found> {
+  const parentId = job.parentId!
+  const [parent, place] = await Promise.all([describeComposite(db, parentId), explainWindow(db, job.id)])
+  if (parent === undefined || parent.window === null)
+    return {
+      wait: { ...FREE, kind: 'parent', parentId },
+      reason: `it waits for job ${parentId} above it, which lets it go on when it starts`,
+    }
+  const paused = parent.window === 0
+  const { ahead = 0, rate = null } = place ?? {}
+  return {
+    wait: { ...FREE, kind: 'window', parentId, limit: parent.window, inUse: parent.inFlight },
+    reason: paused
+      ? `it waits for the window of job ${parentId}, which is paused: sluice window ${parentId} N lets it go on`
+      : `it waits for its place in the window of job ${parentId}: ${parent.inFlight} of ${parent.window} are in flight`,
+    position: ahead + 1,
+    estimateSeconds: paused || rate === null ? null : Math.ceil((ahead + 1) / rate),
+    held: await inFlight(db, job, parentId, 'fanout'),
+  }
+}
+
+async function aboveChildren(db: Queryable, job: JobView): Promise<Found> {
+  const view = await describeComposite(db, job.id)
+  if (view === undefined) return { wait: FREE, reason: 'it is about to start' }
+  return {
+    wait: { ...FREE, kind: 'children', limit: view.total, inUse: view.total - view.ended },
+    reason: waitsForChildren(job, view),
+    estimateSeconds: untilEnd(job, view),
+    held: await inFlight(db, job, job.id, job.kind),
+  }
+}
+
+/** Of a fan-out, whose children are alike: as fast as so far. */
+function untilEnd({ kind, startedAt }: JobView, { ended, total, window }: CompositeView): number | null {
+  if (kind !== 'fanout' || ended === 0 || startedAt === null || window === 0) return null
+  const seconds = (Date.now() - startedAt.getTime()) / 1000
+  return Math.max(0, Math.ceil(((total - ended) * seconds) / ended))
+}
+
+function waitsForChildren(job: JobView, view: CompositeView): string {
   const ended = `${view.ended} of ${view.total} children have ended`
   if (view.closing) return `it stops what is below it: ${ended}`
   const window = view.window === null ? '' : `, ${view.inFlight} of at most ${view.window} are in flight`
   return job.kind === 'fanout'
     ? `it waits for its children: ${ended}${window}`
     : `it waits for its steps: ${ended}`
+}
+
+/** The children of a job that have begun and not ended. They have the owner of their root. */
+async function inFlight(
+  db: Queryable,
+  { submittedBy }: JobView,
+  parentId: string,
+  kind: JobView['kind'],
+): Promise<RunningJob[]> {
+  const children =
+    kind === 'fanout'
+      ? await loadBranchesInFlight(db, [parentId], HOLDERS, LOOK_BACK)
+      : (await loadBranches(db, [parentId], LOOK_BACK)).filter(({ state }) => !isFinal(state))
+  return children.slice(0, HOLDERS).map(({ id, task, startedAt, readyAt }: Branch) => {
+    return { id, task, worker: null, since: startedAt ?? readyAt, submittedBy }
+  })
+}
+
+function inWords(told: Omit<Explanation, 'words'>): string[] {
+  const { job, reason, position, estimateSeconds, holders, hiddenHolders, passedOver } = told
+  const words = [`job ${job.id} (${job.task}) is ${job.status}: ${reason}`]
+  if (told.wait.by !== null) words.push(`the lane was changed by ${told.wait.by}`)
+  if (position !== null && position > 1) words.push(`${position - 1} come before it`)
+  if (estimateSeconds !== null && told.wait.until === null)
+    words.push(
+      `at the rate of late that takes about ${estimateSeconds} ${estimateSeconds === 1 ? 'second' : 'seconds'}`,
+    )
+  for (const { jobId, task, worker, since } of holders.slice(0, 5)) {
+    const where = worker === null ? '' : ` on ${worker}`
+    const when = since === null ? '' : ` since ${since.toISOString()}`
+    words.push(`in flight: job ${jobId} (${task})${where}${when}`)
+  }
+  const more = holders.length - 5 + hiddenHolders
+  if (more > 0) words.push(`in flight: ${more} more`)
+  if (job.deadlineAt !== null && (job.state === 'ready' || job.state === 'scheduled'))
+    words.push(`it fails if it has not started by ${job.deadlineAt.toISOString()}`)
+  for (const { times, reason: why } of passedOver)
+    words.push(`passed over in ${times} ${times === 1 ? 'sample' : 'samples'}: ${why}`)
+  return words
 }

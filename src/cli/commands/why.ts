@@ -1,7 +1,6 @@
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
-import { count } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { printable } from '../output/text-width.ts'
 
@@ -14,15 +13,12 @@ export const declareWhy: Declare = (command, act) => {
 
 function why(world: World, id: string, options: CommonOptions): Promise<ExitCode> {
   return operate(world, options, async (app) => {
-    const { job, reason, passedOver } = await app.why(id)
+    const { job, words, ...why } = await app.why(id)
     if (options.json === true) {
-      writeJson(world.out, { id: job.id, status: job.status, reason, passedOver })
+      writeJson(world.out, { id: job.id, status: job.status, ...why, deadlineAt: job.deadlineAt })
       return EXIT.done
     }
-    world.out.line(`job ${job.id} (${job.task}) is ${job.status}: ${printable(reason)}`)
-    for (const each of passedOver) {
-      world.out.line(`passed over in ${count(each.times, 'sample')}: ${printable(each.reason)}`)
-    }
+    for (const line of words) world.out.line(printable(line))
     return EXIT.done
   })
 }

@@ -1,0 +1,47 @@
+import { type BulkActionBody as Body, BulkActionAnswer, BulkActionBody } from '../../api/job-list.ts'
+import { actInBulk, type BulkAction } from '../../engine/bulk-actions.ts'
+import { invalidArgument } from '../../model/argument.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { ownerSeen } from '../visible-job.ts'
+import { onlyOf } from './job-list.ts'
+
+/** `/jobs/actions`: one action for all jobs that a filter finds. */
+export function bulkActionRoutes(server: Server, parts: ServerParts): void {
+  const { db, calls } = parts.room
+  server.post(
+    '/jobs/actions',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Cancel, retry or reprioritise the jobs that a filter finds',
+        description:
+          'With dryRun it only counts. Otherwise it works downwards from the newest, in batches that each stand by themselves, and answers after about 20 s with next when there is more to do.',
+        tags: ['jobs'],
+        body: BulkActionBody,
+        response: { 200: BulkActionAnswer },
+      },
+    },
+    async (request) => {
+      const { filter, dryRun, cursor } = request.body
+      const action = actionOf(request.body, request.caller.name)
+      const criteria = onlyOf(filter, ownerSeen(request))
+      if (criteria === undefined) return { matched: 0, changed: 0, refused: [], next: null }
+      const { name, keyId } = request.caller
+      const author = { name, keyId, requestId: request.id }
+      const answer = await actInBulk(db, calls, action, criteria, author, { dryRun, cursor })
+      return { ...answer, refused: [...answer.refused] }
+    },
+  )
+}
+
+function actionOf({ action, priority, reason }: Body, caller: string): BulkAction {
+  if (priority !== undefined && action !== 'priority')
+    throw invalidArgument('priority', priority, 'left out: only the action priority has one')
+  if (reason !== undefined && action !== 'cancel')
+    throw invalidArgument('reason', reason, 'left out: only the action cancel has one')
+  if (action === 'retry') return { action }
+  if (action === 'cancel') return { action, reason: reason ?? `by ${caller}` }
+  if (priority === undefined)
+    throw invalidArgument('priority', priority, 'a whole number from -1000000 to 1000000')
+  return { action, priority }
+}

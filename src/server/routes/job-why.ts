@@ -1,0 +1,41 @@
+import { WhyBody } from '../../api/job-why.ts'
+import { JobParams } from '../../api/jobs.ts'
+import { explain } from '../../engine/explain.ts'
+import { orNull } from '../job-bodies.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { ownerSeen, visibleJob } from '../visible-job.ts'
+
+/** `/jobs/:id/why`: what a job waits for, who holds it, and for how long yet. */
+export function jobWhyRoutes(server: Server, { room }: ServerParts): void {
+  server.get(
+    '/jobs/:id/why',
+    {
+      config: { access: 'jobs:read' },
+      schema: {
+        summary: 'What a job waits for',
+        description:
+          'Which limit holds it, who holds that, its place in line and an estimate, where there is one.',
+        tags: ['jobs'],
+        params: JobParams,
+        response: { 200: WhyBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      await visibleJob(room.calls, request, id)
+      const { job, wait, holders, passedOver, words, ...rest } = await explain(room.calls, id, {
+        owner: ownerSeen(request),
+      })
+      return {
+        id,
+        status: job.status,
+        ...rest,
+        wait: { ...wait, until: orNull(wait.until), requires: wait.requires && { ...wait.requires } },
+        holders: holders.map((holder) => ({ ...holder, since: orNull(holder.since) })),
+        deadlineAt: orNull(job.deadlineAt),
+        passedOver: passedOver.map((each) => ({ ...each })),
+        words: [...words],
+      }
+    },
+  )
+}
