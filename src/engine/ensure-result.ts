@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../db/database.ts'
-import { transactForCallers } from '../db/for-callers.ts'
+import { forCallers, transactForCallers } from '../db/for-callers.ts'
 import { SluiceError } from '../errors.ts'
 import { isFinal, statusOf } from '../model/job.ts'
 import { findResult, type KeptResult, lookForResult } from '../store/find-result.ts'
@@ -35,7 +35,7 @@ export async function ensureResult(
   { submitter, gate }: { readonly submitter: Submitter; readonly gate: AdmissionGate },
 ): Promise<Ensured> {
   const { name, key, owner } = wanted
-  const kept = await findResult(db, name, key, input, owner)
+  const kept = await findResult(forCallers(db), name, key, input, owner)
   if (kept !== undefined) return given(kept)
   try {
     return await gate.pass([submission], () =>

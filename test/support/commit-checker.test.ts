@@ -344,6 +344,49 @@ describe('the checker reports', () => {
     expect(await scene.rules()).toEqual(['old lease'])
   })
 
+  test('more active root jobs than the ceiling, by a submission or a rerun, and not one that children or a lower ceiling make', async () => {
+    const scene = await Scene.open()
+    const set = (most: number | null) => scene.commit(['update sluice.admission set max_active = $1', most])
+    onTestFinished(() => set(null))
+    const [{ n: present }] = (await database.sql<{ n: number }>(
+      `select count(*)::integer as n from sluice.jobs where parent_id is null and state < 'completed'`,
+    )) as [{ n: number }]
+    const [first, second] = [await scene.job(), await scene.job()]
+    await set(present + 1)
+    await scene.commit([
+      `insert into sluice.jobs (class_id, task, parent_id, root_id, idx) select class_id, task, id, id, 0 from sluice.jobs where id = $1`,
+      first,
+    ])
+    expect(await scene.rules()).toEqual([])
+    await scene.commit([
+      `update sluice.jobs set state = 'cancelled', finished_at = now(), error = 'cancelled: x' where id = $1`,
+      second,
+    ])
+    await scene.commit([
+      `update sluice.jobs set state = 'ready', finished_at = null, error = null where id = $1`,
+      second,
+    ])
+    expect(await scene.rules()).toEqual(['ceiling'])
+
+    const other = await Scene.open()
+    await other.job()
+    expect(await other.rules()).toEqual(['ceiling'])
+  })
+
+  test('more waiting jobs of a task than may wait', async () => {
+    const scene = await Scene.open()
+    const set = (most: object) => scene.commit(['update sluice.admission set max_queued = $1', most])
+    onTestFinished(() => set({}))
+    const [{ n: present }] = (await database.sql<{ n: number }>(
+      `select count(*)::integer as n from sluice.jobs where parent_id is null and state < 'running'`,
+    )) as [{ n: number }]
+    await set({ forged: present + 1 })
+    await scene.job()
+    expect(await scene.rules()).toEqual([])
+    await scene.job()
+    expect(await scene.rules()).toEqual(['depth'])
+  })
+
   test('steps no job may take', async () => {
     for (const statement of [COMPLETE, `delete from sluice.jobs where id = $1`]) {
       const scene = await Scene.open()
