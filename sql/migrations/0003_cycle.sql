@@ -1,7 +1,7 @@
 -- Finish and claim in one round trip.
 --
 -- Lock order of everything in Sluice: own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
--- -> siblings and claims (SKIP LOCKED).
+-- -> siblings and claims (SKIP LOCKED) -> admission.
 -- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job.
 
 -- Registers an incarnation and gives it an empty holding in every lane.
