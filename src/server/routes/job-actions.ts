@@ -14,6 +14,7 @@ import {
   WindowChangeBody,
 } from '../../api/jobs.ts'
 import type { Queryable } from '../../db/database.ts'
+import { audit } from '../../engine/audit.ts'
 import * as jobControl from '../../engine/job-control.ts'
 import { retry } from '../../engine/retry-tree.ts'
 import { resizeWindow } from '../../engine/window-control.ts'
@@ -21,7 +22,7 @@ import { SluiceError } from '../../errors.ts'
 import { isFinal, statusOf } from '../../model/job.ts'
 import { ADMIN_ROLE } from '../../model/permissions.ts'
 import type { JobView } from '../../store/find-jobs.ts'
-import { change } from '../change.ts'
+import { carryOut, change } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { isOwn, ownJob, visibleJob } from '../visible-job.ts'
 
@@ -38,6 +39,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         description: '200 when it has ended or is deleted, 202 while it is being stopped.',
         tags,
         params: JobParams,
+        headers: IdempotencyHeaders,
         querystring: CancelQuery,
         response: { 200: RemovedJobBody, 202: RemovedJobBody },
       },
@@ -153,25 +155,32 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
   )
 }
 
-/** A job that ends between the look and the act is deleted by the next call; this one says what became of it. */
+/** With an `Idempotency-Key` a repeat of a cancel does not delete what the first one cancelled. */
 async function cancelOrDelete(
   parts: ServerParts,
   request: FastifyRequest,
   id: string,
   reason: string,
 ): Promise<RemovedJobJson> {
-  const seen = await visibleJob(parts.room.calls, request, id)
-  const finished = isFinal(seen.state)
-  const action = finished ? 'job.delete' : 'job.cancel'
-  return change<RemovedJobJson>(parts, request, { action, target: `job ${id}` }, async (tx) => {
-    const job = await ownJob(tx, request, id)
-    if (finished) {
-      await jobControl.remove(tx, id)
-      return { result: { id, deleted: true }, before: { status: job.status } }
-    }
-    const status = statusOf(await jobControl.cancel(tx, id, reason))
-    return { result: { id, deleted: false, status }, before: { status: job.status }, after: { status } }
-  })
+  const { caller, id: requestId } = request
+  const target = `job ${id}`
+  return carryOut<RemovedJobJson>(
+    parts,
+    request,
+    { action: 'job.cancel', target, once: true },
+    async (tx) => {
+      const { state, status } = await ownJob(tx, request, id)
+      const entry = { actor: caller.name, keyId: caller.keyId, target, before: { status }, requestId }
+      if (isFinal(state)) {
+        await jobControl.remove(tx, id)
+        await audit(tx, { ...entry, action: 'job.delete' })
+        return { id, deleted: true }
+      }
+      const after = statusOf(await jobControl.cancel(tx, id, reason))
+      await audit(tx, { ...entry, action: 'job.cancel', after: { status: after } })
+      return { id, deleted: false, status: after }
+    },
+  )
 }
 
 /** The job, if the caller may decide about it: nobody approves a job of their own, except whoever runs the platform. */
