@@ -21,14 +21,20 @@ export async function liveServer(app: Sluice): Promise<void> {
   )
 }
 
-/** An operator asks a worker to end; one that was declared dead meanwhile comes back and is asked again. */
+/**
+ * An operator asks a worker to end. One that was declared dead meanwhile comes back and is asked again; one that is not
+ * there after an answer was lost has heard it.
+ */
 export async function askToLeave(app: Sluice, name: string): Promise<void> {
-  const ask = () => repeated('stopWorker', () => app.stopWorker(name))
-  await until(
-    () =>
-      ask().catch((error) => {
-        if (!hasCode(error.cause, 'WORKER_NOT_FOUND')) throw error
-      }),
-    `worker ${name} to be there`,
-  )
+  let unsure = false
+  await until(async () => {
+    try {
+      return await app.stopWorker(name)
+    } catch (error) {
+      if (hasCode(error, 'WORKER_NOT_FOUND')) return unsure
+      if (!hasCode(error, 'DATABASE_UNAVAILABLE')) throw error
+      unsure = true
+      return false
+    }
+  }, `worker ${name} to be there`)
 }
