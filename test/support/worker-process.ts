@@ -40,12 +40,14 @@ export interface TaskSettings {
 }
 
 export interface WorkerProcessOptions {
-  readonly options: Omit<SluiceOptions, 'tasks' | 'log' | 'config' | 'lanes'> & {
+  readonly options?: Omit<SluiceOptions, 'tasks' | 'log' | 'config' | 'lanes'> & {
     readonly lanes?: Readonly<Record<string, LaneOptions>>
   }
   /** `false`: it submits only. */
   readonly work?: WorkOptions | false
   readonly tasks?: Readonly<Record<string, TaskSettings>>
+  /** Where it gets its jobs, in place of a database. `options` are then not used. */
+  readonly remote?: { readonly server: string; readonly key: string; readonly grace?: string }
 }
 
 /** Short, so that a take-over takes seconds; long enough for a machine that starts ten processes at once. */
@@ -60,8 +62,8 @@ export class WorkerProcess {
   readonly messages: WorkerMessage[] = []
   stderr = ''
 
-  constructor({ options, work = {}, tasks = { act: {} } }: WorkerProcessOptions) {
-    const settings = JSON.stringify({ options: { ...SHORT_LEASES, ...options }, work, tasks })
+  constructor({ options, work = {}, tasks = { act: {} }, remote }: WorkerProcessOptions) {
+    const settings = JSON.stringify({ options: { ...SHORT_LEASES, ...options }, work, tasks, remote })
     this.process = spawn(process.execPath, [PROGRAM, settings], {
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     })

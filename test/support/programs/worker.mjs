@@ -1,9 +1,9 @@
 // A worker process for tests. argv[2] is JSON: the options of sluice() and work(), and the tasks by name. It tells its
 // parent over IPC what happens, and ends when the parent does.
 import { setTimeout as delay } from 'node:timers/promises'
-import { retryAt, sluice, task } from 'sluice'
+import { remoteWorker, retryAt, sluice, task } from 'sluice'
 
-const { options, work, tasks } = JSON.parse(process.argv[2])
+const { options, work, tasks, remote } = JSON.parse(process.argv[2])
 const gates = new Map()
 
 process.on('disconnect', () => process.exit(1))
@@ -57,11 +57,10 @@ const log = Object.fromEntries(
   ]),
 )
 
-const app = await sluice({
-  ...options,
-  log,
-  tasks: Object.entries(tasks).map(([name, rest]) => task({ name, ...rest, run: act })),
-})
+const all = Object.entries(tasks).map(([name, rest]) => task({ name, ...rest, run: act }))
+const app = remote
+  ? await remoteWorker({ ...remote, ...work, log, tasks: all })
+  : await sluice({ ...options, log, tasks: all })
 process.on('message', (message) => {
   if ('go' in message) open(message.go).resolve()
   if ('close' in message) {
@@ -71,5 +70,5 @@ process.on('message', (message) => {
     })
   }
 })
-if (work) await app.work(work)
-tell({ kind: 'ready', url: app.databaseUrl })
+if (work && !remote) await app.work(work)
+tell({ kind: 'ready', url: app.databaseUrl ?? remote.server })
