@@ -224,6 +224,23 @@ test('what is open is open by its exact address', async () => {
     expect((await server.at('GET', path)).status, path).toBe(404)
 })
 
+test('the metrics are open to programs on this machine, to nobody who came by way of something else, and to the right keys', async () => {
+  expect((await server.at('GET', '/metrics')).status).toBe(200)
+  const port = new URL(server.url).port
+  expect((await server.at('GET', '/metrics', { headers: { host: `localhost:${port}` } })).status).toBe(200)
+  const others: Readonly<Record<string, string>>[] = [
+    { 'x-forwarded-for': '127.0.0.1' },
+    { forwarded: 'for=127.0.0.1' },
+    // A page of another site whose name was made to lead here.
+    { host: 'evil.example' },
+    { host: `localhost.evil.example:${port}` },
+  ]
+  for (const headers of others) {
+    expect((await server.at('GET', '/metrics', { headers })).status, JSON.stringify(headers)).toBe(401)
+    expect((await server.at('GET', '/metrics', { headers, key })).status).toBe(200)
+  }
+})
+
 test('nothing was changed by any of it', async () => {
   const [row] = await database.sql<{ keys: number; roles: number; jobs: number; changed: number }>(
     `select (select count(*)::integer from sluice.api_keys) as keys, (select count(*)::integer from sluice.roles) as roles,

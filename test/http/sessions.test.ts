@@ -76,6 +76,16 @@ describe('signing in', () => {
     expect((await server.call('POST', '/session', { body })).status).toBe(400)
   })
 
+  test('with a key where it does not belong takes nothing from the key', async () => {
+    const misplaced = await server.keyOf('viewer')
+    expect((await server.call('POST', '/session', { body: { token: misplaced } })).status).toBe(401)
+    expect(
+      (await server.call('GET', '/session', { headers: { cookie: `sluice_session=${misplaced}` } })).status,
+    ).toBe(401)
+    expect((await server.call('POST', '/session', { body: { key: misplaced } })).status).toBe(201)
+    expect((await server.call('GET', '/session', { key: misplaced })).status).toBe(200)
+  })
+
   test('on behalf of another site is refused', async () => {
     for (const headers of [{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }] as const)
       expect((await server.call('POST', '/session', { body: { key }, headers })).status).toBe(403)

@@ -45,8 +45,13 @@ export function sessionRoutes(server: Server, parts: ServerParts, identification
     },
     async (request, reply) => {
       checkSameOrigin(request)
-      const credential = request.body.key ?? request.body.token ?? ''
-      const session = await identification.check(request, credential, () => open(request, request.body))
+      const { key, token = '' } = request.body
+      const session = await identification.check(
+        request,
+        key === undefined ? 'sign-in' : 'key',
+        key ?? token,
+        () => open(request, request.body),
+      )
       request.caller = session.caller
       setSessionCookie(request, reply, session.token, session.expiresAt)
       return reply.code(201).send(toBody(session.caller, session.expiresAt, csrfTokenOf(session.token)))
