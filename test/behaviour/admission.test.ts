@@ -1,3 +1,6 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import { hasCode, type Sluice, type SluiceError, task } from '../../src/index.ts'
@@ -107,6 +110,28 @@ describe('the ceiling', () => {
     expect(stored).toBeGreaterThan(37)
     const { seen } = await commits.catchUp()
     expect(seen.admissions).toBeGreaterThan(0)
+  })
+
+  test('is never exceeded by programs that submit while workers drain', { timeout: 60_000 }, async () => {
+    const app = await open({ maxActive: 25, maxQueued: { idle: 20 } })
+    await app.work({ capacity: 4 })
+    const program = fileURLToPath(new URL('../support/programs/racer.mjs', import.meta.url))
+    const told = await Promise.all(
+      Array.from({ length: 3 }, async () => {
+        const racer = fork(program, [JSON.stringify({ database: database.url, task: 'idle', tries: 25 })])
+        const [report] = await Promise.race([
+          once(racer, 'message'),
+          once(racer, 'exit').then(([code]) => Promise.reject(new Error(`a racer ended with ${code}`))),
+        ])
+        return report as { admitted: number; refused: number }
+      }),
+    )
+    const sum = (field: 'admitted' | 'refused') => told.reduce((total, each) => total + each[field], 0)
+    expect(sum('admitted')).toBeGreaterThan(25)
+    expect(sum('refused')).toBeGreaterThan(0)
+    await until(async () => (await active()) === 0, 'all to end')
+    const { violations } = await commits.catchUp()
+    expect(violations).toEqual([])
   })
 
   test('lets new jobs in as others end, though endings tell it nothing', async () => {

@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest'
+import { AdmissionGate } from '../../src/engine/admission-gate.ts'
+import type { Submission } from '../../src/engine/submitter.ts'
+import { SluiceError, task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+const idle = task({ name: 'idle', run: (_: unknown) => null })
+
+const plain: Submission = { json: '{"task":"idle"}', task: 'idle', keyed: false }
+
+function refusal(details: object): SluiceError {
+  return new SluiceError('ADMISSION_REJECTED', 'no room; try again in 3 s', {
+    details: { retryAfter: 3, drainRate: 10, ...details },
+  })
+}
+
+/** A gate whose time the test makes, in front of something that counts how often it is asked. */
+async function open() {
+  const app = await apps.open({ tasks: [idle] })
+  const clock = { now: 10_000 }
+  const gate = new AdmissionGate(app.room.calls, () => clock.now)
+  const asked = { times: 0 }
+  const refuse = (details: object) => async () => {
+    asked.times++
+    throw refusal(details)
+  }
+  const pass = (submissions: readonly Submission[], submit: () => Promise<unknown>) =>
+    gate.pass(submissions, submit).catch((error: SluiceError) => error)
+  return { app, clock, asked, refuse, pass }
+}
+
+test('a refusal answers others for 100 ms, then the database is asked again', async () => {
+  const { clock, asked, refuse, pass } = await open()
+  const full = refuse({ ceiling: 5, active: 5 })
+  for (let n = 0; n < 3; n++) expect(await pass([plain], full)).toMatchObject({ code: 'ADMISSION_REJECTED' })
+  expect(asked.times).toBe(1)
+  clock.now += 101
+  await pass([plain], full)
+  expect(asked.times).toBe(2)
+  clock.now += 101
+  expect(await pass([plain], async () => 'in')).toBe('in')
+})
+
+test('a bulk submission that was too large keeps nobody out for whom there is room', async () => {
+  const { asked, refuse, pass } = await open()
+  await pass(Array(10).fill(plain), refuse({ ceiling: 10, active: 7 }))
+  expect(await pass([plain], async () => 'in')).toBe('in')
+  expect(await pass(Array(4).fill(plain), async () => 'in')).toMatchObject({ code: 'ADMISSION_REJECTED' })
+  expect(asked.times).toBe(1)
+})
+
+test('the depth of one task says nothing about others', async () => {
+  const { refuse, pass } = await open()
+  await pass([plain], refuse({ task: 'idle', maxQueued: 1, queued: 1 }))
+  expect(await pass([plain], async () => 'in')).toMatchObject({ code: 'ADMISSION_REJECTED' })
+  expect(await pass([{ ...plain, task: 'other' }], async () => 'in')).toBe('in')
+})
+
+test('a submission with a key passes if an active job has it, and only then', async () => {
+  const { app, refuse, pass } = await open()
+  await app.submit(idle, null, { key: 'held' })
+  await pass([plain], refuse({ ceiling: 1, active: 1 }))
+  const keyed = (key: string): Submission => ({ ...plain, key, keyed: true })
+  expect(await pass([keyed('held')], async () => 'attached')).toBe('attached')
+  expect(await pass([keyed('free')], async () => 'in')).toMatchObject({ code: 'ADMISSION_REJECTED' })
+})
+
+test('those who are refused are told to come back one after another, as fast as jobs end, within a minute', async () => {
+  const { refuse, pass } = await open()
+  const full = refuse({ ceiling: 5, active: 5 })
+  const waits: number[] = []
+  for (let n = 0; n < 700; n++) {
+    const { details, message } = (await pass([plain], full)) as SluiceError
+    waits.push(Number(details.retryAfter))
+    expect(message).toBe(`no room; try again in ${details.retryAfter} s`)
+  }
+  expect([waits[0], waits[9], waits[10], waits[99], waits[100], waits[699]]).toEqual([1, 1, 2, 10, 11, 60])
+})
+
+test('with nothing known to end they are told what the database says', async () => {
+  const { refuse, pass } = await open()
+  expect(await pass([plain], refuse({ ceiling: 5, active: 5, drainRate: 0, retryAfter: 5 }))).toMatchObject({
+    details: { retryAfter: 5 },
+  })
+})
