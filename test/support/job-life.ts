@@ -14,6 +14,7 @@ import {
 import { liveAccess } from './access-life.ts'
 import { liveAdmission } from './admission-life.ts'
 import type { Sql } from './database.ts'
+import { liveLists } from './list-life.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
 import { askToLeave, liveServer } from './server-life.ts'
 import { until } from './until.ts'
@@ -105,6 +106,7 @@ export class JobLife {
         this.#admission(app),
         this.#schedules(app),
         liveServer(app),
+        this.#lists(app),
       ])
       await askToLeave(app, `life-${this.#round}`)
     } finally {
@@ -370,6 +372,10 @@ export class JobLife {
     for await (const _ of diagnose({ db: this.#db, schema, settings: undefined, now: Date.now() }));
   }
 
+  async #lists(app: Sluice): Promise<void> {
+    this.violations.push(...(await liveLists(app, this.#round)))
+  }
+
   /** A schedule that fires every second, and is then changed, fired by hand and removed. */
   async #schedules(app: Sluice): Promise<void> {
     const name = `every-second-${this.#round}`
@@ -428,6 +434,9 @@ export class JobLife {
     const fanOut = await until(() => this.#busyFanOut(job.id), `a child of workflow ${job.id} to run`)
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 2))
     await repeated('why', () => app.why(fanOut))
+    const children = await repeated('listJobs', () => app.listJobs({ parent: fanOut }))
+    const waiting = children.find(({ state }) => state === 'waiting')
+    if (waiting !== undefined) await repeated('why', () => app.why(waiting.id))
     await repeated('watchTree', () => app.watchTree(job.id).look())
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 0))
     await once('cancel of a workflow', () => app.cancel(job.id))
