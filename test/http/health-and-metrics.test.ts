@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { createDatabase, useDatabase } from '../support/database.ts'
@@ -133,6 +134,16 @@ describe('the description', () => {
       const isOpen = config!.access === 'public' || config!.access === 'sign-in'
       expect(operation!.security).toHaveLength(isOpen ? 0 : 1)
     }
+  })
+
+  test('agrees with the reference for people, which lists every route', async () => {
+    const page = await readFile(new URL('../../docs/reference/http.md', import.meta.url), 'utf8')
+    const listed = new Set([...page.matchAll(/^\| `([A-Z]+ \/[^`]*)` \|/gm)].map((match) => match[1]!))
+    const { paths } = (await server.at('GET', '/openapi.json')).json<OpenApi>()
+    const served = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    expect([...listed].sort()).toEqual([...served, 'GET /docs'].sort())
   })
 
   test('is read on a page that loads nothing from elsewhere', async () => {
