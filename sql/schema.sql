@@ -1470,7 +1470,7 @@ begin
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb;
+                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb, null::text;
   end if;
 end $function$;
 
