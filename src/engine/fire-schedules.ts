@@ -7,6 +7,8 @@ import type { Log } from './log.ts'
 
 /** Schedules looked at in one go. */
 const CHUNK = 200
+/** Each may have waited 2 s for a stranger's transaction; other duties wait meanwhile. */
+const MAX_FAILURES = 3
 
 export interface FiredCounts {
   readonly fired: number
@@ -22,15 +24,18 @@ export interface FiredCounts {
 export async function fireDue(db: Queryable, log: Log, now?: Date): Promise<FiredCounts> {
   let fired = 0
   let skipped = 0
+  let failures = 0
   for (;;) {
     const due = await findDueSchedules(db, CHUNK, now)
     let progress = false
     for (const schedule of due) {
-      for (const each of await fireOne(db, log, schedule)) {
+      const outcome = await fireOne(db, log, schedule)
+      for (const each of outcome.fired) {
         progress = true
         if (each.skipped === null) fired++
         else skipped++
       }
+      if (outcome.failed && ++failures === MAX_FAILURES) return { fired, skipped }
     }
     // What is left now is somebody else's, or failed.
     if (due.length < CHUNK || !progress) return { fired, skipped }
@@ -38,9 +43,14 @@ export async function fireDue(db: Queryable, log: Log, now?: Date): Promise<Fire
 }
 
 /** Its due ticks one after the other, as long as nobody else does it. */
-async function fireOne(db: Queryable, log: Log, schedule: DueSchedule): Promise<Fired[]> {
+async function fireOne(
+  db: Queryable,
+  log: Log,
+  schedule: DueSchedule,
+): Promise<{ readonly fired: readonly Fired[]; readonly failed: boolean }> {
   const { name, version, now } = schedule
   const all: Fired[] = []
+  let failed = false
   let nextAt = schedule.nextAt.getTime()
   const plan = planFirings(schedule, nextAt, now.getTime())
   const ticks = plan.fire.length === 0 ? [undefined] : plan.fire
@@ -60,9 +70,10 @@ async function fireOne(db: Queryable, log: Log, schedule: DueSchedule): Promise<
       nextAt = then
     }
   } catch (error) {
+    failed = true
     log.warn({ schedule: name, error: messageOf(error) }, 'a schedule could not be fired; it is tried again')
   }
-  return all
+  return { fired: all, failed }
 }
 
 function tell(log: Log, schedule: string, fired: readonly Fired[]): void {

@@ -58,7 +58,9 @@ const CLAIM = statement(
    select array(select c.name from claimed c) as names,
           (select extract(epoch from min(j.ready_at) - clock_timestamp())::float8 * 1000
              from sluice.jobs j where j.state = 'scheduled') as "nextDueInMs",
-          (select extract(epoch from min(s.next_at) - clock_timestamp())::float8 * 1000 from sluice.schedules s) as "nextTickInMs",
+          -- One that could not be fired must not hide the next.
+          (select extract(epoch from min(s.next_at) - clock_timestamp())::float8 * 1000 from sluice.schedules s
+            where s.next_at > statement_timestamp() - interval '1 second') as "nextTickInMs",
           (select extract(epoch from min(w.due_at) - clock_timestamp())::float8 * 1000 from sluice.wakeups w) as "nextWakeInMs",
           (select good_for_ms from look) as "goodForMs"`,
 )

@@ -154,16 +154,18 @@ describe('firing', () => {
     await cancelAll()
   })
 
-  test('that cannot be carried out is undone as a whole and tried again', async () => {
+  test('that cannot be carried out is undone as a whole, tried again, and keeps no other from firing', async () => {
     await app.createSchedule('daily', { task: 'report', cron: '0 3 * * *', key: 'k' })
     await startAt('daily', '2031-05-01T03:00:00Z')
+    await app.createSchedule('other', { task: 'report', cron: '0 3 * * *' })
+    await startAt('other', '2031-05-01T03:00:00Z')
     // Somebody's open transaction holds the key: the firing gives up instead of waiting for it.
     const lines: string[] = []
     await processes[1]!.transaction(async (tx) => {
       await tx.run({ name: '', text: `select sluice.submit('report', 'null', key => 'k')` })
       const log = { ...quiet, warn: (_: object, message: string) => void lines.push(message) }
       expect(await fireDue(processes[0]!, log, new Date('2031-05-01T03:00:01Z'))).toEqual({
-        fired: 0,
+        fired: 1,
         skipped: 0,
       })
     })
