@@ -76,6 +76,11 @@ describe('signing in', () => {
     expect((await server.call('POST', '/session', { body })).status).toBe(400)
   })
 
+  test('with more than a key can be is refused before it is read', async () => {
+    const answer = await server.call('POST', '/session', { body: { key: 'x'.repeat(5000) } })
+    expect([answer.status, answer.json().code]).toEqual([413, 'PAYLOAD_TOO_LARGE'])
+  })
+
   test('with a key where it does not belong takes nothing from the key', async () => {
     const misplaced = await server.keyOf('viewer')
     expect((await server.call('POST', '/session', { body: { token: misplaced } })).status).toBe(401)

@@ -34,6 +34,8 @@ export function sessionRoutes(server: Server, parts: ServerParts, identification
     '/session',
     {
       config: { access: 'sign-in' },
+      // The one body that is read of whoever sends it; a key has 47 characters.
+      bodyLimit: 4096,
       schema: {
         summary: 'Sign in with a key, or with a token that is good for one session',
         description:
