@@ -30,12 +30,17 @@ class ServerProcess {
   readonly url: Promise<string>
 
   constructor() {
-    this.process = spawn(process.execPath, [MAIN, 'server', '--port', '0', '--json'], {
+    this.process = spawn(process.execPath, [MAIN, 'server', '--port', '0'], {
       env: { ...process.env, DATABASE_URL: database.url, SLUICE_LOG: 'silent' },
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const lines = createInterface({ input: this.process.stdout! })
-    this.url = once(lines, 'line').then(([line]) => (JSON.parse(line) as { url: string }).url)
+    this.url = new Promise((resolve) => {
+      lines.on('line', (line) => {
+        const url = /^listening on (http\S+);/.exec(line)?.[1]
+        if (url !== undefined) resolve(url)
+      })
+    })
   }
 
   async kill(): Promise<void> {
