@@ -137,7 +137,6 @@ export const JobBody = Type.Object({
   priority: Type.Optional(Type.Integer({ description: 'Absent: 0' })),
   key: Type.Optional(Type.String()),
   tags: Type.Optional(Type.Array(Type.String())),
-  trace: Type.Optional(Type.String({ description: 'The traceparent of whoever submitted it' })),
   policy: Type.Optional(
     Type.Unknown({ description: 'What its step in a workflow says instead of its task' }),
   ),

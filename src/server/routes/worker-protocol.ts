@@ -43,6 +43,8 @@ import { RemoteWorkers } from '../remote/remote-workers.ts'
 /** A result of 16 MiB whose every character needs a backslash, and some. */
 const PAYLOAD_BYTES = 40 * 1024 * 1024
 const MAX_ERROR = 16_384
+/** Of inputs in one answer; a single one may have more. */
+const ANSWER_CHARACTERS = 32 * 1024 * 1024
 
 /** `/workers`: the protocol of workers without access to the database. A key reaches only workers it registered. */
 export function workerProtocolRoutes(server: Server, parts: ServerParts): void {
@@ -346,17 +348,28 @@ function firstDue(ended: readonly EndedAttempt[]): number | null {
 
 /** What says nothing is left out: most jobs have no key, no tags and no failures, and thousands go out a second. */
 function toAnswer({ assignments, lost, refused, again, orders }: PollAnswer): CycleAnswerBody {
+  const fit = howManyFit(assignments)
   return {
-    jobs: assignments.map(toJob),
+    jobs: assignments.slice(0, fit).map(toJob),
     ...(lost.length > 0 && { lost: [...lost] }),
     ...(refused.length > 0 && { refused: refused.map((each) => ({ ...each, code: 'LEASE_LOST' })) }),
-    ...(again && { again }),
+    ...((again || fit < assignments.length) && { again: true }),
     ...(orders !== undefined && {
       cancel: [...orders.cancels],
       draining: orders.draining,
       stop: orders.stopping,
     }),
   }
+}
+
+/** Those that do not fit into one answer come with the next: the worker does not name them as running. */
+function howManyFit(assignments: readonly Assignment[]): number {
+  let characters = 0
+  for (let i = 0; i < assignments.length; i++) {
+    characters += assignments[i]!.input?.length ?? 0
+    if (i > 0 && characters > ANSWER_CHARACTERS) return i
+  }
+  return assignments.length
 }
 
 function toJob(job: Assignment): JobBody {
