@@ -67,6 +67,7 @@ describe('POST /jobs', () => {
   test.each([
     ['no name', {}, 400, 'task'],
     ['two names', { task: 'echo', workflow: 'echo' }, 400, 'task'],
+    ['a task that is called a workflow', { workflow: 'echo' }, 400, 'echo is a task'],
     ['an unknown field', { task: 'echo', prioritty: 1 }, 400, 'did you mean priority'],
     ['a priority that is a text', { task: 'echo', priority: '1' }, 400, 'priority'],
     ['a priority out of bounds', { task: 'echo', priority: 1e9 }, 400, 'priority'],

@@ -1,4 +1,5 @@
 import { ClaimWatch } from '../../src/engine/claim-watch.ts'
+import { NameKinds } from '../../src/engine/name-kinds.ts'
 import { ReadinessProbe } from '../../src/engine/readiness.ts'
 import { systemStatus } from '../../src/engine/system-status.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
@@ -10,6 +11,7 @@ import { until } from './until.ts'
 export async function liveServer(app: Sluice): Promise<void> {
   const { calls } = app.room
   await repeated('declareDeadline', () => declareDeadline(calls, 4 * 3_600_000))
+  await repeated('check a name', () => new NameKinds(calls).check('plain', 'task'))
   await repeated('systemStatus', () => systemStatus(calls))
   const watch = new ClaimWatch(calls)
   await repeated('the first look at claims', () => watch.look())

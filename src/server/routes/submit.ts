@@ -9,6 +9,7 @@ import {
 } from '../../api/jobs.ts'
 import type { EngineRoom } from '../../app/app.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
+import { NameKinds } from '../../engine/name-kinds.ts'
 import type { Submission } from '../../engine/submitter.ts'
 import { SluiceError } from '../../errors.ts'
 import { idempotencyKey, once } from '../once.ts'
@@ -18,6 +19,7 @@ import { gateOf, submissionOf } from '../submissions.ts'
 /** `POST /jobs` and `POST /jobs/bulk`. */
 export function submitRoutes(server: Server, { room }: ServerParts): void {
   const gate = gateOf(room)
+  const kinds = new NameKinds(room.calls)
   const config = { access: 'jobs:submit' } as const
   const tags = ['jobs']
 
@@ -36,7 +38,7 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
       },
     },
     async (request, reply) => {
-      const submission = await toSubmission(room, request, request.body, '')
+      const submission = await toSubmission(room, kinds, request, request.body, '')
       const { id, attached } =
         idempotencyKey(request) === undefined
           ? await gate.pass([submission], () => room.submitter.submit(submission))
@@ -63,7 +65,7 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
     async (request, reply) => {
       const submissions: Submission[] = []
       for (const [index, job] of request.body.jobs.entries())
-        submissions.push(await toSubmission(room, request, job, `jobs.${index}.`))
+        submissions.push(await toSubmission(room, kinds, request, job, `jobs.${index}.`))
       // A repeat gets its answer also where a new submission would be refused.
       const jobs =
         idempotencyKey(request) === undefined
@@ -77,6 +79,7 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
 /** @param place Where it stands in the body, for messages: `jobs.3.`, or nothing. */
 async function toSubmission(
   room: EngineRoom,
+  kinds: NameKinds,
   request: FastifyRequest,
   body: SubmitJson,
   place: string,
@@ -92,6 +95,7 @@ async function toSubmission(
     )
   }
   try {
+    await kinds.check(name, task === undefined ? 'workflow' : 'task')
     return await submissionOf(room, request, name, input, toOptions(rest))
   } catch (error) {
     if (place === '' || !(error instanceof SluiceError)) throw error
