@@ -6,6 +6,8 @@ import type { Submission } from './submitter.ts'
 
 /** How long a refusal is taken for the answer to others. */
 const REMEMBERED_MS = 100
+/** From this age on, one at a time asks again, so that not all who wait do so in the same instant. */
+const ASKED_AGAIN_MS = 70
 /** Clients are never sent away for longer: rates change. */
 const MAX_RETRY_AFTER = 60
 
@@ -29,6 +31,8 @@ export class AdmissionGate {
   readonly #db: Queryable
   readonly #now: () => number
   #ceiling: Refusal | undefined
+  /** Since when somebody has been asking again. */
+  #askedAt = Number.NEGATIVE_INFINITY
   readonly #depths = new Map<string, Refusal>()
   /** Jobs refused in this second and in the one before it. */
   #second = 0
@@ -58,8 +62,14 @@ export class AdmissionGate {
   }
 
   #remembered(submissions: readonly Submission[]): Refusal | undefined {
-    const fresh = (refusal: Refusal | undefined, count: number) =>
-      refusal !== undefined && refusal.at > this.#now() - REMEMBERED_MS && count > refusal.room
+    const now = this.#now()
+    const fresh = (refusal: Refusal | undefined, count: number) => {
+      if (refusal === undefined || now - refusal.at >= REMEMBERED_MS || count <= refusal.room) return false
+      if (now - refusal.at < ASKED_AGAIN_MS || now - this.#askedAt < REMEMBERED_MS - ASKED_AGAIN_MS)
+        return true
+      this.#askedAt = now
+      return false
+    }
     if (fresh(this.#ceiling, submissions.length)) return this.#ceiling
     for (const [task, refusal] of this.#depths) {
       if (fresh(refusal, submissions.filter((each) => each.task === task).length)) return refusal

@@ -44,6 +44,19 @@ test('a refusal answers others for 100 ms, then the database is asked again', as
   expect(await pass([plain], async () => 'in')).toBe('in')
 })
 
+test('one asks again before the answer is too old, while the others are still refused', async () => {
+  const { clock, asked, refuse, pass } = await open()
+  const full = refuse({ ceiling: 5, active: 5 })
+  await pass([plain], full)
+  clock.now += 75
+  await Promise.all(Array.from({ length: 20 }, () => pass([plain], full)))
+  expect(asked.times).toBe(2)
+  // What it was told counts for the next 100 ms.
+  clock.now += 60
+  await pass([plain], full)
+  expect(asked.times).toBe(2)
+})
+
 test('a bulk submission that was too large keeps nobody out for whom there is room', async () => {
   const { asked, refuse, pass } = await open()
   await pass(Array(10).fill(plain), refuse({ ceiling: 10, active: 7 }))
