@@ -9,8 +9,9 @@ import { now } from './clock.mjs'
  *
  * @param {{ n: number, processes: number, slots: number, limit?: number | null, lanes?: number,
  *   held?: boolean, waiting?: boolean }} params `waiting`: the backlog is in the database already.
+ * @param {() => Promise<object>} prepareWorkers Further options that workers are opened with, made once the schema is there.
  */
-export async function drain(measurement, params) {
+export async function drain(measurement, params, prepareWorkers = async () => ({})) {
   const { n, processes, slots, limit = null, lanes = 1, held = false, waiting = false } = params
   const system = await measurement.open({ limit })
   await system.setup()
@@ -18,7 +19,7 @@ export async function drain(measurement, params) {
   await measurement.checkpoint()
   if (held) await measurement.holdTransaction()
 
-  const agents = await measurement.startAgents(processes, 'worker', { limit })
+  const agents = await measurement.startAgents(processes, 'worker', { limit, ...(await prepareWorkers()) })
   const toldAt = now()
   await agents.askAll('work', { slots, lanes, jobMs: 0 })
   await agents.untilFinished(n)

@@ -17,6 +17,7 @@ export const SCENARIOS = [
   'fanout',
   'nesting',
   'http',
+  'remote',
   'sustained',
 ]
 

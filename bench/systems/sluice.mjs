@@ -22,11 +22,27 @@ const FINISH_DELAYS = `
   select extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000 - (input->>'w')::float8 as ms
     from sluice.jobs where state = 'completed' and input ? 'w'`
 
+/** A worker that speaks to a server, and to no database. */
+async function openRemote({ server, key }) {
+  const { remoteWorker, task } = await import(pathToFileURL(entry).href)
+  let worker = null
+  return {
+    async startWorker({ slots, onJob }) {
+      const tasks = LANES.map((name) => task({ name: `noop-${name}`, lane: name, run: onJob }))
+      worker = await remoteWorker({ server, key, tasks, capacity: slots })
+      return { stop: () => worker.close() }
+    },
+    close: async () => worker?.close(),
+  }
+}
+
 /**
+ * `options.remote`: where a worker gets its jobs, in place of the database.
  * `options.limit` is the hard limit of each lane over the whole system; `null` means lanes without one.
  * `options.workflows`: whether the workflows of the registry are known.
  */
 export async function open({ url, options }) {
+  if (options.remote !== undefined) return openRemote(options.remote)
   const { sluice, task } = await import(pathToFileURL(entry).href)
   let handler = null
   const tasks = LANES.map((name) =>
