@@ -26,6 +26,23 @@ describe('schedules', () => {
     expect(stdout).toMatch(/\nnightly +enabled +chain +0 3 \* \* \* +Europe\/Berlin +in \S+\n/)
   })
 
+  test('are checked without a database, and shown with their next ticks', async () => {
+    await cli.write(
+      'new-year.yaml',
+      'schedules: { party: { task: toast, cron: "0 0 1 1 *", timezone: Asia/Tokyo } }\n',
+    )
+    const { code, stdout, stderr } = await cli.run(['check', 'new-year.yaml'], {
+      environment: { DATABASE_URL: 'postgres://127.0.0.1:1/none' },
+    })
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/\nparty +toast +0 0 1 1 \* +Asia\/Tokyo +(\d{4}-12-31T15:00:00\.000Z ?){3}\n/)
+    expect(stderr).toContain('warning: schedule party: task toast is not here; another program must bring it')
+    expect(await cli.json('check', 'new-year.yaml')).toMatchObject({
+      schedules: [{ name: 'party', task: 'toast', workflow: null, enabled: true }],
+      warnings: [{ schedule: 'party' }],
+    })
+  })
+
   test('are added, changed, disabled, enabled and removed', async () => {
     const { code, stdout } = await cli.run([
       ...['schedules', 'add', 'often', '--task', 'noop', '--cron', '*/5 * * * *', '--input', '{"n":1}'],

@@ -1,4 +1,6 @@
-import { loadConfig } from '../../config/load-config.ts'
+import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
+import { Ticks } from '../../model/cron.ts'
+import { completeSchedule } from '../../model/schedule.ts'
 import { LANE_FIELDS, resolveSettings } from '../../model/settings.ts'
 import { whyNotStartable } from '../../worker/find-program.ts'
 import type { AnyTask } from '../../worker/task.ts'
@@ -34,10 +36,26 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     perWorker: lane.perWorker,
     tasks: tasks.filter((task) => task.lane === name).map((task) => task.name),
   }))
-  const warnings = missingPrograms(tasks, world.environment)
+  const schedules = schedulesOf(loaded, world.now().getTime())
+  const warnings = [
+    ...missingPrograms(tasks, world.environment),
+    ...missingTargets(
+      schedules,
+      tasks.map(({ name }) => name),
+      workflows.map(({ name }) => name),
+    ),
+  ]
   if (options.json === true) {
     const shown = tasks.map(({ name, lane, execution }) => ({ name, lane, execution }))
-    writeJson(world.out, { file: loaded.file ?? null, valid: true, lanes, tasks: shown, workflows, warnings })
+    writeJson(world.out, {
+      file: loaded.file ?? null,
+      valid: true,
+      lanes,
+      tasks: shown,
+      workflows,
+      schedules,
+      warnings,
+    })
     return EXIT.done
   }
   world.out.line(
@@ -55,20 +73,70 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     ],
     lanes,
   )
-  if (workflows.length > 0) {
-    world.out.line()
-    writeTable(
-      world.out,
-      [
-        { title: 'WORKFLOW', value: (workflow) => workflow.name },
-        { title: 'STEPS', value: (workflow) => workflow.steps.join(' '), shrinks: true },
-      ],
-      workflows,
+  writeWorkflows(world, workflows)
+  writeSchedules(world, schedules)
+  for (const { message, ...about } of warnings)
+    world.err.line(
+      `${painter(world.err)('yellow', 'warning:')} ${Object.entries(about).flat().join(' ')}: ${message}`,
     )
-  }
-  for (const { task, message } of warnings)
-    world.err.line(`${painter(world.err)('yellow', 'warning:')} task ${task}: ${message}`)
   return EXIT.done
+}
+
+function writeWorkflows(
+  world: World,
+  workflows: readonly { readonly name: string; readonly steps: readonly string[] }[],
+): void {
+  if (workflows.length === 0) return
+  world.out.line()
+  writeTable(
+    world.out,
+    [
+      { title: 'WORKFLOW', value: (workflow) => workflow.name },
+      { title: 'STEPS', value: (workflow) => workflow.steps.join(' '), shrinks: true },
+    ],
+    workflows,
+  )
+}
+
+function writeSchedules(world: World, schedules: ReturnType<typeof schedulesOf>): void {
+  if (schedules.length === 0) return
+  world.out.line()
+  writeTable(
+    world.out,
+    [
+      { title: 'SCHEDULE', value: (schedule) => schedule.name },
+      { title: 'RUNS', value: ({ task, workflow }) => task ?? workflow ?? '' },
+      { title: 'CRON', value: (schedule) => schedule.cron },
+      { title: 'ZONE', value: (schedule) => schedule.timezone },
+      { title: 'NEXT', value: ({ next }) => next.join(' '), shrinks: true },
+    ],
+    schedules,
+  )
+}
+
+const SHOWN_TICKS = 3
+
+/** With their next ticks: nothing shows better whether an expression means what its writer thinks. */
+function schedulesOf({ config }: LoadedConfig, now: number) {
+  return Object.entries(config.schedules ?? {}).map(([name, fields]) => {
+    const { task, workflow, cron, timezone, enabled } = completeSchedule(fields)
+    const ticks = new Ticks(cron, timezone).between(now, Number.POSITIVE_INFINITY, SHOWN_TICKS)
+    const next = ticks.map((tick) => new Date(tick).toISOString())
+    return { name, task, workflow, cron, timezone, enabled, next }
+  })
+}
+
+/** A warning, no error: another program may bring them. */
+function missingTargets(
+  schedules: ReturnType<typeof schedulesOf>,
+  tasks: readonly string[],
+  workflows: readonly string[],
+) {
+  return schedules.flatMap(({ name, task, workflow }) => {
+    const known = task !== null ? tasks.includes(task) : workflows.includes(workflow!)
+    const what = task !== null ? `task ${task}` : `workflow ${workflow}`
+    return known ? [] : [{ schedule: name, message: `${what} is not here; another program must bring it` }]
+  })
 }
 
 /** The names of the steps of a workflow, in the order they are written. */
