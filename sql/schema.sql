@@ -517,7 +517,7 @@ CREATE INDEX jobs_deadline ON sluice.jobs USING btree (deadline_at) WHERE ((stat
 CREATE INDEX jobs_ended_badly ON sluice.jobs USING btree (id) WHERE ((parent_id IS NULL) AND (state > 'completed'::sluice.job_state));
 
 --- index sluice.jobs_ended_owner
-CREATE INDEX jobs_ended_owner ON sluice.jobs USING btree (submitted_by, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state) AND (submitted_by IS NOT NULL));
+CREATE INDEX jobs_ended_owner ON sluice.jobs USING btree (submitted_by, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state) AND (submitted_by <> 'library'::text));
 
 --- index sluice.jobs_ended_task
 CREATE INDEX jobs_ended_task ON sluice.jobs USING btree (task, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state));
@@ -2008,8 +2008,8 @@ begin
     v_sources := '{}';
   elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
     v_sources := array['j.parent_id is null and j.state > ''completed''' || v_range || ' order by j.id desc'];
-  elsif p_filter ? 'by' then
-    v_sources := array[c_ended || format('j.submitted_by is not null and (j.submitted_by, j.id) < (%1$L, %2$s) and (j.submitted_by, j.id) > (%1$L, %3$s)
+  elsif p_filter ->> 'by' <> 'library' then
+    v_sources := array[c_ended || format('j.submitted_by <> ''library'' and (j.submitted_by, j.id) < (%1$L, %2$s) and (j.submitted_by, j.id) > (%1$L, %3$s)
                                           order by j.submitted_by desc, j.id desc', p_filter ->> 'by', v_before, v_after)];
   elsif cardinality(v_tasks) <= 20 then
     v_sources := array(select c_ended || format('(j.task, j.id) < (%1$L, %2$s) and (j.task, j.id) > (%1$L, %3$s) order by j.task desc, j.id desc',

@@ -91,6 +91,8 @@ export interface AppParts {
   readonly log: Log
   /** Who is recorded as the author of changes. */
   readonly actor: string
+  /** Whose the jobs are that this program submits. */
+  readonly owner: string
   readonly onClose: () => Promise<void>
 }
 
@@ -442,7 +444,7 @@ export class Sluice {
     task: string | { readonly name: string },
     input: unknown,
     options: SubmitOptions,
-    actor = this.#parts.actor,
+    actor = this.#parts.owner,
   ): Submission | Promise<Submission> {
     const name = nameOf(task)
     const { workflows } = this.#parts

@@ -81,6 +81,8 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
 
 /** Connections of the pool that everything but cycles, heartbeats and hints shares. */
 const POOL_SIZE = 4
+/** Of jobs whose program names nobody: no person's, so that nobody's key happens to own them. */
+const OWNER_OF_LIBRARY = 'library'
 
 /**
  * Opens Sluice: connects, brings the schema up to date, makes lanes and tasks known.
@@ -123,6 +125,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
         config: options.config,
         log,
         actor,
+        owner: options.actor === undefined ? OWNER_OF_LIBRARY : actor,
         onClose: place.release,
       })
     } catch (error) {
