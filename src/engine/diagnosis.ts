@@ -6,6 +6,7 @@ import { checkConnections } from './diagnosis/connections.ts'
 import { checkHints } from './diagnosis/hints.ts'
 import { checkLanes } from './diagnosis/lanes.ts'
 import { checkQueues } from './diagnosis/queues.ts'
+import { checkSchedules } from './diagnosis/schedules.ts'
 import { checkSchema } from './diagnosis/schema.ts'
 import { checkServer } from './diagnosis/server.ts'
 import { checkTables } from './diagnosis/tables.ts'
@@ -35,6 +36,7 @@ const SCHEMA_CHECKS: readonly Check<Patient>[] = [
   checkLanes,
   checkWorkers,
   checkQueues,
+  checkSchedules,
   checkHints,
 ]
 

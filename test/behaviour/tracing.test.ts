@@ -14,6 +14,7 @@ import { until } from '../support/until.ts'
 
 const PARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const WORKER = fileURLToPath(new URL('../support/programs/traced-worker.mjs', import.meta.url))
+const REMOTE_WORKER = fileURLToPath(new URL('../support/programs/traced-remote-worker.mjs', import.meta.url))
 const UNTRACED = fileURLToPath(new URL('../support/programs/untraced.mjs', import.meta.url))
 const PRODUCER = 3
 const CONSUMER = 4
@@ -252,6 +253,33 @@ describe('over HTTP', () => {
       const long = await submit({ traceparent: PARENT, tracestate: `a=${'x'.repeat(600)}` })
       expect(await traceOf(long)).toBe(PARENT)
     } finally {
+      await server.stop()
+    }
+  })
+})
+
+describe('a worker that gets its jobs from a server', () => {
+  test('traces its attempts below the submission too', async () => {
+    const server = await startTestServer(database.url)
+    const program = fork(REMOTE_WORKER, [server.url, await server.keyOf('worker')])
+    try {
+      program.on('message', (message) => {
+        if (typeof message === 'object') remote.push(message as EndedSpan)
+      })
+      await once(program, 'message')
+      await underSpan(async (request) => {
+        const job = await app.submit('faraway', null)
+        expect(await job.result()).toBe('done')
+        const [attempt] = await attemptsOf(job.id, 1)
+        expect(attempt).toMatchObject({
+          traceId: request.traceId,
+          parentSpanId: submitSpan(request.traceId).spanId,
+          attributes: { 'sluice.outcome': 'completed' },
+        })
+      })
+    } finally {
+      program.send('close')
+      await once(program, 'exit')
       await server.stop()
     }
   })

@@ -62,6 +62,7 @@ describe('a healthy system', () => {
       'workers',
       'holdings',
       'queues',
+      'schedules',
       'connections',
       'oldest transaction',
       'hints',
@@ -253,6 +254,38 @@ describe('the schema', () => {
         level: 'problem',
         found: `at version ${newest!.version - 1}, this program needs ${newest!.version}`,
         advice: 'sluice migrate brings it up to date',
+      },
+    ])
+  })
+})
+
+describe('schedules', () => {
+  test('that nobody fires, that would be refused, and that an operator changed are told', async () => {
+    undo.push('delete from sluice.schedules where true')
+    await cli.run(['submit', 'idle'])
+    await cli.run(['schedules', 'add', 'late', '--task', 'idle', '--cron', '@hourly'])
+    await cli.run(['schedules', 'add', 'lost', '--task', 'idle', '--cron', '@hourly'])
+    await database.sql(`update sluice.schedules set next_at = now() - interval '1 hour' where name = 'late'`)
+    await database.sql(`update sluice.schedules set task = 'gone', declared = '{}' where name = 'lost'`)
+    undo.push('delete from sluice.jobs where true')
+    expect((await complaints()).filter(({ check }) => check.startsWith('schedule'))).toEqual([
+      {
+        check: 'schedule late',
+        level: 'problem',
+        found: expect.stringMatching(/^its tick is overdue by 1h\S*: nobody fires it$/),
+        advice: expect.stringContaining('start a worker'),
+      },
+      {
+        check: 'schedule lost',
+        level: 'warning',
+        found: 'runs task gone, which no program has made known',
+        advice: expect.any(String),
+      },
+      {
+        check: 'schedule lost',
+        level: 'note',
+        found: expect.stringMatching(/^cron, task set by an operator/),
+        advice: 'sluice schedules reset lost goes back to what they say',
       },
     ])
   })

@@ -43,7 +43,7 @@ describe('schedules', () => {
     })
   })
 
-  test('are added, changed, disabled, enabled and removed', async () => {
+  test('are added, changed, disabled, enabled and removed', { timeout: 120_000 }, async () => {
     const { code, stdout } = await cli.run([
       ...['schedules', 'add', 'often', '--task', 'noop', '--cron', '*/5 * * * *', '--input', '{"n":1}'],
       ...[
@@ -87,7 +87,9 @@ describe('schedules', () => {
     expect(await cli.json<ScheduleView[]>('schedules')).toHaveLength(1)
   })
 
-  test('an operator wins over the file until reset, and a removal says that the file brings it back', async () => {
+  test('an operator wins over the file until reset, and a removal says that the file brings it back', {
+    timeout: 120_000,
+  }, async () => {
     await cli.run(['schedules', 'disable', 'nightly'])
     await cli.run(['submit', 'noop'])
     const { stdout } = await cli.run(['schedules'])
