@@ -988,6 +988,9 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.charge_v1(p_ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
 AS $function$
 declare
   v_fixed  boolean := current_setting('transaction_isolation') <> 'read committed';
@@ -2239,14 +2242,11 @@ begin
   if not p_set.complete then
     v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
   end if;
-  if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
-    perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
-                             cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
-  end if;
   select coalesce(jsonb_object_agg(t.task, coalesce(n.depth, 0)), '{}') into v_depths
     from jsonb_object_keys(p_set.max_queued) t(task)
     left join (select j.task, count(*) as depth from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
                 where j.state < 'running' and p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
+  -- Before the ceiling: whoever sends fewer of a task then may fit under that as well.
   for v_over in
     select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
       from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
@@ -2258,6 +2258,10 @@ begin
                                v_over.added, v_over.depth - v_over.most, v_rate);
     end if;
   end loop;
+  if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
+    perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
+                             cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
+  end if;
   insert into sluice.charges (base, ids, bound, depths, counted, rate)
     values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_depths,
             cardinality(v_active) + cardinality(p_new), v_rate);
@@ -2828,6 +2832,9 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.tend_admission_v1()
  RETURNS boolean
  LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
 AS $function$
 declare
   v_set  sluice.admission;

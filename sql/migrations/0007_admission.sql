@@ -37,6 +37,8 @@ create table sluice.charges (
   counted integer not null,                 -- how many there were when they were last looked up
   rate    real not null default 0           -- of a beginning: jobs that ended in a second
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+-- Not compressed: a thousand ids are 8 kB, and are read and written with every look.
+alter table sluice.charges alter column ids set storage external;
 
 -- What a transaction of a caller's will be charged with at its COMMIT.
 create unlogged table sluice.deferred_charges (
@@ -92,8 +94,12 @@ create constraint trigger charge_at_commit after insert on sluice.deferred_charg
 --
 -- A transaction with a fixed snapshot (repeatable read, serializable) cannot see what was charged since; if something was,
 -- it gets the serialization failure (40001) that such transactions must expect.
+--
+-- The plan for the newest row is pinned: a ledger of a few rows would be read as a whole, with all that cannot be cleaned up.
 create function sluice.charge_v1(p_ids bigint[]) returns void
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
 declare
   v_fixed  boolean := current_setting('transaction_isolation') <> 'read committed';
   v_set    sluice.admission;
@@ -186,14 +192,11 @@ begin
   if not p_set.complete then
     v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
   end if;
-  if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
-    perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
-                             cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
-  end if;
   select coalesce(jsonb_object_agg(t.task, coalesce(n.depth, 0)), '{}') into v_depths
     from jsonb_object_keys(p_set.max_queued) t(task)
     left join (select j.task, count(*) as depth from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
                 where j.state < 'running' and p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
+  -- Before the ceiling: whoever sends fewer of a task then may fit under that as well.
   for v_over in
     select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
       from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
@@ -205,6 +208,10 @@ begin
                                v_over.added, v_over.depth - v_over.most, v_rate);
     end if;
   end loop;
+  if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
+    perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
+                             cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
+  end if;
   insert into sluice.charges (base, ids, bound, depths, counted, rate)
     values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_depths,
             cardinality(v_active) + cardinality(p_new), v_rate);
@@ -233,7 +240,9 @@ end $$;
 -- A transaction that saw no limit charged nothing. Each of them had its number before the limit was committed, so all have
 -- ended once every transaction has that is older than one begun after that commit. Until then each charge counts anew.
 create function sluice.tend_admission_v1() returns boolean
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
 declare
   v_set  sluice.admission;
   v_last sluice.charges;
