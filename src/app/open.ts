@@ -75,7 +75,7 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
    * that look and operate. Default true.
    */
   readonly publish?: boolean
-  /** Who is recorded as the author of submissions and changes. Default: the user of this process. */
+  /** Whose the submitted jobs are, and the author of changes. Default: `library`, and for changes the user of this process. */
   readonly actor?: string
 }
 
