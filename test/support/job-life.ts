@@ -16,6 +16,7 @@ import { liveAdmission } from './admission-life.ts'
 import type { Sql } from './database.ts'
 import { liveLists } from './list-life.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
+import { liveRemotely } from './remote-worker-life.ts'
 import { askToLeave, liveServer } from './server-life.ts'
 import { until } from './until.ts'
 
@@ -103,6 +104,7 @@ export class JobLife {
         this.#window(app),
         this.#treeAgain(app),
         this.#access(),
+        this.#remote(app),
         this.#admission(app),
         this.#schedules(app),
         liveServer(app),
@@ -457,6 +459,11 @@ export class JobLife {
     await until(async () => (await this.#stateOf(job.id)) === 'completed', `workflow ${job.id} to end again`)
     const again = await repeated('tree', () => app.tree(job.id))
     this.#expect(true, again.children[1]!.earlierIds.includes(tree.children[1]!.id))
+  }
+
+  /** A worker behind a server. */
+  async #remote(app: Sluice): Promise<void> {
+    this.violations.push(...(await liveRemotely(app, this.#db, this.#round)))
   }
 
   /** Keys, roles, sessions and the audit. */
