@@ -339,7 +339,12 @@ export class JobLife {
        returning id`,
     )
     this.planted.add(row!.id)
-    await until(async () => (await this.#stateOf(row!.id)) === 'completed', `orphan ${row!.id} to be found`)
+    // Each connection a duty loses begins the time anew in which workers may report, and there is a fault for each statement.
+    await until(
+      async () => (await this.#stateOf(row!.id)) === 'completed',
+      `orphan ${row!.id} to be found`,
+      60_000,
+    )
   }
 
   async #operators(app: Sluice): Promise<void> {
