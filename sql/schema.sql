@@ -604,6 +604,8 @@ $function$;
 CREATE OR REPLACE FUNCTION sluice.admit_v1(p_ids bigint[], p_when text)
  RETURNS void
  LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if cardinality(p_ids) = 0 then
@@ -977,6 +979,8 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.charge_deferred_v1()
  RETURNS trigger
  LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   delete from sluice.deferred_charges d where d.id = new.id;

@@ -64,8 +64,12 @@ end $$;
 -- Charges new root jobs, and those that run again: at once, or at COMMIT where the transaction is a caller's and may stay
 -- open. Called after the jobs were written: a transaction that saw no limit has a number by then, which
 -- sluice.tend_admission_v1 relies on.
+--
+-- It and the trigger have the rights of their owner: whoever may submit need not be able to read or write limits.
 create function sluice.admit_v1(p_ids bigint[], p_when text) returns void
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 begin
   if cardinality(p_ids) = 0 then
     return;
@@ -80,7 +84,9 @@ begin
 end $$;
 
 create function sluice.charge_deferred_v1() returns trigger
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 begin
   delete from sluice.deferred_charges d where d.id = new.id;
   perform sluice.charge_v1(new.ids);

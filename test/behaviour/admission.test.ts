@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -7,6 +8,7 @@ import { hasCode, type Sluice, type SluiceError, task } from '../../src/index.ts
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
+import { withUser } from '../support/global-setup.ts'
 import { until } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 
@@ -55,8 +57,12 @@ const active = async (): Promise<number> => {
   return row!.n
 }
 
-async function inTransaction<T>(work: (client: pg.Client) => Promise<T>, begin = 'begin'): Promise<T> {
-  const client = new pg.Client(database.url)
+async function inTransaction<T>(
+  work: (client: pg.Client) => Promise<T>,
+  begin = 'begin',
+  url = database.url,
+): Promise<T> {
+  const client = new pg.Client(url)
   await client.connect()
   try {
     await client.query(begin)
@@ -299,6 +305,43 @@ describe("a caller's transaction", () => {
     await expect(attempt(() => app.setAdmission({ maxActive: 2 }))).rejects.toMatchObject({ code: '40001' })
     await expect(attempt(async () => {})).rejects.toMatchObject({ code: 'SL007' })
   })
+})
+
+test('a role that may only submit is held to the ceiling, and cannot read or raise it', async () => {
+  const app = await open({ maxActive: 2 })
+  const role = `producer_${database.name}`
+  // As the reference of SQL has it.
+  const grants = /A role that only submits needs\n\n```sql\n([^`]+)```/.exec(
+    await readFile(new URL('../../docs/reference/sql.md', import.meta.url), 'utf8'),
+  )![1]!
+  await database.admin(`create role ${role} login`)
+  try {
+    for (const grant of grants
+      .replaceAll('producer', role)
+      .replace(/ +--.*/g, '')
+      .trim()
+      .split('\n'))
+      await database.sql(grant)
+    const as = (work: (client: pg.Client) => Promise<unknown>) =>
+      inTransaction(work, 'begin', withUser(database.directUrl, role))
+    const submit = () => as((client) => client.query(`select sluice.submit('idle', '1')`))
+    await submit()
+    await submit()
+    await expect(submit()).rejects.toMatchObject({ code: 'SL007' })
+    for (const statement of [
+      'select * from sluice.admission',
+      'update sluice.admission set max_active = 100',
+      'delete from sluice.charges',
+      `select sluice.change_admission_v1('{"maxActive": 100}', 'me', true)`,
+    ])
+      await expect(as((client) => client.query(statement))).rejects.toMatchObject({ code: '42501' })
+    await app.setAdmission({ maxActive: null })
+    await submit()
+  } finally {
+    await database.sql(`revoke all on all tables in schema sluice from ${role}`)
+    await database.sql(`revoke all on schema sluice from ${role}`)
+    await database.admin(`drop role ${role}`)
+  }
 })
 
 describe('the depth of a task', () => {
