@@ -198,6 +198,23 @@ test('lines that are committed late come in their order, with nothing left out',
   await reader.ended()
 })
 
+test('a server that stops ends its streams, and its readers go on at another', async () => {
+  const other = await startTestServer(database.url, options)
+  const job = await server.app.submit(talk, { lines: 2, gate: 'stop' })
+  await gateOf('stop').arrived()
+  const first = await read(`/jobs/${job.id}/stream`, undefined, other).until(
+    'its lines',
+    (r) => r.lines().length === 2 && r.events.some(({ event }) => event === 'progress'),
+  )
+  await other.stop()
+  await first.ended()
+  expect(first.events.some(({ event }) => event === 'end')).toBe(false)
+  gateOf('stop').open()
+  const second = await read(`/jobs/${job.id}/stream`, first.last!.id).ended()
+  expect(second.lines()).toEqual(['late 1', 'late 2'])
+  expect(second.last).toMatchObject({ event: 'end', data: { status: 'completed' } })
+})
+
 test('a job that is deleted while it is watched ends the stream', async () => {
   const job = await server.app.submit(talk, { lines: 0 }, { runAt: '1h' })
   const reader = await read(`/jobs/${job.id}/stream`).until('its state', (r) => r.events.length > 0)

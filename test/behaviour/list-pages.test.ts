@@ -1,0 +1,84 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { PAGE_LOOK } from '../../src/engine/job-list.ts'
+import { task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+const ROWS = 60_000
+
+// One in 300 is of a rare task and owner; one in 400 failed.
+beforeAll(async () => {
+  const app = await apps.open({
+    tasks: ['common', 'rare'].map((name) => task({ name, run: () => null })),
+  })
+  await database.sql(
+    `insert into sluice.jobs (task, class_id, state, submitted_at, finished_at, error, tags, submitted_by, key)
+     select t.name, t.class_id, (case when n % 400 = 1 then 'failed' else 'completed' end)::sluice.job_state, s.at, s.at,
+            case when n % 400 = 1 then 'broke at ' || n end, case when n = 5 then array['needle'] end,
+            case when n % 300 = 0 then 'ann' else 'bob' end, case when n % 1000 = 0 then 'k' || n end
+       from generate_series(1, $1::integer) n
+       join sluice.tasks t on t.name = case when n % 300 = 0 then 'rare' else 'common' end
+      cross join lateral (select now() - make_interval(mins => $1 - n) as at) s
+      order by n`,
+    [ROWS],
+  )
+  await database.sql('analyze sluice.jobs')
+  await app.submitMany('common', [1, 2, 3], { runAt: '1h' })
+})
+
+interface Cost {
+  readonly blocks: number
+  readonly rows: number
+}
+
+async function cost(filter: object, before: number | null = null): Promise<Cost> {
+  const values = [JSON.stringify(filter), before, 50, PAGE_LOOK]
+  const [page] = await database.sql<{ rows: number }>(
+    'select cardinality(ids) as rows from sluice.list_jobs_v1($1, $2, $3, $4)',
+    values,
+  )
+  const [plan] = await database.sql<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
+    'explain (analyze, buffers, format json) select * from sluice.list_jobs_v1($1, $2, $3, $4)',
+    values,
+  )
+  const { 'Shared Hit Blocks': hit = 0, 'Shared Read Blocks': read = 0 } = plan!['QUERY PLAN'][0].Plan
+  return { blocks: hit + read, rows: page!.rows }
+}
+
+const day = 24 * 3_600_000
+const direct: [string, object][] = [
+  ['everything', {}],
+  ['completed', { states: ['completed'] }],
+  ['failed', { states: ['failed'] }],
+  ['a common task', { task: 'common' }],
+  ['a rare task', { task: 'rare' }],
+  ['a common owner', { by: 'bob' }],
+  ['a rare owner', { by: 'ann' }],
+  ['a key', { key: 'k7000' }],
+  ['active ones behind all the others', { states: ['scheduled', 'ready', 'running'] }],
+  [
+    'an hour long ago',
+    { submittedFrom: new Date(Date.now() - 20 * day), submittedTo: new Date(Date.now() - 19.9 * day) },
+  ],
+]
+
+describe('a page that an index answers touches few blocks', () => {
+  test.each(direct)('%s', async (_, filter) => {
+    const { blocks, rows } = await cost(filter)
+    expect(rows).toBeGreaterThan(0)
+    // A row of a sparse index is a block of its own, and each is looked at twice at most.
+    expect(blocks).toBeLessThan(300)
+  })
+})
+
+test('a page that nothing answers is bounded too', async () => {
+  for (const filter of [
+    { tag: 'needle' },
+    { tag: 'nowhere' },
+    { error: 'nothing' },
+    { task: 'common', tag: 'nowhere' },
+  ])
+    expect([filter, (await cost(filter, ROWS)).blocks < 3000]).toEqual([filter, true])
+})
