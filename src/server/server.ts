@@ -62,6 +62,12 @@ export const DEFAULT_LIMITS: ServerLimits = {
   checkEveryMs: 5000,
 }
 
+/** Nobody logs headers on purpose. Should somebody do so, in an error for example, these are left out. */
+const SECRETS = ['authorization', 'cookie', '["set-cookie"]', '["x-sluice-csrf"]'].flatMap((name) => {
+  const member = name.startsWith('[') ? name : `.${name}`
+  return [`headers${member}`, `*.headers${member}`]
+})
+
 /** Long names are refused by their schemas; this only keeps the router from working on megabytes. */
 const MAX_PARAM = 1000
 
@@ -77,7 +83,7 @@ export async function buildServer(
   limits: ServerLimits = DEFAULT_LIMITS,
 ): Promise<Server> {
   const server: Server = fastify({
-    loggerInstance: parts.log as FastifyBaseLogger,
+    loggerInstance: parts.log.child({}, { redact: SECRETS }) as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     // Ids of callers are not taken over: what the audit says must be unique.
     genReqId: () => randomUUID(),

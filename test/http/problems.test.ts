@@ -145,3 +145,15 @@ test('keys and headers are in no line of the log', async () => {
   expect(server.log()).not.toContain(key)
   expect(server.log()).not.toContain('canary-cookie')
 })
+
+test('headers that hold secrets are left out, should somebody log them', async () => {
+  const headers = {
+    authorization: 'Bearer canary-1',
+    cookie: 'canary-2',
+    'x-sluice-csrf': 'canary-3',
+    host: 'seen',
+  }
+  server.http.log.info({ headers, req: { headers } }, 'logged by mistake')
+  expect(server.log()).toContain('seen')
+  expect(server.log()).not.toContain('canary-')
+})
