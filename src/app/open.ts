@@ -6,8 +6,9 @@ import { Database } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, migrate } from '../db/migrate.ts'
+import { declareSchedules } from '../engine/declare-schedules.ts'
 import type { Log } from '../engine/log.ts'
-import { declareSchedules, readSchedule } from '../engine/schedules.ts'
+import { readSchedule } from '../engine/schedules.ts'
 import { SluiceError } from '../errors.ts'
 import {
   checkFlag,

@@ -2,7 +2,6 @@ import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, checkText, checkWhole, invalidArgument } from '../model/argument.ts'
 import { Ticks } from '../model/cron.ts'
-import type { JsonValue } from '../model/json.ts'
 import {
   combineSchedule,
   completeSchedule,
@@ -23,8 +22,6 @@ import { type Firing, listFirings } from '../store/list-firings.ts'
 import { listSchedules, type ScheduleRow } from '../store/list-schedules.ts'
 import { readClock } from '../store/read-clock.ts'
 import { saveSchedule } from '../store/save-schedule.ts'
-import { canonicalJson } from '../workflow/canonical.ts'
-import type { Log } from './log.ts'
 
 /** A schedule as it is in force. */
 export interface ScheduleView extends Schedule {
@@ -44,7 +41,7 @@ export interface ScheduleView extends Schedule {
 }
 
 /** Somebody else changes it at the same time. More often than this it is no coincidence. */
-const TRIES = 20
+export const TRIES = 20
 
 /** All schedules, by name. */
 export async function viewSchedules(db: Queryable): Promise<ScheduleView[]> {
@@ -168,53 +165,6 @@ export async function viewFirings(db: Queryable, name: string, filter: FiringFil
   return listFirings(db, name, before ?? null, checkWhole(limit, 'limit', 1, 10_000))
 }
 
-/**
- * Makes the schedules of files and programs known. What operators have set stays as it is.
- *
- * A schedule may be known before the program that has its task is: it is said in the log, and its firings tell.
- */
-export async function declareSchedules(
-  db: Queryable,
-  schedules: Readonly<Record<string, ScheduleFields>>,
-  by: string,
-  log: Log,
-): Promise<void> {
-  const names = Object.keys(schedules).sort()
-  if (names.length === 0) return
-  for (let tries = 1; names.length > 0; tries++) {
-    if (tries > TRIES) throw crowded(names[0]!)
-    const rows = new Map((await listSchedules(db, names)).map((row) => [row.name, row]))
-    for (const name of [...names]) {
-      if (await declare(db, name, schedules[name]!, rows.get(name), by)) names.splice(names.indexOf(name), 1)
-    }
-  }
-  const known = await knownNames(db)
-  for (const [name, { task, workflow }] of Object.entries(schedules)) {
-    const missing = task !== undefined ? !known.tasks.includes(task) : !known.workflows.includes(workflow!)
-    if (missing)
-      log.warn({ schedule: name, task, workflow }, 'a schedule runs what no program has made known yet')
-  }
-}
-
-async function declare(
-  db: Queryable,
-  name: string,
-  declared: ScheduleFields,
-  row: ScheduleRow | undefined,
-  by: string,
-): Promise<boolean> {
-  // Every start of every program comes by here: nothing is new, nothing is written.
-  if (
-    row?.declared != null &&
-    canonicalJson(row.declared as JsonValue) === canonicalJson(declared as JsonValue)
-  )
-    return true
-  const changed = row?.changed ?? {}
-  const schedule = complete(combineSchedule(declared, changed), `schedules.${name}`)
-  const nextAt = await firstTick(db, schedule)
-  return saveSchedule(db, { ...schedule, name, declared, changed, nextAt }, by, row?.version ?? 0)
-}
-
 async function update(
   db: Queryable,
   name: string,
@@ -234,12 +184,8 @@ async function update(
   throw crowded(name)
 }
 
-/**
- * The first tick from now on, by the database's clock.
- *
- * A second away at least: what is due at this instant belongs to the time before the schedule was there.
- */
-async function firstTick(db: Queryable, { cron, timezone }: Schedule): Promise<Date | null> {
+/** The first tick from now on, by the database's clock. */
+export async function firstTick(db: Queryable, { cron, timezone }: Schedule): Promise<Date | null> {
   const tick = new Ticks(cron, timezone).next((await readClock(db)).getTime())
   return tick === undefined ? null : new Date(tick)
 }
@@ -262,7 +208,7 @@ export function readSchedule(options: ScheduleOptions, name: string): ScheduleFi
 }
 
 /** @throws {SluiceError} `INVALID_ARGUMENT` */
-function complete(fields: ScheduleFields, what: string): Schedule {
+export function complete(fields: ScheduleFields, what: string): Schedule {
   const problem = scheduleProblem(fields)
   if (problem === undefined) return completeSchedule(fields)
   throw new SluiceError('INVALID_ARGUMENT', `${what} ${problem}`, { details: { argument: what } })
@@ -299,7 +245,7 @@ async function notFound(db: Queryable, name: string): Promise<SluiceError> {
   })
 }
 
-function crowded(name: string): SluiceError {
+export function crowded(name: string): SluiceError {
   return new SluiceError(
     'DATABASE_UNAVAILABLE',
     `schedule ${name} was changed by others ${TRIES} times in a row: try again`,
