@@ -625,6 +625,9 @@ CREATE OR REPLACE FUNCTION sluice.advance_v1(p_batch jsonb, p_children jsonb, p_
  RETURNS SETOF bigint
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -723,6 +726,10 @@ begin
   with done as (
     delete from sluice.chunks k using jsonb_to_recordset(p_batch) as b(job bigint, chunk integer)
      where b.job = any (v_jobs) and k.job_id = b.job and k.first = b.chunk
+  ), kept as (
+    insert into sluice.chunks (job_id, first, items)
+    select b.job, b.chunk + b.made, b.rest from jsonb_to_recordset(p_batch) as b(job bigint, chunk integer, made integer, rest jsonb)
+     where b.job = any (v_jobs) and b.rest is not null
   )
   insert into sluice.wakeups (job_id)
   select b.job from jsonb_to_recordset(p_batch) as b(job bigint, again boolean) where b.job = any (v_jobs) and b.again;
@@ -1049,6 +1056,9 @@ CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places
  RETURNS void
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 declare
   v_windowed bigint[];
@@ -2787,6 +2797,9 @@ CREATE OR REPLACE FUNCTION sluice.take_composites_v1(p_limit integer, p_ms integ
  RETURNS TABLE(job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb, window_size integer, total integer, completed integer, failed integer, cancelled integer, closing sluice.job_state, closing_error text, closed boolean, timed_out boolean, chunk integer, chunk_items jsonb, children jsonb, wakeups bigint[])
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
 declare

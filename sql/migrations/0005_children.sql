@@ -47,6 +47,7 @@ create function sluice.children_ended_v1(p_parents bigint[], p_places integer[],
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_windowed bigint[];

@@ -69,6 +69,7 @@ returns table (job_id bigint, version integer, kind sluice.composite_kind, state
                children jsonb, wakeups bigint[])
 language plpgsql
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -115,13 +116,14 @@ begin
 end $$;
 
 -- Carries out what was decided about composites. An entry whose composite was taken by somebody else since is left out.
---   p_batch     [{job, version, wakeups, settle: {state, result, error}, close: {state, error}, chunk, again}]
+--   p_batch     [{job, version, wakeups, settle: {state, result, error}, close: {state, error}, chunk, made, rest, again}]
 --   p_children  [{parent, idx, step, kind, task, node, input, state, error, deadlineMs, timeoutMs, policy, window, total}]
 --   p_chunks    [{parent, idx, first, items}] of the fan-outs among the children
 -- Answers which composites it was carried out for.
 create function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb) returns setof bigint
 language plpgsql
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -220,6 +222,10 @@ begin
   with done as (
     delete from sluice.chunks k using jsonb_to_recordset(p_batch) as b(job bigint, chunk integer)
      where b.job = any (v_jobs) and k.job_id = b.job and k.first = b.chunk
+  ), kept as (
+    insert into sluice.chunks (job_id, first, items)
+    select b.job, b.chunk + b.made, b.rest from jsonb_to_recordset(p_batch) as b(job bigint, chunk integer, made integer, rest jsonb)
+     where b.job = any (v_jobs) and b.rest is not null
   )
   insert into sluice.wakeups (job_id)
   select b.job from jsonb_to_recordset(p_batch) as b(job bigint, again boolean) where b.job = any (v_jobs) and b.again;

@@ -21,6 +21,8 @@ const SOON_MS = 4
 /** The last look after a hint. A fan-out that passes its places on is due 25 ms after the first of them. */
 const LATER_MS = 30
 const LOOK_AFTER_FAILURE_MS = 1000
+/** What has been decided is carried out after this long, before more is decided. */
+const LONGEST_THOUGHT_MS = 100
 /** What is due later than this is told again before it is. */
 const LONGEST_WAIT_MS = 60_000
 const TRIES = 3
@@ -139,29 +141,30 @@ export class Advancer {
   }
 
   async #advance(taken: readonly TakenComposite[]): Promise<void> {
-    await persistently(() => this.#graphs.load(taken.map(({ graph }) => graph)))
-    const outcomes = await this.#loadOutcomes(taken)
     try {
-      const decisions: Decision[] = []
-      for (const composite of taken) decisions.push(await this.#decide(composite, outcomes.get(composite.id)))
-      await this.#apply(decisions)
+      await this.#carryOut(taken)
     } catch (error) {
       if (!isForGood(error)) throw error
-      // One of them cannot be carried out: find it, and let the others go on.
-      for (const each of taken) await this.#advanceAlone(each, outcomes.get(each.id))
+      if (taken.length === 1) await this.#giveUp(taken[0]!, error)
+      // One of them cannot be read, decided or carried out: find it, and let the others go on.
+      else for (const each of taken) await this.#advance([each])
     }
   }
 
-  async #advanceAlone(
-    composite: TakenComposite,
-    outcomes: ReadonlyMap<number, Outcome> | undefined,
-  ): Promise<void> {
-    try {
-      await this.#apply([await this.#decide(composite, outcomes)])
-    } catch (error) {
-      if (!isForGood(error)) throw error
-      await this.#giveUp(composite, error)
+  async #carryOut(taken: readonly TakenComposite[]): Promise<void> {
+    await persistently(() => this.#graphs.load(taken.map(({ graph }) => graph)))
+    const outcomes = await this.#loadOutcomes(taken)
+    let decisions: Decision[] = []
+    let since = performance.now()
+    for (const composite of taken) {
+      decisions.push(await this.#decide(composite, outcomes.get(composite.id)))
+      if (performance.now() - since < LONGEST_THOUGHT_MS) continue
+      // Deciding takes this thread; everything else it has to do gets its turn while the database works.
+      await this.#apply(decisions)
+      decisions = []
+      since = performance.now()
     }
+    if (decisions.length > 0) await this.#apply(decisions)
   }
 
   /** It would fail the same way again: its author has to know. */
@@ -171,7 +174,7 @@ export class Advancer {
       'a workflow cannot go on',
     )
     const { id: job, version, wakeups } = composite
-    const what = `internal: its next step could not be stored: ${messageOf(error)}`
+    const what = `internal: its next step could not be worked out or stored: ${messageOf(error)}`
     await this.#apply([
       {
         advance: { job, version, wakeups, close: { state: 'failed', error: what } },
@@ -221,13 +224,14 @@ export class Advancer {
   }
 
   #wanted(composite: TakenComposite): { parent: string; place: number }[] {
-    if (composite.children === null || composite.state !== 'running') return []
+    const { children: standing, state, closing, timedOut } = composite
+    if (standing === null || state !== 'running' || closing !== null || timedOut) return []
     const graph = this.#graphs.get(composite.graph)
     const children = childrenOf(graph, composite, new Map())
     const needed = reads(graph, { path: composite.node, input: composite.input }, children)
     const names = new Set([...needed.result, ...needed.results])
     const { steps } = bodyAt(graph, composite.node)
-    return composite.children
+    return standing
       .filter(
         ([place, state]) => names.has(steps[place]!.name) || state === 'failed' || state === 'cancelled',
       )

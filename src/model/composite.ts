@@ -46,8 +46,10 @@ export interface Advance {
   }
   /** Stop the children; the composite then ends so, unless it has ended. */
   readonly close?: { readonly state: JobState; readonly error?: string }
-  /** The chunk whose items are among the new children. */
+  /** The chunk whose items are among the new children; or the first `made` of them, and the rest has to wait. */
   readonly chunk?: number
+  readonly made?: number
+  readonly rest?: readonly JsonValue[]
   /** Wake it once more. */
   readonly again?: boolean
 }

@@ -1,6 +1,7 @@
 import type { Advance, LeafPolicy, NewChild, NewChunk, TakenComposite } from '../../model/composite.ts'
 import { isFinal, type JobState } from '../../model/job.ts'
-import type { JsonValue } from '../../model/json.ts'
+import { type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import type { Effort } from '../expression/bounds.ts'
 import { bodyAt, type Graph, pathBelow, type Step, stepAt, stepsByName } from '../graph.ts'
 import { advance, type Child, type ChildState, type Effect } from './advance.ts'
 import { renderChild } from './render-step.ts'
@@ -9,6 +10,12 @@ import { type Endings, settleFanout } from './strategy.ts'
 /** Items that become children in one transaction: a few milliseconds of work. */
 const CHUNK_ITEMS = 1000
 const CHUNK_CHARACTERS = 4 * 1024 * 1024
+/**
+ * What rendering them may take; the rest of the items waits for the next transaction. A step is 20 to 60 ns: whoever renders
+ * has other things to do, and loses the composite to another process after 5 s.
+ */
+const CHUNK_STEPS = 5_000_000
+const CHUNK_BYTES = 16 * 1024 * 1024
 
 /** What was loaded of children besides their states, by their places. */
 export interface Outcome {
@@ -72,20 +79,33 @@ function decideFanout(composite: TakenComposite, step: Step, leaves: Endings | u
 }
 
 function makeChildren(composite: TakenComposite, step: Step, first: number): Decision {
-  const path = composite.node
-  const children = (composite.chunkItems ?? []).map((item, n): NewChild => {
-    const idx = first + n
-    const base = { parent: composite.id, idx, step: step.name, ...placeOf(step, path) }
-    const rendered = renderChild(step, composite.input, item, idx)
-    if ('error' in rendered) return { ...base, state: 'failed', error: rendered.error }
-    return {
-      ...base,
-      ...limitsOf(step),
-      input: rendered.input,
-      state: composite.window === null ? 'ready' : 'waiting',
-    }
-  })
-  return { advance: { ...entry(composite), chunk: first, again: true }, children, chunks: [] }
+  const items = composite.chunkItems ?? []
+  const effort = { steps: 0, bytes: 0 }
+  // Every child of a group gets the whole scope.
+  const scopeBytes = step.run.kind === 'group' ? JSON.stringify(composite.input).length : 0
+  const children: NewChild[] = []
+  for (const item of items) {
+    if (effort.steps > CHUNK_STEPS || effort.bytes > CHUNK_BYTES) break
+    children.push(makeChild(composite, step, first + children.length, item, effort))
+    effort.bytes += scopeBytes
+  }
+  const rest = items.slice(children.length)
+  const chunk = { chunk: first, again: true, ...(rest.length > 0 ? { made: children.length, rest } : {}) }
+  return { advance: { ...entry(composite), ...chunk }, children, chunks: [] }
+}
+
+function makeChild(
+  composite: TakenComposite,
+  step: Step,
+  idx: number,
+  item: JsonValue,
+  effort: Effort,
+): NewChild {
+  const base = { parent: composite.id, idx, step: step.name, ...placeOf(step, composite.node) }
+  const rendered = renderChild(step, composite.input, item, idx, effort)
+  if ('error' in rendered) return { ...base, state: 'failed', error: rendered.error }
+  const state = composite.window === null ? 'ready' : 'waiting'
+  return { ...base, ...limitsOf(step), input: rendered.input, state }
 }
 
 function decideSteps(
@@ -158,9 +178,13 @@ function childState(state: JobState): ChildState {
 }
 
 function settled(effect: Extract<Effect, { kind: 'settle' }>): Advance['settle'] & object {
-  return effect.state === 'completed'
-    ? { state: 'completed', result: effect.result }
-    : { state: 'failed', error: effect.error }
+  if (effect.state === 'failed') return { state: 'failed', error: effect.error }
+  const size = JSON.stringify(effect.result).length
+  if (size <= MAX_JSON_BYTES) return { state: 'completed', result: effect.result }
+  return {
+    state: 'failed',
+    error: `its result has ${size} characters as JSON, more than ${MAX_JSON_BYTES}: give it an output that says less`,
+  }
 }
 
 /** The child that carries out what was decided about a step. */
@@ -185,6 +209,7 @@ export function toChild(
         total: effect.items.length,
         ...(step.each?.window === undefined ? {} : { window: step.each.window }),
         ...(step.deadlineMs === undefined ? {} : { deadlineMs: step.deadlineMs }),
+        ...(step.timeoutMs === undefined ? {} : { timeoutMs: step.timeoutMs }),
       }
     case 'skip':
       return { ...base, ...(step.each === undefined ? {} : fanout), state: 'skipped', error: effect.why }

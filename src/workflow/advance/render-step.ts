@@ -1,5 +1,6 @@
 import { isList, isMap, type JsonValue } from '../../model/json.ts'
 import { describe } from '../../model/setting-value.ts'
+import type { Effort } from '../expression/bounds.ts'
 import type { Scope } from '../expression/expression.ts'
 import { ExpressionError } from '../expression/expression-error.ts'
 import { renderTemplate } from '../expression/template.ts'
@@ -62,6 +63,7 @@ export function renderStep(step: Step, scopeFor: (reads: readonly Read[]) => Sco
  *
  * @param scope What the fan-out was created with.
  * @param item Of a batch, the chunk.
+ * @param effort What rendering takes is added here.
  * @returns The input, or why it could not be rendered: the child then has failed.
  */
 export function renderChild(
@@ -69,14 +71,15 @@ export function renderChild(
   scope: JsonValue,
   item: JsonValue,
   index: number,
+  effort?: Effort,
 ): { readonly input: JsonValue } | { readonly error: string } {
   const inside = { ...asScope(scope), item, index }
   try {
     if (step.run.kind === 'group' || step.each?.size === undefined) {
       const isBare = step.run.kind !== 'group' && step.with === undefined
-      return { input: isBare ? item : renderInput(step, inside) }
+      return { input: isBare ? item : renderInput(step, inside, effort) }
     }
-    const input = renderInput(step, inside)
+    const input = renderInput(step, inside, effort)
     if (!isMap(input)) {
       throw new Refused(
         `with: gave ${describe(input)}; a batch adds items and index to it, so it must give a map`,
@@ -89,12 +92,12 @@ export function renderChild(
   }
 }
 
-function renderInput(step: Step, scope: Scope): JsonValue {
+function renderInput(step: Step, scope: Scope, effort?: Effort): JsonValue {
   if (step.run.kind === 'group') return asJson(scope)
   const { input } = templatesOf(step)
   if (input === undefined) return {}
   // A template gets no more than it reads.
-  return attempt(() => renderTemplate(input.compiled, pick(input.reads, NO_STEPS, scope)))
+  return attempt(() => renderTemplate(input.compiled, pick(input.reads, NO_STEPS, scope), effort))
 }
 
 /** Chunks of a batch; items as they are of a plain fan-out. */

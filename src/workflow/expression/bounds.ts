@@ -12,6 +12,12 @@ export const MAX_RESULT_DEPTH = 100
 /** Something is beyond its bounds, or of the wrong kind. The evaluator adds where. */
 export class Fault extends Error {}
 
+/** What several templates have taken together: steps, and bytes of JSON. */
+export interface Effort {
+  steps: number
+  bytes: number
+}
+
 /** What is left of the steps and of the output. One for all expressions of a template. */
 export class Allowance {
   #steps = MAX_STEPS
@@ -20,6 +26,12 @@ export class Allowance {
   /** @param used Bytes of output that are certain. */
   constructor(used = 0) {
     this.#bytes = MAX_JSON_BYTES - used
+  }
+
+  /** Adds what has been spent so far to a larger account. */
+  addTo(effort: Effort): void {
+    effort.steps += MAX_STEPS - Math.max(0, this.#steps)
+    effort.bytes += MAX_JSON_BYTES - Math.max(0, this.#bytes)
   }
 
   spend(steps: number): void {

@@ -1,5 +1,5 @@
 import { isList, type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
-import { Allowance, Fault, MAX_RESULT_DEPTH, measure, textBytes, toText } from './bounds.ts'
+import { Allowance, type Effort, Fault, MAX_RESULT_DEPTH, measure, textBytes, toText } from './bounds.ts'
 import {
   boundOutput,
   type Expression,
@@ -52,10 +52,16 @@ export function parseTemplate(value: JsonValue, at: string): CompiledTemplate {
  * that something is missing. All expressions of a template share one allowance of steps and of output, to
  * which the rest of the template counts.
  *
+ * @param effort What it takes is added here, also when it fails.
  * @throws {ExpressionError} with the path in the definition and the place in the expression.
  */
-export function renderTemplate(template: CompiledTemplate, scope: Scope): JsonValue {
-  return render(template, scope, new Allowance(template.bytes))
+export function renderTemplate(template: CompiledTemplate, scope: Scope, effort?: Effort): JsonValue {
+  const allowance = new Allowance(template.bytes)
+  try {
+    return render(template, scope, allowance)
+  } finally {
+    if (effort !== undefined) allowance.addTo(effort)
+  }
 }
 
 /** What the expressions of a template read, each path once. */
