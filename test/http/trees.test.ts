@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Flow, task, workflow } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { useServer } from '../support/http-server.ts'
+import { findStep } from '../support/trees.ts'
+import { until } from '../support/until.ts'
+
+const gate = new Gate()
+const held = task({ name: 'held', run: async (n: number) => gate.pass(String(n)) })
+const picky = task({
+  name: 'picky',
+  retry: { attempts: 1 },
+  run: ({ secret }: { secret: string }) => {
+    if (secret === 'wrong') throw new Error('that is not it')
+  },
+})
+const wide = workflow({
+  name: 'wide',
+  steps: (flow: Flow<unknown>) => {
+    flow.each('fan', [1, 2, 3, 4], held, (n) => n, { concurrency: 1 })
+  },
+})
+const guess = workflow({
+  name: 'guess',
+  steps: (flow: Flow<{ secret: string }>) => {
+    flow.step('try', picky, { secret: flow.input.secret })
+  },
+})
+const database = useDatabase()
+const server = useServer(database, {
+  tasks: [held, picky],
+  workflows: [wide, guess],
+  lanes: { default: { perWorker: null } },
+})
+const keys = { ann: '', bob: '', viewer: '' }
+
+beforeAll(async () => {
+  keys.ann = await server.keyOf('submitter', 'ann')
+  keys.bob = await server.keyOf('submitter', 'bob')
+  keys.viewer = await server.keyOf('viewer')
+  await server.app.work({ capacity: 0 })
+})
+afterAll(() => gate.open())
+
+async function submit(key: string, body: object): Promise<string> {
+  return (await server.call('POST', '/jobs', { key, body })).json<{ id: string }>().id
+}
+
+async function ends(id: string, status: string): Promise<void> {
+  await until(async () => (await server.app.getJob(id)).status === status, `job ${id} to be ${status}`)
+}
+
+test('a window is opened wider while the fan-out runs, by its owner and nobody else', async () => {
+  const root = await submit(keys.ann, { workflow: 'wide', input: {} })
+  const fan = await until(() => findStep(database.sql, root, 'fan'), 'the fan-out')
+  await gate.arrived(1)
+  const body = { concurrency: 3 }
+  expect((await server.call('PATCH', `/jobs/${fan}/window`, { key: keys.bob, body })).status).toBe(404)
+  const answer = await server.call('PATCH', `/jobs/${fan}/window`, { key: keys.ann, body })
+  expect([answer.status, answer.json()]).toEqual([200, { before: 1, after: 3 }])
+  await gate.arrived(3)
+  const tree = (await server.call('GET', `/jobs/${root}/tree?depth=1`, { key: keys.ann })).json<{
+    children: { counts: object; children: object[]; hidden: number }[]
+  }>()
+  expect(tree.children[0]).toMatchObject({ counts: { total: 4, window: 3 }, children: [], hidden: 4 })
+  const [row] = await database.sql(
+    `select actor, before, after from sluice.audit where action = 'job.window' and refused is null`,
+  )
+  expect(row).toEqual({ actor: 'ann', before: { concurrency: 1 }, after: { concurrency: 3 } })
+  gate.open()
+  await ends(root, 'completed')
+})
+
+test("a trace does not compare with somebody else's run, unless its reader may see that too", async () => {
+  await ends(await submit(keys.ann, { workflow: 'guess', input: { secret: 'canary-of-ann' } }), 'completed')
+  const failed = await submit(keys.bob, { workflow: 'guess', input: { secret: 'wrong' } })
+  await ends(failed, 'failed')
+  const own = await server.call('GET', `/jobs/${failed}/trace`, { key: keys.bob })
+  expect(own.status).toBe(200)
+  expect(own.text).toContain('that is not it')
+  expect(own.text).not.toContain('canary-of-ann')
+  const all = await server.call('GET', `/jobs/${failed}/trace`, { key: keys.viewer })
+  expect(all.text).toContain('canary-of-ann')
+})
