@@ -2900,7 +2900,8 @@ AS $function$
     select t.watch, t.levels - 1, k.id, k.composite
       from tree t join sluice.jobs k on k.parent_id = t.id and k.superseded_at is null
      where t.levels > 0 and t.composite is not null
-       and (t.composite <> 'fanout' or not exists (select 1 from sluice.composites c where c.job_id = t.id and c.total > p_wide))
+       -- Not with "exists": the planner would read all composites into a hash.
+       and (t.composite <> 'fanout' or coalesce((select c.total from sluice.composites c where c.job_id = t.id), 0) <= p_wide)
   )
   select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
          j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),

@@ -37,7 +37,19 @@ const talks = workflow({
   },
 })
 
-const options = { tasks: [talk, chatter], workflows: [talks] }
+const wide = workflow({
+  name: 'wide',
+  steps: (flow: Flow<unknown>) => {
+    flow.each(
+      'each',
+      Array.from({ length: 201 }, (_, n) => n),
+      chatter,
+      (item) => ({ n: item }),
+    )
+  },
+})
+
+const options = { tasks: [talk, chatter], workflows: [talks, wide] }
 const database = useDatabase()
 const server = useServer(database, options)
 let key = ''
@@ -164,6 +176,21 @@ test('a tree is told with everything below, each job to its end, and resumed at 
       whole.slice(cut + 1).map(({ event, data }) => [event, data]),
     )
   }
+})
+
+test('of a wide fan-out the children are counted, not told one by one', async () => {
+  const job = await server.app.submit(wide, {})
+  await job.result()
+  const reader = await read(`/jobs/${job.id}/stream?tree=true`).ended()
+  const states = reader.events.filter(({ event }) => event === 'state').map(({ data }) => data)
+  expect(states.map(({ kind, status }) => [kind, status])).toEqual([
+    ['workflow', 'completed'],
+    ['fanout', 'completed'],
+  ])
+  expect(reader.events.filter(({ event }) => event === 'progress').map(({ data }) => data)).toEqual([
+    { id: states[1].id, total: 201, completed: 201, failed: 0, cancelled: 0 },
+  ])
+  expect(reader.lines()).toEqual([])
 })
 
 test('lines that are committed late come in their order, with nothing left out', async () => {
