@@ -161,6 +161,7 @@ export class HttpSource implements JobSource {
         this.#options.log.warn({ error: messageOf(error) }, 'could not sign off')
     }
     await this.#heartbeat?.stop()
+    this.#link.close()
   }
 
   /** A job may still have been given to it by an answer that came too late to be started: that one goes back. */
