@@ -62,10 +62,10 @@ begin
 end $$;
 
 -- Charges new root jobs, and those that run again: at once, or at COMMIT where the transaction is a caller's and may stay
--- open. Called after the jobs were written: a transaction that saw no limit has a number by then, which
+-- open. A transaction that looks for limits has a number by then, here or in sluice.insert_jobs_v1, which
 -- sluice.tend_admission_v1 relies on.
 --
--- It and the trigger have the rights of their owner: whoever may submit need not be able to read or write limits.
+-- It and the trigger have the rights of their owner: whoever may submit need not be able to write here.
 create function sluice.admit_v1(p_ids bigint[], p_when text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
