@@ -130,7 +130,9 @@ test('a reader that was busy hears of the state of then, not of every state on t
     },
   })
   const app = await apps.open({ tasks: [steps] })
-  const events = new JobEvents(app.room.db, app.room.listener, 'test', log)
+  const db = counted(app.room.db)
+  const looks = () => db.statements.filter((name) => name === 'watch_jobs').length
+  const events = new JobEvents(db, app.room.listener, 'test', log)
   rest.push(() => events.close())
   const told: JobEvent[] = []
   const sink: EventSink & { ready: boolean } = {
@@ -143,6 +145,9 @@ test('a reader that was busy hears of the state of then, not of every state on t
   await app.work()
   await gate.arrived()
   await until(async () => (await app.getJob(job.id)).progress === 0.5, 'its progress to be stored')
+  // What one look has seen is told with the next.
+  const stored = looks()
+  await until(() => looks() >= stored + 3, 'two more looks')
   expect(told).toEqual([])
   sink.ready = true
   events.nudge()

@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { EventReader } from '../support/event-reader.ts'
+import { EventReader, type ReadEvent } from '../support/event-reader.ts'
 import { Gate } from '../support/gate.ts'
 import { startTestServer, type TestServer, useServer } from '../support/http-server.ts'
 import { until } from '../support/until.ts'
@@ -37,6 +37,27 @@ const talks = workflow({
   },
 })
 
+const rattle = task({
+  name: 'rattle',
+  run: async (input: { n: number }, ctx) => {
+    for (let n = 0; n < 8; n++) {
+      ctx.log.info(`${input.n}.${n}`)
+      await new Promise((resolve) => setTimeout(resolve, (input.n * 7 + n) % 40))
+    }
+  },
+})
+const busy = workflow({
+  name: 'busy',
+  steps: (flow: Flow<unknown>) => {
+    flow.each(
+      'each',
+      Array.from({ length: 60 }, (_, n) => n),
+      rattle,
+      (item) => ({ n: item }),
+      { concurrency: 12 },
+    )
+  },
+})
 const wide = workflow({
   name: 'wide',
   steps: (flow: Flow<unknown>) => {
@@ -49,7 +70,7 @@ const wide = workflow({
   },
 })
 
-const options = { tasks: [talk, chatter], workflows: [talks, wide] }
+const options = { tasks: [talk, chatter, rattle], workflows: [talks, wide, busy] }
 const database = useDatabase()
 const server = useServer(database, options)
 let key = ''
@@ -175,6 +196,36 @@ test('a tree is told with everything below, each job to its end, and resumed at 
     expect(rest.events.map(({ event, data }) => [event, data])).toEqual(
       whole.slice(cut + 1).map(({ event, data }) => [event, data]),
     )
+  }
+})
+
+test('of a busy tree on two workers, a reader that changes servers hears every line and every ending once', async () => {
+  const other = await startTestServer(database.url, options)
+  try {
+    await other.app.work({ capacity: 8 })
+    const job = await server.app.submit(busy, {})
+    const heard: ReadEvent[] = []
+    for (let hop = 0; heard.at(-1)?.event !== 'end'; hop++) {
+      const from = hop % 2 === 0 ? other : server
+      const reader = read(`/jobs/${job.id}/stream?tree=true`, heard.at(-1)?.id, from)
+      await reader.until('some events', (r) => r.events.length > 30 + hop * 10 || r.closed)
+      reader.close()
+      heard.push(...reader.events)
+    }
+    const told = heard.filter(({ event }) => event === 'log').map(({ data }) => data.id as string)
+    const stored = await database.sql<{ id: string }>(
+      `select l.id from sluice.logs l join sluice.jobs j on j.id = l.job_id where j.root_id = $1 order by l.id`,
+      [job.id],
+    )
+    expect(stored).toHaveLength(60 * 8)
+    expect(told).toEqual(stored.map(({ id }) => id))
+    const states = heard.filter(({ event }) => event === 'state').map(({ data }) => JSON.stringify(data))
+    expect(new Set(states).size).toBe(states.length)
+    const ends = heard.filter(({ event, data }) => event === 'state' && data.status === 'completed')
+    expect(new Set(ends.map(({ data }) => data.id)).size).toBe(62)
+    expect(ends).toHaveLength(62)
+  } finally {
+    await other.stop()
   }
 })
 
