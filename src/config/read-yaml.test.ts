@@ -95,12 +95,38 @@ describe('problems', () => {
     ])
   })
 
-  test('syntax errors have their place, and all of them are told', () => {
+  test('a syntax error has its place, and what only follows from it is not told', () => {
+    expect(problemsOf('a: { b: 1\nc: 2\nd:\n  - x\n  - y: 3\n')).toEqual([
+      'sluice.yaml:2:1 : not valid YAML: Flow map in block collection must be sufficiently indented and end with a }',
+    ])
     expect(problemsOf('a: "open\nb: 1')[0]).toMatch(/^sluice\.yaml:\d+:\d+ : not valid YAML: /)
     expect(problemsOf('a: [1\n')[0]).toMatch(/^sluice\.yaml:2:1 /)
     expect(problemsOf('a:\n\tb: 1')[0]).toContain('Tabs are not allowed')
     expect(readYaml('a: [1\n', 'f').readable).toBe(false)
   })
+
+  test.each([
+    ['steps:\n  a:\n    with: { file: ${{ item }} }\n  b: 1\nc: 2\n', '3:20', '"${{ item }}"'],
+    ['a: [${{ x }}]\nb: 1\n', '1:6', '"${{ x }}"'],
+    ['when: ${{ x ? 1 : 2 }}\n', '1:7', '"${{ x ? 1 : 2 }}"'],
+    ['a: { b: ${{ "x" }}, c: 1 }\n', '1:10', `'\${{ "x" }}'`],
+    [`a: [\${{ ${'x'.repeat(70)} }}]\n`, '1:6', '"${{ ... }}"'],
+    ["a: { don't: ${{ x }} }\n", '1:14', '"${{ x }}"'],
+  ])('an expression without quotes is one problem, which says to quote it', (source, place, quoted) => {
+    const problems = problemsOf(source)
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toMatch(new RegExp(`^sluice\\.yaml:${place} : not valid YAML: `))
+    expect(problems[0]?.endsWith(`; an expression needs quotes around it: ${quoted}`)).toBe(true)
+  })
+
+  test.each(['a: "${{ x }}" b\n', "a: '${{ x }}' b\n", 'a: [1 # ${{ x }}\n', 'b: "${{ x }}"\na: @a\n'])(
+    'an expression that is quoted, commented out or in another line is not blamed',
+    (source) => {
+      const problems = problemsOf(source)
+      expect(problems).toHaveLength(1)
+      expect(problems[0]).not.toContain('needs quotes')
+    },
+  )
 
   test('further documents, tags and keys that are no text are refused', () => {
     expect(problemsOf('a: 1\n---\nb: 1\n')).toEqual([

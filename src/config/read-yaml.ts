@@ -9,6 +9,7 @@ import {
   Parser,
   parseDocument,
   visit,
+  type YAMLError,
 } from 'yaml'
 import {
   formatPath,
@@ -68,13 +69,13 @@ export function readYaml(source: string, file: string): YamlContent {
     stringKeys: true,
     resolveKnownTags: false,
   })
-  const flaws = [...document.errors, ...document.warnings]
+  const flaws = worthTelling([...document.errors, ...document.warnings])
   if (flaws.length > 0) {
     return unreadable(
       flaws.map(({ code, message, pos }) => ({
         path: '',
         place: placeOf(pos[0]),
-        message: explain(code, message),
+        message: `${explain(code, message)}${hintOfQuotes(source, pos[0])}`,
       })),
     )
   }
@@ -84,11 +85,46 @@ export function readYaml(source: string, file: string): YamlContent {
   return { value, locate: reading.locate, problems: reading.problems, readable: !reading.isTooLarge }
 }
 
-function explain(code: string, message: string): string {
-  if (code === 'MULTIPLE_DOCS') return 'a second document starts here; keep one'
-  if (code === 'NON_STRING_KEY') return 'a key must be plain text'
-  if (code === 'TAG_RESOLVE_FAILED') return `${message}; remove the tag`
-  return `not valid YAML: ${message}`
+type Flaw = Pick<YAMLError, 'code' | 'message' | 'pos'>
+
+/** Flaws of a file that can be read as YAML all the same, each with its own words. */
+const OTHER_FLAWS: Readonly<Partial<Record<Flaw['code'], (message: string) => string>>> = {
+  MULTIPLE_DOCS: () => 'a second document starts here; keep one',
+  NON_STRING_KEY: () => 'a key must be plain text',
+  TAG_RESOLVE_FAILED: (message) => `${message}; remove the tag`,
+}
+
+/** After an error in the syntax, the parser finds an error in nearly each token that follows: the first is the real one. */
+function worthTelling(flaws: readonly Flaw[]): readonly Flaw[] {
+  const syntax = flaws.filter(({ code }) => OTHER_FLAWS[code] === undefined)
+  return syntax.length === 0
+    ? flaws
+    : [syntax.reduce((first, flaw) => (flaw.pos[0] < first.pos[0] ? flaw : first))]
+}
+
+function explain(code: Flaw['code'], message: string): string {
+  return OTHER_FLAWS[code]?.(message) ?? `not valid YAML: ${message}`
+}
+
+const SHOWN_EXPRESSION = 60
+
+/** To YAML, the braces of an expression without quotes are maps, and a colon in it makes a key. */
+function hintOfQuotes(source: string, offset: number): string {
+  const start = source.lastIndexOf('\n', offset - 1) + 1
+  const line = source.slice(start).split('\n', 1)[0]!
+  const expression = findUnquotedExpression(line)
+  if (expression === undefined) return ''
+  const text = expression.length > SHOWN_EXPRESSION ? '${{ ... }}' : expression
+  const quoted = text.includes('"') && !text.includes("'") ? `'${text}'` : `"${text}"`
+  return `; an expression needs quotes around it: ${quoted}`
+}
+
+/** An expression that is in no quoted text and in no comment of this line. */
+function findUnquotedExpression(line: string): string | undefined {
+  // Quotes open a text only where a value can begin: the apostrophe of "don't" opens none.
+  const quotedOrExpression = /(?<=^|[\s,[{:])(?:"(?:[^"\\]|\\.)*"|'[^']*')|(?<=^|\s)#.*|\$\{\{.*?(?:\}\}|$)/g
+  for (const [found] of line.matchAll(quotedOrExpression)) if (found.startsWith('${{')) return found.trimEnd()
+  return undefined
 }
 
 /** The offset of the first collection nested too deep. Uses no stack of its own: that is the point of it. */
