@@ -211,10 +211,15 @@ export class RemoteDispatcher {
     recorded: Set<string>,
   ): Promise<readonly ClaimedRow[]> {
     if (!blamesValues(error) || ended.length === 0) throw error
-    const [only] = ended
-    if (ended.length > 1) for (const each of ended) await this.#send([each], 0, 0, recorded)
-    else if (only!.ending.kind === 'completed') await this.#send([unstorable(only!, error)], 0, 0, recorded)
-    else throw error
+    if (ended.length > 1) {
+      for (const each of ended) await this.#send([each], 0, 0, recorded)
+      return []
+    }
+    const mended = unstorable(ended[0]!, error)
+    // Should that be refused too, nothing would be left to try.
+    await this.#session.send([mended], 0, 0)
+    this.#session.forget(mended.id)
+    recorded.add(mended.id)
     return []
   }
 }
