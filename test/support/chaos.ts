@@ -17,6 +17,9 @@ const HEARTBEAT_MS = 200
 const STALE_MS = 1000
 const LEASES = { heartbeat: HEARTBEAT_MS, stale: STALE_MS }
 
+/** The submitters together would have more than twice as many under way. */
+const ADMISSION = { maxActive: 120, maxQueued: { a1: 40 } }
+
 /** Small enough to bind: the workers together could run twice as much. Two classes share each of the limited lanes. */
 const LANES = {
   a: { slots: 10, poll: 200 },
@@ -81,7 +84,7 @@ export class Chaos implements Victims {
   }
 
   static async run(options: ChaosOptions): Promise<ChaosReport> {
-    const app = await sluice({ database: options.url, ...LEASES, lanes: LANES })
+    const app = await sluice({ database: options.url, ...LEASES, lanes: LANES, admission: ADMISSION })
     const requests = await startRequestProxy(options.url)
     const connections = await startProxy(requests.url)
     const chaos = new Chaos(options, app, connections, requests)
@@ -177,8 +180,9 @@ export class Chaos implements Victims {
   async #operate(end: number): Promise<void> {
     while (performance.now() < end) {
       await this.#operateOnce().catch((error: unknown) => {
-        // The job has ended meanwhile, or its key was taken.
-        if (!hasCode(error, 'ILLEGAL_TRANSITION') && !hasCode(error, 'KEY_CONFLICT')) throw error
+        // The job has ended meanwhile, or its key was taken, or there is no room for it to run again.
+        const expected = ['ILLEGAL_TRANSITION', 'KEY_CONFLICT', 'ADMISSION_REJECTED'] as const
+        if (!expected.some((code) => hasCode(error, code))) throw error
       })
       await delay(this.random.whole(10, 80))
     }
@@ -194,6 +198,7 @@ export class Chaos implements Victims {
       await this.#app.setLane(lane, { slots: random.chance(0.5) ? baseSlots(lane) : random.pick(SLOTS)! })
     } else if (dice < 0.25) await this.#app.setLane(lane, { enabled: random.chance(0.7) })
     else if (dice < 0.3) await this.#app.setLane('b', { perWorker: random.pick([1, 2, 3, null])! })
+    else if (dice < 0.33) await this.#app.setAdmission({ maxActive: random.pick([60, 120, 120, null])! })
     else if (job === undefined) return
     else if (dice < 0.55) await this.#app.cancel(job)
     else if (dice < 0.8) await this.#app.reprioritise(job, random.whole(-5, 5))

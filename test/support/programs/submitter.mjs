@@ -45,8 +45,9 @@ for (let accepted = 0; accepted < most; ) {
     accepted += ids.length
     process.send({ kind: 'accepted', ids })
   } catch (error) {
-    // Whether they were stored is not known; without a key they are not sent again.
-    if (!hasCode(error, 'DATABASE_UNAVAILABLE')) throw error
+    // Whether they were stored is not known; without a key they are not sent again. Of several that were sent apart, some
+    // may have been let in.
+    if (!hasCode(error, 'DATABASE_UNAVAILABLE') && !hasCode(error, 'ADMISSION_REJECTED')) throw error
     process.send({ kind: 'unknown' })
   }
   await delay(random() * 40)
