@@ -108,3 +108,27 @@ export default { workflows: { one: { steps: { y: { task: 'a' } } } } }
     'the export workflows[0] is a map; make it with { name, definition }',
   )
 })
+
+test('warns of what is valid and most likely a slip', async () => {
+  await cli.write(
+    'flow.yaml',
+    `${TASKS}lanes:
+  counting: { tasks: [cuont, merge, elsewhere], slots: 1 }
+workflows:
+  all:
+    steps:
+      a: { task: count, with_items: [1], with: { file: "\${ item }", shell: "\${HOME} \${{ item }}" } }
+`,
+  )
+  const { code, stderr } = await cli.run(['check', 'flow.yaml'])
+  expect(code).toBe(0)
+  expect(stderr.trimEnd().split('\n')).toEqual([
+    'warning: lane counting: names task cuont, which this file does not declare; did you mean count?',
+    'warning: lane counting: names task elsewhere, which this file does not declare; another program must bring it',
+    'warning: workflow all: steps.a.with.file (flow.yaml:7:56) has ${ item } as plain text; an expression has two braces: ${{ item }}',
+  ])
+  expect(await cli.json('check', 'flow.yaml')).toMatchObject({
+    valid: true,
+    warnings: [{ lane: 'counting' }, { lane: 'counting' }, { workflow: 'all' }],
+  })
+})

@@ -2,8 +2,7 @@ import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import { Ticks } from '../../model/cron.ts'
 import { completeSchedule } from '../../model/schedule.ts'
 import { LANE_FIELDS, resolveSettings } from '../../model/settings.ts'
-import { whyNotStartable } from '../../worker/find-program.ts'
-import type { AnyTask } from '../../worker/task.ts'
+import { findWarnings } from '../check-warnings.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { count } from '../output/in-words.ts'
@@ -37,14 +36,13 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     tasks: tasks.filter((task) => task.lane === name).map((task) => task.name),
   }))
   const schedules = schedulesOf(loaded, world.now().getTime())
-  const warnings = [
-    ...missingPrograms(tasks, world.environment),
-    ...missingTargets(
-      schedules,
-      tasks.map(({ name }) => name),
-      workflows.map(({ name }) => name),
-    ),
-  ]
+  const warnings = findWarnings({
+    loaded,
+    tasks,
+    workflows: workflows.map(({ name }) => name),
+    schedules,
+    environment: world.environment,
+  })
   if (options.json === true) {
     const shown = tasks.map(({ name, lane, execution }) => ({ name, lane, execution }))
     writeJson(world.out, {
@@ -126,29 +124,8 @@ function schedulesOf({ config }: LoadedConfig, now: number) {
   })
 }
 
-/** A warning, no error: another program may bring them. */
-function missingTargets(
-  schedules: ReturnType<typeof schedulesOf>,
-  tasks: readonly string[],
-  workflows: readonly string[],
-) {
-  return schedules.flatMap(({ name, task, workflow }) => {
-    const known = task !== null ? tasks.includes(task) : workflows.includes(workflow!)
-    const what = task !== null ? `task ${task}` : `workflow ${workflow}`
-    return known ? [] : [{ schedule: name, message: `${what} is not here; another program must bring it` }]
-  })
-}
-
 /** The names of the steps of a workflow, in the order they are written. */
 function stepsIn(body: unknown, workflow: string): string[] {
   const graph = body as { workflows: Record<string, { steps: readonly { name: string }[] }> }
   return graph.workflows[workflow]!.steps.map(({ name }) => name)
-}
-
-/** A warning, no error: the workers may run on other machines. */
-function missingPrograms(tasks: readonly AnyTask[], environment: NodeJS.ProcessEnv) {
-  return tasks.flatMap(({ name, program }) => {
-    const why = program === undefined ? undefined : whyNotStartable(program, environment)
-    return why === undefined ? [] : [{ task: name, message: `${why}; a worker here could not start it` }]
-  })
 }

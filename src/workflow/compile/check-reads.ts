@@ -40,6 +40,10 @@ export function checkRead(
     case 'steps':
       return checkStepRead(rest, levels)
     default: {
+      // `steps.mer-ge` is read as `steps.mer` minus `ge`.
+      const cut = knownSteps(levels).find((name) => name.endsWith(`-${root}`))
+      if (cut !== undefined)
+        return `reads ${root}, which does not exist; write ${bracketed(cut)}, since a hyphen subtracts`
       const near = suggest(root, ROOTS)
       return `reads ${root}, which does not exist; ${near === undefined ? `there are ${ROOTS.join(', ')}` : `did you mean ${near}?`}`
     }
@@ -51,14 +55,22 @@ function checkStepRead([name, field]: Read, levels: readonly Level[]): string | 
   // The innermost body with a step of that name is meant.
   const level = levels.findLast(({ positions }) => positions.has(name))
   if (level === undefined) {
-    const known = levels.flatMap(({ positions, reader }) =>
-      [...positions.keys()].filter((key) => key !== reader),
-    )
-    const near = suggest(name, known)
+    const known = knownSteps(levels)
+    const near = known.find((step) => step.startsWith(`${name}-`)) ?? suggest(name, known)
     const some = known.length === 0 ? 'there are no others' : `there are ${known.slice(0, 10).join(', ')}`
-    return `reads steps.${name}, and no step is called ${name}; ${near === undefined ? some : `did you mean ${near}?`}`
+    const hint = near === undefined ? some : `did you mean ${near}?`
+    const how = near?.includes('-') ? ` write ${bracketed(near)}, since a hyphen subtracts` : ''
+    return `reads steps.${name}, and no step is called ${name}; ${hint}${how}`
   }
   return checkReach(name, level, level === levels.at(-1)) ?? checkField(name, field, level)
+}
+
+function knownSteps(levels: readonly Level[]): string[] {
+  return levels.flatMap(({ positions, reader }) => [...positions.keys()].filter((name) => name !== reader))
+}
+
+function bracketed(step: string): string {
+  return `steps['${step}']`
 }
 
 /** A step that has not ended for certain has nothing to read. */

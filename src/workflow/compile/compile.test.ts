@@ -545,6 +545,19 @@ describe('templates', () => {
     ).toEqual(['a.with: reads steps.x, and no step is called x; there are grp'])
   })
 
+  test('that lose the hyphen of a step are told how to write it', () => {
+    expect(
+      stepProblems({
+        'mer-ge': split,
+        a: { ...split, needs: ['mer-ge'], with: '${{ steps.mer-ge.result }}' },
+        b: { ...split, needs: ['mer-ge'], with: "${{ steps['mer-ge'].result }}" },
+      }),
+    ).toEqual([
+      "a.with: reads steps.mer, and no step is called mer; did you mean mer-ge? write steps['mer-ge'], since a hyphen subtracts",
+      "a.with: reads ge, which does not exist; write steps['mer-ge'], since a hyphen subtracts",
+    ])
+  })
+
   test('of an output read every step of its body', () => {
     const output = ['${{ steps.a.result }}', '${{ steps.z.result }}']
     const g = {

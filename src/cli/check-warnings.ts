@@ -1,0 +1,96 @@
+import type { LoadedConfig } from '../config/load-config.ts'
+import { formatPath, formatPlace, type Path } from '../model/setting-value.ts'
+import { suggest } from '../model/suggest.ts'
+import { whyNotStartable } from '../worker/find-program.ts'
+import type { AnyTask } from '../worker/task.ts'
+
+/** What it is about, by kind and name, and what is odd about it. */
+export interface Warning {
+  readonly task?: string
+  readonly lane?: string
+  readonly schedule?: string
+  readonly workflow?: string
+  readonly message: string
+}
+
+interface Checked {
+  readonly loaded: LoadedConfig
+  readonly tasks: readonly AnyTask[]
+  readonly workflows: readonly string[]
+  readonly schedules: readonly {
+    readonly name: string
+    readonly task: string | null
+    readonly workflow: string | null
+  }[]
+  readonly environment: NodeJS.ProcessEnv
+}
+
+/** What is likely a slip in a config that is valid: each of these may be right on other machines or with other programs. */
+export function findWarnings({ loaded, tasks, workflows, schedules, environment }: Checked): Warning[] {
+  const names = tasks.map(({ name }) => name)
+  return [
+    ...missingPrograms(tasks, environment),
+    ...missingTargets(schedules, names, workflows),
+    ...unknownTasks(loaded, names),
+    ...singleBraces(loaded),
+  ]
+}
+
+/** The workers may run on other machines. */
+function missingPrograms(tasks: readonly AnyTask[], environment: NodeJS.ProcessEnv): Warning[] {
+  return tasks.flatMap(({ name, program }) => {
+    const why = program === undefined ? undefined : whyNotStartable(program, environment)
+    return why === undefined ? [] : [{ task: name, message: `${why}; a worker here could not start it` }]
+  })
+}
+
+/** Another program may bring them. */
+function missingTargets(
+  schedules: Checked['schedules'],
+  tasks: readonly string[],
+  workflows: readonly string[],
+): Warning[] {
+  return schedules.flatMap(({ name, task, workflow }) => {
+    const known = task !== null ? tasks.includes(task) : workflows.includes(workflow!)
+    const what = task !== null ? `task ${task}` : `workflow ${workflow}`
+    return known ? [] : [{ schedule: name, message: `${what} is not here; another program must bring it` }]
+  })
+}
+
+/** A slip here takes the limit of the lane from the task that was meant. Other programs may have the task. */
+function unknownTasks({ config }: LoadedConfig, tasks: readonly string[]): Warning[] {
+  const known = new Set([...tasks, ...Object.keys(config.tasks ?? {})])
+  return Object.entries(config.lanes ?? {}).flatMap(([lane, { tasks: named = [] }]) =>
+    named
+      .filter((task) => !known.has(task))
+      .map((task) => {
+        const near = suggest(task, [...known])
+        const hint = near === undefined ? 'another program must bring it' : `did you mean ${near}?`
+        return { lane, message: `names task ${task}, which this file does not declare; ${hint}` }
+      }),
+  )
+}
+
+const SINGLE_BRACE = /\$\{(?!\{)\s*((?:input|steps|item|index)\b[^{}]*)\}/
+
+/** What reads like an expression and is plain text. `${HOME}` and its like may be meant for a shell. */
+function singleBraces({ config, locate }: LoadedConfig): Warning[] {
+  return Object.entries(config.workflows ?? {}).flatMap(([workflow, definition]) =>
+    [...textsIn(definition, [])].flatMap(({ text, path }) => {
+      const found = SINGLE_BRACE.exec(text)
+      if (found === null) return []
+      const place = locate(['workflows', workflow, ...path], 'value')
+      const where = `${formatPath(path)}${place === undefined ? '' : ` (${formatPlace(place)})`}`
+      const right = `\${{ ${found[1]!.trim()} }}`
+      const message = `${where} has ${found[0]} as plain text; an expression has two braces: ${right}`
+      return [{ workflow, message }]
+    }),
+  )
+}
+
+function* textsIn(value: unknown, path: Path): Generator<{ text: string; path: Path }> {
+  if (typeof value === 'string') yield { text: value, path }
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, below] of Object.entries(value))
+    yield* textsIn(below, [...path, Array.isArray(value) ? Number(key) : key])
+}
