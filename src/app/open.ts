@@ -103,8 +103,16 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     options.log ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
   const settings = settingsOf(options)
   const lanes = Object.entries(options.lanes ?? {}).map(([name, lane]) => [name, lane.tasks ?? []] as const)
-  const tasks = new TaskSet(options.tasks ?? [], options.config, Object.fromEntries(lanes))
-  const workflows = new WorkflowSet(options.workflows ?? [], options.config, tasks.byName)
+  const tasks = new TaskSet(
+    options.tasks ?? tasksOf(options.config),
+    options.config,
+    Object.fromEntries(lanes),
+  )
+  const workflows = new WorkflowSet(
+    options.workflows ?? options.config?.workflows ?? [],
+    options.config,
+    tasks.byName,
+  )
   const schedules = schedulesOf(options)
   const place = await findDatabase(options)
   try {
@@ -137,6 +145,11 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     await place.release()
     throw error
   }
+}
+
+/** Those that a config module exports were checked when it was loaded. */
+function tasksOf(config: LoadedConfig | undefined): readonly AnyTask[] {
+  return (config?.tasks ?? []) as readonly AnyTask[]
 }
 
 const LANE_OPTIONS = ['tasks', ...Object.keys(LANE_FIELDS)]

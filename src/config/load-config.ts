@@ -13,9 +13,9 @@ export interface LoadedConfig {
   /** Where relative paths in it start: the file's folder, else the folder that was searched. */
   readonly folder: string
   readonly config: Config
-  /** What a module exports as `tasks` besides its config, made with `task()`. Hand them to `sluice()`. */
+  /** What a module exports as `tasks` besides its config, made with `task()`. `sluice()` takes them unless it is given others. */
   readonly tasks: readonly ExportedTask[]
-  /** What it exports as `workflows`. Hand them to `sluice()` too. */
+  /** What it exports as `workflows`. The same goes for them. */
   readonly workflows: readonly ExportedWorkflow[]
   /** Where things are written in it, for later messages about it. */
   readonly locate: Locate

@@ -212,6 +212,11 @@ async function behindParent(db: Queryable, job: JobView): Promise<Found> {
 async function aboveChildren(db: Queryable, job: JobView): Promise<Found> {
   const view = await describeComposite(db, job.id)
   if (view === undefined) return { wait: FREE, reason: 'it is about to start' }
+  if (view.unheardMs !== null)
+    return {
+      wait: { ...FREE, kind: 'no_worker' },
+      reason: `nobody moves it on: it was woken ${Math.round(view.unheardMs / 1000)} s ago, and no worker or server is there; sluice worker and sluice up start one`,
+    }
   return {
     wait: { ...FREE, kind: 'children', limit: view.total, inUse: view.total - view.ended },
     reason: waitsForChildren(job, view),

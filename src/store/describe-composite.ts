@@ -7,12 +7,17 @@ export interface CompositeView {
   readonly total: number
   readonly ended: number
   readonly closing: boolean
+  /** It was woken this long ago and nobody has taken it; `null`: not so, or just now. */
+  readonly unheardMs: number | null
 }
 
 const DESCRIBE = statement(
   'describe_composite',
   `select c.window_size as "window", c.closing is not null as closing, coalesce(f.total, s.total) as total,
-          coalesce(f.completed + f.failed + f.cancelled, s.ended) as ended, coalesce(f.in_flight, s.total - s.ended) as "inFlight"
+          coalesce(f.completed + f.failed + f.cancelled, s.ended) as ended, coalesce(f.in_flight, s.total - s.ended) as "inFlight",
+          (select round(extract(epoch from clock_timestamp() - min(w.due_at)) * 1000)::float8 from sluice.wakeups w
+            where w.job_id = c.job_id and w.due_at < clock_timestamp() - interval '3 seconds'
+              and (c.taken_until is null or c.taken_until < clock_timestamp())) as "unheardMs"
      from sluice.composites c
      left join lateral sluice.fanout_v1(c.job_id) f on true
     cross join lateral (

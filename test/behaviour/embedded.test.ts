@@ -32,6 +32,19 @@ describe('an embedded database', () => {
     await nothingRuns(folder)
   })
 
+  test('keeps the tables of its user out of the schema of Sluice', async () => {
+    const database = await openEmbedded({ dataFolder: await preparedFolder() })
+    await query(database.url, 'create schema if not exists sluice')
+    await query(database.url, 'create table photos (n int)')
+    expect(
+      await query(
+        database.url,
+        `select relnamespace::regnamespace::text as schema from pg_class where relname = 'photos'`,
+      ),
+    ).toEqual([{ schema: 'public' }])
+    await database.release()
+  })
+
   test('is durable, speaks UTF-8, sorts the same everywhere and listens on no network address', async () => {
     const database = await openEmbedded({ dataFolder: await preparedFolder() })
 

@@ -103,6 +103,23 @@ test('a job that runs or has ended says that it does not wait', async () => {
   await expect(app.why('99999')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
 })
 
+test('a workflow that nobody moves on says so, and one that is moved on does not', async () => {
+  const quick = task({ name: 'quick', run: () => null })
+  const definition = { steps: { one: { task: 'quick' } } }
+  const app = await apps.open({ tasks: [quick], workflows: [{ name: 'alone', definition }] })
+  const job = await app.submit('alone', null)
+  expect(await why(app, job)).toBe('it waits for its steps: 0 of 0 children have ended')
+  await database.sql(`update sluice.wakeups set due_at = due_at - interval '1 minute' where job_id = $1`, [
+    job.id,
+  ])
+  expect(await why(app, job)).toMatch(
+    /^nobody moves it on: it was woken 6\d s ago, and no worker or server is there;/,
+  )
+  await app.work()
+  await job.result()
+  expect(await why(app, job)).toBe('it does not wait: it has completed')
+})
+
 test('each job keeps how often it was passed over, and why', async () => {
   const passed = task({ name: 'passed', lane: 'passing', run: () => null })
   const app = await apps.open({ tasks: [passed], lanes: { passing: { slots: 1 } } })

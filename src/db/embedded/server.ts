@@ -64,7 +64,9 @@ export async function createCluster(
     ...['--encoding', 'UTF8', '--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
   ])
   const single = ['--single', '-D', fresh, '-c', 'exit_on_error=on', 'template1']
-  await run(place, binaries.postgres, single, `create database ${DATABASE}\n`)
+  // The user is called like our schema, and "$user" comes first in the search path: a user's own table would land in it.
+  const statements = [`create database ${DATABASE}`, `alter role ${USER} set search_path = public`]
+  await run(place, binaries.postgres, single, `${statements.join('\n')}\n`)
   await rename(fresh, place.cluster)
   await syncFolder(place.home)
 }
