@@ -199,8 +199,12 @@ describe('when', () => {
 
   test('that gives neither true nor false fails the step', () => {
     expect(effectsOf({ a: { ...work, when: '${{ input.n }}' } }, { input: { n: 1 } })).toEqual([
-      { kind: 'fail', step: 'a', error: 'when: gave 1; it must give true or false' },
-      { kind: 'settle', state: 'failed', error: 'step a failed: when: gave 1; it must give true or false' },
+      { kind: 'fail', step: 'a', error: 'when: ${{ input.n }} gave 1; it must give true or false' },
+      {
+        kind: 'settle',
+        state: 'failed',
+        error: 'step a failed: when: ${{ input.n }} gave 1; it must give true or false',
+      },
     ])
   })
 })
@@ -313,7 +317,12 @@ describe('Fan-outs', () => {
     expect(effectsOf({ each: { ...work, with_items: '${{ input }}' } }, { input: {} })[0]).toEqual({
       kind: 'fail',
       step: 'each',
-      error: 'with_items: gave a map; it must give a list',
+      error: 'with_items: ${{ input }} gave a map; it must give a list',
+    })
+    // Shown in one line, and cut.
+    const long = `\${{\n input.${'x'.repeat(200)} }}`
+    expect(effectsOf({ each: { ...work, with_items: long } }, { input: {} })[0]).toMatchObject({
+      error: `with_items: \${{ input.${'x'.repeat(109)}… gave nothing; it must give a list`,
     })
   })
 
@@ -341,7 +350,7 @@ describe('Fan-outs', () => {
 
   test('a child of a batch whose with gives no map has failed', () => {
     expect(childOf({ batch: { items: [], size: 2 }, with: '${{ item }}' }, {}, [1])).toEqual({
-      error: 'with: gave a list; a batch adds items and index to it, so it must give a map',
+      error: 'with: ${{ item }} gave a list; a batch adds items and index to it, so it must give a map',
     })
   })
 })

@@ -2,9 +2,9 @@ import { isList, isMap, type JsonValue } from '../../model/json.ts'
 import { describe } from '../../model/setting-value.ts'
 import type { Effort } from '../expression/bounds.ts'
 import type { Scope } from '../expression/expression.ts'
-import { ExpressionError } from '../expression/expression-error.ts'
+import { ExpressionError, showExpression } from '../expression/expression-error.ts'
 import { renderTemplate } from '../expression/template.ts'
-import type { Each, Step } from '../graph.ts'
+import type { Each, Step, Template } from '../graph.ts'
 import { itemsKey, type Read, templatesOf } from '../plan.ts'
 import { asScope, NO_STEPS, pick } from '../scope.ts'
 
@@ -39,7 +39,7 @@ export function renderStep(step: Step, scopeFor: (reads: readonly Read[]) => Sco
     if (when !== undefined) {
       const answer = attempt(() => renderTemplate(when.compiled, scopeFor(when.reads)))
       if (answer === false) return { kind: 'skip', step: name, why: 'when is false' }
-      if (answer !== true) throw new Refused(`when: gave ${describe(answer)}; it must give true or false`)
+      if (answer !== true) throw refused('when', step.when, answer, 'it must give true or false')
     }
     const scope = scopeFor(captured)
     if (step.each === undefined || items === undefined) {
@@ -47,7 +47,7 @@ export function renderStep(step: Step, scopeFor: (reads: readonly Read[]) => Sco
     }
     const key = itemsKey(step.each)
     const list = attempt(() => renderTemplate(items.compiled, scopeFor(items.reads)))
-    if (!isList(list)) throw new Refused(`${key}: gave ${describe(list)}; it must give a list`)
+    if (!isList(list)) throw refused(key, step.each.items, list, 'it must give a list')
     return { kind: 'fanOut', step: name, scope: asJson(scope), items: inChunks(list, step.each) }
   } catch (error) {
     if (error instanceof Refused) return { kind: 'fail', step: name, error: error.message }
@@ -81,9 +81,7 @@ export function renderChild(
     }
     const input = renderInput(step, inside, effort)
     if (!isMap(input)) {
-      throw new Refused(
-        `with: gave ${describe(input)}; a batch adds items and index to it, so it must give a map`,
-      )
+      throw refused('with', step.with, input, 'a batch adds items and index to it, so it must give a map')
     }
     return { input: { ...input, items: item, index } }
   } catch (error) {
@@ -114,6 +112,12 @@ function attempt(render: () => JsonValue): JsonValue {
   } catch (error) {
     throw new Refused(renderingError(error))
   }
+}
+
+/** What a template gave is not what its place needs. A template that is no text is in the definition as it is. */
+function refused(at: string, template: Template | undefined, gave: JsonValue, right: string): Refused {
+  const source = typeof template === 'string' ? `${showExpression(template)} ` : ''
+  return new Refused(`${at}: ${source}gave ${describe(gave)}; ${right}`)
 }
 
 /** What is told of a template that could not be rendered. It names the template and the place in it. */

@@ -27,7 +27,7 @@ export class ExpressionError extends SluiceError {
     const column = `column ${position.column}`
     const place = source.includes('\n') ? `line ${position.line}, ${column}` : column
     const prefix = at === undefined || at === '' ? '' : `${at}: `
-    super('EXPRESSION_FAILED', `${prefix}${reason} (${place} of ${show(source)})`, {
+    super('EXPRESSION_FAILED', `${prefix}${reason} (${place} of ${showExpression(source)})`, {
       details: { source: cut(source), ...position, ...(prefix === '' ? {} : { at }) },
     })
     this.source = source
@@ -42,7 +42,8 @@ function locate(source: string, offset: number): Position {
   return { offset, line: before.split('\n').length, column: offset - lineStart + 1 }
 }
 
-function show(source: string): string {
+/** An expression, or a text with some, as messages show it: in one line, and never long. */
+export function showExpression(source: string): string {
   const text = cut(source).replace(/\s+/g, ' ').trim()
   return text.includes('${{') ? text : `\${{ ${text} }}`
 }
