@@ -74,6 +74,11 @@ function runnerOf(transaction: unknown): RunStatement {
   }
   if (isPg(transaction)) {
     if ('totalCount' in transaction && 'idleCount' in transaction) throw noTransaction('a pool', 'client')
+    if (isIdle(transaction))
+      throw new SluiceError(
+        'INVALID_ARGUMENT',
+        'transaction: this client is in no transaction, so the job would be stored whatever follows: send BEGIN first',
+      )
     return (text, values) => transaction.query(text, values)
   }
   throw refuse('this is no transaction that Sluice knows;')
@@ -81,6 +86,15 @@ function runnerOf(transaction: unknown): RunStatement {
 
 function isPg(value: unknown): value is PgClient {
   return typeof value === 'object' && value !== null && 'query' in value && typeof value.query === 'function'
+}
+
+/** Between two transactions, as far as a newer pg knows. A BEGIN that is still on its way is none of its answers yet. */
+function isIdle(client: PgClient): boolean {
+  const { getTransactionStatus, readyForQuery } = client as {
+    getTransactionStatus?: () => unknown
+    readyForQuery?: unknown
+  }
+  return readyForQuery !== false && getTransactionStatus?.call(client) === 'I'
 }
 
 function isKnex(value: unknown): value is KnexTransaction {

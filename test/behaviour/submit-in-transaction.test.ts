@@ -194,11 +194,16 @@ describe.each(libraries)('with $name', ({ name, transact }) => {
 test('a pool, a whole database object or anything else is refused: it would not be the same commit', async () => {
   const app = await apps.open({ tasks: [audit] })
   const knex = knexOf({ client: 'pg', connection: knexConnection() })
+  const client = await pool.connect()
   const others: [unknown, RegExp][] = [
     [pool, /a pool is no transaction: give the `client`/],
     [drizzle(pool), /the Drizzle database itself is no transaction: give the `tx`/],
     [new Kysely({ dialect: new PostgresDialect({ pool }) }), /the Kysely object itself is no transaction/],
     [knex, /the knex object itself is no transaction: give the `trx`/],
+    [
+      client,
+      /this client is in no transaction, so the job would be stored whatever follows: send BEGIN first/,
+    ],
     [{}, /no transaction that Sluice knows; give a client of pg/],
     [null, /no transaction that Sluice knows/],
     ['begin', /no transaction that Sluice knows/],
@@ -212,6 +217,12 @@ test('a pool, a whole database object or anything else is refused: it would not 
     })
   }
   await knex.destroy()
+  expect(await app.listJobs({ task: 'audit' })).toEqual([])
+  // One that is on its way counts.
+  void client.query('begin')
+  await app.submit(audit, 1, { transaction: client })
+  await client.query('rollback')
+  client.release()
   expect(await app.listJobs({ task: 'audit' })).toEqual([])
 })
 
