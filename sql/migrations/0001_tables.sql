@@ -110,6 +110,8 @@ create table sluice.holdings (
   slots     integer not null default 0 check (slots >= 0),
   epoch     integer not null default 1,
   wants     boolean not null default false,            -- refused for lack of slots at its last try
+  asks      integer[],                                 -- the classes it looked for then
+  asked_at  timestamptz,                               -- and when, give or take a second
   primary key (worker_id, lane)
 ) with (fillfactor = 20);
 create index holdings_lane on sluice.holdings (lane);

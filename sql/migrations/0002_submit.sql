@@ -20,6 +20,12 @@ create function sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since 
 language sql stable   -- called immutable, it would not be inlined: the time makes its parts stable
 return case when p_ageing_ms is null then 0 else floor(extract(epoch from p_since) * 1000 / p_ageing_ms)::integer end - p_priority;
 
+-- The rank that a job of a class has now. For what comes back to the queue: the lane's ageing may have changed since.
+create function sluice.rank_in_class_v1(p_class integer, p_priority integer, p_since timestamptz) returns integer
+language sql stable
+return (select sluice.rank_v1(p_priority, l.ageing_ms, p_since) from sluice.classes c join sluice.lanes l on l.name = c.lane
+         where c.id = p_class);
+
 -- The id of a class, made on first use.
 create function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb) returns integer
 language plpgsql as $$
@@ -37,6 +43,20 @@ begin
     perform pg_notify('sluice', 'classes');
   end loop;
   return v_id;
+end $$;
+
+-- Before names are declared as tasks or as workflows: a name is one of them, what was declared last. Whoever declares
+-- comes by here first, one at a time: two that declared the same name as both at once would not see each other's rows.
+create function sluice.claim_names_v1(p_names text[], p_kind text) returns boolean
+language plpgsql as $$
+begin
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  if p_kind = 'task' then
+    delete from sluice.workflows w where w.name = any (p_names);
+  else
+    delete from sluice.tasks t where t.name = any (p_names);
+  end if;
+  return true;
 end $$;
 
 -- The class of a task's jobs in a lane that is not the task's own.

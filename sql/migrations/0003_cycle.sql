@@ -89,6 +89,8 @@ begin
            finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
            ready_at = case when g.ending = 'returned' then j.ready_at
                            else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
+           rank = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then j.rank
+                       else sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) end,
            failures = j.failures + case when g.ending in ('failed', 'retry') then 1 else 0 end,
            error = case when j.cancel_at is not null and g.ending <> 'failed' then j.error   -- as whoever cancelled it said
                         when g.ending in ('failed', 'retry', 'cancelled') then g.error else j.error end,
@@ -122,6 +124,9 @@ end $$;
 -- A worker that ends as many jobs of a lane as it takes keeps its slots, and nothing is written but the jobs. Only to
 -- grow does it lock the lane's row; the limit is then checked against the sum of the holdings, in a statement of its own
 -- that sees every earlier grower. Shrinking needs no lock: a sum that is too high is only cautious.
+--
+-- A worker that always finds work would keep its slots for good. Where another one was refused and has asked for classes
+-- that this one does not serve, it leaves them as many slots as they have jobs before its own first one.
 --
 -- The plans are pinned by the settings below: a plan cached while the table was empty would otherwise scan and sort it
 -- once it is full (in a prototype: 110-170 ms a cycle instead of 3). They are generic, because with arrays for parameters a
@@ -161,8 +166,17 @@ declare
   v_before   integer[];
   v_wanted   boolean[];     -- refused at the last try, and at this one
   v_wants    boolean[]   := v_no;
+  v_asked_at timestamptz[]; -- when it was last refused
   v_limit    integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
   v_asked    boolean[]   := v_no;      -- another worker waits for slots of the lane
+  v_spare    integer[]   := v_none;    -- slots of the lane that nobody holds
+  v_others   integer[];     -- classes that other workers wait for and this one does not serve, with their lanes
+  v_other_lane integer[];
+  v_other_rank integer[] := array_fill(null::integer, array[cardinality(p_lanes)]);   -- the first job of them in each lane
+  v_other_id bigint[]    := array_fill(null::bigint, array[cardinality(p_lanes)]);
+  v_yield    integer[]   := v_none;    -- slots to leave to them
+  v_stood    boolean[]   := v_no;      -- it took less for their sake
+  v_at_first integer;       -- what was free before anything was taken
   v_cap      integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- slots to hold at most, once a limit was lowered
   v_room     integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- how many more it has, or there are, slots for
   v_take     integer[]   := v_none;
@@ -205,8 +219,8 @@ begin
     perform set_config('synchronous_commit', 'off', true);
   end if;
 
-  select array_agg(h.lane), array_agg(h.slots), array_agg(h.wants) into v_lanes, v_slots, v_wanted
-    from (select lane, slots, wants from sluice.holdings where worker_id = p_worker and epoch = p_epoch
+  select array_agg(h.lane), array_agg(h.slots), array_agg(h.wants), array_agg(h.asked_at) into v_lanes, v_slots, v_wanted, v_asked_at
+    from (select lane, slots, wants, asked_at from sluice.holdings where worker_id = p_worker and epoch = p_epoch
            order by lane for no key update) h;
   if coalesce(v_lanes, '{}') is distinct from p_lanes then
     raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
@@ -244,20 +258,25 @@ begin
       into v_free, v_cores from sluice.workers w where w.id = p_worker;
   end if;
 
+  v_at_first := v_free;
+
   -- How many to take per lane, as far as the lane's settings and the slots in hand go.
   for v_row in
-    select l.ord, s.slots as lim, s.enabled, case s.per_worker when 0 then v_cores else s.per_worker end as per_worker, t.held, t.asked
+    select l.ord, s.slots as lim, s.enabled, case s.per_worker when 0 then v_cores else s.per_worker end as per_worker, t.held, t.asked,
+           t.elsewhere
       from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
       join sluice.lanes s on s.name = l.name
-      left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked
+      left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
+                                bool_or(h.wants and h.worker_id <> p_worker and not h.asks <@ p_classes) as elsewhere
                            from sluice.holdings h where h.lane = l.name) t on s.slots is not null
-     where l.want > 0 or v_slots[l.ord] > 0
+     where l.want > 0 or v_slots[l.ord] > 0 or v_wanted[l.ord]
   loop
     v_limit[v_row.ord] := v_row.lim;
     v_asked[v_row.ord] := coalesce(v_row.asked, false);
     v_most := p_want[v_row.ord];
     if v_row.lim is not null then
-      v_room[v_row.ord] := greatest(0, v_slots[v_row.ord] - v_run[v_row.ord]) + greatest(0, v_row.lim - v_row.held);
+      v_spare[v_row.ord] := greatest(0, v_row.lim - v_row.held);
+      v_room[v_row.ord] := greatest(0, v_slots[v_row.ord] - v_run[v_row.ord]) + v_spare[v_row.ord];
     end if;
     if v_row.held > v_row.lim then
       -- Over the limit since it was lowered: what ends is given back until the sum fits again.
@@ -267,8 +286,30 @@ begin
     if v_row.enabled and v_free > 0 then
       v_take[v_row.ord] := greatest(0, least(v_most, v_free, v_row.per_worker - v_run[v_row.ord]));
       v_open := v_open + case when v_take[v_row.ord] > 0 then 1 else 0 end;
+      if v_row.elsewhere and v_take[v_row.ord] > 0 then
+        -- Who asks again at every poll is there to take what is left to it. One that is busy with something else does not,
+        -- and must not keep a whole lane waiting.
+        select v_others || array_agg(o.id), v_other_lane || array_agg(v_row.ord::integer) into v_others, v_other_lane
+          from (select distinct a.id from sluice.holdings h
+                  join sluice.lanes s on s.name = h.lane
+                  join sluice.workers w on w.id = h.worker_id and w.ended_at is null and not w.draining
+                 cross join lateral unnest(h.asks) a(id)
+                 where h.lane = p_lanes[v_row.ord] and h.wants and h.worker_id <> p_worker and a.id <> all (p_classes)
+                   and h.asked_at > v_now - make_interval(secs => 2 + 2 * s.poll_ms / 1000.0)) o;
+      end if;
     end if;
   end loop;
+  if v_others is not null then
+    for v_row in
+      select o.lane, x.rank, x.id from unnest(v_others, v_other_lane) o(id, lane)
+       cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = o.id and j.state = 'ready'
+                            order by j.rank, j.id limit 1) x
+    loop
+      if v_other_id[v_row.lane] is null or (v_row.rank, v_row.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]) then
+        v_other_rank[v_row.lane] := v_row.rank; v_other_id[v_row.lane] := v_row.id;
+      end if;
+    end loop;
+  end if;
 
   if v_parents is not null then
     -- A place in a window goes to the next child by starting it, unless a job that is ready comes first, or another lane has
@@ -306,7 +347,8 @@ begin
                                   where k.parent_id = v_row.parent and k.state = 'waiting' and k.idx > v_row.last
                                   order by k.idx limit v_most for no key update skip locked) n
                 where n.class_id = p_classes[v_row.class] and not coalesce(n.policy ? 'approval', false)
-                  and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))))
+                  and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))
+                  and (v_other_id[v_row.lane] is null or (n.rank, n.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]))))
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
                 v_mark, j.policy, j.trace;
       get diagnostics v_sum = row_count;
@@ -321,6 +363,32 @@ begin
       v_take := array(select least(t.n, v_free) from unnest(v_take) with ordinality t(n, ord) order by t.ord);
       v_open := (select count(*) from unnest(v_take) t where t > 0);
     end if;
+  end if;
+
+  if v_open > 0 and v_others is not null then
+    -- As many slots are left to them as they have jobs before the first one here, in what it holds idle and nobody holds.
+    for i in 1 .. cardinality(p_lanes) loop
+      continue when v_other_id[i] is null or v_take[i] <= 0;
+      select y.rank, y.id, least(y.n, v_take[i]) into v_first_rank, v_first_id, v_sum from (
+        select x.rank, x.id, (count(*) over ())::integer as n
+          from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
+         cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
+         where c.lane = i) y order by y.rank, y.id limit 1;
+      continue when not found or (v_first_rank, v_first_id) < (v_other_rank[i], v_other_id[i]);
+      v_room[i] := greatest(0, least(v_slots[i], v_cap[i]) - v_run[i]) + v_spare[i];
+      select count(*)::integer into v_most from (
+        select 1 from unnest(v_others, v_other_lane) o(id, lane)
+         cross join lateral (select 1 from sluice.jobs j where j.class_id = o.id and j.state = 'ready'
+                                and (j.rank, j.id) < (v_first_rank, v_first_id) order by j.rank, j.id limit v_room[i]) x
+         where o.lane = i limit v_room[i]) y;
+      continue when v_most = 0;
+      v_room[i] := v_room[i] - v_most;
+      v_yield[i] := greatest(0, v_most - v_spare[i]);
+      v_take[i] := least(v_sum, v_room[i]);
+      v_stood[i] := v_take[i] < v_sum;
+    end loop;
+    v_open := (select count(*) from unnest(v_take) t where t > 0);
   end if;
 
   if v_open > 0 then
@@ -422,21 +490,31 @@ begin
   end if;
 
   for i in 1 .. cardinality(p_lanes) loop
+    -- What it left to others it wants back once they are through.
+    v_wants[i] := v_wants[i]
+      or v_stood[i] and (select sum(r) from unnest(v_run) r) - (select sum(r) from unnest(p_run) r) < v_at_first;
     v_slots[i] := case
       when v_limit[i] is null then 0
       -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it
       -- has slots for only because others were taking the same rows, and handing slots to and fro costs more than it gives.
       -- Never above what was held or granted under the lane's lock, whatever the worker says it runs.
-      when v_asked[i] then least(v_slots[i], greatest(v_run[i], least(v_cap[i], case when v_run[i] > p_run[i] then v_slots[i] else 0 end)))
+      when v_asked[i] then
+        least(v_slots[i], greatest(v_run[i], case when v_run[i] > p_run[i] then least(v_cap[i], v_slots[i]) - v_yield[i] else 0 end))
       else least(v_slots[i], greatest(v_run[i], least(v_cap[i], p_keep[i]))) end;
-    if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i] then
+    if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i]
+       -- Others left slots to this one, more than it took.
+       or v_wanted[i] and not v_wants[i] and v_asked[i] and v_spare[i] > v_slots[i] - v_before[i] then
       v_hint := true;
     end if;
   end loop;
-  if v_slots <> v_before or v_wants <> v_wanted then
-    update sluice.holdings h set slots = n.slots, wants = n.wants
-      from unnest(p_lanes, v_slots, v_wants) n(lane, slots, wants)
-     where h.worker_id = p_worker and h.lane = n.lane and (h.slots, h.wants) is distinct from (n.slots, n.wants);
+  if v_slots <> v_before or v_wants <> v_wanted
+     or exists (select 1 from unnest(v_wants, v_asked_at) n(wants, at) where n.wants and n.at < v_now - interval '1 second') then
+    update sluice.holdings h
+       set slots = n.slots, wants = n.wants, asked_at = case when n.wants then v_now end,
+           asks = case when n.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where c.lane = n.ord) end
+      from unnest(p_lanes, v_slots, v_wants) with ordinality n(lane, slots, wants, ord)
+     where h.worker_id = p_worker and h.lane = n.lane
+       and ((h.slots, h.wants) is distinct from (n.slots, n.wants) or n.wants and h.asked_at < v_now - interval '1 second');
   end if;
   if v_hint then
     -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.

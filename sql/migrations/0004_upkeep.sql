@@ -41,6 +41,7 @@ begin
            worker_id = case when g.next = 'ready' then null else j.worker_id end,
            finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
            ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
+           rank = case when g.next = 'ready' then sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) else j.rank end,
            error = case g.next when 'cancelled' then j.error else g.what end
       from judged g where j.id = g.id
     returning g.next, j.parent_id, j.idx, j.state
@@ -125,8 +126,8 @@ begin
   if exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') then
     return false;
   end if;
-  if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants
-              where h.worker_id = p_worker and h.slots > 0) then
+  if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants and o.worker_id <> p_worker
+              where h.worker_id = p_worker and (h.slots > 0 or h.wants)) then
     perform pg_notify('sluice', 'slots');
   end if;
   delete from sluice.holdings h where h.worker_id = p_worker;
@@ -274,6 +275,38 @@ language sql stable as $$
      end as obstacle) o
 $$;
 
+-- Gives jobs of a lane that have not started the rank they would get with this ageing: ranks with and without it do not
+-- mix. A state at a time, as the indexes have them. By id, as everybody locks jobs; or only those that nobody has locked.
+create function sluice.rerank_v1(p_lane text, p_ageing_ms integer, p_skip boolean) returns void
+language plpgsql as $$
+declare
+  v_classes integer[] := array(select c.id from sluice.classes c where c.lane = p_lane);
+  v_ids     bigint[];
+begin
+  v_ids := array(
+    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'ready'
+       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
+    union all
+    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'scheduled'
+       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
+    union all
+    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'awaiting_approval'
+       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
+    union all
+    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'waiting'
+       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at));
+  if cardinality(v_ids) = 0 then
+    return;
+  end if;
+  if p_skip then
+    v_ids := array(select j.id from sluice.jobs j where j.id = any (v_ids) for no key update skip locked);
+  else
+    perform 1 from sluice.jobs j where j.id = any (v_ids) order by j.id + 0 for no key update;
+  end if;
+  update sluice.jobs j set rank = sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
+   where j.id = any (v_ids) and j.state < 'running';
+end $$;
+
 -- Changes a lane. p_given has any of slots, perWorker, pollMs, staleMs, ageingMs, enabled; null is a value. An operator's
 -- change is remembered by field, and the values of files and programs leave those fields alone from then on.
 --
@@ -284,12 +317,17 @@ language plpgsql as $$
 declare
   v_old   sluice.lanes;
   v_given jsonb;
-  v_class integer;
 begin
-  select * into v_old from sluice.lanes l where l.name = p_name for no key update;
+  select * into v_old from sluice.lanes l where l.name = p_name;
   if not found then
     return false;
   end if;
+  v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
+  if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
+    -- Before the lane's row is locked: jobs come before lanes.
+    perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, false);
+  end if;
+  select * into v_old from sluice.lanes l where l.name = p_name for no key update;
   v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
   if v_old.slots is null and (v_given ->> 'slots') is not null then
     -- FOR UPDATE keeps new workers out, whose holdings refer to this row. Cycles do not ask for it while there is no limit.
@@ -301,16 +339,8 @@ begin
      where h.lane = p_name;
   end if;
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
-    -- Ranks with and without ageing do not mix: give what waits the rank it would get now. A state at a time, as the
-    -- indexes have them.
-    for v_class in select c.id from sluice.classes c where c.lane = p_name loop
-      update sluice.jobs j set rank = sluice.rank_v1(j.priority, (v_given ->> 'ageingMs')::integer, j.submitted_at)
-       where j.class_id = v_class and j.state = 'ready';
-      update sluice.jobs j set rank = sluice.rank_v1(j.priority, (v_given ->> 'ageingMs')::integer, j.submitted_at)
-       where j.class_id = v_class and j.state = 'scheduled';
-      update sluice.jobs j set rank = sluice.rank_v1(j.priority, (v_given ->> 'ageingMs')::integer, j.submitted_at)
-       where j.class_id = v_class and j.state = 'awaiting_approval';
-    end loop;
+    -- What has come since; a bulk change takes a while.
+    perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, true);
   end if;
   if not p_operator and v_old.declared @> p_given and jsonb_build_object(
        'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,

@@ -17,6 +17,10 @@ begin
                         when j.policy ? 'approval' then 'awaiting_approval'::sluice.job_state
                         else 'ready'::sluice.job_state end,
            ready_at = v_now,
+           rank = case when j.composite is not null then j.rank
+                       -- Written out: as a function of its own it would not be inlined.
+                       else (select sluice.rank_v1(j.priority, l.ageing_ms, j.submitted_at)
+                               from sluice.classes c join sluice.lanes l on l.name = c.lane where c.id = j.class_id) end,
            started_at = case when j.composite is not null then v_now end,
            deadline_at = case when j.composite is null and not coalesce(j.policy ? 'approval', false)
                               then v_now + make_interval(secs => j.deadline_ms / 1000.0) end

@@ -355,6 +355,8 @@ begin
 
   update sluice.jobs j
      set state = 'waiting', class_id = coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
+         rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
+                                                 j.priority, j.submitted_at), j.rank),
          -- Nobody is asked twice, except after a rejection.
          policy = case when j.approved_by is not null and j.error not like 'rejected:%' then j.policy - 'approval' else j.policy end,
          approved_by = case when j.error like 'rejected:%' then null else j.approved_by end,

@@ -15,6 +15,7 @@ const RERUN = statement(
    update sluice.jobs j
       set state = case when t.approval and (e.approved_by is null or e.error like 'rejected:%') then 'awaiting_approval' else 'ready' end::sluice.job_state,
           approved_by = case when e.error like 'rejected:%' then null else e.approved_by end,
+          rank = coalesce(sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at), j.rank),
           ready_at = clock_timestamp(), finished_at = null, cancel_at = null, worker_id = null,
           failures = 0, losses = 0, result = null, error = null,
           deadline_at = clock_timestamp() + make_interval(secs => j.deadline_ms / 1000.0)

@@ -9,6 +9,7 @@ const SAVE = statement(
           g.priority, g.approval, g."deadlineMs", g."maxLosses", g."onLost"
      from jsonb_to_recordset($1) as g(name text, lane text, model text, requires jsonb, priority integer, approval boolean,
                                       "deadlineMs" bigint, "maxLosses" integer, "onLost" text)
+    where (select sluice.claim_names_v1(array(select n.name from jsonb_to_recordset($1) as n(name text)), 'task'))
     order by g.name
    on conflict (name) do update
       set lane = excluded.lane, class_id = excluded.class_id, priority = excluded.priority, approval = excluded.approval,
@@ -19,7 +20,7 @@ const SAVE = statement(
                             excluded.max_losses, excluded.on_lost)`,
 )
 
-/** Makes tasks known, or brings what is known of them up to date. */
+/** Makes tasks known, or brings what is known of them up to date. A workflow of the same name is no longer known. */
 export async function saveTasks(db: Queryable, tasks: readonly TaskRecord[]): Promise<void> {
   await db.run(SAVE, [JSON.stringify(tasks)])
 }

@@ -14,6 +14,7 @@ const SAVE = statement(
   'save_workflows',
   `with given as materialized (
      select * from jsonb_to_recordset($1) as g(name text, hash text, body jsonb, priority integer, "deadlineMs" bigint, "timeoutMs" bigint)
+      where (select sluice.claim_names_v1(array(select n.name from jsonb_to_recordset($1) as n(name text)), 'workflow'))
    ), graphs as (
      insert into sluice.graphs (hash, body) select distinct on (g.hash) g.hash, g.body from given g order by g.hash on conflict do nothing
    )
@@ -26,7 +27,10 @@ const SAVE = statement(
           is distinct from (excluded.graph, excluded.priority, excluded.deadline_ms, excluded.timeout_ms)`,
 )
 
-/** Makes workflows known, or brings what is known of them up to date. Runs under way keep their graph. */
+/**
+ * Makes workflows known, or brings what is known of them up to date. Runs under way keep their graph. A task of the same
+ * name is no longer known; its jobs run all the same.
+ */
 export async function saveWorkflows(db: Queryable, workflows: readonly WorkflowRecord[]): Promise<void> {
   await db.run(SAVE, [JSON.stringify(workflows)])
 }

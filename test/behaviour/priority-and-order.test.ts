@@ -109,6 +109,102 @@ test('ageing lets a low priority rise: one per period waited', async () => {
   expect(order).toEqual(['new, 6', 'old, 0', 'new, 4'])
 })
 
+test.each([
+  ['off', '10m', null, 0, ['retried', '1', '2', '3', 'new']],
+  ['on', null, '24d', 5, ['new', 'retried', '1', '2', '3']],
+] as const)(
+  'what runs or waits in a window when ageing is turned %s keeps its place in line',
+  async (...given) => {
+    const [how, before, after, priority, expected] = given
+    const lane = `turned-${how}`
+    const order: string[] = []
+    const gate = new Gate()
+    const turned = task({
+      name: lane,
+      lane,
+      retry: { attempts: 2, delay: '1ms', backoff: 'fixed' },
+      run: async ({ n }: { n: string }, ctx) => {
+        if (n === 'retried' && ctx.attempt === 1) {
+          await gate.pass()
+          throw snooze(0)
+        }
+        order.push(n)
+      },
+    })
+    const steps = {
+      each: {
+        task: lane,
+        with_items: '${{ input.items }}',
+        with: { n: '${{ item }}' },
+        concurrency: 1,
+      },
+    }
+    const app = await apps.open({
+      tasks: [turned],
+      workflows: [{ name: `${lane}-fan`, definition: { steps } }],
+      lanes: { [lane]: { slots: 1, ...(before === null ? {} : { ageing: before }) } },
+    })
+    await app.work({ capacity: 1 })
+    await app.submit(turned, { n: 'retried' })
+    await gate.arrived()
+    const fan = await app.submit(`${lane}-fan`, { items: ['1', '2', '3'] })
+    await until(
+      async () =>
+        (
+          await database.sql(
+            `select 1 from sluice.jobs where task = $1 and (state, idx) in (('ready', 0), ('waiting', 1), ('waiting', 2))`,
+            [lane],
+          )
+        ).length === 3,
+      'the children to wait',
+    )
+    await app.setLane(lane, { ageing: after })
+    await app.submit(turned, { n: 'new' }, { priority })
+    gate.open()
+
+    await until(() => order.length === 5, 'all to run')
+    await fan.result()
+    expect(order).toEqual(expected)
+  },
+)
+
+test('jobs that are lost or run again after ageing was turned off have the rank of their lane as it is now', async () => {
+  const plain = task({ name: 'back', lane: 'back', run: (_: unknown) => null })
+  const app = await apps.open({
+    tasks: [plain],
+    workflows: [{ name: 'back-flow', definition: { steps: { fails: { task: 'back' } } } }],
+    lanes: { back: { ageing: '10m', enabled: false } },
+  })
+  await app.work()
+  const lost = await app.submit(plain, 1, { priority: 3 })
+  const done = await app.submit(plain, 2, { priority: 4 })
+  const run = await app.submit('back-flow', null, { priority: 5 })
+  const child = await until(
+    async () =>
+      (await database.sql<{ id: string }>('select id from sluice.jobs where parent_id = $1', [run.id]))[0],
+    'the step to wait',
+  )
+  await app.cancel(done.id, 'to run again')
+  await app.cancel(run.id, 'to run again')
+  await run.result().catch(() => undefined)
+  await database.sql(
+    `update sluice.jobs set state = 'running', attempt = 1, worker_id = 0, started_at = now() where id = $1`,
+    [lost.id],
+  )
+  await app.setLane('back', { ageing: null })
+  await database.sql(`select sluice.lose_jobs_v1(array[$1::bigint], 'gone')`, [lost.id])
+  await app.rerun(done.id)
+  await app.retry(run.id, { failed: true })
+  const rank = async (id: string) =>
+    (await database.sql<{ rank: number }>('select rank from sluice.jobs where id = $1', [id]))[0]!.rank
+
+  expect(await rank(lost.id)).toBe(-3)
+  expect(await rank(done.id)).toBe(-4)
+  expect(await rank(child.id)).toBe(-5)
+  for (const each of [lost, done, run]) await app.cancel(each.id)
+  await run.result().catch(() => undefined)
+})
+
 test('without ageing the highest priority goes first however long others wait', async () => {
   const order: string[] = []
   const plain = task({ name: 'plain', lane: 'unaged', run: (name: string) => void order.push(name) })

@@ -55,6 +55,60 @@ test('a deploy that changes a workflow leaves runs under way as they are', async
   expect(await count()).toBe(before)
 })
 
+test('a name is what it was declared as last, a task or a workflow, however it is submitted', async () => {
+  const step = task({ name: 'turncoat-step', run: () => 'the workflow' })
+  const asTask = { tasks: [task({ name: 'turncoat', run: () => 'the task' })] }
+  const asWorkflow = {
+    tasks: [step],
+    workflows: [
+      {
+        name: 'turncoat',
+        definition: { steps: { one: { task: step.name } }, output: '${{ steps.one.result }}' },
+      },
+    ],
+  }
+  let round = 0
+  for (const [options, expected] of [
+    [asWorkflow, 'the workflow'],
+    [asTask, 'the task'],
+    [asWorkflow, 'the workflow'],
+  ] as const) {
+    const app = await apps.open(options)
+    await app.work({ capacity: 4 })
+    const [row] = await database.sql<{ id: string }>(`select sluice.submit('turncoat') as id`)
+    const jobs = [
+      app.job(row!.id),
+      await app.submit('turncoat', null),
+      await app.submit('turncoat', null, { key: `one ${round}` }),
+      ...(await app.submitMany('turncoat', [null, null], {
+        each: (_, n) => ({ key: `many ${round} ${n}` }),
+      })),
+    ]
+    expect(await Promise.all(jobs.map((job) => job.result()))).toEqual(jobs.map(() => expected))
+    await app.close()
+    round++
+  }
+})
+
+test('programs that declare one name as a task and as a workflow at the same time leave one of them', async () => {
+  const tasks = ['both-1', 'both-2', 'both-3'].map((name) => task({ name, run: () => null }))
+  const inner = task({ name: 'both-step', run: () => null })
+  const workflows = tasks.map(({ name }) => ({
+    name,
+    definition: { steps: { one: { task: inner.name } } },
+  }))
+  for (let round = 0; round < 10; round++) {
+    await Promise.all([
+      apps.open({ tasks }),
+      apps.open({ tasks: [inner], workflows: round % 2 === 0 ? workflows : workflows.toReversed() }),
+    ])
+    const kinds = await database.sql<{ name: string }>(
+      `select name from sluice.tasks where name like 'both-_' union all select name from sluice.workflows where name like 'both-_' order by 1`,
+    )
+    expect(kinds.map(({ name }) => name)).toEqual(['both-1', 'both-2', 'both-3'])
+  }
+})
+
 test('a workflow submitted in an open transaction does not slow others down, and starts with the commit', async () => {
   const quick = task({ name: 'quick', run: () => 'done' })
   const app = await apps.open({
