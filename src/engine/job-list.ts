@@ -46,7 +46,7 @@ export interface JobPage {
 
 /**
  * Rows one page looks at. It bounds what a search for something rare costs: with 1,000,000 finished jobs at most 1.4 times
- * what it costs with 10,000 (p95 of every filter, scripts/measure-lists.mjs).
+ * what it costs with 10,000 (p95 by filter, one run of scripts/measure-lists.mjs).
  */
 export const PAGE_LOOK = 5000
 const MAX_LISTED = 100_000
