@@ -242,6 +242,20 @@ describe('Ctrl-C', () => {
       'select count(*)::integer as count from sluice.holdings where slots > 0',
     )
     expect(holdings!.count).toBe(0)
+    const [, command] = /\(job \d+\); to go on: .* (run \S+ --resume \d+)$/m.exec(running.stderr)!
+    expect(command).toBe(`run ${flow.name} --resume ${id}`)
+
+    expect((await run(flow, '--resume')).stderr).toContain(
+      `hint:  the last one, job ${id}, is cancelled; --resume ${id} goes on with it`,
+    )
+    await flow.open()
+    const resumed = await run(flow, '--resume', id!)
+    expect([resumed.code, resumed.stderr]).toEqual([0, ''])
+    expect(resumed.stdout).toContain('it was cancelled: what had not completed runs again')
+    expect(resumed.stdout).toMatch(/^holding completed in /m)
+    const notes = await flow.notes()
+    expect(notes.filter((line) => line === '"first"')).toHaveLength(1)
+    expect(notes.at(-1)).toBe('"last"')
   })
 
   test('with --json tells the outcome all the same', async () => {
@@ -308,6 +322,11 @@ describe('--resume', () => {
       1,
       expect.stringContaining(`job ${id} is completed: there is nothing to go on with`),
     ])
+    const broken = await fileWith('  breaking: { steps: { only: { task: refuse } } }\n')
+    const { id: failed } = JSON.parse((await run(broken, '--json')).stdout) as Outcome
+    expect((await run(broken, '--resume', failed)).stderr).toContain(
+      `hint:  sluice retry ${failed} --failed runs again what failed, and --resume ${failed} then goes on with it`,
+    )
     const [child] = await database.sql<{ id: string }>('select id from sluice.jobs where parent_id = $1', [
       id,
     ])

@@ -100,7 +100,9 @@ describe('tree, trace and retry', () => {
     }
     expect(await refused('trace', id)).toMatch(/^1: .*nothing in it has failed/)
     expect(await refused('retry', id, '--failed')).toMatch(/^1: .*it is completed/)
-    expect(await refused('retry', id)).toMatch(/^2: .*is a workflow: give failed/)
+    expect(await refused('retry', id)).toMatch(/^2: .*is a workflow: .*--failed.*--from STEP/)
+    expect(await refused('retry', id, '--failed', '--from', 'report')).toMatch(/^2: .*--failed and --from/)
+    expect(await refused('retry', id, '--input', '1')).toMatch(/^2: .*name it with --from STEP/)
     expect(await refused('retry', id, '--from', 'rapport')).toMatch(/^2: .*did you mean report\?/)
     expect(await refused('tree', '99999')).toMatch(/^1: .*there is no job 99999/)
     expect(await refused('tree', id, '--depth', 'x')).toMatch(/^2: .*whole number/)

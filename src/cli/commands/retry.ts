@@ -1,9 +1,12 @@
 import type { Retried } from '../../engine/retry-tree.ts'
+import { SluiceError } from '../../errors.ts'
+import type { JobView } from '../../store/find-jobs.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
 import type { ExitCode } from '../exit-code.ts'
 import { count } from '../output/in-words.ts'
 import { readInput } from '../read-input.ts'
+import { HINT } from '../report-error.ts'
 
 interface RetryCommandOptions extends CommonOptions {
   readonly failed?: boolean
@@ -27,6 +30,7 @@ export const declareRetry: Declare = (command, act) => {
 
 async function retry(world: World, ids: readonly string[], options: RetryCommandOptions): Promise<ExitCode> {
   const { failed, from } = options
+  checkFlags(options)
   const given = options.input === undefined ? {} : { input: await readInput(world, options.input) }
   const what = {
     ...(failed === undefined ? {} : { failed }),
@@ -34,6 +38,7 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
     ...given,
   }
   return eachJob(world, options, ids, async (app, id) => {
+    if (failed === undefined && from === undefined) checkPlain(await app.getJob(id))
     const { root, jobs, superseded } = await app.retry(id, what)
     const plain = failed === undefined && from === undefined && root === id
     if (plain) return { words: 'back in line', fields: { status: 'queued' } }
@@ -42,6 +47,28 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
       fields: { root, jobs, superseded, status: root === id ? 'running' : 'queued' },
     }
   })
+}
+
+/** The library says the same in the names of its options. */
+function checkFlags({ failed, from, input }: RetryCommandOptions): void {
+  if (failed === true && from !== undefined)
+    throw new SluiceError('INVALID_ARGUMENT', '--failed and --from exclude each other: give one of them')
+  if (input !== undefined && from === undefined)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      '--input: only a step gets another input: name it with --from STEP',
+    )
+}
+
+function checkPlain({ id, kind }: JobView): void {
+  if (kind === null) return
+  const what = kind === 'fanout' ? 'fan-out' : kind
+  const from = kind === 'fanout' ? '' : ', --from STEP a step and what follows from it'
+  throw new SluiceError(
+    'INVALID_ARGUMENT',
+    `job ${id} is a ${what}: say what of it runs again; --failed: what failed in it${from}`,
+    { details: { jobId: id, [HINT]: `sluice retry ${id} --failed` } },
+  )
 }
 
 function describe(id: string, { root, jobs, superseded }: Retried, { from }: RetryCommandOptions): string {

@@ -34,7 +34,8 @@ export const declareRun: Declare = (command, act) => {
     .addHelpText(
       'after',
       '\nExits with 0 when the workflow has completed, with 1 when it has failed or was cancelled.' +
-        '\nCtrl-C stops what runs and cancels the workflow; a second one leaves it as it is, for --resume.',
+        '\nCtrl-C stops what runs and cancels the workflow, and --resume JOB goes on with it; a second one leaves' +
+        '\nit as it is, for --resume.',
     )
     .action((file: string | undefined, options: RunOptions) => act((world) => run(world, file, options)))
 }

@@ -18,7 +18,9 @@ export async function unendedRuns(app: Sluice, workflows: readonly string[]): Pr
 /**
  * The run to go on with: the one that was named, else the last of these workflows that has not ended.
  *
- * @throws {SluiceError} `JOB_NOT_FOUND` when there is none; `ILLEGAL_TRANSITION` when the one named has ended;
+ * One that was named may be cancelled, as Ctrl-C leaves it: it has to be retried before it goes on.
+ *
+ * @throws {SluiceError} `JOB_NOT_FOUND` when there is none; `ILLEGAL_TRANSITION` when the one named has completed or failed;
  *   `INVALID_ARGUMENT` when it is no run of these workflows.
  */
 export async function findRun(
@@ -38,9 +40,15 @@ export async function findRun(
 }
 
 /** A run that has ended can be put back in line; it then has not ended any more. */
-function hintFor({ id, status }: JobView): string {
-  const ended = `the last one, job ${id}, is ${status}`
-  return status === 'completed' ? ended : `${ended}; sluice retry ${id} --failed lets it go on`
+function hintFor(job: JobView): string {
+  const ended = `the last one, job ${job.id}, is ${job.status}`
+  return job.status === 'completed' ? ended : `${ended}; ${howToGoOn(job)}`
+}
+
+function howToGoOn({ id, status }: Pick<JobView, 'id' | 'status'>): string {
+  return status === 'cancelled'
+    ? `--resume ${id} goes on with it`
+    : `sluice retry ${id} --failed runs again what failed, and --resume ${id} then goes on with it`
 }
 
 function checkRun(job: JobView, workflows: readonly string[]): JobView {
@@ -54,12 +62,11 @@ function checkRun(job: JobView, workflows: readonly string[]): JobView {
       `--resume: job ${job.id} is a run of ${job.task}, and the file has ${workflows.join(', ')}`,
     )
   }
-  if (!isFinal(job.state)) return job
+  if (!isFinal(job.state) || job.state === 'cancelled') return job
+  const hint = job.state === 'failed' ? { [HINT]: howToGoOn(job) } : {}
   throw new SluiceError(
     'ILLEGAL_TRANSITION',
     `job ${job.id} is ${job.status}: there is nothing to go on with`,
-    {
-      details: { jobId: job.id, status: job.status },
-    },
+    { details: { jobId: job.id, status: job.status, ...hint } },
   )
 }

@@ -5,6 +5,7 @@ import type { LoadedConfig } from '../../config/load-config.ts'
 import type { Log } from '../../engine/log.ts'
 import type { TreeWatch } from '../../engine/tree-watch.ts'
 import { hasCode, messageOf, SluiceError } from '../../errors.ts'
+import { isFinal } from '../../model/job.ts'
 import type { World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired, type Stops } from '../interrupts.ts'
@@ -49,7 +50,7 @@ const OBSTACLE_MS = 2000
  * Runs one workflow to its end with a worker of its own, and shows it.
  *
  * The first signal stops what runs here, and only then cancels the workflow: until that is done, a second one can leave it
- * as it is, and `--resume` goes on with it.
+ * as it is, and `--resume` goes on with it. One that was cancelled is retried when `--resume` names it.
  */
 export class Runner {
   readonly #world: World
@@ -123,7 +124,10 @@ export class Runner {
   async #resume(app: Sluice, { workflows, id }: Extract<Order, { kind: 'resume' }>): Promise<Run> {
     const job = await findRun(app, workflows, id)
     const others = (await app.listWorkers()).filter(({ name }) => name.startsWith('run-'))
+    const wasCancelled = isFinal(job.state)
+    if (wasCancelled) await app.retry(job.id, { failed: true })
     this.#display.begin(job.task, job.id, true)
+    if (wasCancelled) this.#say('it was cancelled: what had not completed runs again')
     if (others.length > 0) {
       this.#display.tell(
         'what a killed run held is taken over when its lease ends, after about 15 s by default',
@@ -177,7 +181,10 @@ export class Runner {
     this.#display.show(await app.watchTree(id).look())
     this.#display.stop()
     if (this.#options.json) await this.#writeJson(run, ended)
-    else this.#world.err.line(`${run.workflow} was interrupted and is ${ended.status} (job ${id})`)
+    else {
+      const hint = ended.status === 'cancelled' ? `; to go on: ${this.#options.again.run} --resume ${id}` : ''
+      this.#world.err.line(`${run.workflow} was interrupted and is ${ended.status} (job ${id})${hint}`)
+    }
     return this.#interrupted
   }
 
@@ -204,7 +211,15 @@ export class Runner {
     throw new SluiceError(
       status === 'failed' ? 'JOB_FAILED' : 'JOB_CANCELLED',
       `${run.workflow} ${verb} (job ${run.id}): ${ended.error}`,
-      { details: { jobId: run.id, [HINT]: await this.#whereToLook(run, rest) } },
+      {
+        details: {
+          jobId: run.id,
+          [HINT]:
+            status === 'failed'
+              ? await this.#whereToLook(run, rest)
+              : `${this.#options.again.run} --resume ${run.id} goes on with it`,
+        },
+      },
     )
   }
 
