@@ -9,7 +9,7 @@ import { LikePolls } from './like-polls.ts'
  * The polls of all idle workers of this server.
  *
  * They share one connection for hints. Workers that can run the same jobs are looked for together: one of them asks the
- * database, and the next one only when the first found something. So 500 idle workers cost the database what one does.
+ * database, and the next one only when the first found something. So a hint does not make 500 idle workers look at once.
  */
 export class IdleRoom {
   readonly #loadOrders: (workerIds: readonly string[]) => Promise<readonly Orders[]>
