@@ -4,8 +4,8 @@ import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
 /**
  * The protocol of workers that have no access to the database. `docs/reference/worker-protocol.md` describes it.
  *
- * Inputs, results, steps and checkpoints travel as JSON texts inside the JSON: servers pass them on without reading them
- * into values and writing them anew, so large numbers stay exact.
+ * Inputs, results, steps and checkpoints travel as JSON texts inside the JSON. Inputs and results are passed on as they
+ * are, so large numbers stay exact.
  */
 
 const CLOSED = { additionalProperties: false } as const
