@@ -186,6 +186,7 @@ create table sluice.composites (
   graph         text not null references sluice.graphs (hash),
   node          text not null,               -- its place in the graph: 'pipeline', 'pipeline/publish'
   taken_until   timestamptz,                 -- somebody is deciding what comes next
+  taken_by      uuid,                        -- who may take it again at once: its answer was lost
   version       integer not null default 0,
   window_size   integer check (window_size >= 0),
   tokens        integer not null default 0,  -- children in flight, or a few more; only a fan-out with a window counts them

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Queryable } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import { blamesValues, sqlState } from '../db/sqlstate.ts'
@@ -46,6 +47,7 @@ export class Advancer {
   #later: NodeJS.Timeout | undefined
   #nudgedAt = 0
   #pace = USUAL_PACE
+  readonly #taker = randomUUID()
   #due: NodeJS.Timeout | undefined
   #dueAt = 0
   #looking: Promise<void> | undefined
@@ -126,7 +128,7 @@ export class Advancer {
       this.#again = false
       try {
         const takenAt = performance.now()
-        const taken = await takeComposites(this.#db, this.#pace.batch, this.#pace.takenMs)
+        const taken = await this.#take()
         if (taken.length === 0) continue
         await this.#advance(taken)
         this.#pace = nextPace(this.#pace, performance.now() - takenAt)
@@ -138,6 +140,12 @@ export class Advancer {
         return
       }
     } while (this.#again && this.#mode === 'running')
+  }
+
+  /** It does one thing after the other: what it holds already is of an answer that was lost, and is taken again. */
+  #take(): Promise<TakenComposite[]> {
+    const { batch, takenMs } = this.#pace
+    return persistently(() => takeComposites(this.#db, batch, takenMs, this.#taker))
   }
 
   async #advance(taken: readonly TakenComposite[]): Promise<void> {

@@ -6,10 +6,15 @@ const TAKE = statement(
   `select job_id as "id", version, kind, state, graph, node, input, window_size as "window", total,
           completed, failed, cancelled, closing, closing_error as "closingError", closed, timed_out as "timedOut",
           chunk, chunk_items as "chunkItems", children, wakeups::text[] as wakeups
-     from sluice.take_composites_v1($1, $2)`,
+     from sluice.take_composites_v1($1, $2, $3)`,
 )
 
-/** Takes composites that were woken, at most `limit`, for `ms`. */
-export async function takeComposites(db: Queryable, limit: number, ms: number): Promise<TakenComposite[]> {
-  return db.run<TakenComposite & Record<string, unknown>>(TAKE, [limit, ms])
+/** Takes composites that were woken, at most `limit`, for `ms`; also those that this taker has taken and not brought back. */
+export async function takeComposites(
+  db: Queryable,
+  limit: number,
+  ms: number,
+  taker: string,
+): Promise<TakenComposite[]> {
+  return db.run<TakenComposite & Record<string, unknown>>(TAKE, [limit, ms, taker])
 }
