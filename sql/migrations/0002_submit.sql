@@ -37,7 +37,9 @@ begin
      where c.task = p_task and c.lane = p_lane and c.model is not distinct from p_model and c.requires = p_requires;
     exit when found;
     if not exists (select 1 from sluice.lanes l where l.name = p_lane) then
-      raise exception 'no lane named %', quote_literal(p_lane) using errcode = 'SL003', detail = p_lane;
+      raise exception 'no lane named %; there are %', quote_literal(p_lane),
+        (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k order by k.name limit 20) l)
+        using errcode = 'SL003', detail = p_lane;
     end if;
     insert into sluice.classes (task, lane, model, requires) values (p_task, p_lane, p_model, p_requires) on conflict do nothing;
     perform pg_notify('sluice', 'classes');

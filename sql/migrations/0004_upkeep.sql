@@ -239,7 +239,7 @@ language sql stable as $$
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          case o.obstacle
-           when 'lane_disabled' then 'lane ' || q.lane || ' is disabled'
+           when 'lane_disabled' then 'lane ' || q.lane || ' is drained'
            when 'no_worker' then 'no worker runs task ' || q.task
            when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
            when 'draining' then 'every worker that runs task ' || q.task || ' is draining'

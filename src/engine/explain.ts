@@ -259,7 +259,9 @@ async function inFlight(
 
 function inWords(told: Omit<Explanation, 'words'>): string[] {
   const { job, reason, position, estimateSeconds, holders, hiddenHolders, passedOver } = told
-  const words = [`job ${job.id} (${job.task}) is ${job.status}: ${reason}`]
+  const { kind, lane } = told.wait
+  const way = kind === 'lane_disabled' ? ` (sluice resume ${lane} opens it)` : ''
+  const words = [`job ${job.id} (${job.task}) is ${job.status}: ${reason}${way}`]
   if (told.wait.by !== null) words.push(`the lane was changed by ${told.wait.by}`)
   if (position !== null && position > 1) words.push(`${position - 1} come before it`)
   if (estimateSeconds !== null && told.wait.until === null)

@@ -33,7 +33,7 @@ test('a job that finds no capacity by its deadline fails, and says what stood in
     message: 'capacity: not started by its deadline: no worker runs task lonely',
   })
   await expect(closed.result()).rejects.toMatchObject({
-    message: 'capacity: not started by its deadline: lane closed is disabled',
+    message: 'capacity: not started by its deadline: lane closed is drained',
   })
   const job = await app.getJob(alone.id)
   expect(job).toMatchObject({ status: 'failed', attempt: 0, startedAt: null })

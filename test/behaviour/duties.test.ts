@@ -291,7 +291,7 @@ test('overflow is told in the log before any deadline passes, with what stands i
         lane: 'dam',
         task: 'flood',
         depth: 7,
-        reason: 'lane dam is disabled',
+        reason: 'lane dam is drained',
         oldestAt: expect.any(Date),
       },
       message: 'overflow: jobs wait for capacity',

@@ -48,7 +48,7 @@ test('a job without capacity names what it lacks', async () => {
   const waiting = await app.submit(held, undefined)
   expect(await why(app, waiting)).toBe('no worker runs task held')
   await app.setLane('tight', { enabled: false })
-  expect(await why(app, waiting)).toBe('lane tight is disabled')
+  expect(await why(app, waiting)).toBe('lane tight is drained')
   await app.work({ capacity: 1, name: 'w', labels: { gpu: false } })
   await app.setLane('tight', { enabled: true })
   await gate.arrived()
@@ -133,10 +133,10 @@ test('each job keeps how often it was passed over, and why', async () => {
     await sampleQueues(db)
 
     expect((await app.why(job.id)).passedOver).toEqual([
-      { reason: 'lane passing is disabled', times: 6 },
+      { reason: 'lane passing is drained', times: 6 },
       { reason: 'no worker runs task passed', times: 3 },
     ])
-    expect((await app.why(late.id)).passedOver).toEqual([{ reason: 'lane passing is disabled', times: 1 }])
+    expect((await app.why(late.id)).passedOver).toEqual([{ reason: 'lane passing is drained', times: 1 }])
     // It stays with the job when it has run, and nothing is added.
     await app.setLane('passing', { enabled: true })
     await app.work()

@@ -219,7 +219,10 @@ describe('ps', () => {
 
   test('says so when there is nothing', async () => {
     const { stdout } = await cli.run(['ps', '--lane', 'maintenance'])
-    expect(stdout).toBe('no job is waiting or running; --all shows finished ones\n')
+    const { host, pathname } = new URL(database.url)
+    expect(stdout).toContain('no job is waiting or running in ')
+    for (const part of [host, pathname.slice(1), '; --all shows finished ones\n'])
+      expect(stdout).toContain(part)
     expect(await cli.json('ps', '--lane', 'maintenance')).toEqual([])
   })
 })
@@ -262,6 +265,16 @@ describe('one job', () => {
       .split('\n')
       .map((line) => JSON.parse(line))
     expect(lines).toContainEqual(expect.objectContaining({ attempt: 1, line: 'to stderr' }))
+  })
+
+  test('logs of a job that has said nothing say so, beside the log', async () => {
+    const id = await submit('parked')
+    expect(await cli.run(['logs', id])).toEqual({
+      code: 0,
+      stdout: '',
+      stderr: `no lines: job ${id} (parked) is queued\n`,
+    })
+    expect(await cli.run(['logs', id, '--json'])).toEqual({ code: 0, stdout: '', stderr: '' })
   })
 
   test('logs -f goes on until the job has ended, or until Ctrl-C', async () => {

@@ -75,7 +75,10 @@ describe('lanes', () => {
     )
     const { id } = await cli.json<{ id: string }>('submit', 'noop')
     expect(await lane('interactive')).toMatchObject({ enabled: false, waiting: 1 })
-    expect(await cli.json('why', id)).toMatchObject({ reason: 'lane interactive is disabled' })
+    expect(await cli.json('why', id)).toMatchObject({ reason: 'lane interactive is drained' })
+    expect((await cli.run(['why', id])).stdout).toContain(
+      'lane interactive is drained (sluice resume interactive opens it)\n',
+    )
     expect(await cli.json('resume', 'interactive')).toMatchObject({ name: 'interactive', enabled: true })
     await until(
       async () =>

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Sluice } from '../../app/app.ts'
 import { isFinal } from '../../model/job.ts'
+import type { JobView } from '../../store/find-jobs.ts'
 import type { StoredLogLine } from '../../store/read-logs.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -32,12 +33,23 @@ function logs(world: World, id: string, options: LogsOptions): Promise<ExitCode>
     let after = '0'
     for (;;) {
       // Asked before the lines are read: whatever an ended job wrote is there by then.
-      const ended = isFinal((await app.getJob(id)).state)
+      const job = await app.getJob(id)
       after = await printAll(app, id, after, print)
-      if (options.follow !== true || ended) return EXIT.done
+      if (options.follow !== true || isFinal(job.state)) {
+        if (after === '0' && options.json !== true) world.err.line(nothingSaid(job))
+        return EXIT.done
+      }
       await delay(LOOK_MS)
     }
   })
+}
+
+/** On the standard error: the log itself is empty. */
+function nothingSaid({ id, task, kind, status }: JobView): string {
+  const what = `no lines: job ${id} (${task}) is ${status}`
+  return kind === null
+    ? what
+    : `${what}; a ${kind === 'fanout' ? 'fan-out' : kind} writes none itself: sluice tree ${id} shows the jobs in it`
 }
 
 async function printAll(

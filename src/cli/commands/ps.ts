@@ -65,10 +65,11 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
       return EXIT.done
     }
     if (jobs.length === 0) {
+      const { place } = app.room.db
       world.out.line(
         status === ACTIVE_STATUSES
-          ? 'no job is waiting or running; --all shows finished ones'
-          : 'no such jobs',
+          ? `no job is waiting or running in ${place}; --all shows finished ones`
+          : `no such jobs in ${place}`,
       )
       return EXIT.done
     }

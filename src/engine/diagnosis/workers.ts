@@ -20,7 +20,10 @@ export async function checkWorkers({ db }: { db: Queryable }): Promise<Finding[]
 }
 
 function silence(worker: WorkerView, alive: number): Finding {
-  const jobs = worker.running === 0 ? 'it ran nothing' : `it ran ${worker.running} jobs`
+  const jobs =
+    worker.running === 0
+      ? 'it ran nothing'
+      : `it ran ${worker.running} ${worker.running === 1 ? 'job' : 'jobs'}`
   return {
     check: `worker ${worker.name}`,
     level: worker.running > 0 ? 'warning' : 'note',
