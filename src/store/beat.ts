@@ -14,7 +14,10 @@ export interface Beat {
   readonly offer: string
 }
 
-const BEAT = statement('beat', 'select lanes, cancels, draining, stopping, peers, offer from sluice.heartbeat_v1($1)')
+const BEAT = statement(
+  'beat',
+  'select lanes, cancels, draining, stopping, peers, offer from sluice.heartbeat_v1($1)',
+)
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
 export async function beat(db: Queryable, workerId: string): Promise<Beat | undefined> {
