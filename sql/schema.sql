@@ -111,6 +111,7 @@ create table sluice.composites (
   graph text not null,
   node text not null,
   taken_until timestamp with time zone,
+  taken_by uuid,
   version integer not null default 0,
   window_size integer,
   tokens integer not null default 0,
@@ -1589,6 +1590,9 @@ declare
   v_busy    bigint[] := '{}';
   v_deleted integer;
 begin
+  if cardinality(p_roots) = 0 then
+    return 0;   -- most looks of the prune duty
+  end if;
   -- In everybody's order; a root may have been put in motion again since somebody found it finished.
   perform 1 from sluice.composites c where c.job_id = any (p_roots) order by c.job_id for no key update;
   v_level := array(select j.id from sluice.jobs j where j.id = any (p_roots) and j.state >= 'completed' and j.parent_id is null
@@ -2943,8 +2947,8 @@ begin
   return query select u.ord::integer, u.id, coalesce(u.attached, false) from unnest(v_ids, v_attached) with ordinality u(id, attached, ord);
 end $function$;
 
---- function sluice.take_composites_v1(p_limit integer, p_ms integer)
-CREATE OR REPLACE FUNCTION sluice.take_composites_v1(p_limit integer, p_ms integer)
+--- function sluice.take_composites_v1(p_limit integer, p_ms integer, p_taker uuid)
+CREATE OR REPLACE FUNCTION sluice.take_composites_v1(p_limit integer, p_ms integer, p_taker uuid)
  RETURNS TABLE(job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb, window_size integer, total integer, completed integer, failed integer, cancelled integer, closing sluice.job_state, closing_error text, closed boolean, timed_out boolean, chunk integer, chunk_items jsonb, children jsonb, wakeups bigint[])
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -2958,7 +2962,7 @@ declare
 begin
   select array_agg(distinct d.job_id) into v_ids from (
     select w.job_id from sluice.wakeups w join sluice.composites c on c.job_id = w.job_id
-     where w.due_at <= statement_timestamp() and (c.taken_until is null or c.taken_until < statement_timestamp())
+     where w.due_at <= statement_timestamp() and (c.taken_until is null or c.taken_until < statement_timestamp() or c.taken_by = p_taker)
      order by w.due_at, w.id limit p_limit) d;
   if v_ids is null then
     return;
@@ -2966,9 +2970,9 @@ begin
   -- Taking is undone by time alone: nothing is lost when a crash forgets it.
   perform set_config('synchronous_commit', 'off', true);
   with taken as (
-    update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), version = c.version + 1
+    update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), taken_by = p_taker, version = c.version + 1
      where c.job_id = any (array(select k.job_id from sluice.composites k
-                                  where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp())
+                                  where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp() or k.taken_by = p_taker)
                                   order by k.job_id for no key update skip locked))
     returning c.job_id
   )
