@@ -4,6 +4,7 @@ import type { Database, Queryable } from '../db/database.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
 import { forgetAdmissionChanges, getAdmission, setAdmission, settleAdmission } from '../engine/admission.ts'
+import { AdmissionGate } from '../engine/admission-gate.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
 import { type JobFilter, listJobs } from '../engine/job-list.ts'
@@ -66,6 +67,8 @@ export interface EngineRoom {
   readonly calls: Queryable
   readonly listener: Listener
   readonly submitter: Submitter
+  /** What was refused a moment ago need not be asked again. */
+  readonly gate: AdmissionGate
   readonly tasks: TaskSet
   readonly workflows: WorkflowSet
   readonly settings: Settings
@@ -108,12 +111,14 @@ export class Sluice {
   readonly #waiter: ResultWaiter
   readonly #work: ProcessWork
   #closing: Promise<void> | undefined
+  readonly #gate: AdmissionGate
   #room: EngineRoom | undefined
 
   /** @internal */
   constructor(parts: AppParts) {
     this.#parts = parts
     this.#calls = forCallers(parts.db)
+    this.#gate = new AdmissionGate(this.#calls)
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#work.nudge())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
@@ -133,6 +138,7 @@ export class Sluice {
   get room(): EngineRoom {
     const { db, tasks, workflows, settings, heartbeatMs, actor } = this.#parts
     this.#room ??= {
+      gate: this.#gate,
       db,
       calls: { run: this.#calls.run },
       listener: this.#listener,
@@ -379,12 +385,14 @@ export class Sluice {
   async setAdmission(change: AdmissionChange): Promise<Admission> {
     await setAdmission(this.#calls, change, this.#parts.actor)
     await settleAdmission(this.#calls)
+    this.#gate.forget()
     return getAdmission(this.#calls)
   }
 
   async resetAdmission(): Promise<Admission> {
     await forgetAdmissionChanges(this.#calls, this.#parts.actor)
     await settleAdmission(this.#calls)
+    this.#gate.forget()
     return getAdmission(this.#calls)
   }
 

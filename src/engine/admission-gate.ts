@@ -61,6 +61,12 @@ export class AdmissionGate {
     }
   }
 
+  /** The limits have changed: what was refused may be let in now. */
+  forget(): void {
+    this.#ceiling = undefined
+    this.#depths.clear()
+  }
+
   #remembered(submissions: readonly Submission[]): Refusal | undefined {
     const now = this.#now()
     const fresh = (refusal: Refusal | undefined, count: number) => {

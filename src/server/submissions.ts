@@ -1,20 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import type { EngineRoom } from '../app/app.ts'
 import { type SubmitOptions, traced } from '../app/submission.ts'
-import { AdmissionGate } from '../engine/admission-gate.ts'
 import type { Submission } from '../engine/submitter.ts'
 import { type TraceHeaders, traceOfRequest } from '../tracing.ts'
-
-const gates = new WeakMap<EngineRoom, AdmissionGate>()
-
-/** The one gate of a server: what one route was refused, others need not ask. */
-export function gateOf(room: EngineRoom): AdmissionGate {
-  const known = gates.get(room)
-  if (known !== undefined) return known
-  const gate = new AdmissionGate(room.calls)
-  gates.set(room, gate)
-  return gate
-}
 
 /** A submission on behalf of whoever asks. The statement that stores the job writes the audit too. */
 export async function submissionOf(

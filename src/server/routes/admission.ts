@@ -6,7 +6,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/admission`: how much may enter, and how far that is used. */
 export function admissionRoutes(server: Server, parts: ServerParts): void {
-  const { calls } = parts.room
+  const { calls, gate } = parts.room
   const tags = ['admission']
 
   server.get(
@@ -38,6 +38,7 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
         return { result: undefined, before: limitsOf(before), after: limitsOf(after) }
       })
       await settleAdmission(calls)
+      gate.forget()
       return toBody(await getAdmission(calls))
     },
   )

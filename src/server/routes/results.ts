@@ -2,7 +2,7 @@ import { EnsureBody, PendingBody, ResultBody, ResultParams } from '../../api/res
 import { type Ensured, ensureResult, findEnsured } from '../../engine/ensure-result.ts'
 import { toStorableJson } from '../../model/json.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { gateOf, submissionOf } from '../submissions.ts'
+import { submissionOf } from '../submissions.ts'
 import { ownerSeen } from '../visible-job.ts'
 
 /** `/results/:name/:key`: a result that is there, or the one job that works on it. */
@@ -32,7 +32,7 @@ export function resultRoutes(server: Server, { room }: ServerParts): void {
       const wanted = { name, key, owner: ownerSeen(request) }
       const found = await ensureResult(room.db, wanted, json, submission, {
         submitter: room.submitter,
-        gate: gateOf(room),
+        gate: room.gate,
       })
       return reply
         .code(found.done ? 200 : 202)

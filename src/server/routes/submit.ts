@@ -14,11 +14,11 @@ import type { Submission } from '../../engine/submitter.ts'
 import { SluiceError } from '../../errors.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { gateOf, submissionOf } from '../submissions.ts'
+import { submissionOf } from '../submissions.ts'
 
 /** `POST /jobs` and `POST /jobs/bulk`. */
 export function submitRoutes(server: Server, { room }: ServerParts): void {
-  const gate = gateOf(room)
+  const { gate } = room
   const kinds = new NameKinds(room.calls)
   const config = { access: 'jobs:submit' } as const
   const tags = ['jobs']
