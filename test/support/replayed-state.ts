@@ -210,7 +210,8 @@ export class ReplayedState {
   #count(job: ReplayedJob, by: 1 | -1, steps: Steps): void {
     if (!job.isChild && !hasEnded(job.state)) {
       this.active += by
-      if (job.state !== 'running') this.queued.add(job.task, by)
+      // One that comes back after a start is held, not refused: it stands outside the depth that was judged.
+      if (job.state !== 'running' && job.attempt === 0) this.queued.add(job.task, by)
     }
     if (job.key !== undefined && !hasEnded(job.state)) {
       this.activeKeys.add(job.key, by)
