@@ -33,7 +33,7 @@ create table sluice.charges (
   at      timestamptz not null default clock_timestamp(),
   ids     bigint[] not null,
   bound   integer not null,                 -- active root jobs from here on, or fewer
-  depths  jsonb not null,                   -- the same by task for those that wait, of the tasks that have a limit
+  depths  jsonb not null,                   -- the same by task, of the tasks that have a limit: what runs may come back to wait
   counted integer not null,                 -- how many there were when they were last looked up
   rate    real not null default 0           -- of a beginning: jobs that ended in a second
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
@@ -184,7 +184,8 @@ declare
   v_since   timestamptz;
   v_rate    real;
   v_elapsed double precision;
-  v_depths  jsonb;
+  v_depths  jsonb;         -- those that wait, by task
+  v_bounds  jsonb;         -- with those that run, which may come back to wait
   v_over    record;
 begin
   select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0) into v_rows, v_since, v_rate
@@ -198,10 +199,12 @@ begin
   if not p_set.complete then
     v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
   end if;
-  select coalesce(jsonb_object_agg(t.task, coalesce(n.depth, 0)), '{}') into v_depths
+  select coalesce(jsonb_object_agg(t.task, coalesce(n.waiting, 0)), '{}'), coalesce(jsonb_object_agg(t.task, coalesce(n.active, 0)), '{}')
+    into v_depths, v_bounds
     from jsonb_object_keys(p_set.max_queued) t(task)
-    left join (select j.task, count(*) as depth from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
-                where j.state < 'running' and p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
+    left join (select j.task, count(*) filter (where j.state < 'running') as waiting, count(*) as active
+                 from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
+                where p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
   -- Before the ceiling: whoever sends fewer of a task then may fit under that as well.
   for v_over in
     select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
@@ -219,7 +222,7 @@ begin
                              cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
   end if;
   insert into sluice.charges (base, ids, bound, depths, counted, rate)
-    values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_depths,
+    values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_bounds,
             cardinality(v_active) + cardinality(p_new), v_rate);
   delete from sluice.charges c where c.seq = any (v_rows);
 end $$;

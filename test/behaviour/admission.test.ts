@@ -356,6 +356,32 @@ describe('the depth of a task', () => {
     expect(await app.admission()).toMatchObject({ maxQueued: { idle: 2 }, queued: { idle: 2 } })
   })
 
+  test('counts what comes back to wait: it is held, and nothing more is let in', async () => {
+    const gate = new Gate()
+    const handed = task({
+      name: 'handed',
+      run: (_: unknown, ctx) =>
+        new Promise((_, reject) => {
+          ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason))
+          void gate.pass()
+        }),
+    })
+    const lanes = { default: { poll: '50ms', perWorker: 4 } } as const
+    const app = await apps.open({ tasks: [handed], lanes, shutdownGrace: 0 })
+    await app.setAdmission({ maxQueued: { handed: 2 } })
+    await app.work({ capacity: 3 })
+    for (let n = 1; n <= 3; n++) {
+      await app.submit(handed, n)
+      await gate.arrived(n)
+    }
+    await app.stopWorking()
+    expect(await waiting()).toHaveLength(3)
+    await expect(app.submit(handed, 4)).rejects.toMatchObject({
+      code: 'ADMISSION_REJECTED',
+      details: { task: 'handed', maxQueued: 2, queued: 3 },
+    })
+  })
+
   test('does not count what runs', async () => {
     const gate = new Gate()
     const slow = task({ name: 'slow', run: () => gate.pass() })

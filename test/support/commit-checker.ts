@@ -229,7 +229,7 @@ export class CommitChecker {
       entered.filter(({ after }) => after!.state !== 'running').map(({ after }) => after!.task),
     )) {
       const depth = most(limits.map((each) => each.maxQueued[task] ?? null))
-      const queued = this.#state.queued.get(task)
+      const queued = this.#state.waitingBefore(task, began - this.#visibleMs)
       if (limits.length > 0 && queued > depth)
         this.#report('depth', `${queued} jobs of ${task} wait, ${depth} may`)
     }

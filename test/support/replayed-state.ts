@@ -76,6 +76,8 @@ export class ReplayedState {
   /** Root jobs that have not ended, and those that wait, by task. */
   active = 0
   readonly queued = new Counter()
+  /** Of those that wait, the ones that came back after a start: their tasks, and when. */
+  readonly #returned = new Map<string, { readonly task: string; readonly at: number }>()
   /** The limits there have been, the present ones last, with the time they came into force. */
   readonly #limits: { readonly since: number; readonly limits: ReplayedLimits }[] = []
   readonly #jobs = new Map<string, ReplayedJob>()
@@ -122,6 +124,12 @@ export class ReplayedState {
     return all.filter((_, i) => (all[i + 1]?.since ?? Infinity) >= since).map((each) => each.limits)
   }
 
+  /** Jobs of a task that wait, less those that came back since then: they are held, not refused, whoever submits meanwhile. */
+  waitingBefore(task: string, since: number): number {
+    const back = [...this.#returned.values()].filter((each) => each.task === task && each.at >= since)
+    return this.queued.get(task) - back.length
+  }
+
   #apply({ table, kind, row }: Change, at: number, steps: Steps): void {
     switch (table) {
       case 'sluice.lanes':
@@ -138,7 +146,7 @@ export class ReplayedState {
         this.#changeHolding(kind, row, steps)
         break
       case 'sluice.jobs':
-        this.#changeJob(row.id!, kind === 'DELETE' ? undefined : this.#jobOf(row), steps)
+        this.#changeJob(row.id!, kind === 'DELETE' ? undefined : this.#jobOf(row), at, steps)
         break
       case 'sluice.admission':
         this.#limits.push({ since: at, limits: limitsOf(row) })
@@ -196,8 +204,10 @@ export class ReplayedState {
     }
   }
 
-  #changeJob(id: string, after: ReplayedJob | undefined, steps: Steps): void {
+  #changeJob(id: string, after: ReplayedJob | undefined, at: number, steps: Steps): void {
     const before = this.#jobs.get(id)
+    if (after === undefined || after.state === 'running' || hasEnded(after.state)) this.#returned.delete(id)
+    else if (before?.state === 'running' && !after.isChild) this.#returned.set(id, { task: after.task, at })
     if (before !== undefined) this.#count(before, -1, steps)
     if (after === undefined) this.#jobs.delete(id)
     else {
@@ -210,8 +220,7 @@ export class ReplayedState {
   #count(job: ReplayedJob, by: 1 | -1, steps: Steps): void {
     if (!job.isChild && !hasEnded(job.state)) {
       this.active += by
-      // One that comes back after a start is held, not refused: it stands outside the depth that was judged.
-      if (job.state !== 'running' && job.attempt === 0) this.queued.add(job.task, by)
+      if (job.state !== 'running') this.queued.add(job.task, by)
     }
     if (job.key !== undefined && !hasEnded(job.state)) {
       this.activeKeys.add(job.key, by)
