@@ -1,4 +1,5 @@
 import type { LeafPolicy } from './composite.ts'
+import type { ModelOnDevice } from './device.ts'
 import type { Ending } from './job.ts'
 
 /** A job given to a worker, with the lease that proves it. */
@@ -21,6 +22,10 @@ export interface Assignment {
   readonly policy?: LeafPolicy
   /** What it was submitted under, for traces. */
   readonly trace?: string
+  /** The devices it draws from, sorted. Absent: it draws from none. */
+  readonly devices?: readonly string[]
+  /** The model it needs; it lies on `devices`. */
+  readonly model?: string
 }
 
 export interface EndedAttempt {
@@ -40,4 +45,10 @@ export interface CycleAnswer {
   readonly reached: boolean
   /** True when this round only set things right, and jobs may be waiting: run the next one at once. */
   readonly again: boolean
+  /** Models that have to make room: no more jobs come for them. The worker says in a later cycle that they are unloaded. */
+  readonly unload?: readonly ModelOnDevice[]
+  /** True when the news of models that came with the request is stored. Otherwise it is sent again. */
+  readonly newsTaken?: boolean
+  /** True when this worker had been declared dead and is another one now: no model is charged to it. */
+  readonly startedOver?: boolean
 }

@@ -57,3 +57,15 @@ export type Ending =
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'returned'; readonly error?: string }
   | { readonly kind: 'cancelled'; readonly error: string }
+  | OutOfMemory
+
+/**
+ * The memory of its devices did not suffice. That is no failure: it comes back with a higher estimate, which is what it
+ * needed, if it knows that. `loading`: the model did not fit; otherwise its own share did not.
+ */
+export interface OutOfMemory {
+  readonly kind: 'out_of_memory'
+  readonly error: string
+  readonly needed?: number
+  readonly loading: boolean
+}

@@ -1,4 +1,5 @@
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
+import type { DeviceBudget, DeviceReading, ModelNews } from '../model/device.ts'
 import type { AttemptServices } from './attempt.ts'
 
 export interface CycleRequest {
@@ -7,6 +8,8 @@ export interface CycleRequest {
   readonly free: number
   /** How many of those may be tasks that need a pool process. */
   readonly freeProcesses: number
+  /** Absent: nothing has happened to models. */
+  readonly news?: ModelNews
 }
 
 /** What a source tells its worker between cycles. */
@@ -39,6 +42,13 @@ export interface JobSource {
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices
   /** Resolves when the traces of this attempt are stored; `undefined` when there are none. */
   flush(assignment: Assignment): Promise<void> | undefined
+  /**
+   * Tells all the devices this worker offers. Gives the budgets that have devices: the next report is about those. An
+   * empty report is a question for them.
+   *
+   * @throws what the other side throws. The next report makes it good.
+   */
+  reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]>
   /** This worker cannot start jobs any more and takes no new ones: let operators see it. */
   broken(): void
   /** Takes the worker off the books. Everything must have been reported. */
