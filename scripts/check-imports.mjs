@@ -16,10 +16,12 @@ const MAY_IMPORT = {
   'workflow/compile': ['.', 'model', 'workflow', 'workflow/expression'],
   'workflow/define': ['.', 'model', 'workflow', 'workflow/expression', 'workflow/compile'],
   'workflow/advance': ['.', 'model', 'workflow', 'workflow/expression'],
+  // Decides who gets which device; the simulator in it draws its workloads from a seed.
+  policy: ['.'],
   config: ['.', 'model', 'workflow'],
   db: ['.', 'model'],
   store: ['.', 'model', 'db'],
-  engine: ['.', 'model', 'workflow', 'db', 'store'],
+  engine: ['.', 'model', 'workflow', 'policy', 'db', 'store'],
   duties: ['.', 'model', 'db', 'store', 'engine'],
   worker: ['.', 'model'],
   // The only place where a worker meets the engine: behind the contract in worker/job-source.ts.
@@ -29,7 +31,20 @@ const MAY_IMPORT = {
   client: ['.', 'model', 'api'],
   app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'api'],
   server: ['.', 'model', 'workflow', 'api', 'db', 'engine', 'app'],
-  cli: ['.', 'model', 'config', 'db', 'engine', 'duties', 'worker', 'app', 'api', 'client', 'server'],
+  cli: [
+    '.',
+    'model',
+    'policy',
+    'config',
+    'db',
+    'engine',
+    'duties',
+    'worker',
+    'app',
+    'api',
+    'client',
+    'server',
+  ],
   index: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'app'],
 }
 
@@ -37,7 +52,7 @@ const MAY_IMPORT = {
 const MAY_IMPORT_TYPES = { cli: ['store'], server: ['store'] }
 
 /** Data in, data out: no clock, no randomness, no machine. */
-const PURE = ['model', 'workflow', 'api']
+const PURE = ['model', 'workflow', 'policy', 'api']
 const IMPURE = /\b(?:Date\.now|new Date\(\)|performance\.now|Math\.random|process\.|setTimeout|setInterval)/
 
 /** Statements outside src/store, each with its reason. */
