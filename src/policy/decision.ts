@@ -17,7 +17,7 @@ export interface Start {
   readonly model: string | null
   /** One per device: `resident` is charged once, for the copy, and `perJob` for each job. */
   readonly places: readonly Place[]
-  /** The copy is not there yet: the first of these jobs loads it. */
+  /** The copy is not there yet: the first job on it loads it. Several starts may share one new copy. */
   readonly newResident: boolean
 }
 
@@ -77,7 +77,7 @@ export type Verdict =
       readonly device: string
       readonly by: readonly string[]
     }
-  /** Room there would be, but this model comes first. */
+  /** There would be room on the device, but it is kept for another that comes first: a model, or jobs without one. */
   | { readonly kind: 'behind'; readonly model: string | null; readonly device: string }
   /** Another worker has the model loaded and will be sooner than a load here. */
   | { readonly kind: 'warm-elsewhere'; readonly model: string; readonly devices: readonly string[] }

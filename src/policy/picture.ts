@@ -7,7 +7,7 @@ export interface Picture {
   readonly now: number
   /** Jobs this worker can start now. */
   readonly free: number
-  /** Offered by this worker. */
+  /** Offered by this worker. A lost one is left out: copies that lie on it get no jobs. */
   readonly devices: readonly DeviceView[]
   /** Room of budgets that have no devices. `null`: unlimited. */
   readonly shared: ReadonlyMap<string, number | null>

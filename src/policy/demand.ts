@@ -1,0 +1,139 @@
+import {
+  type Ask,
+  DEFAULT_RULES,
+  type ModelView,
+  type Picture,
+  type QueueView,
+  type Rules,
+  UNKNOWN_MODEL,
+} from './picture.ts'
+
+/** What waits for one model, or in one class without a model. */
+export interface Demand {
+  readonly model: string | null
+  /** In the order in which their heads go. */
+  readonly queues: readonly Queue[]
+  readonly priority: number
+  /** Of the oldest head with that priority. */
+  readonly waitingSince: number
+  /** It has waited for as long as the rules allow. */
+  readonly due: boolean
+  readonly dueAt: number
+  readonly times: ModelView
+  readonly rules: Rules
+  /** Of devices, for one copy: memory of the model and what its first job adds; without a model what a job takes. */
+  readonly asks: readonly CopyAsk[]
+}
+
+export interface Queue {
+  readonly view: QueueView
+  readonly perJob: readonly Ask[]
+  /** Of shared budgets, for each job. */
+  readonly shared: readonly Ask[]
+  /** Jobs that may still start, of those that wait. */
+  left: number
+}
+
+export interface CopyAsk {
+  readonly budget: string
+  readonly devices: number
+  readonly resident: number
+  readonly perJob: number
+}
+
+/** One demand for each model and each class without one. In no order yet. */
+export function demandsOf(picture: Picture): Demand[] {
+  const groups = new Map<string, QueueView[]>()
+  for (const queue of picture.queues) {
+    if (queue.depth <= 0) continue
+    const key = queue.model === null ? `class ${queue.classId}` : `model ${queue.model}`
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [queue])
+    else group.push(queue)
+  }
+  return [...groups.values()].map((views) => demandOf(views, picture))
+}
+
+function demandOf(views: QueueView[], picture: Picture): Demand {
+  views.sort(
+    (one, other) =>
+      other.head.priority - one.head.priority ||
+      one.head.waitingSince - other.head.waitingSince ||
+      one.classId - other.classId,
+  )
+  const queues = views.map((view) => queueOf(view, picture))
+  // A full lane is no reason to load a model: the first that can start speaks for the rest.
+  const first = (queues.find(({ left }) => left > 0) ?? queues[0]!).view
+  const asks = asksOf(first, picture)
+  const rules = rulesOf(asks, picture)
+  const { priority, waitingSince } = first.head
+  const dueAt = waitingSince + rules.maxWaitMs
+  return {
+    model: first.model,
+    queues,
+    priority,
+    waitingSince,
+    due: picture.now >= dueAt,
+    dueAt,
+    times: timesOf(first.model, picture),
+    rules,
+    asks,
+  }
+}
+
+export function timesOf(model: string | null, picture: Picture): ModelView {
+  return (model === null ? undefined : picture.models.get(model)) ?? UNKNOWN_MODEL
+}
+
+function queueOf(view: QueueView, picture: Picture): Queue {
+  const isShared = ({ budget }: Ask) => picture.shared.has(budget)
+  const perJob = view.model === null ? [] : view.perJob
+  return {
+    view,
+    perJob: perJob.filter((ask) => !isShared(ask)),
+    shared: [...(view.head.uses ?? view.uses), ...perJob].filter(isShared),
+    left: Math.max(0, Math.min(view.depth, view.most)),
+  }
+}
+
+function asksOf(view: QueueView, picture: Picture): CopyAsk[] {
+  const uses = (view.head.uses ?? view.uses).filter(({ budget }) => !picture.shared.has(budget))
+  if (view.model === null)
+    return uses.map(({ budget, devices, each }) => ({ budget, devices, resident: 0, perJob: each }))
+  const perJob = view.perJob.filter(({ budget }) => !picture.shared.has(budget))
+  const asks = uses.map(({ budget, devices, each }) => ({
+    budget,
+    devices,
+    resident: each,
+    perJob: perJob.find((ask) => ask.budget === budget)?.each ?? 0,
+  }))
+  // What only the jobs take of a budget decides where their model lies, all the same.
+  const only = perJob.filter(({ budget }) => !uses.some((ask) => ask.budget === budget))
+  return [
+    ...asks,
+    ...only.map(({ budget, devices, each }) => ({ budget, devices, resident: 0, perJob: each })),
+  ]
+}
+
+/** The strictest of the budgets it draws from: the longest quantum, the shortest wait. */
+function rulesOf(asks: readonly CopyAsk[], picture: Picture): Rules {
+  if (asks.length === 0) return DEFAULT_RULES
+  const all = asks.map(({ budget }) => picture.rules.get(budget) ?? DEFAULT_RULES)
+  return {
+    quantum: Math.max(...all.map(({ quantum }) => quantum)),
+    maxWaitMs: Math.min(...all.map(({ maxWaitMs }) => maxWaitMs)),
+  }
+}
+
+export function leftOf(demand: Demand): number {
+  let left = 0
+  for (const queue of demand.queues) left += queue.left
+  return left
+}
+
+/** All that waits, also what its lane holds back. */
+export function depthOf(demand: Demand): number {
+  let depth = 0
+  for (const { view } of demand.queues) depth += view.depth
+  return depth
+}

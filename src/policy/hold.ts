@@ -1,0 +1,52 @@
+import type { Demand } from './demand.ts'
+import type { Copy } from './floor.ts'
+
+/**
+ * How long a copy may serve before a model that is due takes its place, in milliseconds from when it was loaded.
+ *
+ * The quantum keeps loading below 1 / (quantum + 1) of the time. The second term is for backlogs: a copy whose oldest
+ * job had waited a minute when it was loaded may serve a minute. With the quantum alone, a burst that takes hours is cut
+ * into quanta of seconds though nobody in it gets done sooner; this way the turns double, and their number grows with
+ * the logarithm of the backlog. It ends by itself: once the copy has come to jobs that arrived after it was loaded, only
+ * the quantum is left.
+ */
+export function holdMs(demand: Demand, loadedAt: number): number {
+  return Math.max(demand.rules.quantum * demand.times.loadMs, loadedAt - demand.waitingSince)
+}
+
+/** When the copy has served its time, or `null` while it is being loaded. Of a copy that this plan loads, too. */
+export function holdEnd(demand: Demand, copy: Copy): number | null {
+  const loadedAt = copy.view?.loadedAt ?? null
+  return loadedAt === null ? null : loadedAt + holdMs(demand, loadedAt)
+}
+
+export interface Taking {
+  readonly allowed: boolean
+  /** When that changes although nothing else happens. `null`: it does not, or nobody knows when. */
+  readonly at: number | null
+}
+
+const YES: Taking = { allowed: true, at: null }
+const NEVER: Taking = { allowed: false, at: null }
+
+/**
+ * Whether a demand may take the place of a copy once that is idle.
+ *
+ * @param owner What waits for the copy's model, if anything that can start does.
+ * @param spare The model is served by another copy as well.
+ */
+export function mayTake(
+  taker: Demand,
+  copy: Copy,
+  owner: Demand | undefined,
+  { now, spare }: { readonly now: number; readonly spare: boolean },
+): Taking {
+  if (copy.view === undefined || copy.view.pinned) return NEVER
+  if (owner === undefined || owner.priority < taker.priority) return YES
+  if (owner === taker || owner.priority > taker.priority) return NEVER
+  const end = holdEnd(owner, copy)
+  if (end === null) return NEVER
+  const due = spare ? now : taker.dueAt
+  const at = Math.max(end, due)
+  return at <= now ? YES : { allowed: false, at }
+}

@@ -1,0 +1,176 @@
+import type { CopyAsk, Demand } from './demand.ts'
+import { type Candidate, cheapestSet } from './evict.ts'
+import { binds, type Copy, type Floor, roomFor, type Spot } from './floor.ts'
+import { mayTake } from './hold.ts'
+
+/** What it takes to get a demand onto one device, easiest first. */
+export const EASE = {
+  /** There is room. */
+  fits: 0,
+  /** There will be, once idle copies are unloaded. */
+  unload: 1,
+  /** There will be, once copies that run jobs have ended them. */
+  drain: 2,
+  /** Copies are in the way that may stay until a known time. */
+  wait: 3,
+  /** Others are in the way, for as long as they like. */
+  blocked: 4,
+} as const
+
+export interface Way {
+  readonly spot: Spot
+  readonly ask: CopyAsk
+  readonly ease: (typeof EASE)[keyof typeof EASE]
+  /** Milliseconds of loading and waiting that it costs. */
+  readonly cost: number
+  /** What is left of the device's room: the least is best, so that large holes stay for large models. */
+  readonly leftOver: number
+  readonly victims: readonly Copy[]
+  /** When the last of them may be taken. */
+  readonly until: number | null
+}
+
+export interface Terms {
+  readonly floor: Floor
+  /** What can start and waits for a model. */
+  readonly ownerOf: (model: string) => Demand | undefined
+  readonly loadMsOf: (model: string) => number
+  readonly runMsOf: (model: string) => number
+  /** Takes only from models that nobody waits for, or of lower priority: for a further copy of a model that is served. */
+  readonly gentle: boolean
+}
+
+/**
+ * The best devices for a copy (or a job without a model): `undefined` when some budget has too few that are large enough.
+ *
+ * Those where it fits come first, then the cheapest to clear; among equals the one that it fills best.
+ */
+export function chooseDevices(demand: Demand, terms: Terms): readonly Way[] | undefined {
+  const chosen: Way[] = []
+  for (const ask of demand.asks) {
+    const ways = terms.floor
+      .spots(ask.budget)
+      .map((spot) => judge(demand, ask, spot, terms))
+      .filter((way): way is Way => way !== undefined)
+    if (ways.length < ask.devices) return undefined
+    ways.sort(compare)
+    chosen.push(...ways.slice(0, ask.devices))
+  }
+  return chosen
+}
+
+function compare(one: Way, other: Way): number {
+  if (one.ease !== other.ease) return one.ease - other.ease
+  if (one.cost !== other.cost) return one.cost - other.cost
+  if (one.leftOver !== other.leftOver) return one.leftOver < other.leftOver ? -1 : 1
+  return one.spot.device < other.spot.device ? -1 : 1
+}
+
+/** How the demand gets onto this device; `undefined` when it is too small, or has a copy of that model already. */
+export function judge(demand: Demand, ask: CopyAsk, spot: Spot, terms: Terms): Way | undefined {
+  const need = ask.resident + ask.perJob
+  if (need > spot.capacity) return undefined
+  const same = demand.model === null ? undefined : spot.copies.find((copy) => isCopyOf(copy, demand))
+  // Where a copy of it is just leaving, the next one waits for that. Where one stays there is no place for another.
+  if (same !== undefined && !same.stopped) return undefined
+  const way = { spot, ask, cost: 0, victims: [], until: null }
+  const room = roomFor(demand, spot)
+  if (room >= need && same === undefined) return { ...way, ease: EASE.fits, leftOver: room - need }
+  return clear(demand, way, Math.max(0, need - room), terms)
+}
+
+function isCopyOf(copy: Copy, demand: Demand): boolean {
+  return copy.mine && copy.model === demand.model
+}
+
+/** How to come by what is missing on a device. */
+export function clear(
+  demand: Demand,
+  way: Omit<Way, 'ease' | 'leftOver'>,
+  missing: number,
+  terms: Terms,
+): Way {
+  const { spot } = way
+  const promised = spot.pending
+  if (missing <= promised) return { ...way, ease: EASE.unload, leftOver: promised - missing }
+  const deficit = missing - promised
+  const idle: Candidate<Copy>[] = []
+  const running: Candidate<Copy>[] = []
+  const later: (Candidate<Copy> & { readonly at: number })[] = []
+  for (const copy of spot.copies) {
+    if (copy.stopped || isCopyOf(copy, demand)) continue
+    const taking = mayTakeNow(demand, copy, terms)
+    if (!taking.allowed && taking.at === null) continue
+    const candidate = { item: copy, amount: amountOn(spot, copy), cost: reloadCost(copy, terms) }
+    if (!taking.allowed) later.push({ ...candidate, at: taking.at! })
+    else if (copy.running === 0) idle.push(candidate)
+    else running.push({ ...candidate, cost: candidate.cost + drainMs(copy, terms) })
+  }
+  const byUnload = cheapestSet(idle, deficit)
+  if (byUnload !== undefined) return finish(way, EASE.unload, byUnload, deficit)
+  const byDrain = cheapestSet([...idle, ...running], deficit)
+  if (byDrain !== undefined) return finish(way, EASE.drain, byDrain, deficit)
+  const { now } = terms.floor
+  const patient = later.map((candidate) => ({ ...candidate, cost: candidate.cost + (candidate.at - now) }))
+  const byWait = cheapestSet([...idle, ...running, ...patient], deficit)
+  if (byWait === undefined) return { ...way, ease: EASE.blocked, leftOver: 0 }
+  const ends = later.filter(({ item }) => byWait.chosen.some((chosen) => chosen.item === item))
+  return {
+    ...finish(way, EASE.wait, byWait, deficit),
+    until: Math.max(...ends.map(({ at }) => at)),
+  }
+}
+
+function finish(
+  way: Omit<Way, 'ease' | 'leftOver'>,
+  ease: Way['ease'],
+  set: { readonly chosen: readonly Candidate<Copy>[]; readonly cost: number },
+  deficit: number,
+): Way {
+  const freed = set.chosen.reduce((sum, { amount }) => sum + amount, 0)
+  return {
+    ...way,
+    ease,
+    cost: set.cost,
+    victims: set.chosen.map(({ item }) => item),
+    leftOver: freed - deficit,
+  }
+}
+
+function mayTakeNow(demand: Demand, copy: Copy, { floor, ownerOf, gentle }: Terms) {
+  const owner = ownerOf(copy.model)
+  if (gentle && owner !== undefined && owner.priority >= demand.priority) return { allowed: false, at: null }
+  const spare = floor.copiesOf(copy.model).some((other) => other !== copy && !other.stopped)
+  return mayTake(demand, copy, owner, { now: floor.now, spare: spare && demand.model !== null })
+}
+
+export function amountOn(spot: Spot, copy: Copy): number {
+  let amount = 0
+  for (const share of copy.shares)
+    if (share.budget === spot.budget && share.device === spot.device) amount += share.amount
+  return amount
+}
+
+/**
+ * What it costs to have the copy back, in milliseconds, times how likely that is needed.
+ *
+ * Certain while jobs wait for it. Otherwise it halves with each quantum of idleness, roughly: what was used last is
+ * most likely used next.
+ */
+function reloadCost(copy: Copy, { floor, ownerOf, loadMsOf }: Terms): number {
+  const loadMs = loadMsOf(copy.model)
+  if (ownerOf(copy.model) !== undefined) return 2 * loadMs
+  const idleMs = Math.max(0, floor.now - (copy.view?.idleSince ?? floor.now))
+  return loadMs / (1 + idleMs / (9 * loadMs + 1))
+}
+
+/** Until its jobs have ended, as far as one can say. */
+function drainMs(copy: Copy, { loadMsOf, runMsOf }: Terms): number {
+  const loading = copy.view !== undefined && copy.view.loadedAt === null
+  return runMsOf(copy.model) + (loading ? loadMsOf(copy.model) : 0)
+}
+
+/** Who keeps the demand from room that there is. */
+export function keeperOf(demand: Demand, spot: Spot): Demand | undefined {
+  return spot.kept.find((kept) => kept.amount > 0 && binds(kept, demand))?.demand
+}
