@@ -120,7 +120,7 @@ export class Sluice {
     this.#calls = forCallers(parts.db)
     this.#gate = new AdmissionGate(this.#calls)
     this.#listener = new Listener(parts.db.url)
-    this.#submitter = new Submitter(parts.db, () => this.#work.nudge())
+    this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
     const { db, tasks, settings, heartbeatMs, log } = parts
     this.#work = new ProcessWork({
@@ -367,7 +367,7 @@ export class Sluice {
   /** Submits a schedule's job now, disabled or not; its ticks come as before. */
   async fireSchedule(name: string): Promise<JobHandle> {
     const { id, attached } = await schedules.fireNow(this.#calls, name, this.#parts.actor)
-    this.#work.nudge()
+    this.#work.noteSubmitted()
     return new JobHandle(id, attached, this.#waiter)
   }
 

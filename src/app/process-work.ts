@@ -62,7 +62,7 @@ export class ProcessWork {
   startDuties(): void {
     if (this.#stopped) return
     const { db, listener, log } = this.#options
-    this.#advancer ??= new Advancer(db, listener, log, () => this.nudge())
+    this.#advancer ??= new Advancer(db, listener, log, () => this.#worker?.nudge())
     this.#duties ??= new DutyRunner(db, log, `${process.pid}`, {
       onWake: (ms) => this.#advancer?.lookIn(ms),
     })
@@ -73,12 +73,14 @@ export class ProcessWork {
   /** Jobs have ended that somebody in this process may wait for; the first of those that come back does after so long. */
   noteEnded(dueInMs: number | null): void {
     this.#options.onEnded()
+    this.#advancer?.nudgeDeaf()
     this.#duties?.promoteIn(dueInMs)
   }
 
-  /** There may be a job to take: the worker need not wait for the hint. */
-  nudge(): void {
+  /** Jobs have been submitted: nothing in this process needs to wait for the hint. */
+  noteSubmitted(): void {
     this.#worker?.nudge()
+    this.#advancer?.nudgeDeaf()
   }
 
   /** Takes no more jobs and hands back what does not finish in time. */

@@ -21,6 +21,7 @@ export class Listener {
   #client: pg.Client | undefined
   #timer: NodeJS.Timeout | undefined
   #open = false
+  #hears = false
 
   constructor(url: string) {
     this.#url = url
@@ -39,6 +40,14 @@ export class Listener {
     const client = this.#client
     this.#client = undefined
     if (client !== undefined) await endClient(client)
+  }
+
+  /**
+   * False while there is no connection, and behind a pooler: in transaction mode that accepts LISTEN and delivers nothing.
+   * Whoever relies on hints looks by itself then.
+   */
+  get hears(): boolean {
+    return this.#hears
   }
 
   subscribe(listener: (topic: HintTopic) => void): () => void {
@@ -62,7 +71,12 @@ export class Listener {
     try {
       await client.connect()
       await client.query(within('listen sluice'))
-      if (this.#client === client) this.#later(client)
+      const { rows } = await client.query<{ pid: number }>(within('select pg_backend_pid() as pid'))
+      if (this.#client === client) {
+        // A pooler makes up the number that it gives to its clients.
+        this.#hears = rows[0]?.pid === (client as unknown as { processID: number }).processID
+        this.#later(client)
+      }
       // What was said while nobody listened is unknown: everything may have changed.
       for (const subscriber of this.#subscribers) {
         subscriber('ready')
@@ -86,6 +100,7 @@ export class Listener {
   #lose(client: pg.Client): void {
     if (this.#client !== client) return
     this.#client = undefined
+    this.#hears = false
     clearTimeout(this.#timer)
     cutClient(client)
     if (!this.#open) return

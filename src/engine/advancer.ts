@@ -22,6 +22,8 @@ const SOON_MS = 4
 /** The last look after a hint. A fan-out that passes its places on is due 25 ms after the first of them. */
 const LATER_MS = 30
 const LOOK_AFTER_FAILURE_MS = 1000
+/** Without hints it looks this often. */
+const POLL_MS = 250
 /** What has been decided is carried out after this long, before more is decided. */
 const LONGEST_THOUGHT_MS = 100
 /** What is due later than this is told again before it is. */
@@ -89,6 +91,11 @@ export class Advancer {
     this.#later ??= setTimeout(() => this.#lookLater(), LATER_MS)
   }
 
+  /** Something happened in this process that may have woken a composite; a hint tells, where there are hints. */
+  nudgeDeaf(): void {
+    if (!this.#listener.hears) this.nudge()
+  }
+
   #lookLater(): void {
     this.#later = undefined
     this.#look()
@@ -140,6 +147,7 @@ export class Advancer {
         return
       }
     } while (this.#again && this.#mode === 'running')
+    if (!this.#listener.hears) this.lookIn(POLL_MS)
   }
 
   /** It does one thing after the other: what it holds already is of an answer that was lost, and is taken again. */

@@ -130,6 +130,26 @@ test.concurrent(
   },
 )
 
+test.concurrent('workflows go on without hints, and not at the pace of upkeep', LIMIT, async (context) => {
+  const { proxy } = await place(context)
+  proxy.onConnect((connection) => {
+    if (connection.applicationName === 'sluice-listen') connection.blackhole()
+  })
+  const names = ['a', 'b', 'c', 'd', 'e']
+  const steps = Object.fromEntries(
+    names.map((name, at) => [
+      name,
+      { task: 'echo', needs: names.slice(Math.max(0, at - 1), at), with: { n: at } },
+    ]),
+  )
+  const app = await open(context, proxy.url, { workflows: [{ name: 'five', definition: { steps } }] })
+  await app.work()
+  const started = performance.now()
+  await (await app.submit('five', null)).result()
+  // Upkeep looks every 1.5 s: six decisions would take 9 s.
+  expect(performance.now() - started).toBeLessThan(5000)
+})
+
 test.concurrent('closing does not wait for connections that went silent', LIMIT, async (context) => {
   const { proxy } = await place(context)
   const db = new Database({ url: proxy.url, maxConnections: 2, applicationName: 'idle' })
