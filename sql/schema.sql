@@ -1946,7 +1946,7 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, g."by", g.trace
+         g.tags, coalesce(g."by", 'library'), g.trace
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
                                                    "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text))
          with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, ord)
@@ -2002,7 +2002,8 @@ begin
   select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority),
          case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
          case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
-         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by',
+         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end,
+         coalesce(p_job ->> 'by', 'library'),
          p_job ->> 'trace'
     from sluice.workflows w where w.name = p_job ->> 'task'
   returning id into v_id;
@@ -2842,8 +2843,8 @@ begin
    where c.job_id = p_id and c.timeout_ms is not null;
 end $function$;
 
---- function sluice.submit(task text, input jsonb, key text, priority integer, lane text, run_at timestamp with time zone, deadline interval, tags text[])
-CREATE OR REPLACE FUNCTION sluice.submit(task text, input jsonb DEFAULT NULL::jsonb, key text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, lane text DEFAULT NULL::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[])
+--- function sluice.submit(task text, input jsonb, key text, priority integer, lane text, run_at timestamp with time zone, deadline interval, tags text[], submitted_by text)
+CREATE OR REPLACE FUNCTION sluice.submit(task text, input jsonb DEFAULT NULL::jsonb, key text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, lane text DEFAULT NULL::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[], submitted_by text DEFAULT NULL::text)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -2861,12 +2862,14 @@ begin
     raise exception 'deadline: must be longer than 0 and at most 100 years' using errcode = 'SL005', detail = 'deadline';
   elsif cardinality(tags) > 50 or exists (select 1 from unnest(tags) t where t is null or length(t) not between 1 and 100) then
     raise exception 'tags: must be at most 50 texts of 1 to 100 characters' using errcode = 'SL005', detail = 'tags';
+  elsif length(submitted_by) not between 1 and 200 then
+    raise exception 'submitted_by: must be a text of 1 to 200 characters' using errcode = 'SL005', detail = 'submitted_by';
   elsif length(input::text) > 16777216 then
     raise exception 'input: must not be longer than 16 MiB' using errcode = 'SL005', detail = 'input';
   end if;
   select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
     'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
-    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', current_user)) ||
+    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', submitted_by)) ||
     jsonb_build_object('input', input)), 'commit') s;
   return v_id;
 end $function$;

@@ -112,7 +112,7 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, g."by", g.trace
+         g.tags, coalesce(g."by", 'library'), g.trace
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
                                                    "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text))
          with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, ord)
@@ -177,7 +177,8 @@ begin
 end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs, tags, by, trace, and audit: actor, keyId, requestId. The answer has one row per job, in the order given.
+-- delayMs, deadlineMs, tags, by, trace, and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
+-- 'library'. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
 declare
@@ -225,7 +226,7 @@ end $$;
 -- Bad values are refused with SQLSTATE SL005.
 create function sluice.submit(
   task text, input jsonb default null, key text default null, priority integer default null, lane text default null,
-  run_at timestamptz default null, deadline interval default null, tags text[] default null
+  run_at timestamptz default null, deadline interval default null, tags text[] default null, submitted_by text default null
 ) returns bigint
 language plpgsql as $$
 #variable_conflict use_variable
@@ -242,12 +243,14 @@ begin
     raise exception 'deadline: must be longer than 0 and at most 100 years' using errcode = 'SL005', detail = 'deadline';
   elsif cardinality(tags) > 50 or exists (select 1 from unnest(tags) t where t is null or length(t) not between 1 and 100) then
     raise exception 'tags: must be at most 50 texts of 1 to 100 characters' using errcode = 'SL005', detail = 'tags';
+  elsif length(submitted_by) not between 1 and 200 then
+    raise exception 'submitted_by: must be a text of 1 to 200 characters' using errcode = 'SL005', detail = 'submitted_by';
   elsif length(input::text) > 16777216 then
     raise exception 'input: must not be longer than 16 MiB' using errcode = 'SL005', detail = 'input';
   end if;
   select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
     'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
-    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', current_user)) ||
+    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', submitted_by)) ||
     jsonb_build_object('input', input)), 'commit') s;
   return v_id;
 end $$;

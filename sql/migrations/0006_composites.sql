@@ -21,7 +21,8 @@ begin
   select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority),
          case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
          case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
-         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end, p_job ->> 'by',
+         case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end,
+         coalesce(p_job ->> 'by', 'library'),
          p_job ->> 'trace'
     from sluice.workflows w where w.name = p_job ->> 'task'
   returning id into v_id;

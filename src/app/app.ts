@@ -45,6 +45,7 @@ import {
   type BulkOptions,
   OPTIONS_OF_SUBMIT,
   optionsOfEach,
+  ownerOf,
   type SubmitOptions,
   toSubmission,
   traced,
@@ -452,7 +453,7 @@ export class Sluice {
     task: string | { readonly name: string },
     input: unknown,
     options: SubmitOptions,
-    actor = this.#parts.owner,
+    actor = ownerOf(options) ?? this.#parts.owner,
   ): Submission | Promise<Submission> {
     const name = nameOf(task)
     const { workflows } = this.#parts

@@ -3,7 +3,7 @@ import type { Submission } from '../engine/submitter.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkText, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
-import { toStorableJson } from '../model/json.ts'
+import { toStorableJson, toStorableText } from '../model/json.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
 import type { TransactionLike } from './transaction.ts'
 
@@ -20,6 +20,8 @@ export interface SubmitOptions {
   readonly deadline?: Duration
   /** Up to 50 words to find it by. */
   readonly tags?: readonly string[]
+  /** Whose job it is, and of whose keys over HTTP. Default: the `actor` of the program, else `library`. */
+  readonly submittedBy?: string
 }
 
 /** Options of `submitMany`: the same for all, but for what `each` says. */
@@ -36,6 +38,7 @@ const OWN_OPTIONS = optionNames<SubmitOptions>({
   runAt: true,
   deadline: true,
   tags: true,
+  submittedBy: true,
 })
 
 export const OPTIONS_OF_SUBMIT = [...OWN_OPTIONS, 'transaction']
@@ -66,6 +69,7 @@ const MAX_DELAY_MS = 10 * 366 * 86_400_000
 const MAX_KEY = 500
 const MAX_TAGS = 50
 const MAX_TAG = 100
+const MAX_OWNER = 200
 
 /**
  * The JSON of one job for `sluice.submit_v1`.
@@ -89,6 +93,16 @@ export function toSubmission(
   if (tags !== undefined) json += `,"tags":${tagList(tags)}`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
   return { json: `${json}}`, task, key, keyed: key !== undefined }
+}
+
+/**
+ * Whose job it is to be, where the options say so.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT`.
+ */
+export function ownerOf({ submittedBy }: SubmitOptions): string | undefined {
+  if (submittedBy === undefined) return undefined
+  return toStorableText(checkText(submittedBy, 'submittedBy', { max: MAX_OWNER }), MAX_OWNER)
 }
 
 /** The same with what it is submitted under, for traces. */

@@ -24,17 +24,14 @@ test('a job submitted from plain SQL runs like any other', async () => {
   const id = await submit(`'resize', '{"url": "a"}'`)
 
   expect(await app.job(id).result()).toBe('a')
-  const [{ user }] = (await database.sql<{ user: string }>('select current_user as user')) as [
-    { user: string },
-  ]
-  expect(await app.getJob(id)).toMatchObject({ input: { url: 'a' }, priority: 2, submittedBy: user })
+  expect(await app.getJob(id)).toMatchObject({ input: { url: 'a' }, priority: 2, submittedBy: 'library' })
 })
 
 test('every option of a submission has its argument', async () => {
   const app = await apps.open({ tasks: [resize] })
   const id = await submit(
     `'resize', $1, key => $2, priority => -5, lane => 'system', run_at => now() + interval '1 hour',
-     deadline => '90 minutes', tags => array['x', 'y']`,
+     deadline => '90 minutes', tags => array['x', 'y'], submitted_by => 'ada'`,
     [JSON.stringify({ url: 'b' }), 'key b'],
   )
 
@@ -46,6 +43,7 @@ test('every option of a submission has its argument', async () => {
     lane: 'system',
     state: 'scheduled',
     tags: ['x', 'y'],
+    submittedBy: 'ada',
   })
   expect(job.readyAt.getTime() - job.submittedAt.getTime()).toBeGreaterThan(3_590_000)
   expect(job.deadlineAt!.getTime() - job.readyAt.getTime()).toBe(5_400_000)
@@ -108,6 +106,7 @@ test.each([
   [`'resize', deadline => '200 years'`, 'SL005', 'deadline: must be longer than 0 and at most 100 years'],
   [`'resize', tags => array['a', null]`, 'SL005', 'tags: must be at most 50 texts'],
   [`'resize', tags => array['']`, 'SL005', 'tags: must be at most 50 texts'],
+  [`'resize', submitted_by => ''`, 'SL005', 'submitted_by: must be a text of 1 to 200 characters'],
 ])('submit(%s) is refused with %s', async (text, code, message) => {
   await apps.open({ tasks: [resize] })
   const before = await database.sql('select 1 from sluice.jobs')

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { task } from '../../src/index.ts'
+import { task, workflow } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -36,6 +36,27 @@ test('a job is stored with what was asked for', async () => {
   const job = await app.getJob(full.id)
   expect(job).toMatchObject({ key: 'k', priority: -7, lane: 'system', tags: ['x', 'ü y'] })
   expect(job.deadlineAt!.getTime() - job.submittedAt.getTime()).toBe(60_000)
+})
+
+test('a job belongs to whom its submission names, else to whom the program names, else to the library', async () => {
+  const owned = task({ name: 'owned', run: (_: number) => null })
+  const chain = workflow({ name: 'owned-chain', steps: (flow) => flow.step('only', owned, 1).result })
+  const nameless = await apps.open({ tasks: [owned], workflows: [chain] })
+  const named = await apps.open({ tasks: [owned], actor: 'ada' })
+  const waiting = { runAt: '1h' } as const
+  const ownerOf = async ({ id }: { id: string }) => (await nameless.getJob(id)).submittedBy
+
+  expect(await ownerOf(await nameless.submit(owned, 1))).toBe('library')
+  expect(await ownerOf(await nameless.submit(chain, null, waiting))).toBe('library')
+  expect(await ownerOf(await nameless.submit(chain, null, { ...waiting, submittedBy: 'eve' }))).toBe('eve')
+  expect(await ownerOf(await named.submit(owned, 1))).toBe('ada')
+  expect(await ownerOf(await named.submit(owned, 1, { submittedBy: 'eve' }))).toBe('eve')
+  const many = await named.submitMany(owned, [1, 2], { each: (n) => (n === 1 ? { submittedBy: 'eve' } : {}) })
+  expect(await Promise.all(many.map(ownerOf))).toEqual(['eve', 'ada'])
+  await expect(named.submit(owned, 1, { submittedBy: '' })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: expect.stringContaining('submittedBy'),
+  })
 })
 
 test('submissions of many tasks that go out together each get their own job', async () => {
