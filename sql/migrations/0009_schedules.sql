@@ -105,7 +105,8 @@ begin
       end if;
       attached := false;
       skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
-      reason := left(sqlerrm, 1000);
+      -- The job that has the key may be of somebody who is no business of the schedule's owner.
+      reason := left(case sqlstate when 'SL004' then regexp_replace(sqlerrm, 'job \d+, which', 'a job that') else sqlerrm end, 1000);
     end;
   end if;
   insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)

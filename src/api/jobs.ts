@@ -68,9 +68,17 @@ export const BulkBody = Type.Object(
 )
 export type BulkBody = Static<typeof BulkBody>
 
+/** Of a job that was attached to. */
+export const Readable = Type.Optional(
+  Type.Boolean({
+    description: 'False: the job is of somebody else, and you may not read it. Left out otherwise',
+  }),
+)
+
 export const SubmittedBody = Type.Object({
   id: JobId,
   attached: Type.Boolean({ description: 'True: an active job had the key, and nothing was stored' }),
+  readable: Readable,
 })
 export type SubmittedBody = Static<typeof SubmittedBody>
 

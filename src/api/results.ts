@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { Readable } from './jobs.ts'
 import { JobId, Json, Name } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
@@ -18,4 +19,5 @@ export const ResultBody = Type.Object({ jobId: JobId, result: Json })
 export const PendingBody = Type.Object({
   jobId: JobId,
   attached: Type.Boolean({ description: 'False: this request has submitted the job' }),
+  readable: Readable,
 })

@@ -9,6 +9,7 @@ import { approveJob } from '../store/approve-job.ts'
 import { cancelJob } from '../store/cancel-job.ts'
 import { deleteJob } from '../store/delete-job.ts'
 import { findJobs, type JobView } from '../store/find-jobs.ts'
+import { findOwners } from '../store/find-owners.ts'
 import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { rejectJob } from '../store/reject-job.ts'
 import { reprioritiseJob } from '../store/reprioritise-job.ts'
@@ -49,6 +50,14 @@ export async function getJob(db: Queryable, id: string): Promise<JobView> {
   const [job] = await findJobs(db, [checkJobId(id)])
   if (job === undefined) throw jobNotFound(db, id)
   return job
+}
+
+/** Whose jobs these are, by their ids. Those that are gone are not in it. */
+export async function ownersOf(
+  db: Queryable,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string | null>> {
+  return ids.length === 0 ? new Map() : findOwners(db, ids)
 }
 
 /**

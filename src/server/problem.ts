@@ -4,7 +4,8 @@ import { PROBLEM_TYPE, type Problem } from '../api/problem.ts'
 import { translateError } from '../db/sqlstate.ts'
 import { type ErrorCode, SluiceError } from '../errors.ts'
 import { withoutSecrets } from '../model/redact.ts'
-import type { Server } from './parts.ts'
+import { hideHolder, namesHolder } from './hide-holder.ts'
+import type { Server, ServerParts } from './parts.ts'
 
 /** What Fastify refuses before a handler sees it. */
 const OF_FASTIFY: Readonly<Record<string, ErrorCode>> = {
@@ -24,8 +25,12 @@ const UNSAID: Partial<Record<ErrorCode, string>> = {
 }
 
 /** Answers every error as problem+json, and logs those that are the server's own. */
-export function registerProblems(server: Server): void {
-  server.setErrorHandler((error, request, reply) => sendProblem(error, request, reply))
+export function registerProblems(server: Server, { room }: ServerParts): void {
+  server.setErrorHandler((error, request, reply) =>
+    namesHolder(error, request)
+      ? hideHolder(room.calls, request, error).then((heard) => sendProblem(heard, request, reply))
+      : sendProblem(error, request, reply),
+  )
 }
 
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -45,11 +50,9 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     type: 'about:blank',
     title: STATUS_CODES[status] ?? 'Error',
     status,
-    detail: UNSAID[code] ?? known.message,
+    detail: UNSAID[code] ?? message,
     code,
-    requestId: request.id,
   }
-  return reply.code(status).header('content-type', PROBLEM_TYPE).serializer(serialise).send(body)
 }
 
 /** Messages quote what was wrong, and what was wrong may be a key in the wrong place. */

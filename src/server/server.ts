@@ -118,7 +118,7 @@ export async function buildServer(
     // Whoever asks again must ask another server.
     if (parts.draining()) reply.header('connection', 'close')
   })
-  registerProblems(server)
+  registerProblems(server, parts)
   registerJsonBody(server)
   registerReplayed(server)
   const identification = registerAccess(server, parts)

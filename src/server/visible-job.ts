@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/database.ts'
-import { getJob, jobNotFound } from '../engine/job-control.ts'
+import { getJob, jobNotFound, ownersOf } from '../engine/job-control.ts'
 import { SluiceError } from '../errors.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { forbidden } from './access.ts'
@@ -26,6 +26,18 @@ export async function visibleJob(db: Queryable, request: FastifyRequest, id: str
   const owner = ownerSeen(request)
   if (owner !== undefined && job.submittedBy !== owner) throw jobNotFound(db, id)
   return job
+}
+
+/** Which of these jobs the caller may not read: attaching to a key tells the id of whoever's job has it. */
+export async function hiddenJobs(
+  db: Queryable,
+  request: FastifyRequest,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const owner = ownerSeen(request)
+  if (owner === undefined || ids.length === 0) return new Set()
+  const owners = await ownersOf(db, ids)
+  return new Set(ids.filter((id) => owners.get(id) !== owner))
 }
 
 /**

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { AdmissionGate } from '../../src/engine/admission-gate.ts'
 import { ensureResult, findEnsured } from '../../src/engine/ensure-result.ts'
 import { answerOnce } from '../../src/engine/idempotency.ts'
+import { ownersOf } from '../../src/engine/job-control.ts'
 import { hasCode, type Sluice, SluiceError } from '../../src/index.ts'
 import type { Sql } from './database.ts'
 import { repeated } from './persistent-caller.ts'
@@ -43,6 +44,7 @@ async function result(app: Sluice, sql: Sql, round: number): Promise<string[]> {
   )
   const seen = await repeated('findEnsured', () => findEnsured(calls, wanted))
   const jobs = await sql('select 1 from sluice.jobs where key = $1', [wanted.key])
+  const owners = await repeated('ownersOf', () => ownersOf(calls, [ensured.jobId]))
   const details = { ceiling: 1, active: 1, retryAfter: 1, drainRate: 1 }
   const refuse = () => Promise.reject(new SluiceError('ADMISSION_REJECTED', 'try again in 1 s', { details }))
   const refusals = await repeated('a submission at the ceiling', async () => {
@@ -54,6 +56,7 @@ async function result(app: Sluice, sql: Sql, round: number): Promise<string[]> {
   })
   return [
     ...(seen.jobId === ensured.jobId ? [] : [`job ${ensured.jobId} made the result, ${seen.jobId} is found`]),
+    ...(owners.get(ensured.jobId) === 'life' ? [] : [`job ${ensured.jobId} has no owner`]),
     ...(jobs.length === 1 ? [] : [`${jobs.length} jobs made one result`]),
     ...(refusals.join() === 'ADMISSION_REJECTED,ADMISSION_REJECTED' ? [] : [`refused with ${refusals}`]),
   ]

@@ -3,7 +3,7 @@ import { type Ensured, ensureResult, findEnsured } from '../../engine/ensure-res
 import { toStorableJson } from '../../model/json.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { submissionOf } from '../submissions.ts'
-import { ownerSeen } from '../visible-job.ts'
+import { hiddenJobs, ownerSeen } from '../visible-job.ts'
 
 /** `/results/:name/:key`: a result that is there, or the one job that works on it. */
 export function resultRoutes(server: Server, { room }: ServerParts): void {
@@ -34,6 +34,11 @@ export function resultRoutes(server: Server, { room }: ServerParts): void {
         submitter: room.submitter,
         gate: room.gate,
       })
+      if (!found.done && found.attached) {
+        const { jobId, attached } = found
+        const hidden = await hiddenJobs(room.calls, request, [jobId])
+        if (hidden.has(jobId)) return reply.code(202).send({ jobId, attached, readable: false })
+      }
       return reply
         .code(found.done ? 200 : 202)
         .headers(locationOf(found))

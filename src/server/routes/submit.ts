@@ -6,15 +6,18 @@ import {
   SubmitBody,
   type SubmitBody as SubmitJson,
   SubmittedBody,
+  type SubmittedBody as SubmittedJson,
 } from '../../api/jobs.ts'
 import type { EngineRoom } from '../../app/app.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
 import { NameKinds } from '../../engine/name-kinds.ts'
 import type { Submission } from '../../engine/submitter.ts'
 import { SluiceError } from '../../errors.ts'
+import type { SubmittedJob } from '../../store/submit-jobs.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { submissionOf } from '../submissions.ts'
+import { hiddenJobs } from '../visible-job.ts'
 
 /** `POST /jobs` and `POST /jobs/bulk`. */
 export function submitRoutes(server: Server, { room }: ServerParts): void {
@@ -43,10 +46,13 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
         idempotencyKey(request) === undefined
           ? await gate.pass([submission], () => room.submitter.submit(submission))
           : await once(room.db, request, async (tx) => (await room.submitter.submitIn(tx, [submission]))[0]!)
+      const location = { location: `/api/v1/jobs/${id}` }
+      if (!attached) return reply.code(202).headers(location).send({ id, attached })
+      const [job] = await withReadable(room, request, [{ id, attached }])
       return reply
-        .code(attached ? 200 : 202)
-        .header('location', `/api/v1/jobs/${id}`)
-        .send({ id, attached })
+        .code(200)
+        .headers(job!.readable === false ? {} : location)
+        .send(job!)
     },
   )
 
@@ -71,9 +77,20 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
         idempotencyKey(request) === undefined
           ? await gate.pass(submissions, () => room.submitter.submitMany(submissions))
           : await once(room.db, request, (tx) => room.submitter.submitIn(tx, submissions))
-      return reply.code(202).send({ jobs })
+      return reply.code(202).send({ jobs: await withReadable(room, request, jobs) })
     },
   )
+}
+
+/** Says of jobs that were attached to which of them the caller will not find. */
+async function withReadable(
+  { calls }: EngineRoom,
+  request: FastifyRequest,
+  jobs: readonly SubmittedJob[],
+): Promise<SubmittedJson[]> {
+  const attached = jobs.filter((each) => each.attached).map(({ id }) => id)
+  const hidden = await hiddenJobs(calls, request, attached)
+  return jobs.map((job) => (hidden.has(job.id) ? { ...job, readable: false } : job))
 }
 
 /** @param place Where it stands in the body, for messages: `jobs.3.`, or nothing. */
