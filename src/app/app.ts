@@ -5,9 +5,10 @@ import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
 import { forgetAdmissionChanges, getAdmission, setAdmission, settleAdmission } from '../engine/admission.ts'
 import { AdmissionGate } from '../engine/admission-gate.ts'
+import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
-import { type JobFilter, listJobs } from '../engine/job-list.ts'
+import { type JobCriteria, type JobFilter, listJobs } from '../engine/job-list.ts'
 import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
@@ -20,7 +21,7 @@ import { TreeWatch } from '../engine/tree-watch.ts'
 import { resizeWindow, type WindowChange } from '../engine/window-control.ts'
 import { askToStop, setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
-import { checkOptions, invalidArgument } from '../model/argument.ts'
+import { checkFlag, checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource, Settings } from '../model/settings.ts'
@@ -99,6 +100,14 @@ export interface AppParts {
   readonly owner: string
   readonly onClose: () => Promise<void>
 }
+
+export interface ManyOptions {
+  /** Only counts. */
+  readonly dryRun?: boolean
+}
+
+/** What became of the jobs that a filter found. */
+export type ManyDone = Omit<BulkAnswer, 'next'>
 
 /**
  * A program's door to Sluice: submits jobs, waits for them, works on them, and
@@ -273,6 +282,37 @@ export class Sluice {
     return jobControl.cancel(this.#calls, id, reason)
   }
 
+  /**
+   * Cancels all jobs that match, those that run are asked to stop; trees are meant as a whole. From the newest downwards, a
+   * hundred a transaction: what is submitted meanwhile is not touched, and what was done stays when a later one fails.
+   *
+   * @throws {SluiceError} `INVALID_ARGUMENT`, also for a `status` that cannot be cancelled.
+   */
+  async cancelMany(
+    filter: JobCriteria,
+    options: ManyOptions & { readonly reason?: string } = {},
+  ): Promise<ManyDone> {
+    checkOptions(options, ['reason', 'dryRun'], 'options')
+    const { reason = 'on request', dryRun } = options
+    return this.#actOnMany({ action: 'cancel', reason }, filter, dryRun)
+  }
+
+  /** Runs all failed and cancelled jobs again that match; of trees what failed. Goes about it as `cancelMany` does. */
+  async retryMany(filter: JobCriteria, options: ManyOptions = {}): Promise<ManyDone> {
+    checkOptions(options, ['dryRun'], 'options')
+    return this.#actOnMany({ action: 'retry' }, filter, options.dryRun)
+  }
+
+  /** Changes the priority of all waiting jobs that match. Goes about it as `cancelMany` does. */
+  async reprioritiseMany(
+    filter: JobCriteria,
+    priority: number,
+    options: ManyOptions = {},
+  ): Promise<ManyDone> {
+    checkOptions(options, ['dryRun'], 'options')
+    return this.#actOnMany({ action: 'priority', priority }, filter, options.dryRun)
+  }
+
   async approve(id: string): Promise<void> {
     return jobControl.approve(this.#calls, id, this.#parts.actor)
   }
@@ -440,6 +480,13 @@ export class Sluice {
     await this.#listener.stop()
     await this.#parts.db.close()
     await this.#parts.onClose()
+  }
+
+  async #actOnMany(action: BulkAction, filter: JobCriteria, dryRun = false): Promise<ManyDone> {
+    const options = { dryRun: checkFlag(dryRun, 'dryRun'), withinMs: Number.POSITIVE_INFINITY }
+    const author = { name: this.#parts.actor }
+    const done = await actInBulk(this.#parts.db, this.#calls, action, filter, author, options)
+    return { matched: done.matched, changed: done.changed, refused: done.refused }
   }
 
   /** By the schema of the task a schedule runs, where this program has it. */
