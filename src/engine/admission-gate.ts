@@ -18,6 +18,14 @@ interface Refusal {
   readonly details: Readonly<Record<string, unknown>>
   /** How many jobs there was still room for. */
   readonly room: number
+  /** What callers are told, by when they are to come back. */
+  readonly answers: Map<number, Refused>
+}
+
+/** What a caller is told. The same object for the same words, so that whoever writes them down need do so once. */
+export interface Refused {
+  readonly message: string
+  readonly details: Readonly<Record<string, unknown>> & { readonly retryAfter: number }
 }
 
 /**
@@ -33,6 +41,8 @@ export class AdmissionGate {
   #ceiling: Refusal | undefined
   /** Since when somebody has been asking again. */
   #askedAt = Number.NEGATIVE_INFINITY
+  /** Since when somebody has been on the way to ask. */
+  #sentAt = Number.NEGATIVE_INFINITY
   readonly #depths = new Map<string, Refusal>()
   /** Jobs refused in this second and in the one before it. */
   #second = 0
@@ -61,6 +71,26 @@ export class AdmissionGate {
     }
   }
 
+  /** The ceiling has just refused a single job: one more, without a key, will most likely be refused from memory. */
+  get shut(): boolean {
+    return this.#isFresh(this.#ceiling, 1)
+  }
+
+  /**
+   * The answer to a single job without a key, where it is known, as `pass` would give it. `undefined` when it is not, or
+   * when it is this one's turn to come to `pass` and ask again.
+   */
+  refuseOne(): Refused | undefined {
+    const refusal = this.#ceiling
+    if (refusal === undefined || !this.#isFresh(refusal, 1)) return undefined
+    const now = this.#now()
+    if (this.#isDue(refusal, now) && now - this.#sentAt >= REMEMBERED_MS - ASKED_AGAIN_MS) {
+      this.#sentAt = now
+      return undefined
+    }
+    return this.#answer(refusal, 1)
+  }
+
   /** The limits have changed: what was refused may be let in now. */
   forget(): void {
     this.#ceiling = undefined
@@ -68,19 +98,28 @@ export class AdmissionGate {
   }
 
   #remembered(submissions: readonly Submission[]): Refusal | undefined {
-    const now = this.#now()
-    const fresh = (refusal: Refusal | undefined, count: number) => {
-      if (refusal === undefined || now - refusal.at >= REMEMBERED_MS || count <= refusal.room) return false
-      if (now - refusal.at < ASKED_AGAIN_MS || now - this.#askedAt < REMEMBERED_MS - ASKED_AGAIN_MS)
-        return true
-      this.#askedAt = now
-      return false
-    }
-    if (fresh(this.#ceiling, submissions.length)) return this.#ceiling
+    if (this.#holds(this.#ceiling, submissions.length)) return this.#ceiling
     for (const [task, refusal] of this.#depths) {
-      if (fresh(refusal, submissions.filter((each) => each.task === task).length)) return refusal
+      if (this.#holds(refusal, submissions.filter((each) => each.task === task).length)) return refusal
     }
     return undefined
+  }
+
+  #isFresh(refusal: Refusal | undefined, count: number): boolean {
+    return refusal !== undefined && this.#now() - refusal.at < REMEMBERED_MS && count > refusal.room
+  }
+
+  /** True when so many are refused by it; not for the one whose turn it is to ask again. */
+  #holds(refusal: Refusal | undefined, count: number): boolean {
+    if (refusal === undefined || !this.#isFresh(refusal, count)) return false
+    const now = this.#now()
+    if (!this.#isDue(refusal, now)) return true
+    this.#askedAt = now
+    return false
+  }
+
+  #isDue(refusal: Refusal, now: number): boolean {
+    return now - refusal.at >= ASKED_AGAIN_MS && now - this.#askedAt >= REMEMBERED_MS - ASKED_AGAIN_MS
   }
 
   /** One with a key is looked for; of many with keys the database is asked as a whole. */
@@ -94,21 +133,30 @@ export class AdmissionGate {
     const { ceiling, active, task, maxQueued, queued } = details
     const limit =
       ceiling === undefined ? Number(maxQueued) - Number(queued) : Number(ceiling) - Number(active)
-    const refusal = { at: this.#now(), message, details, room: Math.max(0, limit) }
+    const refusal = { at: this.#now(), message, details, room: Math.max(0, limit), answers: new Map() }
     if (ceiling !== undefined) this.#ceiling = refusal
     else this.#depths.set(String(task), refusal)
     return refusal
   }
 
-  #refuse({ message, details, room }: Refusal, count: number): SluiceError {
+  #refuse(refusal: Refusal, count: number): SluiceError {
+    const { message, details } = this.#answer(refusal, count)
+    return new SluiceError('ADMISSION_REJECTED', message, { details })
+  }
+
+  #answer({ message, details, room, answers }: Refusal, count: number): Refused {
     const rate = Number(details.drainRate)
     const before = this.#countRefused(count)
     const seconds = Math.ceil((before + count - room) / rate)
     const retryAfter =
       rate > 0 ? Math.min(MAX_RETRY_AFTER, Math.max(1, seconds)) : Number(details.retryAfter ?? 1)
-    return new SluiceError('ADMISSION_REJECTED', message.replace(/ in \d+ s$/, ` in ${retryAfter} s`), {
-      details: { ...details, retryAfter },
-    })
+    let answer = answers.get(retryAfter)
+    if (answer === undefined) {
+      const words = message.replace(/ in \d+ s$/, ` in ${retryAfter} s`)
+      answer = { message: words, details: { ...details, retryAfter } }
+      answers.set(retryAfter, answer)
+    }
+    return answer
   }
 
   /** How many others were refused lately: they come back first. */

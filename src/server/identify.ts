@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { authenticate } from '../engine/access/authenticate.ts'
 import type { Caller } from '../engine/access/caller.ts'
@@ -21,6 +22,8 @@ const FAILURES_PER_ADDRESS = 20
 const PERIOD_MS = 60_000
 /** Addresses, keys that were good, and keys that were not, that are remembered. */
 const REMEMBERED = 10_000
+/** As long as a refusal itself is remembered. */
+const LATELY_MS = 100
 /** In the audit, of all addresses together. */
 const RECORDED_PER_PERIOD = 1000
 
@@ -43,6 +46,9 @@ export class Identification {
   /** What was not good, with until when that is known: nothing makes it good again but a restored database. */
   readonly #bad = new Map<string, number>()
 
+  /** Whose keys were good a moment ago, with until when that counts for a refusal. */
+  readonly #lately = new Map<string, { readonly caller: Caller; readonly until: number }>()
+
   constructor(parts: ServerParts) {
     this.#parts = parts
   }
@@ -52,7 +58,12 @@ export class Identification {
     const { authorization } = request.headers
     if (authorization !== undefined) {
       const token = /^Bearer +([\x21-\x7e]{1,200})$/i.exec(authorization)?.[1] ?? ''
-      return this.check(request, 'key', token, () => authenticate(this.#parts.room.calls, token))
+      const askedAt = performance.now()
+      const caller = await this.check(request, 'key', token, () =>
+        authenticate(this.#parts.room.calls, token),
+      )
+      if (this.#parts.room.gate.shut) this.#remember(authorization, caller, askedAt)
+      return caller
     }
     const token = readSessionCookie(request)
     if (token === undefined) {
@@ -101,6 +112,23 @@ export class Identification {
     throw unauthenticated()
   }
 
+  /**
+   * Whose key is in this header, if that was asked within the last 100 ms, while submissions were being refused.
+   *
+   * For refusing only: the key may have been revoked since. Nothing may be given or done because of it.
+   */
+  lately(authorization: string): Caller | undefined {
+    const known = this.#lately.get(fingerprint(authorization))
+    return known !== undefined && known.until > performance.now() ? known.caller : undefined
+  }
+
+  #remember(authorization: string, caller: Caller, askedAt: number): void {
+    const known = fingerprint(authorization)
+    // Set anew, it is the youngest.
+    this.#lately.delete(known)
+    bounded(this.#lately.set(known, { caller, until: askedAt + LATELY_MS }))
+  }
+
   #isBad(known: string): boolean {
     return (this.#bad.get(known) ?? 0) > performance.now()
   }
@@ -115,6 +143,11 @@ export class Identification {
       requestId: request.id,
     }).catch((error) => request.log.warn({ err: error }, 'a failed sign-in could not be written down'))
   }
+}
+
+/** Secrets are not kept in memory, not even for a moment. */
+function fingerprint(authorization: string): string {
+  return hash('sha256', authorization, 'base64')
 }
 
 /** Forgets the eldest: sets and maps keep the order in which things were put in. */

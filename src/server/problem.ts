@@ -45,7 +45,18 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   const retryAfter = details.retryAfter ?? (status === 503 ? 1 : undefined)
   if (typeof retryAfter === 'number') reply.header('retry-after', String(Math.max(1, Math.ceil(retryAfter))))
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
-  const body: Problem = {
+  const body: Problem = { ...problemOf(known), requestId: request.id }
+  return reply.code(status).header('content-type', PROBLEM_TYPE).serializer(serialise).send(body)
+}
+
+/** What is said of an error, but for the id of the request. */
+export function problemOf({
+  code,
+  status,
+  details,
+  message,
+}: Pick<SluiceError, 'code' | 'status' | 'details' | 'message'>): Omit<Problem, 'requestId'> {
+  return {
     ...(status < 500 ? details : {}),
     type: 'about:blank',
     title: STATUS_CODES[status] ?? 'Error',

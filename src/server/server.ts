@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, fastify, LogController } from 'fastify'
 import { registerAccess } from './access.ts'
+import { refuseEarly } from './early-refusal.ts'
 import type { Identification } from './identify.ts'
 import { registerJsonBody } from './json-body.ts'
+import { Metrics } from './metrics.ts'
 import { registerNotFound } from './not-found.ts'
 import { registerReplayed } from './once.ts'
 import { registerOpenApi, registerReference } from './openapi.ts'
@@ -126,7 +128,8 @@ export async function buildServer(
   await registerOpenApi(server, parts)
 
   healthRoutes(server, parts)
-  metricsRoutes(server, parts)
+  const metrics = new Metrics(parts)
+  metricsRoutes(server, metrics)
   await server.register(
     async (api) => {
       registerApi(api as unknown as Server, parts, identification)
@@ -135,6 +138,7 @@ export async function buildServer(
   )
   await registerReference(server)
   await server.ready()
+  refuseEarly(server, parts, identification, metrics)
   return server
 }
 

@@ -29,7 +29,7 @@ async function open() {
   }
   const pass = (submissions: readonly Submission[], submit: () => Promise<unknown>) =>
     gate.pass(submissions, submit).catch((error: SluiceError) => error)
-  return { app, clock, asked, refuse, pass }
+  return { app, gate, clock, asked, refuse, pass }
 }
 
 test('a refusal answers others for 100 ms, then the database is asked again', async () => {
@@ -55,6 +55,30 @@ test('one asks again before the answer is too old, while the others are still re
   clock.now += 60
   await pass([plain], full)
   expect(asked.times).toBe(2)
+})
+
+test('a single job is refused without asking for as long, but for one that is sent to ask again', async () => {
+  const { gate, clock, asked, refuse, pass } = await open()
+  const full = refuse({ ceiling: 5, active: 5 })
+  expect([gate.shut, gate.refuseOne()]).toEqual([false, undefined])
+  await pass([plain], full)
+  expect(gate.shut).toBe(true)
+  expect(gate.refuseOne()).toMatchObject({ details: { ceiling: 5, active: 5, retryAfter: 1 } })
+
+  clock.now += 75
+  const answers = Array.from({ length: 20 }, () => gate.refuseOne())
+  expect(answers.filter((each) => each === undefined)).toHaveLength(1)
+  await pass([plain], full)
+  expect(asked.times).toBe(2)
+  expect(gate.refuseOne()).toBeDefined()
+  clock.now += 101
+  expect([gate.shut, gate.refuseOne()]).toEqual([false, undefined])
+})
+
+test('a bulk submission that was too large leaves the gate open for single jobs', async () => {
+  const { gate, refuse, pass } = await open()
+  await pass([plain, plain, plain], refuse({ ceiling: 5, active: 3 }))
+  expect([gate.shut, gate.refuseOne()]).toEqual([false, undefined])
 })
 
 test('a bulk submission that was too large keeps nobody out for whom there is room', async () => {

@@ -1,9 +1,8 @@
-import { Metrics } from '../metrics.ts'
-import type { Server, ServerParts } from '../parts.ts'
+import type { Metrics } from '../metrics.ts'
+import type { Server } from '../parts.ts'
 
 /** `/metrics`, for Prometheus: from this machine, or with `workers:view`. Every answer of the server is counted. */
-export function metricsRoutes(server: Server, parts: ServerParts): void {
-  const metrics = new Metrics(parts)
+export function metricsRoutes(server: Server, metrics: Metrics): void {
   server.addHook('onResponse', async (request, reply) => {
     // By the route's pattern: an address has ids in it, and strangers could make up any number of them.
     const route = request.is404 ? 'unknown' : (request.routeOptions.url ?? 'unknown')
