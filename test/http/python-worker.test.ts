@@ -1,32 +1,60 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
+import { startHttpProxy } from '../support/http-proxy.ts'
 import { useServer } from '../support/http-server.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
 const server = useServer(database)
-const PROGRAM = fileURLToPath(new URL('../../examples/python-worker/worker.py', import.meta.url))
+const FOLDER = fileURLToPath(new URL('../../examples/python-worker/', import.meta.url))
 const missing = spawnSync('python3', ['--version']).error !== undefined
-const title = 'a worker in Python runs jobs, with steps, lines and progress, and leaves in order'
 
-test.skipIf(missing)(
-  missing ? `${title} (python3 is not installed)` : title,
-  { timeout: 60_000 },
-  async () => {
-    const key = await server.keyOf('worker')
-    const env = { ...process.env, SLUICE_SERVER: server.url, SLUICE_KEY: key }
-    const worker: ChildProcess = spawn('python3', [PROGRAM], { env, stdio: ['ignore', 'pipe', 'inherit'] })
-    onTestFinished(() => void worker.kill('SIGKILL'))
+/** A worker of the same module with a task that goes on until it is told to stop. */
+const PATIENT = `
+import time
+from worker import Worker
+
+def wait(_, job):
+    while True:
+        job.progress(0.5, "waiting")
+        time.sleep(0.02)
+
+Worker({"wait": wait}).run()
+`
+
+async function startPython(args: readonly string[], address: string, task: string): Promise<ChildProcess> {
+  const env = {
+    ...process.env,
+    SLUICE_SERVER: address,
+    SLUICE_KEY: await server.keyOf('worker'),
+    PYTHONPATH: FOLDER,
+    PYTHONDONTWRITEBYTECODE: '1',
+  }
+  const worker = spawn('python3', args, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  onTestFinished(() => void worker.kill('SIGKILL'))
+  // It makes the task known when it registers.
+  await until(
+    async () => (await server.app.listTasks()).some(({ name }) => name === task),
+    'the worker to register',
+    30_000,
+  )
+  return worker
+}
+
+async function leave(worker: ChildProcess): Promise<void> {
+  const exited = once(worker, 'exit')
+  worker.kill('SIGTERM')
+  expect(await exited).toEqual([0, null])
+  expect(await server.app.listWorkers()).toEqual([])
+}
+
+describe.skipIf(missing)(missing ? 'in Python (python3 is not installed)' : 'in Python', () => {
+  test('a worker runs jobs, with lines and progress, and leaves in order', { timeout: 60_000 }, async () => {
     server.app.startDuties()
-    // It makes the task known when it registers.
-    await until(
-      async () => (await server.app.listTasks()).some(({ name }) => name === 'count_words'),
-      'the worker to register',
-      30_000,
-    )
+    const worker = await startPython([`${FOLDER}worker.py`], server.url, 'count_words')
     const job = await server.app.submit('count_words', 'to be or not to be')
     expect(await job.result({ timeout: '30s' })).toEqual({ be: 2, not: 1, or: 1, to: 2 })
     expect(await server.app.getJob(job.id)).toMatchObject({ attempt: 1, progress: 1 })
@@ -35,10 +63,24 @@ test.skipIf(missing)(
     const bad = await server.app.submit('count_words', 7)
     await until(async () => (await server.app.getJob(bad.id)).failures === 1, 'the failure to be counted')
     expect((await server.app.getJob(bad.id)).error).toMatch(/AttributeError/)
+    await leave(worker)
+  })
 
-    const exited = once(worker, 'exit')
-    worker.kill('SIGTERM')
-    expect(await exited).toEqual([0, null])
-    expect(await server.app.listWorkers()).toEqual([])
-  },
-)
+  test('a job whose answer got lost is started after all, at its first attempt, and stops when it is cancelled', {
+    timeout: 60_000,
+  }, async () => {
+    const proxy = await startHttpProxy(server.url)
+    onTestFinished(() => proxy.close())
+    proxy.decide = (path) => (path.endsWith('/cycle') ? 'cut after' : 'pass')
+    const worker = await startPython(['-c', PATIENT], proxy.url, 'wait')
+    const { id } = await server.app.submit('wait', null)
+    await until(async () => (await server.app.getJob(id)).attempt === 1, 'an answer with the job', 30_000)
+    proxy.decide = () => 'pass'
+    await until(async () => (await server.app.getJob(id)).progress === 0.5, 'the job to run', 30_000)
+
+    await server.app.cancel(id)
+    await until(async () => (await server.app.getJob(id)).status === 'cancelled', 'it to stop', 30_000)
+    expect(await server.app.getJob(id)).toMatchObject({ attempt: 1, losses: 0 })
+    await leave(worker)
+  })
+})
