@@ -55,7 +55,7 @@ export const SubmitBody = Type.Object(
     deadline: Type.Optional(Duration),
     tags: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 50 })),
   },
-  STRICT,
+  { ...STRICT, examples: [{ task: 'resize', input: { file: 'cat.png' } }] },
 )
 export type SubmitBody = Static<typeof SubmitBody>
 

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { PROBLEM_TYPE, Problem } from '../api/problem.ts'
@@ -18,6 +19,28 @@ const PAGE_CSP = {
   'frame-ancestors': "'none'",
 }
 
+/** In the order in which somebody new needs them. */
+const TAGS: readonly (readonly [name: string, description: string])[] = [
+  ['jobs', 'Submit jobs, follow them, act on them'],
+  ['results', 'Results that are made once'],
+  ['schedules', 'Jobs that are submitted by the clock'],
+  ['lanes', 'How much runs at once'],
+  ['workers', 'Who runs what'],
+  ['admission', 'How much may enter'],
+  ['access', 'Keys, roles, sessions, the audit'],
+  ['worker protocol', 'For workers without access to the database'],
+  ['server', 'Health, metrics, this description'],
+]
+
+/** Answers are described by their status where nothing else is said of them. */
+function withWords(response: object | undefined): object {
+  const described = Object.entries(response ?? {}).map(([status, schema]) => [
+    status,
+    { description: STATUS_CODES[status] ?? 'Done', ...schema },
+  ])
+  return Object.fromEntries(described)
+}
+
 /** Collects the routes that are declared after it. */
 export async function registerOpenApi(server: Server, { version }: ServerParts): Promise<void> {
   await server.register(swagger, {
@@ -28,6 +51,7 @@ export async function registerOpenApi(server: Server, { version }: ServerParts):
         version,
         description: 'Durable jobs and workflows on PostgreSQL with bounded concurrency at every level.',
       },
+      tags: TAGS.map(([name, description]) => ({ name, description })),
       components: {
         securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'An API key: slk_...' } },
       },
@@ -44,7 +68,7 @@ export async function registerOpenApi(server: Server, { version }: ServerParts):
           security: open ? [] : [{ key: [] }],
           ...(needs.length > 0 && { 'x-permission': needs }),
           response: {
-            ...described?.response,
+            ...withWords(described?.response),
             default: { description: 'Refused or failed', content: { [PROBLEM_TYPE]: { schema: Problem } } },
           },
         },
@@ -79,7 +103,13 @@ export async function registerReference(server: Server): Promise<void> {
     await pages.register(swaggerUi, {
       routePrefix: '/docs',
       staticCSP: PAGE_CSP,
-      uiConfig: { validatorUrl: null, docExpansion: 'list', requestInterceptor: addCsrfToken as never },
+      uiConfig: {
+        validatorUrl: null,
+        docExpansion: 'list',
+        // The other layout has a bar for reading descriptions of other servers, which the policy of this page forbids.
+        layout: 'BaseLayout',
+        requestInterceptor: addCsrfToken as never,
+      },
       validatorUrl: false,
       theme: {
         title: 'Sluice: HTTP reference',

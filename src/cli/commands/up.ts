@@ -80,7 +80,7 @@ async function up(world: World, options: UpOptions): Promise<ExitCode> {
 /** A program without tasks is still a server: others may work. */
 async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void> {
   if (app.room.tasks.byName.size === 0) {
-    log.info({}, 'the config names no task: no worker in this process')
+    log.info({}, 'no worker in this process: no config names a task; --tour brings some to look at')
     return
   }
   await app.work({ capacity: options.capacity?.value ?? 0, name: `up-${process.pid}` })
@@ -105,5 +105,10 @@ async function sayWhere(
   }
   if (adminKey !== undefined) world.out.line(`admin key: ${adminKey}`)
   if (signIn !== undefined) world.out.line(`sign in:   ${signIn}`)
+  const once = [
+    ...(adminKey === undefined ? [] : ['the key is shown this once']),
+    ...(signIn === undefined ? [] : ['the address signs one browser in, within 15 minutes']),
+  ]
+  if (once.length > 0) world.out.line(once.join('; '))
   world.out.line(`listening on ${url}; reference at ${url}/docs; Ctrl-C stops it`)
 }
