@@ -1,0 +1,127 @@
+import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
+import type { GpuAnswer } from './gpu-reader.ts'
+import { type Gpu, isSameBus } from './parse-gpus.ts'
+
+/** What is known of the GPUs of this machine. */
+export interface GpuPicture {
+  /** `unknown`: nothing has been read yet. `none`: the machine has none that could be read. */
+  readonly state: 'unknown' | 'none' | 'known'
+  readonly gpus: readonly Gpu[]
+  /** When the memory was read, in milliseconds of the same clock as `now`. */
+  readonly readAt: number
+}
+
+export const NO_PICTURE: GpuPicture = { state: 'unknown', gpus: [], readAt: 0 }
+
+/**
+ * What is known after an answer. A GPU that was there and is not any more is lost, and stays in the picture as such until it
+ * is back. A failed reading changes nothing: what was measured gets old.
+ */
+export function learnGpus(before: GpuPicture, answer: GpuAnswer, now: number): GpuPicture {
+  switch (answer.kind) {
+    case 'failed':
+      return before
+    case 'absent':
+      // A program that was there and is gone says nothing about the GPUs.
+      return before.state === 'known' ? before : { state: 'none', gpus: [], readAt: now }
+    case 'read': {
+      const seen = new Set(answer.gpus.map((gpu) => gpu.uuid))
+      const isLost = (gpu: Gpu) => gpu.bus !== null && answer.lostBuses.some((bus) => isSameBus(bus, gpu.bus!))
+      const gone = before.gpus.filter((gpu) => !seen.has(gpu.uuid))
+      // An error message in place of the list tells only of those it names.
+      const silent = answer.gpus.length === 0 && answer.lostBuses.length > 0
+      return {
+        state: 'known',
+        gpus: [
+          ...answer.gpus.map((gpu) => (isLost(gpu) ? { ...gpu, lost: true } : gpu)),
+          ...gone.map((gpu) => (silent && !isLost(gpu) ? gpu : { ...gpu, lost: true, used: null, free: null })),
+        ],
+        readAt: silent ? before.readAt : now,
+      }
+    }
+    default:
+      return answer satisfies never
+  }
+}
+
+/**
+ * The devices a machine offers to the budgets.
+ *
+ * A machine without GPUs has one device without bounds for a budget whose devices are found by themselves. One whose GPUs
+ * have not been read yet has none.
+ *
+ * @param visible `CUDA_VISIBLE_DEVICES` of this process.
+ */
+export function offerDevices(
+  budgets: readonly DeviceBudget[],
+  host: string,
+  whole: GpuPicture,
+  visible: string | undefined,
+  now: number,
+): DeviceReading[] {
+  const hidden = visible !== undefined && /^\s*(?:-1|$)/.test(visible)
+  const picture = { ...whole, gpus: visibleGpus(whole.gpus, visible) }
+  return budgets.flatMap((budget) => {
+    if (!budget.auto) return declaredDevices(budget, host, picture, now)
+    if (picture.state === 'none' || hidden) return [unmeasured(budget.name, `${host}/cpu`, 'cpu', null)]
+    return picture.gpus.map((gpu) => ({
+      ...unmeasured(budget.name, gpu.uuid, gpu.name, gpu.total),
+      ...measurement(gpu, picture, now),
+    }))
+  })
+}
+
+function declaredDevices(
+  { name: budget, declared }: DeviceBudget,
+  host: string,
+  picture: GpuPicture,
+  now: number,
+): DeviceReading[] {
+  return Object.entries(declared).map(([name, total]) => {
+    const gpu = picture.gpus.find((each) => each.index !== null && each.index === gpuIndexOf(name))
+    const device = unmeasured(budget, `${host}/${name}`, name, total)
+    return gpu === undefined ? device : { ...device, ...measurement(gpu, picture, now) }
+  })
+}
+
+function unmeasured(budget: string, key: string, name: string, total: number | null): DeviceReading {
+  return { budget, key, name, total, used: null, free: null, ageMs: null, lost: false }
+}
+
+function measurement(
+  gpu: Gpu,
+  picture: GpuPicture,
+  now: number,
+): Pick<DeviceReading, 'used' | 'free' | 'ageMs' | 'lost'> {
+  const { used, free, lost } = gpu
+  const ageMs = free === null ? null : Math.max(0, Math.round(now - picture.readAt))
+  return { used, free, ageMs, lost }
+}
+
+/** A declared device named `gpu0` is the first GPU of the machine, in the order of the PCI bus. */
+export function gpuIndexOf(name: string): number | undefined {
+  const digits = /^(?:gpu|cuda)[:_-]?(\d{1,3})$/i.exec(name)?.[1]
+  return digits === undefined ? undefined : Number(digits)
+}
+
+/** Whether anything of these budgets can be measured by reading GPUs. */
+export function needsGpus(budgets: readonly DeviceBudget[]): boolean {
+  return budgets.some(({ auto, declared }) => auto || Object.keys(declared).some((name) => gpuIndexOf(name) !== undefined))
+}
+
+/**
+ * The GPUs that programs of this process may use, by `CUDA_VISIBLE_DEVICES`: uuids or their beginnings, or indexes. As for
+ * CUDA, what stands behind an entry that is none does not count, and an empty value hides all.
+ */
+export function visibleGpus(gpus: readonly Gpu[], visible: string | undefined): readonly Gpu[] {
+  if (visible === undefined) return gpus
+  const chosen: Gpu[] = []
+  for (const entry of visible.split(',').map((each) => each.trim())) {
+    const gpu = gpus.find((each) =>
+      /^\d+$/.test(entry) ? each.index === Number(entry) : entry !== '' && each.uuid.startsWith(entry),
+    )
+    if (gpu === undefined) break
+    if (!chosen.includes(gpu)) chosen.push(gpu)
+  }
+  return chosen
+}

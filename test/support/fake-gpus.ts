@@ -1,0 +1,113 @@
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const PROGRAM = fileURLToPath(new URL('./programs/nvidia-smi.sh', import.meta.url))
+const MIB = 1024 ** 2
+
+export interface FakeGpu {
+  readonly uuid: string
+  readonly name?: string
+  readonly totalMiB: number
+  /** What the driver keeps. Default 0. */
+  readonly keptMiB?: number
+}
+
+/**
+ * GPUs that exist in a folder: a program `nvidia-smi` on `PATH` shows them, to this process and to those it starts. Who uses
+ * one leaves a file there, which counts while that process lives.
+ */
+export class FakeGpus {
+  /** Put it before the others in `PATH`. */
+  readonly path: string
+  readonly folder: string
+  #gpus: readonly FakeGpu[]
+  #taken = 0
+
+  constructor(gpus: readonly FakeGpu[]) {
+    const root = mkdtempSync(join(tmpdir(), 'fake-gpus-'))
+    this.folder = join(root, 'gpus')
+    this.path = join(root, 'bin')
+    mkdirSync(this.path)
+    mkdirSync(join(this.folder, 'taken'), { recursive: true })
+    copyFileSync(PROGRAM, join(this.path, 'nvidia-smi'))
+    chmodSync(join(this.path, 'nvidia-smi'), 0o755)
+    this.#gpus = gpus
+    this.#write()
+  }
+
+  /** What a process needs in its environment to see them. */
+  get environment(): { readonly PATH: string; readonly FAKE_GPUS: string } {
+    return { PATH: `${this.path}${delimiter}${process.env.PATH ?? ''}`, FAKE_GPUS: this.folder }
+  }
+
+  /** This process and those it starts see them from now on. Undone by the function it gives. */
+  install(): () => void {
+    const { PATH, FAKE_GPUS } = process.env
+    Object.assign(process.env, this.environment)
+    return () => {
+      process.env.PATH = PATH
+      if (FAKE_GPUS === undefined) delete process.env.FAKE_GPUS
+      else process.env.FAKE_GPUS = FAKE_GPUS
+    }
+  }
+
+  set mode(mode: 'works' | 'hang' | 'exit9' | 'na' | 'lost') {
+    writeFileSync(join(this.folder, 'mode'), mode)
+  }
+
+  /** The columns it prints, whatever it is asked for. */
+  set columns(columns: readonly string[]) {
+    writeFileSync(join(this.folder, 'columns'), columns.join(','))
+  }
+
+  /** As an older driver, which has not heard of MIG. */
+  set knowsMig(knows: boolean) {
+    if (knows) rmSync(join(this.folder, 'no-mig'), { force: true })
+    else writeFileSync(join(this.folder, 'no-mig'), '')
+  }
+
+  /** The arguments of the calls so far. */
+  get calls(): readonly string[] {
+    try {
+      return readFileSync(join(this.folder, 'calls'), 'utf8').trim().split('\n')
+    } catch {
+      return []
+    }
+  }
+
+  remove(uuid: string): void {
+    this.#gpus = this.#gpus.filter((gpu) => gpu.uuid !== uuid)
+    this.#write()
+  }
+
+  add(gpu: FakeGpu): void {
+    this.#gpus = [...this.#gpus, gpu]
+    this.#write()
+  }
+
+  /** Uses memory, as a model or a stranger does. Gives what frees it. */
+  take(uuid: string, bytes: number): () => void {
+    return takeMemory(this.folder, uuid, bytes, ++this.#taken)
+  }
+
+  delete(): void {
+    rmSync(join(this.folder, '..'), { recursive: true, force: true })
+  }
+
+  #write(): void {
+    const lines = this.#gpus.map(({ uuid, name = 'Fake GPU', totalMiB, keptMiB = 0 }, index) =>
+      [index, uuid, name, totalMiB, keptMiB].join('|'),
+    )
+    writeFileSync(join(this.folder, 'gpus'), `${lines.join('\n')}\n`)
+  }
+}
+
+function takeMemory(folder: string, uuid: string, bytes: number, number: number): () => void {
+  const taken = join(folder, 'taken', uuid)
+  mkdirSync(taken, { recursive: true })
+  const file = join(taken, `${process.pid}-${number}`)
+  writeFileSync(file, String(Math.round(bytes / MIB)))
+  return () => rmSync(file, { force: true })
+}
