@@ -51,7 +51,7 @@ create table sluice.attempts (
   ended_at timestamp with time zone not null default clock_timestamp(),
   ending text not null,
   error text,
-  constraint attempts_ending_check CHECK ((ending = ANY (ARRAY['failed'::text, 'lost'::text, 'snoozed'::text, 'returned'::text, 'rerun'::text]))),
+  constraint attempts_ending_check CHECK ((ending = ANY (ARRAY['failed'::text, 'lost'::text, 'snoozed'::text, 'returned'::text, 'rerun'::text, 'out_of_memory'::text]))),
   constraint attempts_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
   constraint attempts_pkey PRIMARY KEY (job_id, attempt)
 );
@@ -70,6 +70,30 @@ create table sluice.audit (
   request_id text,
   constraint audit_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_insert_scale_factor=0.2);
+
+--- table sluice.budgets
+create table sluice.budgets (
+  name text not null,
+  kind text not null,
+  capacity double precision,
+  auto boolean not null default false,
+  devices jsonb not null default '{}'::jsonb,
+  bytes boolean not null default false,
+  safety double precision not null default 0,
+  quantum double precision not null default 9,
+  max_wait_ms bigint not null default 120000,
+  operator_set text[] not null default '{}'::text[],
+  declared jsonb not null default '{}'::jsonb,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  updated_by text not null default 'sluice'::text,
+  constraint budgets_capacity_check CHECK (((capacity >= (0)::double precision) AND (capacity < 'Infinity'::double precision))),
+  constraint budgets_kind_check CHECK ((kind = ANY (ARRAY['shared'::text, 'device'::text]))),
+  constraint budgets_max_wait_ms_check CHECK ((max_wait_ms > 0)),
+  constraint budgets_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
+  constraint budgets_pkey PRIMARY KEY (name),
+  constraint budgets_quantum_check CHECK (((quantum >= (0)::double precision) AND (quantum < 'Infinity'::double precision))),
+  constraint budgets_safety_check CHECK (((safety >= (0)::double precision) AND (safety < 'Infinity'::double precision)))
+);
 
 --- table sluice.charges
 create table sluice.charges (
@@ -100,6 +124,7 @@ create table sluice.classes (
   task text not null,
   model text,
   requires jsonb not null default '{}'::jsonb,
+  budgeted boolean not null default false,
   constraint classes_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
   constraint classes_pkey PRIMARY KEY (id),
   constraint classes_task_lane_model_requires_key UNIQUE NULLS NOT DISTINCT (task, lane, model, requires)
@@ -136,6 +161,25 @@ create unlogged table sluice.deferred_charges (
   ids bigint[] not null,
   constraint deferred_charges_pkey PRIMARY KEY (id)
 );
+
+--- table sluice.devices
+create table sluice.devices (
+  budget text not null,
+  key text not null,
+  host text,
+  name text not null,
+  total double precision,
+  most double precision,
+  measured_free double precision,
+  measured_used double precision,
+  measured_at timestamp with time zone,
+  lost_at timestamp with time zone,
+  seen_at timestamp with time zone not null default clock_timestamp(),
+  constraint devices_budget_fkey FOREIGN KEY (budget) REFERENCES sluice.budgets(name) ON DELETE CASCADE,
+  constraint devices_most_check CHECK (((most >= (0)::double precision) AND (most < 'Infinity'::double precision))),
+  constraint devices_pkey PRIMARY KEY (budget, key),
+  constraint devices_total_check CHECK (((total >= (0)::double precision) AND (total < 'Infinity'::double precision)))
+) with (fillfactor=50);
 
 --- table sluice.duties
 create table sluice.duties (
@@ -233,6 +277,7 @@ create table sluice.jobs (
   superseded_at timestamp with time zone,
   trace text,
   approved_by text,
+  uses jsonb,
   constraint child_has_a_place CHECK ((((parent_id IS NULL) = (root_id IS NULL)) AND ((parent_id IS NULL) = (idx IS NULL)))),
   constraint failed_has_an_error CHECK (((state <> ALL (ARRAY['failed'::sluice.job_state, 'cancelled'::sluice.job_state])) OR (error IS NOT NULL))),
   constraint finished_has_a_time CHECK (((state >= 'completed'::sluice.job_state) = (finished_at IS NOT NULL))),
@@ -283,6 +328,21 @@ create table sluice.migrations (
   constraint migrations_pkey PRIMARY KEY (version)
 );
 
+--- table sluice.models
+create table sluice.models (
+  name text not null,
+  load_ms double precision,
+  run_ms double precision,
+  amounts jsonb not null default '{}'::jsonb,
+  pinned boolean not null default false,
+  loads bigint not null default 0,
+  swaps_avoided bigint not null default 0,
+  declared jsonb not null default '{}'::jsonb,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  constraint models_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+  constraint models_pkey PRIMARY KEY (name)
+) with (fillfactor=50);
+
 --- table sluice.notes
 create table sluice.notes (
   job_id bigint not null,
@@ -294,6 +354,34 @@ create table sluice.notes (
   constraint notes_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
   constraint notes_pkey PRIMARY KEY (job_id),
   constraint notes_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (1)::double precision)))
+) with (fillfactor=50);
+
+--- table sluice.reservations
+create table sluice.reservations (
+  job_id bigint not null,
+  attempt integer not null,
+  budget text not null,
+  device text not null,
+  amount double precision not null,
+  constraint reservations_amount_check CHECK (((amount >= (0)::double precision) AND (amount < 'Infinity'::double precision))),
+  constraint reservations_pkey PRIMARY KEY (job_id, attempt, budget, device)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000);
+
+--- table sluice.residents
+create table sluice.residents (
+  worker_id bigint not null,
+  model text not null,
+  device text not null,
+  budget text not null,
+  amount double precision not null,
+  devices text[] not null,
+  claimed_at timestamp with time zone not null default clock_timestamp(),
+  loaded_at timestamp with time zone,
+  unloading_at timestamp with time zone,
+  idle_since timestamp with time zone,
+  constraint residents_amount_check CHECK (((amount >= (0)::double precision) AND (amount < 'Infinity'::double precision))),
+  constraint residents_pkey PRIMARY KEY (worker_id, model, device, budget),
+  constraint residents_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE
 ) with (fillfactor=50);
 
 --- table sluice.roles
@@ -401,6 +489,11 @@ create table sluice.tasks (
   deadline_ms bigint,
   max_losses integer not null default 3,
   on_lost text not null default 'retry'::text,
+  uses jsonb,
+  per_job jsonb,
+  parallel integer not null default 1,
+  expressed boolean not null default false,
+  refusal jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
   constraint tasks_class_id_fkey FOREIGN KEY (class_id) REFERENCES sluice.classes(id),
   constraint tasks_deadline_ms_check CHECK ((deadline_ms > 0)),
@@ -408,6 +501,7 @@ create table sluice.tasks (
   constraint tasks_max_losses_check CHECK ((max_losses >= 0)),
   constraint tasks_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint tasks_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
+  constraint tasks_parallel_check CHECK ((parallel >= 1)),
   constraint tasks_pkey PRIMARY KEY (name),
   constraint tasks_priority_check CHECK (((priority >= '-1000000'::integer) AND (priority <= 1000000)))
 );
@@ -439,6 +533,15 @@ create table sluice.watch (
   constraint watch_one_check CHECK (one),
   constraint watch_pkey PRIMARY KEY (one)
 ) with (fillfactor=20);
+
+--- table sluice.worker_devices
+create table sluice.worker_devices (
+  worker_id bigint not null,
+  budget text not null,
+  device text not null,
+  constraint worker_devices_pkey PRIMARY KEY (worker_id, budget, device),
+  constraint worker_devices_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE
+);
 
 --- table sluice.workers
 create table sluice.workers (
@@ -542,6 +645,12 @@ CREATE INDEX jobs_superseded ON sluice.jobs USING btree (parent_id) WHERE (super
 
 --- index sluice.jobs_waiting
 CREATE INDEX jobs_waiting ON sluice.jobs USING btree (parent_id, idx) WHERE (state = 'waiting'::sluice.job_state);
+
+--- index sluice.reservations_device
+CREATE INDEX reservations_device ON sluice.reservations USING btree (budget, device);
+
+--- index sluice.residents_device
+CREATE INDEX residents_device ON sluice.residents USING btree (budget, device);
 
 --- index sluice.schedules_next
 CREATE INDEX schedules_next ON sluice.schedules USING btree (next_at);
@@ -682,7 +791,7 @@ begin
              sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
              case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
              d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
-             case when s.state = 'failed' then coalesce(g.error, 'internal: no task named ' || g.task) else g.error end,
+             case when s.state = 'failed' then coalesce(g.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end,
              case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by, p.trace
         from given g
         join sluice.jobs p on p.id = g.parent
@@ -692,7 +801,7 @@ begin
                                            (select s.value from sluice.settings s where s.name = 'deadline_ms')) as ms) d
        cross join lateral (select case
            when g.state >= 'completed' then g.state
-           when g.kind is null and t.name is null then 'failed'::sluice.job_state
+           when g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
            when g.state = 'waiting' then g.state
            when g.kind is not null then 'running'::sluice.job_state
            when t.approval then 'awaiting_approval'::sluice.job_state
@@ -793,6 +902,13 @@ begin
   return query select unnest(v_jobs);
 end $function$;
 
+--- function sluice.amount_text_v1(p_amount double precision, p_bytes boolean)
+CREATE OR REPLACE FUNCTION sluice.amount_text_v1(p_amount double precision, p_bytes boolean)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN ((NOT p_bytes) OR (p_amount < (1024)::double precision)) THEN (p_amount)::text WHEN (p_amount < ((1024)::double precision ^ (2)::double precision)) THEN ((round(((p_amount / (1024)::double precision))::numeric, 1))::double precision || 'KB'::text) WHEN (p_amount < ((1024)::double precision ^ (3)::double precision)) THEN ((round(((p_amount / ((1024)::double precision ^ (2)::double precision)))::numeric, 1))::double precision || 'MB'::text) WHEN (p_amount < ((1024)::double precision ^ (4)::double precision)) THEN ((round(((p_amount / ((1024)::double precision ^ (3)::double precision)))::numeric, 1))::double precision || 'GB'::text) ELSE ((round(((p_amount / ((1024)::double precision ^ (4)::double precision)))::numeric, 1))::double precision || 'TB'::text) END;
+
 --- function sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[])
 CREATE OR REPLACE FUNCTION sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] DEFAULT NULL::boolean[])
  RETURNS void
@@ -886,6 +1002,13 @@ begin
   select k.id, k.state, c.state from unnest(v_ids, v_states) k(id, state) cross join lateral (select sluice.cancel_job_v1(k.id, p_reason) as state) c;
 end $function$;
 
+--- function sluice.capacity_v1(p_device sluice.devices)
+CREATE OR REPLACE FUNCTION sluice.capacity_v1(p_device sluice.devices)
+ RETURNS double precision
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN ((p_device).most IS NULL) THEN (p_device).total ELSE LEAST((p_device).most, (p_device).total) END;
+
 --- function sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean)
 CREATE OR REPLACE FUNCTION sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean DEFAULT false)
  RETURNS void
@@ -898,7 +1021,11 @@ declare
 begin
   select * into v_old from sluice.admission for no key update;
   if p_default then
-    v_given := (v_given - array(select jsonb_object_keys(v_old.declared))) - v_old.operator_set;
+    -- Of depths only those of tasks that nobody has spoken of.
+    v_queue := coalesce(p_given -> 'maxQueued', '{}') - array(select jsonb_object_keys(coalesce(v_old.declared -> 'maxQueued', '{}')))
+               - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
+    v_given := (v_given - 'maxQueued' - array(select jsonb_object_keys(v_old.declared))) - v_old.operator_set
+               || case when v_queue = '{}' then '{}' else jsonb_build_object('maxQueued', v_queue) end;
     p_given := v_given;
   elsif not p_operator then
     v_given := v_given - v_old.operator_set;
@@ -925,6 +1052,61 @@ begin
   if not (select a.limited from sluice.admission a) then
     delete from sluice.charges;
   end if;
+end $function$;
+
+--- function sluice.change_budget_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
+CREATE OR REPLACE FUNCTION sluice.change_budget_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_old   sluice.budgets;
+  v_given jsonb := p_given - 'limits';
+  v_taken jsonb;
+begin
+  if not p_operator then
+    insert into sluice.budgets (name, kind, updated_by) values (p_name, p_given ->> 'kind', p_by) on conflict do nothing;
+  end if;
+  select * into v_old from sluice.budgets b where b.name = p_name for no key update;
+  if not found then
+    return false;
+  end if;
+  v_taken := case when p_operator then v_given else v_given - v_old.operator_set end;
+  if not p_operator and v_old.declared @> v_given and v_given @> v_old.declared and jsonb_build_object('kind', v_old.kind, 'capacity', v_old.capacity,
+       'auto', v_old.auto, 'devices', v_old.devices, 'bytes', v_old.bytes, 'safety', v_old.safety, 'quantum', v_old.quantum,
+       'maxWaitMs', v_old.max_wait_ms) @> v_taken then
+    return true;   -- every start of every program comes by here: nothing is new, nobody is told
+  end if;
+  perform 1 from sluice.devices d where d.budget = p_name order by d.key for no key update;
+  update sluice.budgets b
+     set kind        = case when v_taken ? 'kind' then v_taken ->> 'kind' else b.kind end,
+         capacity    = case when v_taken ? 'capacity' then (v_taken ->> 'capacity')::double precision else b.capacity end,
+         auto        = case when v_taken ? 'auto' then (v_taken ->> 'auto')::boolean else b.auto end,
+         devices     = case when v_taken ? 'devices' then v_taken -> 'devices' else b.devices end,
+         bytes       = case when v_taken ? 'bytes' then (v_taken ->> 'bytes')::boolean else b.bytes end,
+         safety      = case when v_taken ? 'safety' then (v_taken ->> 'safety')::double precision else b.safety end,
+         quantum     = case when v_taken ? 'quantum' then (v_taken ->> 'quantum')::double precision else b.quantum end,
+         max_wait_ms = case when v_taken ? 'maxWaitMs' then (v_taken ->> 'maxWaitMs')::bigint else b.max_wait_ms end,
+         operator_set = case when p_operator
+           then array(select distinct f from unnest(b.operator_set || array(select jsonb_object_keys(v_given))) f order by f)
+           else b.operator_set end,
+         declared = case when p_operator then b.declared else v_given end,
+         updated_at = clock_timestamp(), updated_by = p_by
+   where b.name = p_name returning b.* into v_old;
+  if v_old.kind = 'shared' then
+    insert into sluice.devices (budget, key, name, total) values (p_name, '', p_name, v_old.capacity)
+      on conflict (budget, key) do update set total = excluded.total;
+  else
+    delete from sluice.devices d where d.budget = p_name and d.key = '';
+    update sluice.devices d set total = (v_old.devices ->> d.name)::double precision
+     where d.budget = p_name and not v_old.auto and v_old.devices ? d.name and d.total is distinct from (v_old.devices ->> d.name)::double precision;
+    update sluice.devices d set most = (p_given #>> array['limits', d.key])::double precision
+     where d.budget = p_name and p_given -> 'limits' ? d.key;
+  end if;
+  perform sluice.judge_tasks_v1();
+  perform pg_notify('sluice', 'lane');
+  perform pg_notify('sluice', 'ready');
+  return true;
 end $function$;
 
 --- function sluice.change_lane_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
@@ -1051,6 +1233,22 @@ begin
   end if;
 end $function$;
 
+--- function sluice.checked_uses_v1(p_task text, p_refusal jsonb, p_uses jsonb)
+CREATE OR REPLACE FUNCTION sluice.checked_uses_v1(p_task text, p_refusal jsonb, p_uses jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_refusal jsonb := case when p_uses is null then p_refusal else sluice.refusal_v1(p_uses -> 'uses', p_uses -> 'perJob') end;
+begin
+  if v_refusal is not null then
+    raise exception 'task % %', p_task, v_refusal ->> 'text'
+      using errcode = 'SL008', detail = (v_refusal - 'text' || jsonb_build_object('task', p_task))::text;
+  end if;
+  return p_uses;
+end $function$;
+
 --- function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[])
 CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[] DEFAULT '{}'::bigint[])
  RETURNS void
@@ -1094,6 +1292,124 @@ begin
   if v_hint then
     perform sluice.hint_v1('wake', 'soon');
   end if;
+end $function$;
+
+--- function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes integer[], p_class_lane integer[], p_counts integer[], OUT ids bigint[], OUT lanes integer[], OUT places jsonb)
+CREATE OR REPLACE FUNCTION sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes integer[], p_class_lane integer[], p_counts integer[], OUT ids bigint[], OUT lanes integer[], OUT places jsonb)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_room     jsonb;           -- by budget and device; null: without bounds
+  v_left     jsonb;
+  v_starts   jsonb;
+  v_start    jsonb;
+  v_class    integer;
+  v_ord      integer;
+  v_count    integer;
+  v_job      record;
+  v_row      record;
+  v_fits     boolean;
+  v_first    boolean;
+  v_devices  jsonb;
+  v_key      text;
+  v_new      jsonb := '[]';   -- reservations and residents to be written
+  v_copies   jsonb := '[]';
+  v_opened   text[] := '{}';  -- copies whose memory has been charged here
+  v_copy     text;
+begin
+  ids := '{}'; lanes := '{}'; places := '{}';
+  perform 1 from sluice.devices d
+    where d.key = any (array(select p ->> 'device' from jsonb_path_query(p_budget, '$.starts[*].places[*]') p
+                             union select jsonb_path_query(p_budget, '$.*[*].devices[*]') #>> '{}'
+                             union select p ->> 'device' from jsonb_path_query(p_budget, '$.unloaded[*]') p))
+       or d.key = '' and d.budget = any (array(select s.budget from jsonb_path_query(p_budget, '$.starts[*].shared') x,
+                                                      lateral jsonb_object_keys(x) s(budget)))
+    order by d.budget, d.key for no key update;
+  if p_budget - '{starts,hint}'::text[] <> '{}' then
+    perform sluice.note_models_v1(p_worker, p_now, p_budget);
+  end if;
+  if (p_budget ->> 'hint')::boolean then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+  if coalesce(jsonb_array_length(p_budget -> 'starts'), 0) = 0 then
+    return;
+  end if;
+
+  delete from sluice.reservations r
+   where r.budget || chr(31) || r.device = any (array(select d.key from sluice.drawn_v1(p_budget) d))
+     and not exists (select 1 from sluice.jobs j where j.id = r.job_id and j.attempt = r.attempt and j.state is not distinct from 'running');
+  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
+
+  for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
+                  group by 1 order by min(s.ord) loop
+    v_ord := array_position(p_classes, v_class);
+    select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), p_counts[v_ord])::integer into v_starts, v_count
+      from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord) where (s.start ->> 'class')::integer = v_class;
+    continue when coalesce(v_count, 0) <= 0;
+    for v_job in
+      select j.id, j.attempt, j.uses from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
+       order by j.rank, j.id limit v_count for no key update skip locked
+    loop
+      v_fits := false;
+      for i in 0 .. jsonb_array_length(v_starts) - 1 loop
+        v_start := v_starts -> i;
+        continue when (v_start ->> 'count')::integer <= 0 or v_job.uses is null and (v_start ->> 'expressed')::boolean;
+        select jsonb_agg(distinct p ->> 'device') into v_devices from jsonb_array_elements(v_start -> 'places') p;
+        v_first := false;
+        if v_start ->> 'model' is not null and jsonb_array_length(v_start -> 'places') > 0 then
+          v_copy := (v_start ->> 'model') || chr(31) || v_devices::text;
+          if not v_copy = any (v_opened) then
+            select count(*) filter (where r.unloading_at is not null) as unloading, count(*) as present into v_row
+              from sluice.residents r
+             where r.worker_id = p_worker and r.model = v_start ->> 'model' and v_devices ? r.device;
+            continue when v_row.unloading > 0 or v_row.present = 0 and not (v_start ->> 'new')::boolean;
+            v_first := v_row.present = 0;
+          end if;
+        end if;
+        -- All of it or nothing.
+        v_fits := true;
+        v_left := v_room;
+        for v_row in select * from sluice.draws_v1(v_start, v_job.uses, v_first, jsonb_array_length(v_devices)) loop
+          v_key := v_row.budget || chr(31) || v_row.device;
+          if v_row.amount is null or not v_left ? v_key or (v_left ->> v_key)::double precision < v_row.amount then
+            v_fits := false;
+            exit;
+          end if;
+          if v_left -> v_key <> 'null' then
+            v_left := v_left || jsonb_build_object(v_key, (v_left ->> v_key)::double precision - v_row.amount);
+          end if;
+        end loop;
+        continue when not v_fits;
+        v_room := v_left;
+        v_starts := jsonb_set(v_starts, array[i::text, 'count'], to_jsonb((v_start ->> 'count')::integer - 1));
+        if v_first then
+          v_opened := v_opened || v_copy;
+          v_copies := v_copies || jsonb_build_array(v_start || jsonb_build_object('devices', v_devices));
+        end if;
+        ids := ids || v_job.id;
+        lanes := lanes || p_class_lane[v_ord];
+        places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
+        v_new := v_new || (select jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
+                                                               'amount', d.amount))
+                             from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
+        exit;
+      end loop;
+      exit when not v_fits;
+    end loop;
+  end loop;
+
+  insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
+  select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
+    from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);
+  insert into sluice.reservations (job_id, attempt, budget, device, amount)
+  select r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
 end $function$;
 
 --- function sluice.claim_names_v1(p_names text[], p_kind text)
@@ -1196,9 +1512,9 @@ begin
   return v_id;
 end $function$;
 
---- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
-CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text)
+--- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb)
+CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb DEFAULT NULL::jsonb)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
@@ -1254,9 +1570,15 @@ declare
   v_sum      integer;
   v_most     integer;
   v_hint     boolean     := false;
+  v_planned  integer[];     -- classes that are claimed as planned, and what was claimed of them: jobs, lanes, devices by job
+  v_drawn    bigint[];
+  v_drawn_lane integer[];
+  v_place    jsonb;
   v_row      record;
 begin
-  if v_sent = 0 then
+  if p_budget is not null then
+    v_planned := array(select distinct (s ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') s);
+  elsif v_sent = 0 then
     -- An idle poll locks and writes nothing.
     if not exists (select 1 from unnest(p_classes, p_after_rank, p_after_id) c(id, rank, after)
                     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
@@ -1268,6 +1590,8 @@ begin
              order by j.started_at limit 1) is null then
       return;
     end if;
+  end if;
+  if v_sent = 0 then
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
     perform set_config('synchronous_commit', 'off', true);
   end if;
@@ -1392,7 +1716,7 @@ begin
     loop
       v_most := least(v_row.ended, v_free, v_take[v_row.lane], v_class_max[v_row.class],
                       case when v_limit[v_row.lane] is not null then v_slots[v_row.lane] - v_run[v_row.lane] end);
-      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane;
+      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane or p_classes[v_row.class] = any (v_planned);
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now
        where j.id = any (array(
@@ -1403,7 +1727,7 @@ begin
                   and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))
                   and (v_other_id[v_row.lane] is null or (n.rank, n.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]))))
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy, j.trace;
+                v_mark, j.policy, j.trace, null::jsonb;
       get diagnostics v_sum = row_count;
       v_free := v_free - v_sum;
       v_run[v_row.lane] := v_run[v_row.lane] + v_sum;
@@ -1523,6 +1847,13 @@ begin
            where h.place <= v_take[h.lane] group by h.ord) n on n.ord = c.ord;
     end if;
 
+    if p_budget is not null then
+      select b.ids, b.lanes, b.places into v_drawn, v_drawn_lane, v_place
+        from sluice.claim_budgeted_v1(p_worker, v_now, p_budget, p_classes, p_class_lane, v_counts) b;
+      v_counts := array(select case when c.id = any (v_planned) then 0 else c.n end
+                          from unnest(p_classes, v_counts) with ordinality c(id, n, ord) order by c.ord);
+    end if;
+
     -- Lock exactly what is taken; rows that others are taking are stepped over.
     select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
       from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
@@ -1530,16 +1861,24 @@ begin
                             and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
                             for no key update skip locked) x
      where c.n > 0;
+    if v_drawn <> '{}' then
+      v_ids := v_ids || v_drawn;
+      v_id_lane := v_id_lane || v_drawn_lane;
+    end if;
     if v_ids is not null then
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy, j.trace;
+                v_mark, j.policy, j.trace, v_place -> j.id::text;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
     end if;
+  end if;
+  if p_budget is not null and v_drawn is null then
+    -- Nothing can be taken, but there is something to note.
+    perform sluice.claim_budgeted_v1(p_worker, v_now, p_budget - 'starts', p_classes, p_class_lane, '{}');
   end if;
 
   for i in 1 .. cardinality(p_lanes) loop
@@ -1575,9 +1914,23 @@ begin
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb, null::text;
+                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb;
   end if;
 end $function$;
+
+--- function sluice.declare_models_v1(p_models jsonb)
+CREATE OR REPLACE FUNCTION sluice.declare_models_v1(p_models jsonb)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  insert into sluice.models as m (name, load_ms, pinned, declared)
+  select g.name, g."loadMs", coalesce(g.pinned, false), to_jsonb(g) - 'name'
+    from jsonb_to_recordset(p_models) as g(name text, "loadMs" double precision, pinned boolean) order by g.name
+  on conflict (name) do update
+     set load_ms = case when m.loads = 0 then coalesce(excluded.load_ms, m.load_ms) else m.load_ms end,
+         pinned = excluded.pinned, declared = excluded.declared, updated_at = clock_timestamp()
+   where m.declared is distinct from excluded.declared;
+$function$;
 
 --- function sluice.delete_trees_v1(p_roots bigint[])
 CREATE OR REPLACE FUNCTION sluice.delete_trees_v1(p_roots bigint[])
@@ -1618,6 +1971,43 @@ begin
   return v_deleted;
 end $function$;
 
+--- function sluice.drawn_v1(p_budget jsonb)
+CREATE OR REPLACE FUNCTION sluice.drawn_v1(p_budget jsonb)
+ RETURNS TABLE(key text, budget text, device text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select distinct d.budget || chr(31) || d.device, d.budget, d.device
+    from (select p.budget, p.device from jsonb_path_query(p_budget, '$.starts[*].places[*]') x, jsonb_to_record(x) as p(budget text, device text)
+          union all
+          select s.budget, '' from jsonb_path_query(p_budget, '$.starts[*].shared') x, lateral jsonb_object_keys(x) s(budget)) d
+$function$;
+
+--- function sluice.draws_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
+CREATE OR REPLACE FUNCTION sluice.draws_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
+ RETURNS TABLE(budget text, device text, amount double precision)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select p.budget, p.device,
+         case when p_first then p.resident else 0 end
+         + case when p_uses is null then p."perJob"
+                else o.amount end
+    from jsonb_to_recordset(p_start -> 'places') as p(budget text, device text, resident double precision, "perJob" double precision)
+   cross join lateral (
+     select case when coalesce(max((a.amount ->> 'devices')::integer), 1) = p_devices
+                 then coalesce(sum((a.amount ->> 'each')::double precision) filter (where a.each_job), 0) end as amount
+       from (select u.key, u.value, p_start ->> 'model' is null from jsonb_each(p_uses -> 'uses') u
+             union all select u.key, u.value, true from jsonb_each(p_uses -> 'perJob') u) a(budget, amount, each_job)
+      where a.budget = p.budget) o
+  union all
+  select s.key, '', case when p_uses is null then s.value::double precision else coalesce((
+           select sum((a.amount ->> 'each')::double precision)
+             from (select * from jsonb_each(p_uses -> 'uses') union all select * from jsonb_each(p_uses -> 'perJob')) a(budget, amount)
+            where a.budget = s.key), 0) end
+    from jsonb_each_text(p_start -> 'shared') s
+$function$;
+
 --- function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
 CREATE OR REPLACE FUNCTION sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
  RETURNS integer
@@ -1634,7 +2024,10 @@ declare
   v_states  sluice.job_state[];
 begin
   with given as materialized (
-    select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
+    select e.id, e.attempt, e.error, e."delayMs",
+           case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
+                then 'failed' else e.ending end as ending
+      from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
   ), locked as materialized (
     -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
     select x.id from (select e.id, e.attempt from given e order by e.id) g
@@ -1645,7 +2038,7 @@ begin
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
       from locked k join sluice.jobs j on j.id = k.id join given g on g.id = j.id
-     where g.ending in ('retry', 'snoozed', 'returned') and j.cancel_at is null
+     where g.ending in ('retry', 'snoozed', 'returned', 'out_of_memory') and j.cancel_at is null
   ), ended as (
     update sluice.jobs j
        set state = case
@@ -1655,7 +2048,7 @@ begin
              when coalesce(g."delayMs", 0) > 0 then 'scheduled'
              else 'ready' end::sluice.job_state,
            finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
-           ready_at = case when g.ending = 'returned' then j.ready_at
+           ready_at = case when g.ending in ('returned', 'out_of_memory') then j.ready_at
                            else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
            rank = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then j.rank
                        else sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) end,
@@ -1868,7 +2261,7 @@ begin
             w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             -- Changes with every new class and every change to a lane. Not the largest id or time: a later commit may be older.
-            (select count(*) from sluice.classes) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+            (select count(*) || '/' || count(*) filter (where c.budgeted) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $function$;
 
 --- function sluice.hint_v1(p_what text, p_when text)
@@ -1922,7 +2315,10 @@ declare
   v_ids  bigint[];
 begin
   if p_hint <> 'none' then
-    select a.limited or jsonb_path_exists(p_jobs, '$[*].audit') into v_more from sluice.admission a;
+    -- Where only some tasks have a limit, jobs of the others take the short way.
+    select a.max_active is not null or jsonb_path_exists(p_jobs, '$[*].audit')
+           or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
+      into v_more from sluice.admission a;
     if v_more then
       -- Only where the ids are needed: to collect them is a tenth of the time of a single job.
       v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
@@ -1937,7 +2333,7 @@ begin
   end if;
   return query
   insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
-                           deadline_ms, deadline_at, tags, submitted_by, trace)
+                           deadline_ms, deadline_at, tags, submitted_by, trace, uses)
   select g.task,
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
          g.key, g.input, p.priority,
@@ -1947,10 +2343,12 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, coalesce(g."by", 'library'), g.trace
+         g.tags, coalesce(g."by", 'library'), g.trace,
+         case when t.refusal is not null or g.uses is not null then sluice.checked_uses_v1(t.name, t.refusal, g.uses) end
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
-                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text))
-         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, ord)
+                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text,
+                                                   uses jsonb))
+         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, uses, ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
@@ -2016,16 +2414,17 @@ begin
   return v_id;
 end $function$;
 
---- function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb)
-CREATE OR REPLACE FUNCTION sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb)
+--- function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean)
+CREATE OR REPLACE FUNCTION sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean DEFAULT NULL::boolean)
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_id integer;
+  v_id       integer;
+  v_budgeted boolean;
 begin
   loop
-    select c.id into v_id from sluice.classes c
+    select c.id, c.budgeted into v_id, v_budgeted from sluice.classes c
      where c.task = p_task and c.lane = p_lane and c.model is not distinct from p_model and c.requires = p_requires;
     exit when found;
     if not exists (select 1 from sluice.lanes l where l.name = p_lane) then
@@ -2033,11 +2432,39 @@ begin
         (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;
     end if;
-    insert into sluice.classes (task, lane, model, requires) values (p_task, p_lane, p_model, p_requires) on conflict do nothing;
+    insert into sluice.classes (task, lane, model, requires, budgeted)
+      values (p_task, p_lane, p_model, p_requires, coalesce(p_budgeted, exists (select 1 from sluice.tasks t where t.name = p_task and t.uses is not null)))
+      on conflict do nothing;
     perform pg_notify('sluice', 'classes');
   end loop;
+  if v_budgeted <> p_budgeted then
+    update sluice.classes c set budgeted = p_budgeted where c.id = v_id;
+    perform pg_notify('sluice', 'classes');
+  end if;
   return v_id;
 end $function$;
+
+--- function sluice.judge_tasks_v1()
+CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- In the order in which tasks are stored.
+  perform 1 from sluice.tasks t where t.uses is not null order by t.name for no key update;
+  update sluice.tasks t set refusal = g.refusal
+    from (select k.name, sluice.refusal_v1(k.uses, k.per_job) as refusal from sluice.tasks k where k.uses is not null) g
+   where t.name = g.name and t.refusal is distinct from g.refusal;
+end $function$;
+
+--- function sluice.largest_v1(p_budget text)
+CREATE OR REPLACE FUNCTION sluice.largest_v1(p_budget text)
+ RETURNS double precision
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select nullif(max(coalesce(sluice.capacity_v1(d), 'Infinity')), 'Infinity') from sluice.devices d where d.budget = p_budget
+$function$;
 
 --- function sluice.ledger_v1()
 CREATE OR REPLACE FUNCTION sluice.ledger_v1()
@@ -2253,6 +2680,163 @@ CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
  STABLE
 RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
 
+--- function sluice.merge_amounts_v1(p_all jsonb)
+CREATE OR REPLACE FUNCTION sluice.merge_amounts_v1(p_all jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select jsonb_object_agg(g.key, g.amount) from (
+    select e.key, max(e.value::double precision) as amount from jsonb_array_elements(p_all) a, jsonb_each_text(a) e group by e.key) g
+$function$;
+
+--- function sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
+CREATE OR REPLACE FUNCTION sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row     record;
+  v_others  boolean := false;
+begin
+  -- First: it reads what was charged for a copy that may be reported as unloaded with it.
+  if p_budget ? 'oom' then
+    perform sluice.raise_amounts_v1(p_worker, p_now, p_budget -> 'oom');
+  end if;
+  for v_row in select u.model, u.device from jsonb_to_recordset(p_budget -> 'unloaded') as u(model text, device text) order by 1, 2 loop
+    -- Unless a job was given to it meanwhile: that one loads it again.
+    delete from sluice.residents r
+     where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device
+       and (r.unloading_at is not null or not exists (
+         select 1 from sluice.reservations v join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
+          where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state = 'running' and j.worker_id = p_worker and c.model = r.model));
+    update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
+  end loop;
+  for v_row in
+    select l.model, array(select x from unnest(l.devices) x order by x) as devices from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
+  loop
+    update sluice.residents r set loaded_at = coalesce(r.loaded_at, p_now)
+     where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices and r.loaded_at is null;
+  end loop;
+  update sluice.residents r set idle_since = p_now
+    from jsonb_to_recordset(p_budget -> 'idle') as i(model text, devices text[])
+   where r.worker_id = p_worker and r.model = i.model and r.devices = i.devices;
+  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[]) order by 1, 2 loop
+    update sluice.residents r set unloading_at = p_now
+     where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
+       and not exists (
+         select 1 from sluice.reservations v join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
+          where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state = 'running' and j.worker_id = r.worker_id and c.model = r.model);
+    v_others := v_others or found and v_row.worker <> p_worker;
+  end loop;
+  if v_others then
+    perform pg_notify('sluice', 'ready');
+  end if;
+
+  if p_budget ?| '{loaded,ran,avoided}' then
+    insert into sluice.models as m (name, load_ms, run_ms, amounts, loads, swaps_avoided)
+    select n.model, max(n.load_ms), max(n.run_ms), coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads), sum(n.avoided)
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided
+              from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
+             cross join lateral (
+               select jsonb_object_agg(y.budget, y.amount) as amounts from (
+                 select d.budget, max(x.value::double precision) as amount from jsonb_each_text(l.observed) x
+                   join sluice.devices d on d.key = x.key join sluice.budgets b on b.name = d.budget and b.auto group by d.budget) y) o
+            union all
+            select r.model, null, r."totalMs" / greatest(1, r.jobs), '{}', 0, 0
+              from jsonb_to_recordset(p_budget -> 'ran') as r(model text, jobs integer, "totalMs" double precision)
+            union all
+            select a.key, null, null, '{}', 0, a.value::integer from jsonb_each_text(p_budget -> 'avoided') a) n
+     group by n.model order by n.model
+    on conflict (name) do update
+       set load_ms = case when excluded.load_ms is null then m.load_ms
+                          when m.loads = 0 or m.load_ms is null then excluded.load_ms else 0.7 * m.load_ms + 0.3 * excluded.load_ms end,
+           run_ms = case when excluded.run_ms is null then m.run_ms else coalesce(0.7 * m.run_ms, excluded.run_ms * 0.7) + 0.3 * excluded.run_ms end,
+           -- More than was known is taken at once; less, slowly.
+           amounts = (select coalesce(jsonb_object_agg(k.key, case
+                        when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision
+                        when not m.amounts ? k.key then (excluded.amounts ->> k.key)::double precision
+                        else greatest((excluded.amounts ->> k.key)::double precision,
+                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end), '{}')
+                        from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
+           loads = m.loads + excluded.loads, swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, updated_at = p_now;
+  end if;
+end $function$;
+
+--- function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer)
+CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_queues  jsonb;
+  v_devices text[];
+  v_models  text[];
+begin
+  -- Queues first: an idle worker need not know more.
+  select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
+           case when l.ageing_ms is null then -h.rank else floor(extract(epoch from v_now) * 1000 / l.ageing_ms)::integer - h.rank end,
+           'since', extract(epoch from h.ready_at) * 1000, 'own', h.uses, 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+           'expressed', t.expressed,
+           'most', case when not l.enabled then 0 else least(
+              2147483647, l.slots - coalesce(u.others, 0) - u.mine, case l.per_worker when 0 then w.cores else l.per_worker end - u.mine) end,
+           'unread', case when t.expressed then (
+              select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', x.input)) from (
+                select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 20) x
+               where x.uses is null) end))
+    into v_queues
+    from unnest(p_classes) k(id)
+    join sluice.classes c on c.id = k.id
+    join sluice.tasks t on t.name = c.task
+    join sluice.lanes l on l.name = c.lane
+    join sluice.workers w on w.id = p_worker
+   cross join lateral (select j.rank, j.ready_at, j.uses from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                        order by j.rank, j.id limit 1) h
+   cross join lateral (select count(*)::integer as depth from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_depth) x) n
+   cross join lateral (select (select sum(o.slots) from sluice.holdings o where o.lane = c.lane and o.worker_id <> p_worker)::integer as others,
+                              (select count(*) from sluice.jobs j join sluice.classes jc on jc.id = j.class_id
+                                where j.worker_id = p_worker and j.state = 'running' and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u;
+  v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
+  v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
+  return jsonb_build_object(
+    'now', extract(epoch from v_now) * 1000,
+    'queues', coalesce(v_queues, '[]'),
+    'devices', (select coalesce(jsonb_agg(jsonb_build_object('key', d.key, 'budget', d.budget, 'capacity', sluice.capacity_v1(d),
+                        'room', sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded)) order by d.budget, d.key), '[]')
+                  from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
+                 where o.worker_id = p_worker and v_queues is not null),
+    'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
+                        'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
+                  from sluice.budgets b where v_queues is not null),
+    'residents', (
+      select coalesce(jsonb_agg(jsonb_build_object('worker', r.worker_id::text, 'model', r.model, 'devices', r.devices, 'shares', r.shares,
+               'loadedAt', extract(epoch from r.loaded_at) * 1000, 'unloading', r.unloading, 'running', u.running,
+               'idleSince', case when u.running = 0 then extract(epoch from coalesce(r.idle_since, r.loaded_at, r.claimed_at)) * 1000 end,
+               'pinned', coalesce(m.pinned, false))), '[]')
+        from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
+                     jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
+                     case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
+                     max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
+                from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
+               where (x.worker_id = p_worker or x.model = any (v_models) or x.devices && v_devices)
+                 and not (x.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', x.model, 'device', x.device)))
+               group by x.worker_id, x.model, x.devices) r
+        left join sluice.models m on m.name = r.model
+       cross join lateral (select count(distinct v.job_id)::integer as running from sluice.reservations v
+                             join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
+                            where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state is not distinct from 'running'
+                              and j.worker_id = r.worker_id and c.model = r.model and j.id <> all (p_ended)) u),
+    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'amounts', m.amounts)), '{}')
+                 from sluice.models m));
+end $function$;
+
 --- function sluice.promote_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
  RETURNS TABLE(promoted integer, next_in_ms double precision)
@@ -2285,6 +2869,51 @@ begin
     (select extract(epoch from min(j.ready_at) - clock_timestamp())::double precision * 1000 from sluice.jobs j where j.state = 'scheduled');
 end $function$;
 
+--- function sluice.raise_amounts_v1(p_worker bigint, p_now timestamp with time zone, p_oom jsonb)
+CREATE OR REPLACE FUNCTION sluice.raise_amounts_v1(p_worker bigint, p_now timestamp with time zone, p_oom jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row    record;
+  v_task   sluice.tasks;
+  v_own    jsonb;
+  v_part   text;
+  v_raised jsonb;
+begin
+  for v_row in
+    select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean) order by o.model, o.id
+  loop
+    if v_row.model is not null then
+      update sluice.residents r set unloading_at = coalesce(r.unloading_at, p_now)
+       where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices;
+    end if;
+    if v_row.model is not null and v_row.loading then
+      select jsonb_object_agg(r.budget, r.amount) into v_raised from (
+        select x.budget, least(greatest(v_row.needed, 1.25 * max(x.amount)), coalesce(sluice.largest_v1(x.budget), 'Infinity')) as amount
+          from sluice.residents x
+         where x.worker_id = p_worker and x.model = v_row.model and x.devices = v_row.devices group by x.budget) r;
+      insert into sluice.models as m (name, amounts) values (v_row.model, coalesce(v_raised, '{}'))
+        on conflict (name) do update
+           set amounts = m.amounts || coalesce((select jsonb_object_agg(e.key, greatest((m.amounts ->> e.key)::double precision, e.value::double precision))
+                                                  from jsonb_each_text(excluded.amounts) e), '{}'), updated_at = p_now;
+    else
+      select t.* into v_task from sluice.jobs j join sluice.tasks t on t.name = j.task where j.id = v_row.id;
+      select coalesce(j.uses, jsonb_build_object('uses', v_task.uses, 'perJob', coalesce(v_task.per_job, '{}'))) into v_own
+        from sluice.jobs j where j.id = v_row.id;
+      v_part := case when v_row.model is null then 'uses' else 'perJob' end;
+      select jsonb_object_agg(b.name, jsonb_build_object('devices', coalesce((u.value ->> 'devices')::integer, 1), 'each',
+               least(greatest(1.25 * coalesce((v_own -> v_part -> u.key ->> 'each')::double precision, 0),
+                              case when v_row.model is not null then 0.1 * (u.value ->> 'each')::double precision end, v_row.needed),
+                     coalesce(sluice.largest_v1(b.name), 'Infinity'))))
+        into v_raised
+        from jsonb_each(v_own -> 'uses') u join sluice.budgets b on b.name = u.key and b.kind = 'device' where jsonb_typeof(u.value) = 'object';
+      update sluice.jobs j set uses = v_own || jsonb_build_object(v_part, (v_own -> v_part) || coalesce(v_raised, '{}'))
+       where j.id = v_row.id and j.state < 'completed';
+    end if;
+  end loop;
+end $function$;
+
 --- function sluice.rank_in_class_v1(p_class integer, p_priority integer, p_since timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.rank_in_class_v1(p_class integer, p_priority integer, p_since timestamp with time zone)
  RETURNS integer
@@ -2298,6 +2927,36 @@ CREATE OR REPLACE FUNCTION sluice.rank_v1(p_priority integer, p_ageing_ms intege
  LANGUAGE sql
  STABLE
 RETURN (CASE WHEN (p_ageing_ms IS NULL) THEN 0 ELSE (floor(((EXTRACT(epoch FROM p_since) * (1000)::numeric) / (p_ageing_ms)::numeric)))::integer END - p_priority);
+
+--- function sluice.reconcile_budgets_v1()
+CREATE OR REPLACE FUNCTION sluice.reconcile_budgets_v1()
+ RETURNS TABLE(what text, subject text, held double precision, capacity double precision)
+ LANGUAGE plpgsql
+AS $function$
+begin
+  delete from sluice.reservations r
+   where r.ctid = any (array(select x.ctid from sluice.reservations x
+                              where not exists (select 1 from sluice.jobs j where j.id = x.job_id and j.attempt = x.attempt and j.state = 'running')
+                              limit 10000 for update skip locked));
+  delete from sluice.residents r
+   where r.ctid = any (array(select x.ctid from sluice.residents x join sluice.workers w on w.id = x.worker_id
+                              where w.ended_at is not null for update of x skip locked));
+  delete from sluice.worker_devices d using sluice.workers w where w.id = d.worker_id and w.ended_at is not null;
+  -- A device that nobody has offered for a day is not waited for.
+  delete from sluice.devices d
+   where d.key <> '' and d.seen_at < clock_timestamp() - interval '1 day'
+     and not exists (select 1 from sluice.worker_devices o where o.budget = d.budget and o.device = d.key)
+     and not exists (select 1 from sluice.reservations r where r.budget = d.budget and r.device = d.key);
+  if found then
+    perform sluice.judge_tasks_v1();
+  end if;
+  return query
+  select 'undrawn', 'job ' || j.id, 0::double precision, null::double precision
+    from sluice.jobs j join sluice.classes c on c.id = j.class_id and c.budgeted join sluice.tasks t on t.name = c.task
+   where j.state = 'running' and j.started_at > t.updated_at
+     and not exists (select 1 from sluice.reservations r where r.job_id = j.id and r.attempt = j.attempt)
+   limit 100;
+end $function$;
 
 --- function sluice.reconcile_v1()
 CREATE OR REPLACE FUNCTION sluice.reconcile_v1()
@@ -2435,7 +3094,9 @@ begin
                where j.worker_id = v_dead.worker_id and j.state = 'running'
                  and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
                order by j.id + 0 for no key update),   -- sorted, not read in the order of the primary key: that is the whole table
-        'worker ' || v_dead.name || ' stopped answering') l;
+        -- It came back under its name: that is a restart, and no machine that went away.
+        case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id)
+             then 'interrupted by restart of worker ' || v_dead.name else 'worker ' || v_dead.name || ' stopped answering' end) l;
     worker_id := v_dead.worker_id;
     worker := v_dead.name;
     lane := v_dead.lane;
@@ -2457,6 +3118,51 @@ begin
   if v_found then
     perform pg_notify('sluice', 'ready');
   end if;
+end $function$;
+
+--- function sluice.refusal_v1(p_uses jsonb, p_per_job jsonb)
+CREATE OR REPLACE FUNCTION sluice.refusal_v1(p_uses jsonb, p_per_job jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_row     record;
+  v_largest double precision;
+  v_fits    integer;
+begin
+  for v_row in
+    select b.name, b.kind, b.capacity, b.bytes, b.devices as declared, sum((a.amount ->> 'each')::double precision) as each, max((a.amount ->> 'devices')::integer) as devices
+      from (select * from jsonb_each(p_uses) union all select * from jsonb_each(p_per_job)) a(budget, amount)
+      join sluice.budgets b on b.name = a.budget
+     where jsonb_typeof(a.amount) = 'object'
+     group by b.name, b.kind, b.capacity, b.bytes, b.devices order by b.name
+  loop
+    if v_row.kind = 'shared' then
+      v_largest := v_row.capacity;
+      v_fits := case when v_row.each <= v_row.capacity * (1 + 1e-9) then 1 else 0 end;
+    else
+      -- What workers have reported, and what files say each machine has: a worker may not have come yet.
+      select max(k.capacity), coalesce(max(k.fits), 0) into v_largest, v_fits
+        from (select g.host, max(g.capacity) as capacity, (count(*) filter (where g.capacity >= v_row.each))::integer as fits
+                from (select d.host, coalesce(sluice.capacity_v1(d), 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
+                      union all
+                      select null, e.value::double precision from jsonb_each_text(v_row.declared) e) g
+               group by g.host) k;
+    end if;
+    if v_largest is not null and v_fits < v_row.devices then
+      return jsonb_build_object('budget', v_row.name, 'needs', v_row.each, 'devices', v_row.devices,
+        'largest', case when v_largest < 'Infinity' then v_largest end, 'fitting', v_fits,
+        'text', case
+          when v_row.kind = 'shared' then format('needs %s of %s, of which there are %s', sluice.amount_text_v1(v_row.each, v_row.bytes), v_row.name,
+                                                 sluice.amount_text_v1(v_largest, v_row.bytes))
+          when v_row.devices = 1 then format('needs %s of %s on one device; the largest has %s', sluice.amount_text_v1(v_row.each, v_row.bytes),
+                                             v_row.name, sluice.amount_text_v1(v_largest, v_row.bytes))
+          else format('needs %s of %s on each of %s devices; no machine has more than %s that large', sluice.amount_text_v1(v_row.each, v_row.bytes),
+                      v_row.name, v_row.devices, v_fits) end);
+    end if;
+  end loop;
+  return null;
 end $function$;
 
 --- function sluice.refuse_v1(p_facts jsonb, p_count integer, p_need integer, p_rate real)
@@ -2555,6 +3261,57 @@ begin
   return v_count;
 end $function$;
 
+--- function sluice.report_devices_v1(p_worker bigint, p_readings jsonb)
+CREATE OR REPLACE FUNCTION sluice.report_devices_v1(p_worker bigint, p_readings jsonb)
+ RETURNS TABLE(name text, auto boolean, declared jsonb)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_host    text;
+  v_changed boolean := false;
+  v_new     boolean;
+  v_row     record;
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  select w.host into v_host from sluice.workers w where w.id = p_worker and w.ended_at is null;
+  if found and jsonb_array_length(p_readings) > 0 then
+    for v_row in
+      select g.budget, g.key, g.name, g.total, g.used, g.free, g.lost,
+             clock_timestamp() - make_interval(secs => g."ageMs" / 1000.0) as measured_at
+        from jsonb_to_recordset(p_readings) as g(budget text, key text, name text, total double precision, used double precision,
+                                                 free double precision, "ageMs" double precision, lost boolean)
+        join sluice.budgets b on b.name = g.budget and b.kind = 'device'
+       where g.key <> ''
+       order by g.budget, g.key
+    loop
+      select d.key is null or d.total is distinct from v_row.total or (d.lost_at is not null) <> v_row.lost into v_new
+        from (select 1) one left join sluice.devices d on d.budget = v_row.budget and d.key = v_row.key;
+      v_changed := v_changed or v_new;
+      insert into sluice.devices as d (budget, key, host, name, total, measured_free, measured_used, measured_at, lost_at)
+        values (v_row.budget, v_row.key, v_host, v_row.name, v_row.total, v_row.free, v_row.used,
+                case when v_row.free is not null then v_row.measured_at end, case when v_row.lost then clock_timestamp() end)
+      on conflict (budget, key) do update
+         set host = excluded.host, name = excluded.name, total = excluded.total, seen_at = clock_timestamp(),
+             measured_free = coalesce(excluded.measured_free, d.measured_free), measured_used = coalesce(excluded.measured_used, d.measured_used),
+             measured_at = coalesce(excluded.measured_at, d.measured_at),
+             lost_at = case when excluded.lost_at is null then null else coalesce(d.lost_at, excluded.lost_at) end;
+    end loop;
+    delete from sluice.worker_devices w where w.worker_id = p_worker
+       and not exists (select 1 from jsonb_to_recordset(p_readings) as g(budget text, key text) where g.budget = w.budget and g.key = w.device);
+    v_changed := v_changed or found;
+    insert into sluice.worker_devices (worker_id, budget, device)
+    select p_worker, g.budget, g.key from jsonb_to_recordset(p_readings) as g(budget text, key text)
+      join sluice.devices d on d.budget = g.budget and d.key = g.key
+    on conflict do nothing;
+    v_changed := v_changed or found;
+    if v_changed then
+      perform sluice.judge_tasks_v1();
+      perform pg_notify('sluice', 'ready');
+    end if;
+  end if;
+  return query select b.name, b.auto, b.devices from sluice.budgets b where b.kind = 'device' order by b.name;
+end $function$;
+
 --- function sluice.rerank_v1(p_lane text, p_ageing_ms integer, p_skip boolean)
 CREATE OR REPLACE FUNCTION sluice.rerank_v1(p_lane text, p_ageing_ms integer, p_skip boolean)
  RETURNS void
@@ -2598,6 +3355,24 @@ declare
 begin
   update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared into v_declared;
   perform sluice.change_admission_v1('{"maxActive": null}' || v_declared, p_by, false);
+end $function$;
+
+--- function sluice.reset_budget_v1(p_name text, p_by text)
+CREATE OR REPLACE FUNCTION sluice.reset_budget_v1(p_name text, p_by text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_declared jsonb;
+begin
+  update sluice.budgets b set operator_set = '{}' where b.name = p_name returning b.declared into v_declared;
+  if not found then
+    return false;
+  end if;
+  update sluice.devices d set most = null where d.budget = p_name and d.most is not null;
+  -- As if it were new: all of it is taken.
+  update sluice.budgets b set declared = '{}' where b.name = p_name;
+  return sluice.change_budget_v1(p_name, v_declared, p_by, false);
 end $function$;
 
 --- function sluice.reset_lane_v1(p_name text, p_by text)
@@ -2735,6 +3510,51 @@ begin
   return next;
 end $function$;
 
+--- function sluice.room_v1(p_budget text, p_device text, p_worker bigint, p_ended bigint[], p_unloaded jsonb)
+CREATE OR REPLACE FUNCTION sluice.room_v1(p_budget text, p_device text, p_worker bigint DEFAULT 0, p_ended bigint[] DEFAULT '{}'::bigint[], p_unloaded jsonb DEFAULT '[]'::jsonb)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_device   sluice.devices;
+  v_safety   double precision;
+  v_capacity double precision;
+  v_held     double precision;
+  v_new      double precision;
+  v_more     double precision;
+  v_more_new double precision;
+begin
+  select d.* into v_device from sluice.devices d where d.budget = p_budget and d.key = p_device;
+  if not found or v_device.lost_at is not null then
+    return 0;
+  end if;
+  v_capacity := sluice.capacity_v1(v_device);
+  if v_capacity is null and v_device.measured_at is null then
+    return null;
+  end if;
+  select b.safety into v_safety from sluice.budgets b where b.name = p_budget;
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > v_device.measured_at), 0) into v_held, v_new
+    from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+   where r.budget = p_budget and r.device = p_device and j.attempt = r.attempt and j.state is not distinct from 'running'
+     and j.id <> all (p_ended);
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > v_device.measured_at), 0)
+    into v_more, v_more_new
+    from sluice.residents r join sluice.workers w on w.id = r.worker_id
+   where r.budget = p_budget and r.device = p_device and w.ended_at is null
+     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
+  v_capacity := least(
+    v_capacity * (1 + 1e-9) - v_held - v_more,
+    case when v_device.measured_at > clock_timestamp() - interval '15 seconds'
+         then v_device.measured_free - v_safety - v_new - v_more_new end);
+  return case when v_capacity is not null then greatest(0, v_capacity) end;
+end $function$;
+
 --- function sluice.sample_v1(p_exact integer)
 CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
  RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, reason text, obstacle text)
@@ -2802,6 +3622,60 @@ AS $function$
        when v.may = 0 then 'per_worker'
      end as obstacle) o
 $function$;
+
+--- function sluice.settle_tasks_v1(p_names text[])
+CREATE OR REPLACE FUNCTION sluice.settle_tasks_v1(p_names text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.classes c set budgeted = t.uses is not null
+    from sluice.tasks t
+   where c.task = t.name and t.name = any (p_names) and c.budgeted <> (t.uses is not null);
+  if found then
+    perform pg_notify('sluice', 'classes');
+  end if;
+  update sluice.tasks t set refusal = null where t.name = any (p_names) and t.uses is null and t.refusal is not null;
+  perform sluice.judge_tasks_v1();
+end $function$;
+
+--- function sluice.settle_uses_v1(p_jobs jsonb)
+CREATE OR REPLACE FUNCTION sluice.settle_uses_v1(p_jobs jsonb)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_parents bigint[];
+  v_places  integer[];
+  v_count   integer;
+  v_failed  integer;
+begin
+  with given as materialized (
+    select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
+      from jsonb_to_recordset(p_jobs) as g(id bigint, uses jsonb, error text)
+  ), locked as materialized (
+    select j.id from sluice.jobs j where j.id = any (array(select g.id from given g)) and j.state = 'ready' and j.uses is null
+     for no key update skip locked
+  ), changed as (
+    update sluice.jobs j
+       set uses = g.uses, error = coalesce(g.error, j.error),
+           state = case when g.error is null then j.state else 'failed' end,
+           finished_at = case when g.error is not null then clock_timestamp() end
+      from given g where g.id = j.id and j.id = any (array(select l.id from locked l))
+    returning j.parent_id, j.idx, j.state
+  )
+  select count(*)::integer, (count(*) filter (where c.state = 'failed'))::integer,
+         array_agg(c.parent_id) filter (where c.state = 'failed' and c.parent_id is not null),
+         array_agg(c.idx) filter (where c.state = 'failed' and c.parent_id is not null)
+    into v_count, v_failed, v_parents, v_places from changed c;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
+  end if;
+  if v_failed > 0 then
+    perform pg_notify('sluice', 'done');
+  end if;
+  return v_count;
+end $function$;
 
 --- function sluice.share_v1(p_ready integer[], p_free integer, p_first integer)
 CREATE OR REPLACE FUNCTION sluice.share_v1(p_ready integer[], p_free integer, p_first integer)

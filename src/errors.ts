@@ -42,6 +42,8 @@ export const ERROR_STATUS = {
   SCHEDULE_NOT_FOUND: 404,
   /** No job of that name and key is active or completed. */
   RESULT_NOT_FOUND: 404,
+  /** No budget of that name exists. */
+  BUDGET_NOT_FOUND: 404,
   /** No worker of that name or id is alive. */
   WORKER_NOT_FOUND: 404,
   /** The key is held by an active job that was submitted with another input. */
@@ -72,6 +74,8 @@ export const ERROR_STATUS = {
   ATTEMPT_FAILED: 422,
   /** An expression of a workflow cannot be read, or not worked out with the values it was given. */
   EXPRESSION_FAILED: 422,
+  /** A job needs more of a budget than any device has: it could never start. */
+  BUDGET_EXCEEDED: 422,
   /** The ceiling on active jobs is reached, or that on waiting jobs of the task. */
   ADMISSION_REJECTED: 429,
   /** Too many wrong keys came from this address. */
@@ -95,6 +99,11 @@ export const ERROR_STATUS = {
 } as const satisfies Record<string, number>
 
 export type ErrorCode = keyof typeof ERROR_STATUS
+
+/** A newer program may have codes that this one does not know. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERROR_STATUS, code)
+}
 
 /** An expected failure. Anything that is not a `SluiceError` is a bug in Sluice. */
 export class SluiceError extends Error {

@@ -65,6 +65,11 @@ create table sluice.tasks (
   deadline_ms bigint check (deadline_ms > 0),
   max_losses  integer not null default 3 check (max_losses >= 0),
   on_lost     text not null default 'retry' check (on_lost in ('retry', 'fail')),
+  uses        jsonb,                       -- by budget: {devices, each}, or the text of an expression; null: it draws from none
+  per_job     jsonb,                       -- with a model: what each job adds to the model's memory
+  parallel    integer not null default 1 check (parallel >= 1),   -- jobs at once on one copy of its model
+  expressed   boolean not null default false,   -- some amount is an expression on the input
+  refusal     jsonb,                       -- why no job of it could ever start; null: nothing is known against it
   updated_at  timestamptz not null default clock_timestamp()
 );
 
@@ -75,6 +80,7 @@ create table sluice.classes (
   task     text not null,
   model    text,
   requires jsonb not null default '{}',
+  budgeted boolean not null default false,   -- its task draws from budgets: claimed only as planned
   unique nulls not distinct (task, lane, model, requires)
 );
 alter table sluice.tasks add foreign key (class_id) references sluice.classes (id);
@@ -149,6 +155,7 @@ create table sluice.jobs (
   superseded_at timestamptz,                 -- a rerun of its tree has put another in its place
   trace        text,                         -- what it was submitted under: a traceparent, and after a space its tracestate
   approved_by  text,
+  uses         jsonb,                        -- what it draws from budgets, where that is not the same for all of its task: {uses, perJob}
   constraint running_has_a_lease
     check (state <> 'running' or (started_at is not null and (worker_id is not null or composite is not null))),
   constraint leaf_has_a_class check (class_id is not null or composite is not null or state >= 'completed'),
@@ -230,7 +237,7 @@ create table sluice.attempts (
   worker_id  bigint,
   started_at timestamptz,
   ended_at   timestamptz not null default clock_timestamp(),
-  ending     text not null check (ending in ('failed', 'lost', 'snoozed', 'returned', 'rerun')),
+  ending     text not null check (ending in ('failed', 'lost', 'snoozed', 'returned', 'rerun', 'out_of_memory')),
   error      text,
   primary key (job_id, attempt)
 );

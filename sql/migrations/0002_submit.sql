@@ -1,5 +1,5 @@
 -- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict,
--- SL005 bad argument, SL006 a workflow where only tasks are stored, SL007 not admitted.
+-- SL005 bad argument, SL006 a workflow where only tasks are stored, SL007 not admitted, SL008 more than any device has.
 
 -- A hint that there is something to do. Never carries anything that matters: polling finds it too.
 --
@@ -27,13 +27,15 @@ return (select sluice.rank_v1(p_priority, l.ageing_ms, p_since) from sluice.clas
          where c.id = p_class);
 
 -- The id of a class, made on first use.
-create function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb) returns integer
+--   p_budgeted  whether its task draws from budgets; null: as is known of the task
+create function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean default null) returns integer
 language plpgsql as $$
 declare
-  v_id integer;
+  v_id       integer;
+  v_budgeted boolean;
 begin
   loop
-    select c.id into v_id from sluice.classes c
+    select c.id, c.budgeted into v_id, v_budgeted from sluice.classes c
      where c.task = p_task and c.lane = p_lane and c.model is not distinct from p_model and c.requires = p_requires;
     exit when found;
     if not exists (select 1 from sluice.lanes l where l.name = p_lane) then
@@ -41,9 +43,15 @@ begin
         (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;
     end if;
-    insert into sluice.classes (task, lane, model, requires) values (p_task, p_lane, p_model, p_requires) on conflict do nothing;
+    insert into sluice.classes (task, lane, model, requires, budgeted)
+      values (p_task, p_lane, p_model, p_requires, coalesce(p_budgeted, exists (select 1 from sluice.tasks t where t.name = p_task and t.uses is not null)))
+      on conflict do nothing;
     perform pg_notify('sluice', 'classes');
   end loop;
+  if v_budgeted <> p_budgeted then
+    update sluice.classes c set budgeted = p_budgeted where c.id = v_id;
+    perform pg_notify('sluice', 'classes');
+  end if;
   return v_id;
 end $$;
 
@@ -87,7 +95,10 @@ declare
   v_ids  bigint[];
 begin
   if p_hint <> 'none' then
-    select a.limited or jsonb_path_exists(p_jobs, '$[*].audit') into v_more from sluice.admission a;
+    -- Where only some tasks have a limit, jobs of the others take the short way.
+    select a.max_active is not null or jsonb_path_exists(p_jobs, '$[*].audit')
+           or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
+      into v_more from sluice.admission a;
     if v_more then
       -- Only where the ids are needed: to collect them is a tenth of the time of a single job.
       v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
@@ -102,7 +113,7 @@ begin
   end if;
   return query
   insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
-                           deadline_ms, deadline_at, tags, submitted_by, trace)
+                           deadline_ms, deadline_at, tags, submitted_by, trace, uses)
   select g.task,
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
          g.key, g.input, p.priority,
@@ -112,10 +123,12 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, coalesce(g."by", 'library'), g.trace
+         g.tags, coalesce(g."by", 'library'), g.trace,
+         case when t.refusal is not null or g.uses is not null then sluice.checked_uses_v1(t.name, t.refusal, g.uses) end
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
-                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text))
-         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, ord)
+                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text,
+                                                   uses jsonb))
+         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, uses, ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
@@ -177,7 +190,7 @@ begin
 end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs, tags, by, trace, and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
+-- delayMs, deadlineMs, tags, by, trace, uses (as sluice.jobs has it), and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
 -- 'library'. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$

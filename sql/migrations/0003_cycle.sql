@@ -1,7 +1,7 @@
 -- Finish and claim in one round trip.
 --
 -- Lock order of everything in Sluice: own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
--- -> siblings and claims (SKIP LOCKED) -> admission.
+-- -> devices (by budget and key) -> what is loaded on them -> models (by name) -> siblings and claims (SKIP LOCKED) -> admission.
 -- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job.
 
 -- Registers an incarnation and gives it an empty holding in every lane.
@@ -53,7 +53,8 @@ end $$;
 -- The other endings of an attempt: everything but success. Returns how many jobs ended.
 --   failed     for good                       retry      after "delayMs", a failure counted
 --   snoozed    after "delayMs", not counted   returned   at once, not counted: the worker is leaving
---   cancelled  as asked
+--   cancelled  as asked                      out_of_memory   at once, not counted: it comes back with a higher estimate.
+--                                             The sixth time is a failure
 create function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb) returns integer
 language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -66,7 +67,10 @@ declare
   v_states  sluice.job_state[];
 begin
   with given as materialized (
-    select e.* from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
+    select e.id, e.attempt, e.error, e."delayMs",
+           case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
+                then 'failed' else e.ending end as ending
+      from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
   ), locked as materialized (
     -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
     select x.id from (select e.id, e.attempt from given e order by e.id) g
@@ -77,7 +81,7 @@ begin
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
       from locked k join sluice.jobs j on j.id = k.id join given g on g.id = j.id
-     where g.ending in ('retry', 'snoozed', 'returned') and j.cancel_at is null
+     where g.ending in ('retry', 'snoozed', 'returned', 'out_of_memory') and j.cancel_at is null
   ), ended as (
     update sluice.jobs j
        set state = case
@@ -87,7 +91,7 @@ begin
              when coalesce(g."delayMs", 0) > 0 then 'scheduled'
              else 'ready' end::sluice.job_state,
            finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
-           ready_at = case when g.ending = 'returned' then j.ready_at
+           ready_at = case when g.ending in ('returned', 'out_of_memory') then j.ready_at
                            else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
            rank = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then j.rank
                        else sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) end,
@@ -147,9 +151,10 @@ create function sluice.cycle_v1(
   p_class_max integer[],   -- how many it takes at most of the class
   p_after_rank integer[], p_after_id bigint[],   -- where to start looking
   p_merge boolean,         -- some lane has several classes
-  p_hint boolean           -- tell waiting processes that something ended
+  p_hint boolean,          -- tell waiting processes that something ended
+  p_budget jsonb default null   -- what was planned for classes that draw from budgets, as sluice.claim_budgeted_v1 has it
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer,
-                 submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text)
+                 submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
@@ -201,9 +206,15 @@ declare
   v_sum      integer;
   v_most     integer;
   v_hint     boolean     := false;
+  v_planned  integer[];     -- classes that are claimed as planned, and what was claimed of them: jobs, lanes, devices by job
+  v_drawn    bigint[];
+  v_drawn_lane integer[];
+  v_place    jsonb;
   v_row      record;
 begin
-  if v_sent = 0 then
+  if p_budget is not null then
+    v_planned := array(select distinct (s ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') s);
+  elsif v_sent = 0 then
     -- An idle poll locks and writes nothing.
     if not exists (select 1 from unnest(p_classes, p_after_rank, p_after_id) c(id, rank, after)
                     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
@@ -215,6 +226,8 @@ begin
              order by j.started_at limit 1) is null then
       return;
     end if;
+  end if;
+  if v_sent = 0 then
     -- A claim that a crash forgets is claimed again; only endings have to be on disk.
     perform set_config('synchronous_commit', 'off', true);
   end if;
@@ -339,7 +352,7 @@ begin
     loop
       v_most := least(v_row.ended, v_free, v_take[v_row.lane], v_class_max[v_row.class],
                       case when v_limit[v_row.lane] is not null then v_slots[v_row.lane] - v_run[v_row.lane] end);
-      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane;
+      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane or p_classes[v_row.class] = any (v_planned);
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now
        where j.id = any (array(
@@ -350,7 +363,7 @@ begin
                   and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))
                   and (v_other_id[v_row.lane] is null or (n.rank, n.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]))))
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy, j.trace;
+                v_mark, j.policy, j.trace, null::jsonb;
       get diagnostics v_sum = row_count;
       v_free := v_free - v_sum;
       v_run[v_row.lane] := v_run[v_row.lane] + v_sum;
@@ -470,6 +483,13 @@ begin
            where h.place <= v_take[h.lane] group by h.ord) n on n.ord = c.ord;
     end if;
 
+    if p_budget is not null then
+      select b.ids, b.lanes, b.places into v_drawn, v_drawn_lane, v_place
+        from sluice.claim_budgeted_v1(p_worker, v_now, p_budget, p_classes, p_class_lane, v_counts) b;
+      v_counts := array(select case when c.id = any (v_planned) then 0 else c.n end
+                          from unnest(p_classes, v_counts) with ordinality c(id, n, ord) order by c.ord);
+    end if;
+
     -- Lock exactly what is taken; rows that others are taking are stepped over.
     select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
       from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
@@ -477,16 +497,24 @@ begin
                             and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
                             for no key update skip locked) x
      where c.n > 0;
+    if v_drawn <> '{}' then
+      v_ids := v_ids || v_drawn;
+      v_id_lane := v_id_lane || v_drawn_lane;
+    end if;
     if v_ids is not null then
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy, j.trace;
+                v_mark, j.policy, j.trace, v_place -> j.id::text;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;
     end if;
+  end if;
+  if p_budget is not null and v_drawn is null then
+    -- Nothing can be taken, but there is something to note.
+    perform sluice.claim_budgeted_v1(p_worker, v_now, p_budget - 'starts', p_classes, p_class_lane, '{}');
   end if;
 
   for i in 1 .. cardinality(p_lanes) loop
@@ -522,7 +550,7 @@ begin
   end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb, null::text;
+                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb;
   end if;
 end $$;
 

@@ -14,7 +14,7 @@ begin
             w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             -- Changes with every new class and every change to a lane. Not the largest id or time: a later commit may be older.
-            (select count(*) from sluice.classes) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+            (select count(*) || '/' || count(*) filter (where c.budgeted) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $$;
 
 -- Ends the attempts of running jobs that nobody holds any more, as their tasks say: back in line, or failed. The caller has locked
@@ -94,7 +94,9 @@ begin
                where j.worker_id = v_dead.worker_id and j.state = 'running'
                  and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
                order by j.id + 0 for no key update),   -- sorted, not read in the order of the primary key: that is the whole table
-        'worker ' || v_dead.name || ' stopped answering') l;
+        -- It came back under its name: that is a restart, and no machine that went away.
+        case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id)
+             then 'interrupted by restart of worker ' || v_dead.name else 'worker ' || v_dead.name || ' stopped answering' end) l;
     worker_id := v_dead.worker_id;
     worker := v_dead.name;
     lane := v_dead.lane;

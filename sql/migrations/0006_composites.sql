@@ -176,7 +176,7 @@ begin
              sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
              case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
              d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
-             case when s.state = 'failed' then coalesce(g.error, 'internal: no task named ' || g.task) else g.error end,
+             case when s.state = 'failed' then coalesce(g.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end,
              case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by, p.trace
         from given g
         join sluice.jobs p on p.id = g.parent
@@ -186,7 +186,7 @@ begin
                                            (select s.value from sluice.settings s where s.name = 'deadline_ms')) as ms) d
        cross join lateral (select case
            when g.state >= 'completed' then g.state
-           when g.kind is null and t.name is null then 'failed'::sluice.job_state
+           when g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
            when g.state = 'waiting' then g.state
            when g.kind is not null then 'running'::sluice.job_state
            when t.approval then 'awaiting_approval'::sluice.job_state

@@ -295,7 +295,11 @@ declare
 begin
   select * into v_old from sluice.admission for no key update;
   if p_default then
-    v_given := (v_given - array(select jsonb_object_keys(v_old.declared))) - v_old.operator_set;
+    -- Of depths only those of tasks that nobody has spoken of.
+    v_queue := coalesce(p_given -> 'maxQueued', '{}') - array(select jsonb_object_keys(coalesce(v_old.declared -> 'maxQueued', '{}')))
+               - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
+    v_given := (v_given - 'maxQueued' - array(select jsonb_object_keys(v_old.declared))) - v_old.operator_set
+               || case when v_queue = '{}' then '{}' else jsonb_build_object('maxQueued', v_queue) end;
     p_given := v_given;
   elsif not p_operator then
     v_given := v_given - v_old.operator_set;

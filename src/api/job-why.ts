@@ -11,6 +11,7 @@ const KINDS = [
   'window',
   'parent',
   'children',
+  'budget',
   'lane_disabled',
   'lane_full',
   'lane_held',
@@ -46,6 +47,19 @@ export const WhyBody = Type.Object({
       type: ['object', 'null'],
       additionalProperties: true,
       description: 'Labels that no worker has',
+    }),
+    budget: Type.Unsafe<{
+      budget: string | null
+      device: string | null
+      need: number | null
+      room: number | null
+      model: string | null
+      heldBy: string[]
+      until: string | null
+    } | null>({
+      type: ['object', 'null'],
+      additionalProperties: true,
+      description: 'What it lacks of a budget: on which device, which models hold that, and when it is due',
     }),
   }),
   reason: Type.String(),

@@ -5,6 +5,11 @@ import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
 import { forgetAdmissionChanges, getAdmission, setAdmission, settleAdmission } from '../engine/admission.ts'
 import { AdmissionGate } from '../engine/admission-gate.ts'
+import {
+  changeBudgetAsOperator,
+  forgetBudgetChanges,
+  type OperatorBudgetChange,
+} from '../engine/budget-control.ts'
 import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import * as jobControl from '../engine/job-control.ts'
@@ -54,6 +59,7 @@ import {
 import { submitInParts } from './submit-in-parts.ts'
 import type { TaskSet } from './task-set.ts'
 import { type TransactionLike, toQueryable } from './transaction.ts'
+import { withUses } from './with-uses.ts'
 import type { WorkflowSet } from './workflow-set.ts'
 
 /**
@@ -173,7 +179,7 @@ export class Sluice {
    * Stores a job. When this resolves the job is on disk and will not be lost.
    *
    * @throws {SluiceError} `KEY_CONFLICT` when an active job has the key with another input; `INVALID_INPUT`;
-   *   `NOT_STORABLE`; `UNKNOWN_TASK`; `ADMISSION_REJECTED` at the ceiling, with `details.retryAfter` in seconds (in a
+   *   `NOT_STORABLE`; `UNKNOWN_TASK`; `BUDGET_EXCEEDED`; `ADMISSION_REJECTED` at the ceiling, with `details.retryAfter` in seconds (in a
    *   transaction of yours its COMMIT fails with SQLSTATE SL007); `DATABASE_UNAVAILABLE`, after which it is not known whether it was stored:
    *   submit with a key where that matters.
    */
@@ -376,6 +382,20 @@ export class Sluice {
     return laneControl.forgetLaneChanges(this.#calls, name, this.#parts.actor)
   }
 
+  /**
+   * An operator's change of a budget, while it runs: it stays, whatever files say, until `resetBudget`. Less stops nothing
+   * that runs. `limits` are by the key of a device.
+   *
+   * @throws {SluiceError} `INVALID_ARGUMENT`; `BUDGET_NOT_FOUND`.
+   */
+  async setBudget(name: string, change: OperatorBudgetChange): Promise<void> {
+    await changeBudgetAsOperator(this.#calls, name, change, this.#parts.actor)
+  }
+
+  async resetBudget(name: string): Promise<void> {
+    await forgetBudgetChanges(this.#calls, name, this.#parts.actor)
+  }
+
   async listSchedules(): Promise<schedules.ScheduleView[]> {
     return schedules.viewSchedules(this.#calls)
   }
@@ -508,8 +528,8 @@ export class Sluice {
       return { ...toSubmission(name, input, options, actor), workflow: true }
     const known =
       this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
-    if (known?.schema === undefined) return toSubmission(name, input, options, actor)
-    return parseInput(known, input).then(() => toSubmission(name, input, options, actor))
+    if (known?.schema === undefined) return withUses(toSubmission(name, input, options, actor), known)
+    return parseInput(known, input).then(() => withUses(toSubmission(name, input, options, actor), known))
   }
 
   #checkOpen(): void {

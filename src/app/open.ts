@@ -123,7 +123,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
       const heartbeatMs =
         options.publish === false
           ? (await readSettings(calls)).heartbeatMs
-          : await publish(calls, settings, tasks, workflows, actor)
+          : await publish(calls, settings, tasks, workflows, actor, log)
       if (options.publish !== false) await declareSchedules(calls, schedules, actor, log)
       return new Sluice({
         db,
@@ -162,6 +162,8 @@ const SLUICE_OPTIONS = [
     workflows: true,
     lanes: true,
     admission: true,
+    budgets: true,
+    models: true,
     schedules: true,
     config: true,
     log: true,

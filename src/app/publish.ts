@@ -1,14 +1,19 @@
 import type { Queryable } from '../db/database.ts'
 import { declareAdmission } from '../engine/admission.ts'
+import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
 import { LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
+import { changeBudget } from '../store/change-budget.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { createLanes, type LaneRecord } from '../store/create-lanes.ts'
+import { declareModels } from '../store/declare-models.ts'
+import { listBudgetNames } from '../store/list-budget-names.ts'
 import { listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
 import { saveSettings } from '../store/save-settings.ts'
 import { saveTasks } from '../store/save-tasks.ts'
 import { saveWorkflows } from '../store/save-workflows.ts'
+import { budgetWarnings } from './budget-warnings.ts'
 import type { TaskSet } from './task-set.ts'
 import type { WorkflowSet } from './workflow-set.ts'
 
@@ -25,6 +30,7 @@ export async function publish(
   tasks: TaskSet,
   workflows: WorkflowSet,
   actor: string,
+  log: Log,
 ): Promise<number> {
   const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
   // Checked before anything is stored: a refused start must not leave settings behind that refuse everybody else.
@@ -46,12 +52,35 @@ export async function publish(
   for (const [name, lane] of lanes) {
     if (lane.given.size > 0) await changeLane(db, name, givenFields(lane), actor, false)
   }
+  for (const [name, budget] of settings.budgets) await changeBudget(db, name, budget, actor, false)
+  if (settings.models.length > 0) await declareModels(db, settings.models)
   const records = tasks.records(settings.deadlineMs)
   if (records.length > 0) await saveTasks(db, records)
   if (workflows.records.length > 0) await saveWorkflows(db, workflows.records)
   if (Object.keys(settings.admission).length > 0)
     await declareAdmission(db, settings.admission, actor, 'program')
+  await publishBudgeted(db, settings, tasks, actor, log)
   return heartbeatMs
+}
+
+/** What comes with tasks that draw from budgets: how many may wait, and what is odd about them. */
+async function publishBudgeted(
+  db: Queryable,
+  settings: Settings,
+  tasks: TaskSet,
+  actor: string,
+  log: Log,
+): Promise<void> {
+  const all = [...tasks.byName.values()]
+  const budgeted = all.filter(({ uses }) => uses !== undefined).map(({ name }) => name)
+  const unlimited = budgeted.filter((name) => settings.admission.maxQueued?.[name] === undefined)
+  if (unlimited.length > 0) {
+    const maxQueued = Object.fromEntries(unlimited.map((name) => [name, settings.maxQueued]))
+    await declareAdmission(db, { maxQueued }, actor, settings.given.has('maxQueued') ? 'program' : 'default')
+  }
+  if (budgeted.length === 0 && all.every(({ model }) => model === undefined)) return
+  const known = await listBudgetNames(db)
+  for (const { task, message } of budgetWarnings(all, settings.budgets, known)) log.warn({ task }, message)
 }
 
 function laneRecord(name: string, lane: LaneSettings): LaneRecord {

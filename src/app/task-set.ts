@@ -2,6 +2,7 @@ import { lanesOfTasks } from '../config/lanes-of-tasks.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { TaskConfig } from '../config/schema.ts'
 import { SluiceError } from '../errors.ts'
+import { isExpression } from '../model/amount.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import { type AnyTask, commonOptions } from '../worker/task.ts'
 
@@ -35,7 +36,11 @@ export class TaskSet {
     return [...this.byName.values()].map((task) => ({
       name: task.name,
       lane: task.lane ?? 'default',
-      model: null,
+      model: task.model ?? null,
+      uses: task.uses ?? null,
+      perJob: task.perJob ?? null,
+      parallel: task.parallel,
+      expressed: isExpressed(task),
       requires: task.requires,
       priority: task.priority,
       approval: task.approval,
@@ -101,6 +106,10 @@ function withOptions(name: string, code: AnyTask | undefined, options: TaskConfi
     losses: options.losses ?? base.losses,
     approval: options.approval ?? base.approval,
     requires: options.requires ?? base.requires,
+    uses: merged(base.uses, options.uses),
+    perJob: merged(base.perJob, options.perJob),
+    model: options.model ?? base.model,
+    parallel: options.parallel ?? base.parallel,
     retry: {
       attempts: retry?.attempts ?? base.retry.attempts,
       backoff: retry?.backoff ?? base.retry.backoff,
@@ -108,4 +117,15 @@ function withOptions(name: string, code: AnyTask | undefined, options: TaskConfi
       maxDelayMs: retry?.maxDelay ?? base.retry.maxDelayMs,
     },
   }
+}
+
+/** Whether some amount of it depends on the input. */
+export function isExpressed({ uses = {}, perJob = {} }: Pick<AnyTask, 'uses' | 'perJob'>): boolean {
+  return [...Object.values(uses), ...Object.values(perJob)].some(isExpression)
+}
+
+/** What the file says over what the code says, key by key. */
+function merged(code: AnyTask['uses'], file: AnyTask['uses']): AnyTask['uses'] {
+  const both = { ...code, ...file }
+  return Object.keys(both).length === 0 ? undefined : both
 }

@@ -1,4 +1,6 @@
+import { budgetWarnings } from '../app/budget-warnings.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
+import type { BudgetSettings } from '../model/budget.ts'
 import { formatPath, formatPlace, type Path } from '../model/setting-value.ts'
 import { suggest } from '../model/suggest.ts'
 import { whyNotStartable } from '../worker/find-program.ts'
@@ -23,16 +25,19 @@ interface Checked {
     readonly workflow: string | null
   }[]
   readonly environment: NodeJS.ProcessEnv
+  readonly budgets: ReadonlyMap<string, BudgetSettings>
 }
 
 /** What is likely a slip in a config that is valid: each of these may be right on other machines or with other programs. */
-export function findWarnings({ loaded, tasks, workflows, schedules, environment }: Checked): Warning[] {
+export function findWarnings(checked: Checked): Warning[] {
+  const { loaded, tasks, workflows, schedules, environment, budgets } = checked
   const names = tasks.map(({ name }) => name)
   return [
     ...missingPrograms(tasks, environment),
     ...missingTargets(schedules, names, workflows),
     ...unknownTasks(loaded, names),
     ...singleBraces(loaded),
+    ...budgetWarnings(tasks, budgets, []),
   ]
 }
 

@@ -142,21 +142,84 @@ describe('every problem is told, with its path, what was found and what would be
     ])
   })
 
-  test.each(['budgets', 'fleet'])('%s is known, and refused as long as no engine is behind it', (key) => {
+  test.each(['fleet'])('%s is known, and refused as long as no engine is behind it', (key) => {
     expect(problemsOf({ [key]: {} })).toEqual([`${key}: not supported by this version; remove it`])
   })
 
-  test.each(['model', 'uses'])('%s of a task is refused in the same way, whatever it says', (key) => {
-    for (const given of ['llama3.1-8b', { vram: '5GB' }, null]) {
-      expect(problemsOf({ tasks: { align: { [key]: given } } })).toEqual([
-        `tasks.align.${key}: not supported by this version; remove it`,
-      ])
-    }
+  test('a refused key is told once, and nothing below it', () => {
+    expect(problemsOf({ fleet: { pools: -1, nonsense: { size: 'x' } } })).toEqual([
+      'fleet: not supported by this version; remove it',
+    ])
   })
 
-  test('a refused key is told once, and nothing below it', () => {
-    expect(problemsOf({ budgets: { vram: -1, nonsense: { size: 'x' } } })).toEqual([
-      'budgets: not supported by this version; remove it',
+  test('budgets are one amount, GPUs that are read, or declared devices', () => {
+    const budgets = {
+      licences: 3,
+      tokens: '0.5',
+      vram: { devices: 'auto', safety: '1GB', quantum: 4, maxWait: '30s' },
+      ram: { gpu0: '24GB', gpu1: 48 },
+      disks: { devices: { one: '1TB' } },
+    } as const
+    expect(
+      problemsOf({ budgets, models: { 'llama3.1:8b': { load: '12s', pinned: true }, 'org/name': null } }),
+    ).toEqual([])
+    expect(
+      problemsOf({
+        budgets: {
+          negative: -1,
+          unit: '5XB',
+          empty: {},
+          mixed: { devices: 'auto', gpu0: '1GB' },
+          bad: { gpu0: 'NaN', safety: -1, quantum: -1, maxWait: 'soon' },
+          list: [1],
+        },
+        models: { m: { load: -1 }, n: { pinned: 1 }, o: { size: 1 }, p: 3 },
+      }),
+    ).toEqual([
+      expect.stringMatching(/^budgets.negative: found -1; write an amount such as 3 or 24GB/),
+      expect.stringMatching(/^budgets.unit: found "5XB"; write/),
+      expect.stringMatching(/^budgets.empty: names no devices; write/),
+      expect.stringMatching(/^budgets.mixed.gpu0: devices are read by themselves here/),
+      expect.stringMatching(/^budgets.bad.gpu0: found "NaN"; write a number of at least 0, or a size/),
+      expect.stringMatching(/^budgets.bad.safety: found -1; write/),
+      expect.stringMatching(/^budgets.bad.quantum: found -1; write/),
+      expect.stringMatching(/^budgets.bad.maxWait: found "soon"; write a duration/),
+      expect.stringMatching(/^budgets.list: found .*; write/),
+      expect.stringMatching(/^models.m.load: found -1; write a duration/),
+      'models.n.pinned: found 1; write true or false',
+      'models.o.size: unknown key; the keys here are load, pinned',
+      'models.p: found 3; write a map such as { load: 12s, pinned: true }',
+    ])
+  })
+
+  test('what a task draws is checked, its expressions too', () => {
+    const good = {
+      model: 'llama3.1:8b',
+      uses: { vram: '5GB', n: '${{ input.n * 2 }}' },
+      perJob: { vram: 1 },
+      parallel: 4,
+    }
+    expect(problemsOf({ tasks: { align: { exec: ['a'], ...good } } })).toEqual([])
+    const bad = {
+      exec: ['a'],
+      model: '',
+      uses: {
+        vram: -1,
+        'no name': 1,
+        a: '${{ steps.x.result }}',
+        b: '${{ input. }}',
+        c: { devices: 0, each: 1 },
+      },
+      parallel: 0,
+    }
+    expect(problemsOf({ tasks: { align: bad } })).toEqual([
+      'tasks.align.model: found ""; write the name of a model: text of 1 to 200 characters without control characters',
+      expect.stringMatching(/^tasks.align.uses.vram: found -1; write a number of at least 0, a size/),
+      expect.stringMatching(/^tasks.align.uses\["no name"\]: found the name "no name"; write a name/),
+      'tasks.align.uses.a: reads steps.x.result; only input is known here',
+      expect.stringMatching(/^tasks.align.uses.b: /),
+      expect.stringMatching(/^tasks.align.uses.c: found a map; write/),
+      'tasks.align.parallel: found 0; write a whole number from 1 to 10000',
     ])
   })
 
@@ -290,7 +353,7 @@ test('wrong keys and values do not type-check', () => {
   // @ts-expect-error a word that is no choice
   const wrong: ConfigInput = { tasks: { a: { onLost: 'ignore' } } }
   // @ts-expect-error a key this version does not support
-  const unsupported: ConfigInput = { tasks: { a: { uses: { vram: 1 } } } }
+  const unsupported: ConfigInput = { fleet: { pools: {} } }
   expect(problemsOf(misspelt)).toHaveLength(1)
   expect(problemsOf(unsupported)).toHaveLength(1)
   expect(problemsOf(wrong)).toHaveLength(1)

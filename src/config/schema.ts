@@ -2,6 +2,7 @@ import { ADMISSION_FIELDS } from '../model/admission.ts'
 import { orNone } from '../model/setting-value.ts'
 import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
 import { RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
+import { budgets, modelName, models, uses } from './budgets-shape.ts'
 import { schedules } from './schedules-shape.ts'
 import {
   type CheckedFields,
@@ -98,8 +99,14 @@ const TASK = {
   requires: record(label),
   /** Variables a program gets besides those of the worker. Taken as they are: nothing is replaced in them. */
   env: record(text({ expected: 'text; put quotes around it', secret: true, empty: true }), variableName),
-  model: unsupported,
-  uses: unsupported,
+  /** The model its jobs need; jobs of one model run one after another, so that it is loaded once. */
+  model: modelName,
+  /** What it draws from budgets, over what its code says, key by key: its model's memory, or what each job takes. */
+  uses,
+  /** With a model: what each running job adds. */
+  perJob: uses,
+  /** Jobs at once on one copy of its model. */
+  parallel: value(TASK_FIELDS.parallel),
 } as const
 
 export interface TaskInput extends WrittenFields<typeof TASK> {}
@@ -144,7 +151,12 @@ const TOP = {
   retention: value(SETTINGS.retention.reader),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: value(SETTINGS.deadline.reader),
-  budgets: unsupported,
+  /** Quantities that running jobs draw from: one amount for the whole system, or the devices of each machine. */
+  budgets,
+  /** What is known of models before they were seen. */
+  models,
+  /** Root jobs that may wait of each task that draws from budgets, where `admission.maxQueued` says nothing of it. */
+  maxQueued: value(SETTINGS.maxQueued.reader),
   fleet: unsupported,
 } as const
 

@@ -8,6 +8,7 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL004: 'KEY_CONFLICT',
   SL005: 'INVALID_ARGUMENT',
   SL007: 'ADMISSION_REJECTED',
+  SL008: 'BUDGET_EXCEEDED',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */
@@ -83,7 +84,8 @@ export function isConnectionLoss(error: unknown): boolean {
 function detailsOf(code: ErrorCode, detail: string | undefined): Record<string, unknown> {
   if (detail === undefined) return {}
   // Ceiling, active and retryAfter, or the same of a task: numbers, as sluice.refuse_v1 writes them.
-  if (code === 'ADMISSION_REJECTED') return JSON.parse(detail) as Record<string, unknown>
+  // So are the facts of sluice.checked_uses_v1.
+  if (code === 'ADMISSION_REJECTED' || code === 'BUDGET_EXCEEDED') return JSON.parse(detail) as Record<string, unknown>
   return { [code === 'KEY_CONFLICT' ? 'jobId' : 'name']: detail }
 }
 

@@ -2,10 +2,12 @@ import type { Queryable, RawQueryable } from '../db/database.ts'
 import type { Assignment, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 import type { LeafPolicy } from '../model/composite.ts'
+import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { loadClaimed } from '../store/load-claimed.ts'
 import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
 import { resyncWorker } from '../store/resync-worker.ts'
 import { runCycle } from '../store/run-cycle.ts'
+import { BudgetPlanner, type Drawn } from './budget-planner.ts'
 import { ScanPlaces } from './scan-places.ts'
 import { SlotKeeper } from './slot-keeper.ts'
 
@@ -23,10 +25,23 @@ export interface SessionOptions {
   readonly processTasks: ReadonlySet<string>
 }
 
+/** A class to claim from, with how many at most. */
+interface Claimable {
+  readonly id: number
+  readonly lane: string
+  readonly max: number
+  readonly slots: number | null
+  readonly budgeted: boolean
+}
+
+const UNPLANNED = { budget: null, counts: new Map<number, number>() }
+
 /** A job held: its lane and the attempt that the lease is for. */
 export interface Held {
   readonly lane: string
   readonly attempt: number
+  /** Where it runs, if it draws from budgets. */
+  readonly drawn?: Drawn
 }
 
 /**
@@ -38,6 +53,7 @@ export class CycleSession {
   readonly #places = new ScanPlaces()
   readonly #slots = new SlotKeeper()
   readonly #held = new Map<string, Held>()
+  readonly #planner: BudgetPlanner
   #workerId = ''
   #epoch = 0
   /** When the newest job it knows of was claimed: a cycle that finds a newer one is refused. */
@@ -45,11 +61,14 @@ export class CycleSession {
   #lanes: readonly string[] = []
   #classes: readonly DispatchClass[] = []
   #taskOf = new Map<number, DispatchClass>()
+  /** Some class draws from budgets. */
+  #budgeted = false
   #turn = 0
   #hintedAt = 0
 
   constructor(options: SessionOptions) {
     this.#options = options
+    this.#planner = new BudgetPlanner(options.connection)
   }
 
   get workerId(): string {
@@ -68,7 +87,13 @@ export class CycleSession {
 
   /** In how long to look again without a hint: something may lie before the place it looked from. Infinite: nothing may. */
   get lookAgainMs(): number {
-    return Math.max(0, this.#places.topDueAt - performance.now())
+    const planned = this.#budgeted ? this.#planner.lookAgainMs : Number.POSITIVE_INFINITY
+    return Math.min(Math.max(0, this.#places.topDueAt - performance.now()), planned)
+  }
+
+  /** Models that this worker has to unload, as of the last cycle. */
+  get unload(): readonly ModelOnDevice[] {
+    return this.#planner.unload
   }
 
   /** `stale` of the lanes it serves, by lane. */
@@ -89,6 +114,7 @@ export class CycleSession {
   follow(workerId: string): void {
     this.#workerId = workerId
     this.#known = 0
+    this.#planner.startOver()
   }
 
   /** Reads again what there is to serve. True when a lane is new to this worker: it takes a resync to serve it. */
@@ -96,6 +122,7 @@ export class CycleSession {
     const { db, tasks, labels } = this.#options
     this.#classes = await loadClasses(db, tasks, labels)
     this.#taskOf = new Map(this.#classes.map((each) => [each.id, each]))
+    this.#budgeted = this.#classes.some((each) => each.budgeted)
     this.#slots.setLimited(this.#classes.filter((each) => each.slots !== null).map((each) => each.lane))
     return this.#classes.some((each) => !this.#lanes.includes(each.lane))
   }
@@ -122,11 +149,22 @@ export class CycleSession {
     return loadClaimed(this.#options.connection, this.#workerId, ids)
   }
 
-  /** One cycle. All of `ended` must be held. */
-  async send(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<ClaimedRow[]> {
+  /** One cycle. All of `ended` must be held. When it resolves, the news is stored. */
+  async send(
+    ended: readonly EndedAttempt[],
+    free: number,
+    freeProcesses: number,
+    news?: ModelNews,
+  ): Promise<ClaimedRow[]> {
     const { done, endings } = encode(ended)
+    const open = free > 0 ? this.#claimable(freeProcesses) : []
+    const { budget, counts } = await this.#plan(open, ended, free, news)
     const now = performance.now()
-    const classes = free > 0 ? this.#claimable(freeProcesses) : []
+    const classes = open.flatMap((each) => {
+      if (!each.budgeted) return [each]
+      const max = counts.get(each.id) ?? 0
+      return max > 0 ? [{ ...each, max }] : []
+    })
     const served = new Set(classes.map((each) => each.lane))
     const hint = ended.length > 0 && now - this.#hintedAt >= HINT_MS
     if (hint) this.#hintedAt = now
@@ -150,18 +188,55 @@ export class CycleSession {
       afterId: places.map((place) => place.id),
       merge: served.size < classes.length,
       hint,
+      budget,
     })
     this.#places.put(classes, rows, free, now, performance.now() - now)
+    if (counts.size > 0) this.#compare(counts, rows)
     return rows
   }
 
+  /** What of it draws from budgets is planned first; a worker without such classes does nothing here. */
+  async #plan(
+    open: readonly Claimable[],
+    ended: readonly EndedAttempt[],
+    free: number,
+    news: ModelNews | undefined,
+  ): Promise<{ readonly budget: string | null; readonly counts: ReadonlyMap<number, number> }> {
+    if (!this.#budgeted && news === undefined) return UNPLANNED
+    const drawn = new Map<string, Drawn>()
+    for (const [id, held] of this.#held) if (held.drawn !== undefined) drawn.set(id, held.drawn)
+    const classes = open.filter((each) => each.budgeted)
+    return this.#planner.prepare({ workerId: this.#workerId, classes, free, ended, news, drawn })
+  }
+
+  #compare(counts: ReadonlyMap<number, number>, rows: readonly ClaimedRow[]): void {
+    let planned = 0
+    for (const count of counts.values()) planned += count
+    if (rows.filter((row) => counts.has(row[1])).length < planned) this.#planner.missed()
+  }
+
   adopt(row: ClaimedRow): Assignment {
-    const [id, classId, attempt, failures, , priority, submittedAt, key, tags, input, mark, policy, trace] =
-      row
+    const [
+      id,
+      classId,
+      attempt,
+      failures,
+      ,
+      priority,
+      submittedAt,
+      key,
+      tags,
+      input,
+      mark,
+      policy,
+      trace,
+      place,
+    ] = row
     this.#known = Math.max(this.#known, Number(mark))
-    const { task, lane } = this.#taskOf.get(classId)!
+    const { task, lane, model } = this.#taskOf.get(classId)!
+    const devices = place === null ? undefined : (JSON.parse(place) as string[])
     this.forget(id!)
-    this.#held.set(id!, { lane, attempt })
+    this.#held.set(id!, { lane, attempt, ...(devices !== undefined && { drawn: { model, devices } }) })
     this.#slots.started(lane)
     return {
       id: id!,
@@ -176,6 +251,8 @@ export class CycleSession {
       input,
       ...(policy === null ? {} : { policy: JSON.parse(policy) as LeafPolicy }),
       ...(trace === null ? {} : { trace }),
+      ...(devices !== undefined && { devices }),
+      ...(model !== null && { model }),
     }
   }
 
@@ -195,14 +272,16 @@ export class CycleSession {
   }
 
   /** The classes to claim from, with how many of each. Pool processes are shared out so that none is promised twice. */
-  #claimable(freeProcesses: number): { id: number; lane: string; max: number; slots: number | null }[] {
+  #claimable(freeProcesses: number): Claimable[] {
     const open = this.#classes.filter((each) => this.#lanes.includes(each.lane))
     const pooled = open.filter((each) => this.#options.processTasks.has(each.task))
-    const claimable: { id: number; lane: string; max: number; slots: number | null }[] = []
+    const claimable: Claimable[] = []
     for (const each of open) {
       const place = pooled.indexOf(each)
       const max = place < 0 ? 2_147_483_647 : shareOf(freeProcesses, pooled.length, place, this.#turn)
-      if (max > 0) claimable.push({ id: each.id, lane: each.lane, max, slots: each.slots })
+      // Order within a class that is planned is exact: it is looked at from the top, as a lane with one slot is.
+      const { id, lane, budgeted } = each
+      if (max > 0) claimable.push({ id, lane, max, slots: budgeted ? 1 : each.slots, budgeted })
     }
     return claimable
   }

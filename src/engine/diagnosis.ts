@@ -2,6 +2,7 @@ import type { Database } from '../db/database.ts'
 import type { MigrationState } from '../db/migrate.ts'
 import { messageOf } from '../errors.ts'
 import type { Settings } from '../model/settings.ts'
+import { checkBudgets } from './diagnosis/budgets.ts'
 import { checkConnections } from './diagnosis/connections.ts'
 import { checkHints } from './diagnosis/hints.ts'
 import { checkLanes } from './diagnosis/lanes.ts'
@@ -36,6 +37,7 @@ const SCHEMA_CHECKS: readonly Check<Patient>[] = [
   checkLanes,
   checkWorkers,
   checkQueues,
+  checkBudgets,
   checkSchedules,
   checkHints,
 ]

@@ -2,6 +2,7 @@ import type { Queryable, RawQueryable } from '../db/database.ts'
 import { blamesValues, isConnectionLoss, isFenced, sqlState } from '../db/sqlstate.ts'
 import { messageOf } from '../errors.ts'
 import type { CycleAnswer, EndedAttempt } from '../model/assignment.ts'
+import type { ModelNews } from '../model/device.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { endWorker } from '../store/end-worker.ts'
 import { registerWorker } from '../store/register-worker.ts'
@@ -90,7 +91,13 @@ export class Dispatcher {
     this.#session.dropIdleSlots()
   }
 
-  async cycle(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<CycleAnswer> {
+  /** @param news What became of models; stored when the answer says `newsTaken`. */
+  async cycle(
+    ended: readonly EndedAttempt[],
+    free: number,
+    freeProcesses: number,
+    news?: ModelNews,
+  ): Promise<CycleAnswer> {
     if (this.#outOfStep) return this.#resync(ended)
     const fits = howManyFit(ended)
     if (fits < ended.length) {
@@ -98,21 +105,24 @@ export class Dispatcher {
       return { ...answer, unsent: [...answer.unsent, ...ended.slice(fits)] }
     }
     try {
-      const rows = await this.#session.send(ended, free, freeProcesses)
+      const rows = await this.#session.send(ended, free, freeProcesses, news)
       for (const each of ended) this.#session.forget(each.id)
       if (isOutOfStep(rows)) {
         this.#log.warn(
           { worker: this.#identity.name },
           'some endings were refused: this worker no longer held the jobs',
         )
-        return this.#resync([])
+        return { ...(await this.#resync([])), newsTaken: true }
       }
+      const { unload } = this.#session
       return {
         assignments: rows.map((row) => this.#session.adopt(row)),
         lost: [],
         unsent: [],
         reached: true,
         again: false,
+        ...(unload.length > 0 && { unload }),
+        ...(news !== undefined && { newsTaken: true }),
       }
     } catch (error) {
       return this.#afterFailure(error, ended)
@@ -186,7 +196,7 @@ export class Dispatcher {
     )
     await this.#register()
     for (const id of lost) this.#session.forget(id)
-    return { assignments: [], lost, unsent: [], reached: true, again: true }
+    return { assignments: [], lost, unsent: [], reached: true, again: true, startedOver: true }
   }
 
   async #register(): Promise<void> {

@@ -6,6 +6,7 @@ import { explainWait, type LaneWait, type RunningJob, type WaitObstacle } from '
 import { explainWindow } from '../store/explain-window.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { type Branch, loadBranches, loadBranchesInFlight } from '../store/load-branches.ts'
+import { type BudgetObstacle, type BudgetWait, explainBudget } from './explain-budget.ts'
 import { getJob } from './job-control.ts'
 
 /**
@@ -22,6 +23,7 @@ export type WaitKind =
   | 'window'
   | 'parent'
   | 'children'
+  | 'budget'
   | WaitObstacle
 
 /** Who runs in a job's place. */
@@ -46,6 +48,8 @@ export interface Wait {
   readonly by: string | null
   /** The labels that no worker has. */
   readonly requires: Readonly<Record<string, unknown>> | null
+  /** What it lacks of a budget, and what holds that. */
+  readonly budget: BudgetWait | null
 }
 
 export interface Explanation {
@@ -86,6 +90,7 @@ const FREE: Wait = {
   until: null,
   by: null,
   requires: null,
+  budget: null,
 }
 /** Somebody has to do something first: how fast others were tells nothing. */
 const STANDING: ReadonlySet<WaitKind> = new Set(['lane_disabled', 'no_worker', 'labels', 'draining'])
@@ -120,7 +125,7 @@ async function find(db: Queryable, job: JobView): Promise<Found> {
     case 'scheduled':
       return notDue(job)
     case 'ready':
-      return inLine(job, await explainWait(db, job.id, HOLDERS))
+      return readyToStart(db, job)
     case 'waiting':
       return behindParent(db, job)
     case 'running':
@@ -156,12 +161,20 @@ function notDue({ readyAt, failures, error }: JobView): Found {
   }
 }
 
-function inLine(job: JobView, found: LaneWait | undefined): Found {
+async function readyToStart(db: Queryable, job: JobView): Promise<Found> {
+  const found = await explainWait(db, job.id, HOLDERS)
+  // What stands in the way of the lane or the worker stands in the way of its budget too.
+  const isOpen = found !== undefined && found.obstacle === null
+  return inLine(job, found, isOpen ? await explainBudget(db, job.id, job.task) : undefined)
+}
+
+function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacle): Found {
   if (found === undefined) return { wait: FREE, reason: 'it is about to start' }
   const { lane, obstacle, ahead, rate, depth, requires } = found
-  const kind: WaitKind = obstacle ?? (depth > 1 ? 'turn' : 'nothing')
+  const kind: WaitKind = obstacle ?? (drawn !== undefined ? 'budget' : depth > 1 ? 'turn' : 'nothing')
   const reason =
     found.reason ??
+    drawn?.reason ??
     (depth > 1
       ? `its turn: ${depth - 1} others of task ${job.task} wait in lane ${lane}`
       : 'nothing stands in its way: a worker takes it with its next look')
@@ -175,6 +188,8 @@ function inLine(job: JobView, found: LaneWait | undefined): Found {
       ...limitOf(found, kind),
       by: kind === 'lane_disabled' ? found.changedBy : null,
       requires: kind === 'labels' ? requires : null,
+      budget: drawn?.wait ?? null,
+      until: drawn?.wait.until ?? null,
     },
     reason,
     position: ahead + 1,

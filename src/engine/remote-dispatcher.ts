@@ -2,6 +2,7 @@ import type { Queryable, RawQueryable } from '../db/database.ts'
 import { blamesValues, isFenced, sqlState } from '../db/sqlstate.ts'
 import type { Assignment, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
+import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { CycleSession, howManyFit, isOutOfStep } from './cycle-session.ts'
 import { unstorable } from './dispatcher.ts'
 import { workerEnded } from './remote-workers.ts'
@@ -18,6 +19,7 @@ export interface RemoteCycle {
   readonly running: readonly JobAttempt[]
   readonly free: number
   readonly freeProcesses: number
+  readonly news?: ModelNews
 }
 
 export interface RemoteAnswer {
@@ -29,6 +31,10 @@ export interface RemoteAnswer {
   readonly refused: readonly JobAttempt[]
   /** True when this round only set things right, and jobs may be waiting. */
   readonly again: boolean
+  /** Models that have to make room. */
+  readonly unload?: readonly ModelOnDevice[]
+  /** The news is stored. */
+  readonly newsTaken?: boolean
 }
 
 /** A fence is lifted by a resync. One that comes back at once is another server's that serves the same worker. */
@@ -45,6 +51,8 @@ export class RemoteDispatcher {
   readonly #session: CycleSession
   #outOfStep = true
   #offerChanged = true
+  /** The last cycle stored the news that came with it. */
+  #newsTaken = false
 
   constructor(options: {
     readonly db: Queryable
@@ -110,7 +118,7 @@ export class RemoteDispatcher {
 
   /** Gives back slots that nothing has run in for a while. The worker need not ask for it. */
   async giveBack(): Promise<void> {
-    if (!this.#outOfStep) await this.#send([], 0, 0, new Set())
+    if (!this.#outOfStep) await this.#send([], 0, 0, new Set(), undefined)
   }
 
   /**
@@ -168,13 +176,18 @@ export class RemoteDispatcher {
     const undelivered = [...held.keys()].filter((id) => !kept.has(id) && !sent.has(id))
     // What an earlier answer gave it fills the places it asks for now.
     const free = undelivered.length > 0 ? 0 : request.free
-    const rows = await this.#send([...sent.values()], free, request.freeProcesses, recorded)
+    const { news } = request
+    const rows = await this.#send([...sent.values()], free, request.freeProcesses, recorded, news)
+    const { unload } = this.#session
     const again = undelivered.length > 0 ? await this.#session.load(undelivered) : []
     return {
       assignments: [...again, ...rows].map((row) => this.#session.adopt(row)),
       lost: request.running.filter((each) => !kept.has(each.id)).map((each) => each.id),
       refused: refused.map(({ id, attempt }) => ({ id, attempt })),
       again: this.#outOfStep || undelivered.length > 0,
+      ...(unload.length > 0 && { unload }),
+      // Told again, it changes nothing.
+      ...(news !== undefined && { newsTaken: this.#newsTaken }),
     }
   }
 
@@ -183,15 +196,18 @@ export class RemoteDispatcher {
     free: number,
     freeProcesses: number,
     recorded: Set<string>,
+    news: ModelNews | undefined,
   ): Promise<readonly ClaimedRow[]> {
+    this.#newsTaken = false
     const fits = howManyFit(ended)
     if (fits < ended.length) {
-      await this.#send(ended.slice(0, fits), 0, 0, recorded)
-      return this.#send(ended.slice(fits), free, freeProcesses, recorded)
+      await this.#send(ended.slice(0, fits), 0, 0, recorded, undefined)
+      return this.#send(ended.slice(fits), free, freeProcesses, recorded, news)
     }
     let rows: ClaimedRow[]
     try {
-      rows = await this.#session.send(ended, free, freeProcesses)
+      rows = await this.#session.send(ended, free, freeProcesses, news)
+      this.#newsTaken = true
     } catch (error) {
       return this.#afterRefusal(error, ended, recorded)
     }
@@ -212,7 +228,7 @@ export class RemoteDispatcher {
   ): Promise<readonly ClaimedRow[]> {
     if (!blamesValues(error) || ended.length === 0) throw error
     if (ended.length > 1) {
-      for (const each of ended) await this.#send([each], 0, 0, recorded)
+      for (const each of ended) await this.#send([each], 0, 0, recorded, undefined)
       return []
     }
     const mended = unstorable(ended[0]!, error)

@@ -1,6 +1,6 @@
 /**
- * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input, mark, policy, trace.
- * Input, policy and time are the database's text; the mark is when it was claimed, in microseconds. A null id: the worker is out of step and must resync.
+ * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input, mark, policy, trace, place.
+ * Input, policy and time are the database's text; the mark is when it was claimed, in microseconds. The place lists the devices it draws from. A null id: the worker is out of step and must resync.
  */
 export type ClaimedRow = [
   id: string | null,
@@ -16,4 +16,5 @@ export type ClaimedRow = [
   mark: string,
   policy: string | null,
   trace: string | null,
+  place: string | null,
 ]

@@ -195,17 +195,30 @@ describe('what cannot work', () => {
     ])
   })
 
-  test.each(['SLUICE_MAX_QUEUED'])(
-    '%s is refused as long as no engine is behind it, not ignored',
-    (variable) => {
-      for (const text of ['1024', 'none', 'nonsense']) {
-        expect(problemsOf({ environment: { [variable]: text } })).toEqual([
-          `${variable}: not supported by this version; unset it`,
-        ])
-      }
-      expect(problemsOf({ environment: { [variable]: ' ' } })).toEqual([])
-    },
-  )
+  test('how many may wait of a task that draws from budgets can be set by environment', () => {
+    expect(resolveSettings({}).maxQueued).toBe(500)
+    expect(resolveSettings({ environment: { SLUICE_MAX_QUEUED: '20' } }).maxQueued).toBe(20)
+    expect(problemsOf({ environment: { SLUICE_MAX_QUEUED: '0' } })).toHaveLength(1)
+  })
+
+  test('budgets and models of the file stand over those of the code, one by one', () => {
+    const { budgets, models } = resolveSettings({
+      file: { budgets: { licences: 3, vram: { gpu0: '24GB' } }, models: { m: { load: '2s' } } },
+      options: { budgets: { licences: 9, seats: 1 }, models: { m: { load: '1s' }, n: { pinned: true } } },
+    })
+    expect([...budgets.keys()].toSorted()).toEqual(['licences', 'seats', 'vram'])
+    expect(budgets.get('licences')).toMatchObject({ kind: 'shared', capacity: 3, bytes: false })
+    expect(budgets.get('vram')).toMatchObject({
+      kind: 'device',
+      auto: false,
+      devices: { gpu0: 24 * 1024 ** 3 },
+      bytes: true,
+    })
+    expect(models).toEqual([
+      { name: 'm', loadMs: 2000 },
+      { name: 'n', pinned: true },
+    ])
+  })
 
   test('a wait no timer can hold is refused before it fires at once', () => {
     expect(problemsOf({ options: { heartbeat: '25d', stale: '60d' } })).toHaveLength(2)

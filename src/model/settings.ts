@@ -1,4 +1,5 @@
 import { type AdmissionSettings, type AdmissionSource, resolveAdmission } from './admission.ts'
+import { type BudgetSettings, type BudgetsSource, type ModelSettings, resolveBudgets } from './budget.ts'
 import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
 import {
   count,
@@ -52,10 +53,12 @@ export const SETTINGS = {
   retention: setting('retention', stored, 7 * 86_400_000),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: setting('deadline', orNone(stored), null),
+  /** Root jobs that may wait of each task that draws from budgets, where nothing is said of that task. */
+  maxQueued: setting('maxQueued', count({ min: 1 }), 500),
 } as const
 
 /** Variables of settings whose engine this version does not have. Refused, so that no limit is ignored in silence. */
-export const UNSUPPORTED_VARIABLES = ['SLUICE_MAX_QUEUED'] as const
+export const UNSUPPORTED_VARIABLES: readonly string[] = []
 
 /** The fields of a lane. The bounds are those of the lanes table in the database. */
 export const LANE_FIELDS = {
@@ -102,7 +105,7 @@ export type SettingsSource = {
 } & {
   readonly lanes?: { readonly [name: string]: LaneSource } | undefined
   readonly admission?: AdmissionSource | undefined
-}
+} & BudgetsSource
 
 /** The settings a process works with. */
 export interface Settings {
@@ -117,6 +120,10 @@ export interface Settings {
   readonly deadlineMs: number | null
   readonly lanes: ReadonlyMap<string, LaneSettings>
   readonly admission: AdmissionSettings
+  readonly budgets: ReadonlyMap<string, BudgetSettings>
+  readonly models: readonly ModelSettings[]
+  /** Of tasks that draw from budgets. */
+  readonly maxQueued: number
   /** Which were set by option, environment or file. The rest are defaults and overwrite nothing in the database. */
   readonly given: ReadonlySet<keyof typeof SETTINGS>
 }
@@ -163,6 +170,8 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     deadlineMs: find('deadline').value,
     lanes: resolveLanes(sources, problems, heartbeat, stale),
     admission: resolveAdmission(sources, problems),
+    ...resolveBudgets(sources, problems),
+    maxQueued: find('maxQueued').value,
     given,
   }
   for (const variable of UNSUPPORTED_VARIABLES) {

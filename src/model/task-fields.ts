@@ -16,4 +16,12 @@ export const TASK_FIELDS = {
   onLost: choice('retry', 'fail'),
   losses: count({ min: 0, max: 32_767 }),
   approval: flag,
+  parallel: count({ min: 1, max: 10_000 }),
 } as const
+
+/** What a model is called: `llama3.1:8b`, `org/name`. */
+export const MODEL_RULE = 'the name of a model: text of 1 to 200 characters without control characters'
+
+export function isModelName(value: unknown): value is string {
+  return typeof value === 'string' && /^[^\p{Cc}\p{Cs}]{1,200}$/u.test(value)
+}

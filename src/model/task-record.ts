@@ -1,3 +1,5 @@
+import type { StoredAmount } from './amount.ts'
+
 /** What the database has to know of a task: enough to submit it from any language and to judge a loss. */
 export interface TaskRecord {
   readonly name: string
@@ -9,4 +11,12 @@ export interface TaskRecord {
   readonly deadlineMs: number | null
   readonly maxLosses: number
   readonly onLost: 'retry' | 'fail'
+  /** By budget, what a job draws, or its model's memory; null: nothing. */
+  readonly uses?: Readonly<Record<string, StoredAmount>> | null
+  /** What each job adds to the memory of its model. */
+  readonly perJob?: Readonly<Record<string, StoredAmount>> | null
+  /** Jobs at once on one copy of its model. Default 1. */
+  readonly parallel?: number
+  /** Some amount is an expression on the input. */
+  readonly expressed?: boolean
 }

@@ -8,11 +8,14 @@ export interface DispatchClass {
   readonly slots: number | null
   readonly pollMs: number
   readonly staleMs: number
+  readonly model: string | null
+  /** Its task draws from budgets: jobs are claimed only as planned. */
+  readonly budgeted: boolean
 }
 
 const LOAD = statement(
   'load_classes',
-  `select c.id, c.task, c.lane, l.slots, l.poll_ms as "pollMs", l.stale_ms as "staleMs"
+  `select c.id, c.task, c.lane, l.slots, l.poll_ms as "pollMs", l.stale_ms as "staleMs", c.model, c.budgeted
      from sluice.classes c join sluice.lanes l on l.name = c.lane
     where c.task = any ($1) and c.requires <@ $2::jsonb
     order by c.lane, c.id`,

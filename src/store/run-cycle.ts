@@ -21,12 +21,14 @@ export interface CycleArguments {
   readonly afterId: readonly string[]
   readonly merge: boolean
   readonly hint: boolean
+  /** JSON for `sluice.claim_budgeted_v1`; null where nothing draws from budgets. */
+  readonly budget: string | null
 }
 
 const CYCLE = statement(
   'run_cycle',
-  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, mark, policy, trace
-     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, mark, policy, trace, place
+     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 )
 
 /** Records endings and takes new jobs, in one round trip. */
@@ -50,5 +52,6 @@ export async function runCycle(connection: RawQueryable, cycle: CycleArguments):
     cycle.afterId,
     cycle.merge,
     cycle.hint,
+    cycle.budget,
   ])
 }

@@ -1,10 +1,11 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { SluiceError } from '../errors.ts'
+import { AMOUNT_RULE, type AmountSource, amount, type StoredAmount } from '../model/amount.ts'
 import { checkLabels, checkOptions, optionNames, show } from '../model/argument.ts'
 import type { Duration } from '../model/duration.ts'
 import { DEFAULT_RETRY, type RetryOptions, type RetryPolicy } from '../model/retry.ts'
 import { isName, NAME_RULE, type Reader } from '../model/setting-value.ts'
-import { RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
+import { isModelName, MODEL_RULE, RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
 import type { TaskContext } from './context.ts'
 
 interface TaskOptionsBase {
@@ -27,6 +28,14 @@ interface TaskOptionsBase {
   readonly approval?: boolean
   /** Only workers with all of these labels take its jobs. */
   readonly requires?: Readonly<Record<string, string | number | boolean>>
+  /** What it draws from budgets, by their names: `{ vram: '5GB', licences: 1 }`. */
+  readonly uses?: Readonly<Record<string, AmountSource>>
+  /** With a `model`: what each running job adds on the devices of its model. */
+  readonly perJob?: Readonly<Record<string, AmountSource>>
+  /** The model its jobs need: those of one model are run one after another, so that it is loaded once. */
+  readonly model?: string
+  /** Jobs at once on one copy of its model. Default 1. */
+  readonly parallel?: number
   /** `process`: in the worker's pool of processes; needs `module`. Default `inline`: in the worker's own event loop. */
   readonly execution?: 'inline' | 'process'
   /** `import.meta.url` of the module that exports this task. Needed for `execution: 'process'`. */
@@ -55,6 +64,11 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly losses: number
   readonly approval: boolean
   readonly requires: Readonly<Record<string, string | number | boolean>>
+  /** `undefined`: it draws from no budget. */
+  readonly uses: Readonly<Record<string, StoredAmount>> | undefined
+  readonly perJob: Readonly<Record<string, StoredAmount>> | undefined
+  readonly model: string | undefined
+  readonly parallel: number
   readonly execution: 'inline' | 'process' | 'exec'
   readonly module: string | undefined
   /** Of an `exec` task: the program. */
@@ -132,6 +146,10 @@ const TASK_OPTIONS = optionNames<SchemaTaskOptions<StandardSchemaV1, unknown>>({
   losses: true,
   approval: true,
   requires: true,
+  uses: true,
+  perJob: true,
+  model: true,
+  parallel: true,
   execution: true,
   module: true,
   input: true,
@@ -169,7 +187,33 @@ export function commonOptions(
     losses: read('losses', options.losses, TASK_FIELDS.losses) ?? 3,
     approval: read('approval', options.approval, TASK_FIELDS.approval) ?? false,
     requires,
+    uses: amounts(where, 'uses', options.uses),
+    perJob: amounts(where, 'perJob', options.perJob),
+    model: modelName(where, options.model),
+    parallel: read('parallel', options.parallel, TASK_FIELDS.parallel) ?? 1,
   }
+}
+
+function amounts(
+  where: string,
+  field: string,
+  given: Readonly<Record<string, AmountSource>> | undefined,
+): Readonly<Record<string, StoredAmount>> | undefined {
+  if (given === undefined) return undefined
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw refuse(where, `${field} must be an object with an amount by the name of each budget, found ${show(given)}`)
+  const entries = Object.entries(given).map(([budget, value]) => {
+    if (!isName(budget)) throw refuse(where, `${field}: the name of a budget must be ${NAME_RULE}`)
+    const read = amount.read(value)
+    if (read === undefined) throw refuse(where, `${field}.${budget} must be ${AMOUNT_RULE}, found ${show(value)}`)
+    return [budget, read] as const
+  })
+  return entries.length === 0 ? undefined : Object.fromEntries(entries)
+}
+
+function modelName(where: string, model: string | undefined): string | undefined {
+  if (model === undefined || isModelName(model)) return model
+  throw refuse(where, `model must be ${MODEL_RULE}, found ${show(model)}`)
 }
 
 function readField<Out>(where: string, field: string, value: unknown, reader: Reader<unknown, Out>): Out {

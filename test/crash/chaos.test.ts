@@ -19,11 +19,14 @@ test('eight workers keep every promise at every commit while processes, connecti
     faults: QUICK_FAULTS,
     drainMs: 60_000,
   })
-  const { seen, peak } = commits.checker
-  console.log(JSON.stringify({ ...report, seen, peak: Object.fromEntries(peak) }))
+  const { seen, peak, budgets } = commits.checker
+  console.log(JSON.stringify({ ...report, seen, budgets: budgets.seen, peak: Object.fromEntries(peak) }))
   // Without these the run proved nothing.
   expect(seen.claims).toBeGreaterThan(100)
   expect(seen.growths).toBeGreaterThan(20)
   expect(seen.takeovers).toBeGreaterThan(0)
+  expect(budgets.seen.reservations).toBeGreaterThan(20)
+  expect(budgets.seen.copies).toBeGreaterThan(1)
+  expect(budgets.seen.peak).toBeGreaterThan(0.9)
   expect(peak.get('a')).toBeGreaterThanOrEqual(7)
 }, 150_000)

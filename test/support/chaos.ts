@@ -25,7 +25,15 @@ const LANES = {
   a: { slots: 10, poll: 200 },
   b: { slots: 7, perWorker: 2, poll: 200 },
   c: { perWorker: 3, poll: 200 },
+  d: { perWorker: 3, poll: 200 },
 } as const
+
+/** All workers race for the same: they are on one machine, so they share its device. */
+const BUDGETS = {
+  budgets: { seats: 3, vram: { gpu0: '24GB', maxWait: 300 } },
+  models: { small: { load: 20 }, large: { load: 20 } },
+} as const
+const SEATS = [1, 2, 3, 3, 5]
 const RETRY = { retry: { attempts: 3, delay: 20 }, losses: 2 }
 const TASKS: Readonly<Record<string, TaskSettings>> = {
   a1: { lane: 'a', ...RETRY },
@@ -33,6 +41,9 @@ const TASKS: Readonly<Record<string, TaskSettings>> = {
   b1: { lane: 'b', ...RETRY },
   b2: { lane: 'b', ...RETRY },
   c1: { lane: 'c', ...RETRY },
+  d1: { lane: 'd', uses: { seats: 1 }, ...RETRY },
+  d2: { lane: 'd', model: 'small', uses: { vram: '10GB' }, ...RETRY },
+  d3: { lane: 'd', model: 'large', uses: { vram: '16GB', seats: 1 }, ...RETRY },
 }
 const SLOTS = [null, 0, 1, 3, 5, 7, 10, 12]
 
@@ -84,7 +95,13 @@ export class Chaos implements Victims {
   }
 
   static async run(options: ChaosOptions): Promise<ChaosReport> {
-    const app = await sluice({ database: options.url, ...LEASES, lanes: LANES, admission: ADMISSION })
+    const app = await sluice({
+      database: options.url,
+      ...LEASES,
+      lanes: LANES,
+      admission: ADMISSION,
+      ...BUDGETS,
+    })
     const requests = await startRequestProxy(options.url)
     const connections = await startProxy(requests.url)
     const chaos = new Chaos(options, app, connections, requests)
@@ -133,7 +150,7 @@ export class Chaos implements Victims {
   #startWorker(place: number): void {
     const names = Object.keys(TASKS)
     const worker = new WorkerProcess({
-      options: { database: this.connections.url, ...LEASES, lanes: LANES, migrate: false },
+      options: { database: this.connections.url, ...LEASES, lanes: LANES, ...BUDGETS, migrate: false },
       work: {
         capacity: 3 + (place % 2),
         ...(this.random.chance(0.5) && { name: `worker-${place}` }),
@@ -198,7 +215,8 @@ export class Chaos implements Victims {
       await this.#app.setLane(lane, { slots: random.chance(0.5) ? baseSlots(lane) : random.pick(SLOTS)! })
     } else if (dice < 0.25) await this.#app.setLane(lane, { enabled: random.chance(0.7) })
     else if (dice < 0.3) await this.#app.setLane('b', { perWorker: random.pick([1, 2, 3, null])! })
-    else if (dice < 0.33) await this.#app.setAdmission({ maxActive: random.pick([60, 120, 120, null])! })
+    else if (dice < 0.36) await this.#app.setBudget('seats', { capacity: random.pick(SEATS)! })
+    else if (dice < 0.39) await this.#app.setAdmission({ maxActive: random.pick([60, 120, 120, null])! })
     else if (job === undefined) return
     else if (dice < 0.55) await this.#app.cancel(job)
     else if (dice < 0.8) await this.#app.reprioritise(job, random.whole(-5, 5))
@@ -248,6 +266,7 @@ export class Chaos implements Victims {
       `accepted jobs that are gone, seed ${seed}`,
     ).toEqual([])
     expect(await query(url, 'select * from sluice.reconcile_v1()'), 'drift').toEqual([])
+    expect(await query(url, 'select * from sluice.reconcile_budgets_v1()'), 'drift').toEqual([])
     for (const worker of this.workers()) expect(worker.hasLogged('DRIFT')).toBe(false)
     const { violations } = await commits.catchUp()
     expect(violations.slice(0, 20), `promises broken, seed ${seed}`).toEqual([])
@@ -259,6 +278,6 @@ const STANDING = `select w.id, w.name, w.pid, w.ended_at, w.seen_at, h.lane, h.s
                          (select array_agg(j.id) from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as runs
                     from sluice.workers w left join sluice.holdings h on h.worker_id = w.id where w.ended_at is null`
 
-function baseSlots(lane: keyof typeof LANES): number | null {
+function baseSlots(lane: 'a' | 'b' | 'c'): number | null {
   return lane === 'c' ? null : LANES[lane].slots
 }

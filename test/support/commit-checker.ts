@@ -1,3 +1,4 @@
+import { BudgetChecker, type BudgetRule } from './budget-checker.ts'
 import type { Change, Commit } from './commit-stream.ts'
 import { hasEnded, type ReplayedJob, ReplayedState, type Steps } from './replayed-state.ts'
 import { TreeChecker, type TreeRule } from './tree-checker.ts'
@@ -20,6 +21,7 @@ export type Rule =
   | 'ceiling'
   | 'depth'
   | TreeRule
+  | BudgetRule
 
 export interface Violation {
   readonly rule: Rule
@@ -69,6 +71,7 @@ export class CommitChecker {
   readonly #visibleMs: number
   readonly #state = new ReplayedState()
   readonly trees = new TreeChecker((rule, what) => this.#report(rule, what))
+  readonly budgets = new BudgetChecker((rule, what) => this.#report(rule, what))
   #commit: Commit = { xid: '0', at: 0, changes: [] }
 
   constructor(options: { visibleMs?: number } = {}) {
@@ -79,6 +82,7 @@ export class CommitChecker {
   begin(changes: readonly Change[]): void {
     this.#state.apply({ xid: '0', at: 0, changes })
     this.trees.begin(changes)
+    this.budgets.begin(changes)
   }
 
   apply(commit: Commit): void {
@@ -91,6 +95,7 @@ export class CommitChecker {
       else this.#judgeUpdate(id, before, after, steps)
     }
     this.trees.apply(commit.changes)
+    this.budgets.apply(commit.changes)
     this.#judgeHoldings(steps)
     this.#judgeAdmission(steps)
     for (const key of steps.keys) {

@@ -13,6 +13,7 @@ import {
 } from '../../src/index.ts'
 import { liveAccess } from './access-life.ts'
 import { liveAdmission } from './admission-life.ts'
+import { budgetTasks, LIFE_BUDGETS, liveBudgets } from './budget-life.ts'
 import type { Sql } from './database.ts'
 import { liveLists } from './list-life.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
@@ -107,6 +108,7 @@ export class JobLife {
         this.#remote(app),
         this.#admission(app),
         this.#schedules(app),
+        this.#budgets(app),
         liveServer(app),
         this.#lists(app),
       ])
@@ -124,6 +126,10 @@ export class JobLife {
     await this.#none('slots held while nothing runs', 'from sluice.holdings where slots > 0')
     await app.close()
     await this.#none('holdings of workers that have left', 'from sluice.holdings')
+    await this.#none(
+      'models that count against a budget though their worker has left',
+      'from sluice.residents r join sluice.workers w on w.id = r.worker_id where w.ended_at is null',
+    )
     await this.#none('workers that nobody has ended', 'from sluice.workers where ended_at is null')
   }
 
@@ -185,11 +191,13 @@ export class JobLife {
         lane: 'closed',
         run: () => this.violations.push('a closed lane ran'),
       }),
+      ...budgetTasks({ ...common, lane: 'drawing' }, (ctx, code) => this.#run(ctx, code)),
     ]
     const lanes = {
       life: { slots: 3, poll: '50ms', stale: STALE },
       orphans: { slots: null, poll: '50ms', stale: STALE },
       closed: { enabled: false, stale: STALE },
+      drawing: { slots: null, perWorker: null, poll: '50ms', stale: STALE },
       default: { stale: STALE },
       interactive: { stale: STALE },
       maintenance: { stale: STALE },
@@ -205,6 +213,8 @@ export class JobLife {
           { name: 'window', definition: WINDOW },
         ],
         lanes,
+        budgets: LIFE_BUDGETS,
+        models: { life: { load: '10ms' } },
         heartbeat: '300ms',
         grace: '1s',
         shutdownGrace: '5s',
@@ -474,6 +484,11 @@ export class JobLife {
   /** Keys, roles, sessions and the audit. */
   async #access(): Promise<void> {
     this.violations.push(...(await liveAccess(this.#db, this.#round)))
+  }
+
+  /** Jobs that draw from budgets. */
+  async #budgets(app: Sluice): Promise<void> {
+    this.violations.push(...(await liveBudgets(app, this.#sql, this.#round)))
   }
 
   /** What may enter, results that are made once, requests that are repeated. */

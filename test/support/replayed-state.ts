@@ -11,6 +11,9 @@ export const WATCHED = [
   'sluice.attempts',
   'sluice.notes',
   'sluice.admission',
+  'sluice.devices',
+  'sluice.residents',
+  'sluice.reservations',
 ] as const
 
 export interface ReplayedJob {

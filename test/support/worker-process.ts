@@ -37,6 +37,8 @@ export interface TaskSettings {
   readonly onLost?: 'retry' | 'fail'
   readonly retry?: { readonly attempts?: number; readonly delay?: number }
   readonly timeout?: number
+  readonly model?: string
+  readonly uses?: Readonly<Record<string, number | string>>
 }
 
 export interface WorkerProcessOptions {

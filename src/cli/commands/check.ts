@@ -42,6 +42,7 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     workflows: workflows.map(({ name }) => name),
     schedules,
     environment: world.environment,
+    budgets: settings.budgets,
   })
   if (options.json === true) {
     const shown = tasks.map(({ name, lane, execution }) => ({ name, lane, execution }))

@@ -30,7 +30,16 @@ export function jobWhyRoutes(server: Server, { room }: ServerParts): void {
         id,
         status: job.status,
         ...rest,
-        wait: { ...wait, until: orNull(wait.until), requires: wait.requires && { ...wait.requires } },
+        wait: {
+          ...wait,
+          until: orNull(wait.until),
+          requires: wait.requires && { ...wait.requires },
+          budget: wait.budget && {
+            ...wait.budget,
+            heldBy: [...wait.budget.heldBy],
+            until: orNull(wait.budget.until),
+          },
+        },
         holders: holders.map((holder) => ({ ...holder, since: orNull(holder.since) })),
         deadlineAt: orNull(job.deadlineAt),
         passedOver: passedOver.map((each) => ({ ...each })),

@@ -1,0 +1,785 @@
+-- Budgets: named quantities that running jobs draw from, per device where there are devices.
+--
+-- There is no counter. What is held of a device is the sum of two kinds of rows, and each counts only while what it stands
+-- for is there:
+--   a reservation  while its job runs under the attempt it was made for. However the attempt ends, it is returned with the
+--                  same commit, once, and nothing has to be done for it. Rows that no longer count are deleted by the next
+--                  one who draws from the device, and by a duty.
+--   a resident     a model in memory: from the claim that makes a worker load it until the worker says that it is unloaded,
+--                  or is no longer alive.
+-- To draw, a cycle locks the devices' rows, sums in a new statement, and takes what fits. Nothing else makes either grow.
+
+create table sluice.budgets (
+  name         text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
+  kind         text not null check (kind in ('shared', 'device')),
+  capacity     double precision check (capacity >= 0 and capacity < 'Infinity'),   -- of a shared one
+  auto         boolean not null default false,       -- its devices are the GPUs of each machine
+  devices      jsonb not null default '{}',          -- else: what each machine has, by name
+  bytes        boolean not null default false,       -- its amounts are sizes of memory; for people only
+  safety       double precision not null default 0 check (safety >= 0 and safety < 'Infinity'),   -- left free on each device, as measured
+  quantum      double precision not null default 9 check (quantum >= 0 and quantum < 'Infinity'), -- a model serves for so many of its load times
+  max_wait_ms  bigint not null default 120000 check (max_wait_ms > 0),   -- from this wait on a model may take another's place
+  operator_set text[] not null default '{}',         -- fields an operator changed: files and code leave them alone
+  declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it
+  updated_at   timestamptz not null default clock_timestamp(),
+  updated_by   text not null default 'sluice'
+);
+
+-- A shared budget is one device with the key ''. The same key under several budgets is the same device.
+create table sluice.devices (
+  budget        text not null references sluice.budgets (name) on delete cascade,
+  key           text not null,
+  host          text,
+  name          text not null,
+  total         double precision check (total >= 0 and total < 'Infinity'),   -- null: not known, or without bounds
+  most          double precision check (most >= 0 and most < 'Infinity'),     -- an operator's limit
+  measured_free double precision,
+  measured_used double precision,
+  measured_at   timestamptz,
+  lost_at       timestamptz,                          -- it was there and is gone: it gets no work
+  seen_at       timestamptz not null default clock_timestamp(),
+  primary key (budget, key)
+) with (fillfactor = 50);
+
+create table sluice.worker_devices (
+  worker_id bigint not null references sluice.workers (id) on delete cascade,
+  budget    text not null,
+  device    text not null,
+  primary key (worker_id, budget, device)
+);
+
+create table sluice.models (
+  name          text primary key check (length(name) between 1 and 200),
+  load_ms       double precision,                     -- declared first, then as seen
+  run_ms        double precision,                     -- of one job
+  amounts       jsonb not null default '{}',          -- by budget: the memory it was seen to need on one device
+  pinned        boolean not null default false,       -- never unloaded to make room
+  loads         bigint not null default 0,
+  swaps_avoided bigint not null default 0,            -- jobs served by a copy where strict order would have loaded another model
+  declared      jsonb not null default '{}',
+  updated_at    timestamptz not null default clock_timestamp()
+) with (fillfactor = 50);
+
+create table sluice.residents (
+  worker_id    bigint not null references sluice.workers (id) on delete cascade,
+  model        text not null,
+  device       text not null,
+  budget       text not null,
+  amount       double precision not null check (amount >= 0 and amount < 'Infinity'),
+  devices      text[] not null,                       -- all devices of this copy, sorted
+  claimed_at   timestamptz not null default clock_timestamp(),
+  loaded_at    timestamptz,                           -- null while it is being loaded
+  unloading_at timestamptz,                           -- it gets no more jobs, and its memory is not free yet
+  idle_since   timestamptz,
+  primary key (worker_id, model, device, budget)
+) with (fillfactor = 50);
+create index residents_device on sluice.residents (budget, device);
+
+-- One row for each device a job runs on, also where it adds nothing to the memory of its model.
+create table sluice.reservations (
+  job_id  bigint not null,
+  attempt integer not null,
+  budget  text not null,
+  device  text not null,
+  amount  double precision not null check (amount >= 0 and amount < 'Infinity'),
+  primary key (job_id, attempt, budget, device)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+create index reservations_device on sluice.reservations (budget, device);
+
+-- What a device has to give in all. Null: without bounds.
+create function sluice.capacity_v1(p_device sluice.devices) returns double precision
+language sql immutable
+return case when p_device.most is null then p_device.total else least(p_device.most, p_device.total) end;
+
+-- What may be drawn from a device now; null: without bounds. Nothing from one that is lost.
+--
+-- A measurement of the last 15 seconds counts too: what is free, less the safety and what was given out since. A stranger's
+-- memory is in it. A billionth is added, so that three tenths and seven tenths make a whole.
+--   p_ended     jobs to be taken for ended
+--   p_unloaded  copies of this worker's to be taken for unloaded: [{model, device}]
+create function sluice.room_v1(p_budget text, p_device text, p_worker bigint default 0, p_ended bigint[] default '{}', p_unloaded jsonb default '[]')
+returns double precision
+language plpgsql stable
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_device   sluice.devices;
+  v_safety   double precision;
+  v_capacity double precision;
+  v_held     double precision;
+  v_new      double precision;
+  v_more     double precision;
+  v_more_new double precision;
+begin
+  select d.* into v_device from sluice.devices d where d.budget = p_budget and d.key = p_device;
+  if not found or v_device.lost_at is not null then
+    return 0;
+  end if;
+  v_capacity := sluice.capacity_v1(v_device);
+  if v_capacity is null and v_device.measured_at is null then
+    return null;
+  end if;
+  select b.safety into v_safety from sluice.budgets b where b.name = p_budget;
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > v_device.measured_at), 0) into v_held, v_new
+    from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+   where r.budget = p_budget and r.device = p_device and j.attempt = r.attempt and j.state is not distinct from 'running'
+     and j.id <> all (p_ended);
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > v_device.measured_at), 0)
+    into v_more, v_more_new
+    from sluice.residents r join sluice.workers w on w.id = r.worker_id
+   where r.budget = p_budget and r.device = p_device and w.ended_at is null
+     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
+  v_capacity := least(
+    v_capacity * (1 + 1e-9) - v_held - v_more,
+    case when v_device.measured_at > clock_timestamp() - interval '15 seconds'
+         then v_device.measured_free - v_safety - v_new - v_more_new end);
+  return case when v_capacity is not null then greatest(0, v_capacity) end;
+end $$;
+
+-- An amount for people.
+create function sluice.amount_text_v1(p_amount double precision, p_bytes boolean) returns text
+language sql immutable
+return case
+  when not p_bytes or p_amount < 1024 then p_amount::text
+  when p_amount < 1024 ^ 2 then round((p_amount / 1024)::numeric, 1)::float8 || 'KB'
+  when p_amount < 1024 ^ 3 then round((p_amount / 1024 ^ 2)::numeric, 1)::float8 || 'MB'
+  when p_amount < 1024 ^ 4 then round((p_amount / 1024 ^ 3)::numeric, 1)::float8 || 'GB'
+  else round((p_amount / 1024 ^ 4)::numeric, 1)::float8 || 'TB' end;
+
+-- Why a job that draws this much could never start: {budget, needs, devices, largest, offered}. Null: it could, or nobody
+-- knows. Amounts that are expressions are not looked at. A device that is lost may come back.
+create function sluice.refusal_v1(p_uses jsonb, p_per_job jsonb) returns jsonb
+language plpgsql stable as $$
+declare
+  v_row     record;
+  v_largest double precision;
+  v_fits    integer;
+begin
+  for v_row in
+    select b.name, b.kind, b.capacity, b.bytes, b.devices as declared, sum((a.amount ->> 'each')::double precision) as each, max((a.amount ->> 'devices')::integer) as devices
+      from (select * from jsonb_each(p_uses) union all select * from jsonb_each(p_per_job)) a(budget, amount)
+      join sluice.budgets b on b.name = a.budget
+     where jsonb_typeof(a.amount) = 'object'
+     group by b.name, b.kind, b.capacity, b.bytes, b.devices order by b.name
+  loop
+    if v_row.kind = 'shared' then
+      v_largest := v_row.capacity;
+      v_fits := case when v_row.each <= v_row.capacity * (1 + 1e-9) then 1 else 0 end;
+    else
+      -- What workers have reported, and what files say each machine has: a worker may not have come yet.
+      select max(k.capacity), coalesce(max(k.fits), 0) into v_largest, v_fits
+        from (select g.host, max(g.capacity) as capacity, (count(*) filter (where g.capacity >= v_row.each))::integer as fits
+                from (select d.host, coalesce(sluice.capacity_v1(d), 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
+                      union all
+                      select null, e.value::double precision from jsonb_each_text(v_row.declared) e) g
+               group by g.host) k;
+    end if;
+    if v_largest is not null and v_fits < v_row.devices then
+      return jsonb_build_object('budget', v_row.name, 'needs', v_row.each, 'devices', v_row.devices,
+        'largest', case when v_largest < 'Infinity' then v_largest end, 'fitting', v_fits,
+        'text', case
+          when v_row.kind = 'shared' then format('needs %s of %s, of which there are %s', sluice.amount_text_v1(v_row.each, v_row.bytes), v_row.name,
+                                                 sluice.amount_text_v1(v_largest, v_row.bytes))
+          when v_row.devices = 1 then format('needs %s of %s on one device; the largest has %s', sluice.amount_text_v1(v_row.each, v_row.bytes),
+                                             v_row.name, sluice.amount_text_v1(v_largest, v_row.bytes))
+          else format('needs %s of %s on each of %s devices; no machine has more than %s that large', sluice.amount_text_v1(v_row.each, v_row.bytes),
+                      v_row.name, v_row.devices, v_fits) end);
+    end if;
+  end loop;
+  return null;
+end $$;
+
+-- What a job draws that is about to be stored, or SL008. Only for tasks that cannot start, and for amounts of the job's own.
+create function sluice.checked_uses_v1(p_task text, p_refusal jsonb, p_uses jsonb) returns jsonb
+language plpgsql stable as $$
+declare
+  v_refusal jsonb := case when p_uses is null then p_refusal else sluice.refusal_v1(p_uses -> 'uses', p_uses -> 'perJob') end;
+begin
+  if v_refusal is not null then
+    raise exception 'task % %', p_task, v_refusal ->> 'text'
+      using errcode = 'SL008', detail = (v_refusal - 'text' || jsonb_build_object('task', p_task))::text;
+  end if;
+  return p_uses;
+end $$;
+
+-- After a change to tasks, budgets or devices: judges anew which tasks could never start.
+create function sluice.judge_tasks_v1() returns void
+language plpgsql as $$
+begin
+  -- In the order in which tasks are stored.
+  perform 1 from sluice.tasks t where t.uses is not null order by t.name for no key update;
+  update sluice.tasks t set refusal = g.refusal
+    from (select k.name, sluice.refusal_v1(k.uses, k.per_job) as refusal from sluice.tasks k where k.uses is not null) g
+   where t.name = g.name and t.refusal is distinct from g.refusal;
+end $$;
+
+-- After tasks were made known: their classes are claimed by plan, or no longer.
+create function sluice.settle_tasks_v1(p_names text[]) returns void
+language plpgsql as $$
+begin
+  update sluice.classes c set budgeted = t.uses is not null
+    from sluice.tasks t
+   where c.task = t.name and t.name = any (p_names) and c.budgeted <> (t.uses is not null);
+  if found then
+    perform pg_notify('sluice', 'classes');
+  end if;
+  update sluice.tasks t set refusal = null where t.name = any (p_names) and t.uses is null and t.refusal is not null;
+  perform sluice.judge_tasks_v1();
+end $$;
+
+-- Changes a budget, or makes it. p_given has any of kind, capacity, auto, devices, bytes, safety, quantum, maxWaitMs, and for
+-- operators limits, by device; null is a value. As with lanes, an operator's change is remembered by field, and what files and programs say
+-- leaves those fields alone from then on. Making a budget smaller stops nothing that runs: new jobs wait.
+create function sluice.change_budget_v1(p_name text, p_given jsonb, p_by text, p_operator boolean) returns boolean
+language plpgsql as $$
+declare
+  v_old   sluice.budgets;
+  v_given jsonb := p_given - 'limits';
+  v_taken jsonb;
+begin
+  if not p_operator then
+    insert into sluice.budgets (name, kind, updated_by) values (p_name, p_given ->> 'kind', p_by) on conflict do nothing;
+  end if;
+  select * into v_old from sluice.budgets b where b.name = p_name for no key update;
+  if not found then
+    return false;
+  end if;
+  v_taken := case when p_operator then v_given else v_given - v_old.operator_set end;
+  if not p_operator and v_old.declared @> v_given and v_given @> v_old.declared and jsonb_build_object('kind', v_old.kind, 'capacity', v_old.capacity,
+       'auto', v_old.auto, 'devices', v_old.devices, 'bytes', v_old.bytes, 'safety', v_old.safety, 'quantum', v_old.quantum,
+       'maxWaitMs', v_old.max_wait_ms) @> v_taken then
+    return true;   -- every start of every program comes by here: nothing is new, nobody is told
+  end if;
+  perform 1 from sluice.devices d where d.budget = p_name order by d.key for no key update;
+  update sluice.budgets b
+     set kind        = case when v_taken ? 'kind' then v_taken ->> 'kind' else b.kind end,
+         capacity    = case when v_taken ? 'capacity' then (v_taken ->> 'capacity')::double precision else b.capacity end,
+         auto        = case when v_taken ? 'auto' then (v_taken ->> 'auto')::boolean else b.auto end,
+         devices     = case when v_taken ? 'devices' then v_taken -> 'devices' else b.devices end,
+         bytes       = case when v_taken ? 'bytes' then (v_taken ->> 'bytes')::boolean else b.bytes end,
+         safety      = case when v_taken ? 'safety' then (v_taken ->> 'safety')::double precision else b.safety end,
+         quantum     = case when v_taken ? 'quantum' then (v_taken ->> 'quantum')::double precision else b.quantum end,
+         max_wait_ms = case when v_taken ? 'maxWaitMs' then (v_taken ->> 'maxWaitMs')::bigint else b.max_wait_ms end,
+         operator_set = case when p_operator
+           then array(select distinct f from unnest(b.operator_set || array(select jsonb_object_keys(v_given))) f order by f)
+           else b.operator_set end,
+         declared = case when p_operator then b.declared else v_given end,
+         updated_at = clock_timestamp(), updated_by = p_by
+   where b.name = p_name returning b.* into v_old;
+  if v_old.kind = 'shared' then
+    insert into sluice.devices (budget, key, name, total) values (p_name, '', p_name, v_old.capacity)
+      on conflict (budget, key) do update set total = excluded.total;
+  else
+    delete from sluice.devices d where d.budget = p_name and d.key = '';
+    update sluice.devices d set total = (v_old.devices ->> d.name)::double precision
+     where d.budget = p_name and not v_old.auto and v_old.devices ? d.name and d.total is distinct from (v_old.devices ->> d.name)::double precision;
+    update sluice.devices d set most = (p_given #>> array['limits', d.key])::double precision
+     where d.budget = p_name and p_given -> 'limits' ? d.key;
+  end if;
+  perform sluice.judge_tasks_v1();
+  perform pg_notify('sluice', 'lane');
+  perform pg_notify('sluice', 'ready');
+  return true;
+end $$;
+
+-- Goes back to what files and programs say of a budget, limits of devices included.
+create function sluice.reset_budget_v1(p_name text, p_by text) returns boolean
+language plpgsql as $$
+declare
+  v_declared jsonb;
+begin
+  update sluice.budgets b set operator_set = '{}' where b.name = p_name returning b.declared into v_declared;
+  if not found then
+    return false;
+  end if;
+  update sluice.devices d set most = null where d.budget = p_name and d.most is not null;
+  -- As if it were new: all of it is taken.
+  update sluice.budgets b set declared = '{}' where b.name = p_name;
+  return sluice.change_budget_v1(p_name, v_declared, p_by, false);
+end $$;
+
+-- What files and programs say of models: [{name, loadMs, pinned}]. What has been seen is worth more than a load time said.
+create function sluice.declare_models_v1(p_models jsonb) returns void
+language sql as $$
+  insert into sluice.models as m (name, load_ms, pinned, declared)
+  select g.name, g."loadMs", coalesce(g.pinned, false), to_jsonb(g) - 'name'
+    from jsonb_to_recordset(p_models) as g(name text, "loadMs" double precision, pinned boolean) order by g.name
+  on conflict (name) do update
+     set load_ms = case when m.loads = 0 then coalesce(excluded.load_ms, m.load_ms) else m.load_ms end,
+         pinned = excluded.pinned, declared = excluded.declared, updated_at = clock_timestamp()
+   where m.declared is distinct from excluded.declared;
+$$;
+
+-- All the devices a worker offers, as src/model/device.ts describes them; an empty list is only a question. Answers the budgets that have devices.
+create function sluice.report_devices_v1(p_worker bigint, p_readings jsonb) returns table (name text, auto boolean, declared jsonb)
+language plpgsql as $$
+declare
+  v_host    text;
+  v_changed boolean := false;
+  v_new     boolean;
+  v_row     record;
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  select w.host into v_host from sluice.workers w where w.id = p_worker and w.ended_at is null;
+  if found and jsonb_array_length(p_readings) > 0 then
+    for v_row in
+      select g.budget, g.key, g.name, g.total, g.used, g.free, g.lost,
+             clock_timestamp() - make_interval(secs => g."ageMs" / 1000.0) as measured_at
+        from jsonb_to_recordset(p_readings) as g(budget text, key text, name text, total double precision, used double precision,
+                                                 free double precision, "ageMs" double precision, lost boolean)
+        join sluice.budgets b on b.name = g.budget and b.kind = 'device'
+       where g.key <> ''
+       order by g.budget, g.key
+    loop
+      select d.key is null or d.total is distinct from v_row.total or (d.lost_at is not null) <> v_row.lost into v_new
+        from (select 1) one left join sluice.devices d on d.budget = v_row.budget and d.key = v_row.key;
+      v_changed := v_changed or v_new;
+      insert into sluice.devices as d (budget, key, host, name, total, measured_free, measured_used, measured_at, lost_at)
+        values (v_row.budget, v_row.key, v_host, v_row.name, v_row.total, v_row.free, v_row.used,
+                case when v_row.free is not null then v_row.measured_at end, case when v_row.lost then clock_timestamp() end)
+      on conflict (budget, key) do update
+         set host = excluded.host, name = excluded.name, total = excluded.total, seen_at = clock_timestamp(),
+             measured_free = coalesce(excluded.measured_free, d.measured_free), measured_used = coalesce(excluded.measured_used, d.measured_used),
+             measured_at = coalesce(excluded.measured_at, d.measured_at),
+             lost_at = case when excluded.lost_at is null then null else coalesce(d.lost_at, excluded.lost_at) end;
+    end loop;
+    delete from sluice.worker_devices w where w.worker_id = p_worker
+       and not exists (select 1 from jsonb_to_recordset(p_readings) as g(budget text, key text) where g.budget = w.budget and g.key = w.device);
+    v_changed := v_changed or found;
+    insert into sluice.worker_devices (worker_id, budget, device)
+    select p_worker, g.budget, g.key from jsonb_to_recordset(p_readings) as g(budget text, key text)
+      join sluice.devices d on d.budget = g.budget and d.key = g.key
+    on conflict do nothing;
+    v_changed := v_changed or found;
+    if v_changed then
+      perform sluice.judge_tasks_v1();
+      perform pg_notify('sluice', 'ready');
+    end if;
+  end if;
+  return query select b.name, b.auto, b.devices from sluice.budgets b where b.kind = 'device' order by b.name;
+end $$;
+
+-- What a worker has to know to plan: its devices with their room, what is loaded on them, its queues with their heads, never
+-- their rows. Nothing is locked: what is decided from it is checked again by the claim.
+--   p_ended     jobs whose endings come with the cycle that is being planned
+--   p_unloaded  copies that the cycle will report as unloaded: [{model, device}]
+create function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer) returns jsonb
+language plpgsql stable
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_queues  jsonb;
+  v_devices text[];
+  v_models  text[];
+begin
+  -- Queues first: an idle worker need not know more.
+  select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
+           case when l.ageing_ms is null then -h.rank else floor(extract(epoch from v_now) * 1000 / l.ageing_ms)::integer - h.rank end,
+           'since', extract(epoch from h.ready_at) * 1000, 'own', h.uses, 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+           'expressed', t.expressed,
+           'most', case when not l.enabled then 0 else least(
+              2147483647, l.slots - coalesce(u.others, 0) - u.mine, case l.per_worker when 0 then w.cores else l.per_worker end - u.mine) end,
+           'unread', case when t.expressed then (
+              select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', x.input)) from (
+                select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 20) x
+               where x.uses is null) end))
+    into v_queues
+    from unnest(p_classes) k(id)
+    join sluice.classes c on c.id = k.id
+    join sluice.tasks t on t.name = c.task
+    join sluice.lanes l on l.name = c.lane
+    join sluice.workers w on w.id = p_worker
+   cross join lateral (select j.rank, j.ready_at, j.uses from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                        order by j.rank, j.id limit 1) h
+   cross join lateral (select count(*)::integer as depth from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_depth) x) n
+   cross join lateral (select (select sum(o.slots) from sluice.holdings o where o.lane = c.lane and o.worker_id <> p_worker)::integer as others,
+                              (select count(*) from sluice.jobs j join sluice.classes jc on jc.id = j.class_id
+                                where j.worker_id = p_worker and j.state = 'running' and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u;
+  v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
+  v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
+  return jsonb_build_object(
+    'now', extract(epoch from v_now) * 1000,
+    'queues', coalesce(v_queues, '[]'),
+    'devices', (select coalesce(jsonb_agg(jsonb_build_object('key', d.key, 'budget', d.budget, 'capacity', sluice.capacity_v1(d),
+                        'room', sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded)) order by d.budget, d.key), '[]')
+                  from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
+                 where o.worker_id = p_worker and v_queues is not null),
+    'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
+                        'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
+                  from sluice.budgets b where v_queues is not null),
+    'residents', (
+      select coalesce(jsonb_agg(jsonb_build_object('worker', r.worker_id::text, 'model', r.model, 'devices', r.devices, 'shares', r.shares,
+               'loadedAt', extract(epoch from r.loaded_at) * 1000, 'unloading', r.unloading, 'running', u.running,
+               'idleSince', case when u.running = 0 then extract(epoch from coalesce(r.idle_since, r.loaded_at, r.claimed_at)) * 1000 end,
+               'pinned', coalesce(m.pinned, false))), '[]')
+        from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
+                     jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
+                     case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
+                     max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
+                from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
+               where (x.worker_id = p_worker or x.model = any (v_models) or x.devices && v_devices)
+                 and not (x.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', x.model, 'device', x.device)))
+               group by x.worker_id, x.model, x.devices) r
+        left join sluice.models m on m.name = r.model
+       cross join lateral (select count(distinct v.job_id)::integer as running from sluice.reservations v
+                             join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
+                            where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state is not distinct from 'running'
+                              and j.worker_id = r.worker_id and c.model = r.model and j.id <> all (p_ended)) u),
+    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'amounts', m.amounts)), '{}')
+                 from sluice.models m));
+end $$;
+
+-- The part of a cycle that is about budgets. Under the locks of the devices it draws from it notes what became of models, then takes
+-- what was planned as far as it fits now. Locks the jobs it takes; the cycle starts them.
+--   starts   [{class, count, model, new, places: [{budget, device, resident, perJob}], shared: {budget: amount}, expressed}]
+--   loaded   [{model, devices, loadMs, observed}], unloaded [{model, device}], ran [{model, jobs, totalMs}]: what this worker says
+--   idle     [{model, devices}] copies of its own whose last job ends here
+--   unload   [{worker, model, devices}] copies that have to make room
+--   oom      [{id, model, devices, needed, loading}] jobs that ran out of memory, which end in this cycle
+--   avoided  {model: jobs} served by a copy while strict order would have loaded another
+--   hint     others may find room now
+--
+-- A class is served in its order: what does not fit anywhere is not overtaken by others of its class.
+create function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes integer[], p_class_lane integer[],
+                                         p_counts integer[], out ids bigint[], out lanes integer[], out places jsonb)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_room     jsonb;           -- by budget and device; null: without bounds
+  v_left     jsonb;
+  v_starts   jsonb;
+  v_start    jsonb;
+  v_class    integer;
+  v_ord      integer;
+  v_count    integer;
+  v_job      record;
+  v_row      record;
+  v_fits     boolean;
+  v_first    boolean;
+  v_devices  jsonb;
+  v_key      text;
+  v_new      jsonb := '[]';   -- reservations and residents to be written
+  v_copies   jsonb := '[]';
+  v_opened   text[] := '{}';  -- copies whose memory has been charged here
+  v_copy     text;
+begin
+  ids := '{}'; lanes := '{}'; places := '{}';
+  perform 1 from sluice.devices d
+    where d.key = any (array(select p ->> 'device' from jsonb_path_query(p_budget, '$.starts[*].places[*]') p
+                             union select jsonb_path_query(p_budget, '$.*[*].devices[*]') #>> '{}'
+                             union select p ->> 'device' from jsonb_path_query(p_budget, '$.unloaded[*]') p))
+       or d.key = '' and d.budget = any (array(select s.budget from jsonb_path_query(p_budget, '$.starts[*].shared') x,
+                                                      lateral jsonb_object_keys(x) s(budget)))
+    order by d.budget, d.key for no key update;
+  if p_budget - '{starts,hint}'::text[] <> '{}' then
+    perform sluice.note_models_v1(p_worker, p_now, p_budget);
+  end if;
+  if (p_budget ->> 'hint')::boolean then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+  if coalesce(jsonb_array_length(p_budget -> 'starts'), 0) = 0 then
+    return;
+  end if;
+
+  delete from sluice.reservations r
+   where r.budget || chr(31) || r.device = any (array(select d.key from sluice.drawn_v1(p_budget) d))
+     and not exists (select 1 from sluice.jobs j where j.id = r.job_id and j.attempt = r.attempt and j.state is not distinct from 'running');
+  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
+
+  for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
+                  group by 1 order by min(s.ord) loop
+    v_ord := array_position(p_classes, v_class);
+    select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), p_counts[v_ord])::integer into v_starts, v_count
+      from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord) where (s.start ->> 'class')::integer = v_class;
+    continue when coalesce(v_count, 0) <= 0;
+    for v_job in
+      select j.id, j.attempt, j.uses from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
+       order by j.rank, j.id limit v_count for no key update skip locked
+    loop
+      v_fits := false;
+      for i in 0 .. jsonb_array_length(v_starts) - 1 loop
+        v_start := v_starts -> i;
+        continue when (v_start ->> 'count')::integer <= 0 or v_job.uses is null and (v_start ->> 'expressed')::boolean;
+        select jsonb_agg(distinct p ->> 'device') into v_devices from jsonb_array_elements(v_start -> 'places') p;
+        v_first := false;
+        if v_start ->> 'model' is not null and jsonb_array_length(v_start -> 'places') > 0 then
+          v_copy := (v_start ->> 'model') || chr(31) || v_devices::text;
+          if not v_copy = any (v_opened) then
+            select count(*) filter (where r.unloading_at is not null) as unloading, count(*) as present into v_row
+              from sluice.residents r
+             where r.worker_id = p_worker and r.model = v_start ->> 'model' and v_devices ? r.device;
+            continue when v_row.unloading > 0 or v_row.present = 0 and not (v_start ->> 'new')::boolean;
+            v_first := v_row.present = 0;
+          end if;
+        end if;
+        -- All of it or nothing.
+        v_fits := true;
+        v_left := v_room;
+        for v_row in select * from sluice.draws_v1(v_start, v_job.uses, v_first, jsonb_array_length(v_devices)) loop
+          v_key := v_row.budget || chr(31) || v_row.device;
+          if v_row.amount is null or not v_left ? v_key or (v_left ->> v_key)::double precision < v_row.amount then
+            v_fits := false;
+            exit;
+          end if;
+          if v_left -> v_key <> 'null' then
+            v_left := v_left || jsonb_build_object(v_key, (v_left ->> v_key)::double precision - v_row.amount);
+          end if;
+        end loop;
+        continue when not v_fits;
+        v_room := v_left;
+        v_starts := jsonb_set(v_starts, array[i::text, 'count'], to_jsonb((v_start ->> 'count')::integer - 1));
+        if v_first then
+          v_opened := v_opened || v_copy;
+          v_copies := v_copies || jsonb_build_array(v_start || jsonb_build_object('devices', v_devices));
+        end if;
+        ids := ids || v_job.id;
+        lanes := lanes || p_class_lane[v_ord];
+        places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
+        v_new := v_new || (select jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
+                                                               'amount', d.amount))
+                             from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
+        exit;
+      end loop;
+      exit when not v_fits;
+    end loop;
+  end loop;
+
+  insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
+  select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
+    from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);
+  insert into sluice.reservations (job_id, attempt, budget, device, amount)
+  select r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
+end $$;
+
+-- The devices that a plan draws from, shared budgets included.
+create function sluice.drawn_v1(p_budget jsonb) returns table (key text, budget text, device text)
+language sql stable as $$
+  select distinct d.budget || chr(31) || d.device, d.budget, d.device
+    from (select p.budget, p.device from jsonb_path_query(p_budget, '$.starts[*].places[*]') x, jsonb_to_record(x) as p(budget text, device text)
+          union all
+          select s.budget, '' from jsonb_path_query(p_budget, '$.starts[*].shared') x, lateral jsonb_object_keys(x) s(budget)) d
+$$;
+
+-- What one job draws: by budget and device, with the memory of its model where it is the first. Where it has amounts of its
+-- own, those; an amount of null then means that it does not go with the devices of the plan.
+create function sluice.draws_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
+returns table (budget text, device text, amount double precision)
+language sql stable as $$
+  select p.budget, p.device,
+         case when p_first then p.resident else 0 end
+         + case when p_uses is null then p."perJob"
+                else o.amount end
+    from jsonb_to_recordset(p_start -> 'places') as p(budget text, device text, resident double precision, "perJob" double precision)
+   cross join lateral (
+     select case when coalesce(max((a.amount ->> 'devices')::integer), 1) = p_devices
+                 then coalesce(sum((a.amount ->> 'each')::double precision) filter (where a.each_job), 0) end as amount
+       from (select u.key, u.value, p_start ->> 'model' is null from jsonb_each(p_uses -> 'uses') u
+             union all select u.key, u.value, true from jsonb_each(p_uses -> 'perJob') u) a(budget, amount, each_job)
+      where a.budget = p.budget) o
+  union all
+  select s.key, '', case when p_uses is null then s.value::double precision else coalesce((
+           select sum((a.amount ->> 'each')::double precision)
+             from (select * from jsonb_each(p_uses -> 'uses') union all select * from jsonb_each(p_uses -> 'perJob')) a(budget, amount)
+            where a.budget = s.key), 0) end
+    from jsonb_each_text(p_start -> 'shared') s
+$$;
+
+-- The news of a cycle about models. The caller has locked the devices.
+create function sluice.note_models_v1(p_worker bigint, p_now timestamptz, p_budget jsonb) returns void
+language plpgsql as $$
+declare
+  v_row     record;
+  v_others  boolean := false;
+begin
+  -- First: it reads what was charged for a copy that may be reported as unloaded with it.
+  if p_budget ? 'oom' then
+    perform sluice.raise_amounts_v1(p_worker, p_now, p_budget -> 'oom');
+  end if;
+  for v_row in select u.model, u.device from jsonb_to_recordset(p_budget -> 'unloaded') as u(model text, device text) order by 1, 2 loop
+    -- Unless a job was given to it meanwhile: that one loads it again.
+    delete from sluice.residents r
+     where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device
+       and (r.unloading_at is not null or not exists (
+         select 1 from sluice.reservations v join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
+          where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state = 'running' and j.worker_id = p_worker and c.model = r.model));
+    update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
+  end loop;
+  for v_row in
+    select l.model, array(select x from unnest(l.devices) x order by x) as devices from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
+  loop
+    update sluice.residents r set loaded_at = coalesce(r.loaded_at, p_now)
+     where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices and r.loaded_at is null;
+  end loop;
+  update sluice.residents r set idle_since = p_now
+    from jsonb_to_recordset(p_budget -> 'idle') as i(model text, devices text[])
+   where r.worker_id = p_worker and r.model = i.model and r.devices = i.devices;
+  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[]) order by 1, 2 loop
+    update sluice.residents r set unloading_at = p_now
+     where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
+       and not exists (
+         select 1 from sluice.reservations v join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
+          where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state = 'running' and j.worker_id = r.worker_id and c.model = r.model);
+    v_others := v_others or found and v_row.worker <> p_worker;
+  end loop;
+  if v_others then
+    perform pg_notify('sluice', 'ready');
+  end if;
+
+  if p_budget ?| '{loaded,ran,avoided}' then
+    insert into sluice.models as m (name, load_ms, run_ms, amounts, loads, swaps_avoided)
+    select n.model, max(n.load_ms), max(n.run_ms), coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads), sum(n.avoided)
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided
+              from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
+             cross join lateral (
+               select jsonb_object_agg(y.budget, y.amount) as amounts from (
+                 select d.budget, max(x.value::double precision) as amount from jsonb_each_text(l.observed) x
+                   join sluice.devices d on d.key = x.key join sluice.budgets b on b.name = d.budget and b.auto group by d.budget) y) o
+            union all
+            select r.model, null, r."totalMs" / greatest(1, r.jobs), '{}', 0, 0
+              from jsonb_to_recordset(p_budget -> 'ran') as r(model text, jobs integer, "totalMs" double precision)
+            union all
+            select a.key, null, null, '{}', 0, a.value::integer from jsonb_each_text(p_budget -> 'avoided') a) n
+     group by n.model order by n.model
+    on conflict (name) do update
+       set load_ms = case when excluded.load_ms is null then m.load_ms
+                          when m.loads = 0 or m.load_ms is null then excluded.load_ms else 0.7 * m.load_ms + 0.3 * excluded.load_ms end,
+           run_ms = case when excluded.run_ms is null then m.run_ms else coalesce(0.7 * m.run_ms, excluded.run_ms * 0.7) + 0.3 * excluded.run_ms end,
+           -- More than was known is taken at once; less, slowly.
+           amounts = (select coalesce(jsonb_object_agg(k.key, case
+                        when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision
+                        when not m.amounts ? k.key then (excluded.amounts ->> k.key)::double precision
+                        else greatest((excluded.amounts ->> k.key)::double precision,
+                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end), '{}')
+                        from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
+           loads = m.loads + excluded.loads, swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, updated_at = p_now;
+  end if;
+end $$;
+
+-- The largest amount by budget.
+create function sluice.merge_amounts_v1(p_all jsonb) returns jsonb
+language sql immutable as $$
+  select jsonb_object_agg(g.key, g.amount) from (
+    select e.key, max(e.value::double precision) as amount from jsonb_array_elements(p_all) a, jsonb_each_text(a) e group by e.key) g
+$$;
+
+-- Jobs ran out of memory: what they need is taken for a quarter more than thought, or what they say, up to the largest device.
+-- Where the model itself did not fit, that is learned of the model, and the copy is unloaded; otherwise of the job alone.
+create function sluice.raise_amounts_v1(p_worker bigint, p_now timestamptz, p_oom jsonb) returns void
+language plpgsql as $$
+declare
+  v_row    record;
+  v_task   sluice.tasks;
+  v_own    jsonb;
+  v_part   text;
+  v_raised jsonb;
+begin
+  for v_row in
+    select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean) order by o.model, o.id
+  loop
+    if v_row.model is not null then
+      update sluice.residents r set unloading_at = coalesce(r.unloading_at, p_now)
+       where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices;
+    end if;
+    if v_row.model is not null and v_row.loading then
+      select jsonb_object_agg(r.budget, r.amount) into v_raised from (
+        select x.budget, least(greatest(v_row.needed, 1.25 * max(x.amount)), coalesce(sluice.largest_v1(x.budget), 'Infinity')) as amount
+          from sluice.residents x
+         where x.worker_id = p_worker and x.model = v_row.model and x.devices = v_row.devices group by x.budget) r;
+      insert into sluice.models as m (name, amounts) values (v_row.model, coalesce(v_raised, '{}'))
+        on conflict (name) do update
+           set amounts = m.amounts || coalesce((select jsonb_object_agg(e.key, greatest((m.amounts ->> e.key)::double precision, e.value::double precision))
+                                                  from jsonb_each_text(excluded.amounts) e), '{}'), updated_at = p_now;
+    else
+      select t.* into v_task from sluice.jobs j join sluice.tasks t on t.name = j.task where j.id = v_row.id;
+      select coalesce(j.uses, jsonb_build_object('uses', v_task.uses, 'perJob', coalesce(v_task.per_job, '{}'))) into v_own
+        from sluice.jobs j where j.id = v_row.id;
+      v_part := case when v_row.model is null then 'uses' else 'perJob' end;
+      select jsonb_object_agg(b.name, jsonb_build_object('devices', coalesce((u.value ->> 'devices')::integer, 1), 'each',
+               least(greatest(1.25 * coalesce((v_own -> v_part -> u.key ->> 'each')::double precision, 0),
+                              case when v_row.model is not null then 0.1 * (u.value ->> 'each')::double precision end, v_row.needed),
+                     coalesce(sluice.largest_v1(b.name), 'Infinity'))))
+        into v_raised
+        from jsonb_each(v_own -> 'uses') u join sluice.budgets b on b.name = u.key and b.kind = 'device' where jsonb_typeof(u.value) = 'object';
+      update sluice.jobs j set uses = v_own || jsonb_build_object(v_part, (v_own -> v_part) || coalesce(v_raised, '{}'))
+       where j.id = v_row.id and j.state < 'completed';
+    end if;
+  end loop;
+end $$;
+
+-- The capacity of the largest device; null: one is without bounds, or there is none.
+create function sluice.largest_v1(p_budget text) returns double precision
+language sql stable as $$
+  select nullif(max(coalesce(sluice.capacity_v1(d), 'Infinity')), 'Infinity') from sluice.devices d where d.budget = p_budget
+$$;
+
+-- What jobs draw whose amounts are expressions: [{id, uses}] once somebody has worked them out, or [{id, error}], which fails
+-- them. So does an amount that no device has. Jobs that have changed meanwhile are left alone.
+create function sluice.settle_uses_v1(p_jobs jsonb) returns integer
+language plpgsql as $$
+declare
+  v_parents bigint[];
+  v_places  integer[];
+  v_count   integer;
+  v_failed  integer;
+begin
+  with given as materialized (
+    select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
+      from jsonb_to_recordset(p_jobs) as g(id bigint, uses jsonb, error text)
+  ), locked as materialized (
+    select j.id from sluice.jobs j where j.id = any (array(select g.id from given g)) and j.state = 'ready' and j.uses is null
+     for no key update skip locked
+  ), changed as (
+    update sluice.jobs j
+       set uses = g.uses, error = coalesce(g.error, j.error),
+           state = case when g.error is null then j.state else 'failed' end,
+           finished_at = case when g.error is not null then clock_timestamp() end
+      from given g where g.id = j.id and j.id = any (array(select l.id from locked l))
+    returning j.parent_id, j.idx, j.state
+  )
+  select count(*)::integer, (count(*) filter (where c.state = 'failed'))::integer,
+         array_agg(c.parent_id) filter (where c.state = 'failed' and c.parent_id is not null),
+         array_agg(c.idx) filter (where c.state = 'failed' and c.parent_id is not null)
+    into v_count, v_failed, v_parents, v_places from changed c;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
+  end if;
+  if v_failed > 0 then
+    perform pg_notify('sluice', 'done');
+  end if;
+  return v_count;
+end $$;
+
+-- Removes what no longer counts: reservations of attempts that have ended, copies and devices of workers that have. Reports as
+-- drift what runs in a class that is planned and draws from nothing, and devices of which more is held than there is although
+-- nobody made them smaller in the last hour.
+create function sluice.reconcile_budgets_v1() returns table (what text, subject text, held double precision, capacity double precision)
+language plpgsql as $$
+begin
+  delete from sluice.reservations r
+   where r.ctid = any (array(select x.ctid from sluice.reservations x
+                              where not exists (select 1 from sluice.jobs j where j.id = x.job_id and j.attempt = x.attempt and j.state = 'running')
+                              limit 10000 for update skip locked));
+  delete from sluice.residents r
+   where r.ctid = any (array(select x.ctid from sluice.residents x join sluice.workers w on w.id = x.worker_id
+                              where w.ended_at is not null for update of x skip locked));
+  delete from sluice.worker_devices d using sluice.workers w where w.id = d.worker_id and w.ended_at is not null;
+  -- A device that nobody has offered for a day is not waited for.
+  delete from sluice.devices d
+   where d.key <> '' and d.seen_at < clock_timestamp() - interval '1 day'
+     and not exists (select 1 from sluice.worker_devices o where o.budget = d.budget and o.device = d.key)
+     and not exists (select 1 from sluice.reservations r where r.budget = d.budget and r.device = d.key);
+  if found then
+    perform sluice.judge_tasks_v1();
+  end if;
+  return query
+  select 'undrawn', 'job ' || j.id, 0::double precision, null::double precision
+    from sluice.jobs j join sluice.classes c on c.id = j.class_id and c.budgeted join sluice.tasks t on t.name = c.task
+   where j.state = 'running' and j.started_at > t.updated_at
+     and not exists (select 1 from sluice.reservations r where r.job_id = j.id and r.attempt = j.attempt)
+   limit 100;
+end $$;

@@ -1,0 +1,17 @@
+import { resolveUses } from '../engine/resolve-uses.ts'
+import type { Submission } from '../engine/submitter.ts'
+import type { AnyTask } from '../worker/task.ts'
+import { isExpressed } from './task-set.ts'
+
+/**
+ * The submission with what its job draws, where that depends on the input. Other tasks are left alone.
+ *
+ * @throws {SluiceError} `EXPRESSION_FAILED` or `INVALID_INPUT`, naming task and budget.
+ */
+export function withUses(submission: Submission, task: AnyTask | undefined): Submission {
+  if (task?.uses === undefined || !isExpressed(task)) return submission
+  // As the database will have it: a Date is text by now.
+  const { input } = JSON.parse(submission.json) as { input: unknown }
+  const uses = JSON.stringify(resolveUses(task.name, task.uses, task.perJob, input))
+  return { ...submission, json: `${submission.json.slice(0, -1)},"uses":${uses}}` }
+}

@@ -1,0 +1,68 @@
+import type { Queryable } from '../../db/database.ts'
+import { formatQuantity } from '../../model/amount.ts'
+import { formatDuration } from '../../model/duration.ts'
+import { type ExaminedBudgets, examineBudgets } from '../../store/examine-budgets.ts'
+import { type Finding, ok } from '../finding.ts'
+
+type Device = ExaminedBudgets['devices'][number]
+
+/** A measurement counts for this long. */
+const FRESH_MS = 15_000
+
+/** Devices that are lost, overdrawn or not measured, and tasks whose jobs can never start. */
+export async function checkBudgets({ db }: { db: Queryable }): Promise<Finding[]> {
+  const { devices, impossible, undeclared } = await examineBudgets(db)
+  const findings = [
+    ...devices.flatMap(aboutDevice),
+    ...impossible.map(({ task, why }) => ({
+      check: `task ${task}`,
+      level: 'warning' as const,
+      found: `none of its jobs can start: it ${why}`,
+      advice: 'lower uses of the task, or bring a larger device; until then its jobs are refused',
+    })),
+    ...undeclared.map(({ task, budget }) => ({
+      check: `task ${task}`,
+      level: 'warning' as const,
+      found: `uses budget ${budget}, which nobody has declared`,
+      advice: 'add it to budgets in the config file; until then its jobs wait',
+    })),
+  ]
+  if (devices.length === 0) return findings
+  return [
+    ok('budgets', `${devices.length} ${devices.length === 1 ? 'device' : 'devices'} or shared amounts`),
+    ...findings,
+  ]
+}
+
+function aboutDevice(device: Device): Finding[] {
+  const { budget, key, bytes, capacity, held, lost, ageMs, offers } = device
+  const check = key === '' ? `budget ${budget}` : `device ${key}`
+  const size = (amount: number) => formatQuantity(amount, bytes)
+  if (lost && offers > 0)
+    return [
+      {
+        check,
+        level: 'problem',
+        found: 'it was there and is gone: it gets no work',
+        advice: 'look at nvidia-smi and the kernel log of its machine',
+      },
+    ]
+  if (capacity !== null && held > capacity * (1 + 1e-9))
+    return [
+      {
+        check,
+        level: 'note',
+        found: `${size(held)} are held of ${size(capacity)}: it was made smaller, and nothing new starts until it fits`,
+      },
+    ]
+  if (ageMs !== null && ageMs > FRESH_MS && offers > 0)
+    return [
+      {
+        check,
+        level: 'warning',
+        found: `not measured for ${formatDuration(Math.round(ageMs / 1000) * 1000)}: only what jobs say they need is counted`,
+        advice: 'see whether nvidia-smi answers on its machine',
+      },
+    ]
+  return []
+}

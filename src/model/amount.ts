@@ -1,0 +1,129 @@
+import { SluiceError } from '../errors.ts'
+import { show } from './argument.ts'
+import type { Reader } from './setting-value.ts'
+
+/** Of a budget, on each of so many devices. */
+export interface Amount {
+  readonly devices: number
+  readonly each: number
+}
+
+/**
+ * How much of a budget is meant: a number, a size such as `5GB`, `{ devices: 2, each: '20GB' }` for that much on each of two
+ * devices, or an expression on the input, `${{ input.pages * 0.1 }}`, which gives a number or a size.
+ */
+export type AmountSource = number | string | { readonly devices: number; readonly each: number | string }
+
+/** The same, read: an expression stays text. */
+export type StoredAmount = Amount | string
+
+/** What one job draws, by budget, every expression worked out. */
+export interface ResolvedUses {
+  readonly uses: Readonly<Record<string, Amount>>
+  readonly perJob: Readonly<Record<string, Amount>>
+}
+
+export const AMOUNT_RULE =
+  'a number of at least 0, a size such as 500MB or 5GB, { devices: 2, each: 20GB }, or ${{ an expression on the input }}'
+
+/** Sizes are binary, however they are written: 1 GB is 1 GiB, as memory is sold. */
+const UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  k: 1024,
+  m: 1024 ** 2,
+  g: 1024 ** 3,
+  t: 1024 ** 4,
+}
+const SIZE = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])i?b|(b))?$/i
+const MOST_DEVICES = 64
+
+/** A number or a size; `undefined` when it is neither, negative or not finite. */
+export function parseQuantity(value: unknown): number | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) && value >= 0 ? value : undefined
+  if (typeof value !== 'string') return undefined
+  const match = SIZE.exec(value.trim())
+  if (match === null) return undefined
+  const amount = Number(match[1]) * UNITS[(match[2] ?? match[3] ?? 'b').toLowerCase()]!
+  return Number.isFinite(amount) ? amount : undefined
+}
+
+/** True for a size with its unit: people are then told sizes. */
+export function hasUnit(value: unknown): boolean {
+  const text = typeof value === 'object' && value !== null && 'each' in value ? value.each : value
+  return typeof text === 'string' && /\d\s*[kmgt]?i?b$/i.test(text.trim())
+}
+
+/** The text of an expression and nothing around it. */
+export function isExpression(value: unknown): value is string {
+  return typeof value === 'string' && /^\s*\$\{\{.*\}\}\s*$/s.test(value)
+}
+
+/** What stands between the braces. */
+export function expressionIn(text: string): string {
+  return text.trim().slice(3, -2)
+}
+
+/** An amount that is no expression; `undefined` when it is no amount. */
+export function parseAmount(value: unknown): Amount | undefined {
+  if (typeof value !== 'object' || value === null) {
+    const each = parseQuantity(value)
+    return each === undefined ? undefined : { devices: 1, each }
+  }
+  if (Array.isArray(value) || Object.keys(value).some((key) => key !== 'devices' && key !== 'each'))
+    return undefined
+  const { devices = 1, each } = value as { devices?: unknown; each?: unknown }
+  const read = parseQuantity(each)
+  const isCount =
+    typeof devices === 'number' && Number.isInteger(devices) && devices >= 1 && devices <= MOST_DEVICES
+  return isCount && read !== undefined ? { devices, each: read } : undefined
+}
+
+/** How config files and code say what a job draws. */
+export const amount: Reader<AmountSource, StoredAmount> = {
+  read: (value) => (isExpression(value) ? value : parseAmount(value)),
+  readText: (text) => (isExpression(text) ? text : parseAmount(text)),
+  expected: AMOUNT_RULE,
+  bound: '>= 0, such as 3, 0.5, 5GB',
+  format: (value) => (typeof value === 'string' ? value : formatAmount(value, value.each >= 1024)),
+}
+
+/** A number or a size that is no expression: what a budget or a device has. */
+export const quantity: Reader<number | string, number> = {
+  read: parseQuantity,
+  readText: parseQuantity,
+  expected: 'a number of at least 0, or a size such as 500MB or 24GB',
+  bound: '>= 0, such as 3, 0.5, 24GB',
+  format: (value) => formatQuantity(value, value >= 1024),
+}
+
+/** `5368709120` as `5GB` where it is a size, else the number. */
+export function formatQuantity(value: number, bytes: boolean): string {
+  if (!bytes || value < 1024) return String(value)
+  for (const [unit, size] of [
+    ['TB', 1024 ** 4],
+    ['GB', 1024 ** 3],
+    ['MB', 1024 ** 2],
+    ['KB', 1024],
+  ] as const) {
+    if (value >= size) return `${Math.round((value / size) * 10) / 10}${unit}`
+  }
+  return String(value)
+}
+
+export function formatAmount({ devices, each }: Amount, bytes: boolean): string {
+  return devices === 1
+    ? formatQuantity(each, bytes)
+    : `${formatQuantity(each, bytes)} on each of ${devices} devices`
+}
+
+/**
+ * What an expression gave, as an amount.
+ *
+ * @param where Names the task and the budget.
+ * @throws {SluiceError} `INVALID_INPUT`: the input led to something that is no amount.
+ */
+export function amountOf(value: unknown, where: string): Amount {
+  const read = parseAmount(value)
+  if (read !== undefined) return read
+  throw new SluiceError('INVALID_INPUT', `${where}: found ${show(value)}; it must give ${quantity.expected}`)
+}

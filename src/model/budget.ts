@@ -1,0 +1,181 @@
+import { hasUnit, parseQuantity, quantity } from './amount.ts'
+import type { Duration } from './duration.ts'
+import { describe, duration, isName, MAX_STORED_MS, NAME_RULE, type Problem } from './setting-value.ts'
+import { isModelName, MODEL_RULE } from './task-fields.ts'
+
+type Sizes = { readonly [name: string]: number | string | undefined }
+
+/**
+ * A budget as it is written. One amount for the whole system: `3`. Or one for each device of each machine:
+ * `{ devices: 'auto' }` for its GPUs, `{ gpu0: '24GB', gpu1: '24GB' }` for declared ones; beside them `safety` (left free on
+ * each, as measured), `quantum` (a model serves for so many of its load times) and `maxWait` (from then on it may take another's place).
+ */
+export type BudgetSource = number | string | { readonly [key: string]: number | string | Sizes | undefined }
+
+/** What is said of a model: how long it takes to load, until that is seen, and whether it stays loaded. */
+export interface ModelSource {
+  readonly load?: Duration | undefined
+  readonly pinned?: boolean | undefined
+}
+
+/** A budget, read. Fields that nobody has given are absent. */
+export interface BudgetSettings {
+  readonly kind: 'shared' | 'device'
+  readonly capacity: number | null
+  readonly auto: boolean
+  readonly devices: Readonly<Record<string, number>>
+  readonly bytes: boolean
+  readonly safety: number
+  readonly quantum: number
+  readonly maxWaitMs: number
+}
+
+export interface ModelSettings {
+  readonly name: string
+  readonly loadMs?: number
+  readonly pinned?: boolean
+}
+
+/** Of a budget that reads its GPUs: what drivers and other programs take is never known to the byte. */
+const DEFAULT_SAFETY = 512 * 1024 ** 2
+export const DEFAULT_QUANTUM = 9
+export const DEFAULT_MAX_WAIT_MS = 120_000
+
+const OPTIONS = ['devices', 'safety', 'quantum', 'maxWait']
+const wait = duration({ min: 1, max: MAX_STORED_MS })
+
+export const BUDGET_RULE =
+  'an amount such as 3 or 24GB for the whole system, { devices: auto }, or the devices of each machine such as { gpu0: 24GB }'
+
+type Report = (path: readonly string[], message: string) => void
+
+/** The budget that is written there; `undefined` once a problem was reported. */
+export function readBudget(value: unknown, report: Report): BudgetSettings | undefined {
+  if (typeof value === 'number' || typeof value === 'string') {
+    const capacity = parseQuantity(value)
+    if (capacity === undefined) {
+      report([], `found ${describe(value)}; write ${BUDGET_RULE}`)
+      return undefined
+    }
+    return complete({ kind: 'shared', capacity, auto: false, devices: {}, bytes: hasUnit(value), safety: 0 })
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    report([], `found ${describe(value)}; write ${BUDGET_RULE}`)
+    return undefined
+  }
+  return readDevices(value as Readonly<Record<string, unknown>>, report)
+}
+
+function readDevices(value: Readonly<Record<string, unknown>>, report: Report): BudgetSettings | undefined {
+  let good = true
+  const problem: Report = (path, message) => {
+    good = false
+    report(path, message)
+  }
+  const number = (key: string, read: (given: unknown) => number | undefined, expected: string) => {
+    if (value[key] === undefined) return undefined
+    const found = read(value[key])
+    if (found === undefined) problem([key], `found ${describe(value[key])}; write ${expected}`)
+    return found
+  }
+  const auto = value.devices === 'auto'
+  const named = Object.entries(value).filter(([key, given]) => !OPTIONS.includes(key) && given !== undefined)
+  const below =
+    typeof value.devices === 'object' && value.devices !== null ? Object.entries(value.devices) : []
+  if (value.devices !== undefined && !auto && below.length === 0)
+    problem(['devices'], `found ${describe(value.devices)}; write auto, or a map such as { gpu0: 24GB }`)
+  if (auto && named.length > 0)
+    problem([named[0]![0]], 'devices are read by themselves here; remove it, or remove devices: auto')
+  const devices: Record<string, number> = Object.create(null)
+  for (const [path, name, given] of [
+    ...named.map(([name, given]) => [[name], name, given] as const),
+    ...below.map(([name, given]) => [['devices', name], name, given] as const),
+  ]) {
+    const size = parseQuantity(given)
+    if (!isName(name)) problem(path, `found the name ${describe(name)}; write ${NAME_RULE}`)
+    else if (size === undefined) problem(path, `found ${describe(given)}; write ${quantity.expected}`)
+    else devices[name] = size
+  }
+  if (!auto && Object.keys(devices).length === 0 && good)
+    problem([], `names no devices; write ${BUDGET_RULE}`)
+  const bytes = auto || [...named, ...below].some(([, given]) => hasUnit(given))
+  const safety = number('safety', parseQuantity, quantity.expected)
+  const quantum = number('quantum', parseNumber, 'a number of at least 0')
+  const maxWaitMs = number('maxWait', (given) => wait.read(given), wait.expected)
+  if (!good) return undefined
+  return complete({
+    kind: 'device',
+    capacity: null,
+    auto,
+    devices: { ...devices },
+    bytes,
+    safety: safety ?? (auto ? DEFAULT_SAFETY : 0),
+    ...(quantum !== undefined && { quantum }),
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+  })
+}
+
+function complete(
+  read: Omit<BudgetSettings, 'quantum' | 'maxWaitMs'> &
+    Partial<Pick<BudgetSettings, 'quantum' | 'maxWaitMs'>>,
+): BudgetSettings {
+  return { quantum: DEFAULT_QUANTUM, maxWaitMs: DEFAULT_MAX_WAIT_MS, ...read }
+}
+
+function parseNumber(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined
+}
+
+const load = duration({ min: 0, max: MAX_STORED_MS })
+
+export function readModel(name: string, value: unknown, report: Report): ModelSettings | undefined {
+  if (!isModelName(name)) {
+    report([], `found the name ${describe(name)}; write ${MODEL_RULE}`)
+    return undefined
+  }
+  if (value === null || value === undefined) return { name }
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    report([], `found ${describe(value)}; write a map such as { load: 12s, pinned: true }`)
+    return undefined
+  }
+  const { load: given, pinned, ...others } = value as Record<string, unknown>
+  const [unknown] = Object.keys(others)
+  const loadMs = given === undefined ? undefined : load.read(given)
+  if (unknown !== undefined) report([unknown], 'unknown key; the keys here are load, pinned')
+  else if (given !== undefined && loadMs === undefined)
+    report(['load'], `found ${describe(given)}; write ${load.expected}`)
+  else if (pinned !== undefined && typeof pinned !== 'boolean')
+    report(['pinned'], `found ${describe(pinned)}; write true or false`)
+  else return { name, ...(loadMs !== undefined && { loadMs }), ...(pinned !== undefined && { pinned }) }
+  return undefined
+}
+
+export interface BudgetsSource {
+  readonly budgets?: { readonly [name: string]: BudgetSource | undefined } | undefined
+  readonly models?: { readonly [name: string]: ModelSource | null | undefined } | undefined
+}
+
+/** Budgets and models of file and code, those of the file over those of the code. Adds a problem for each that cannot be read. */
+export function resolveBudgets(
+  sources: { readonly file?: BudgetsSource | undefined; readonly options?: BudgetsSource | undefined },
+  problems: Problem[],
+): { budgets: ReadonlyMap<string, BudgetSettings>; models: readonly ModelSettings[] } {
+  const budgets = new Map<string, BudgetSettings>()
+  const models = new Map<string, ModelSettings>()
+  for (const source of [sources.options, sources.file]) {
+    for (const [name, value] of Object.entries(source?.budgets ?? {})) {
+      const report: Report = (path, message) =>
+        problems.push({ path: ['budgets', name, ...path].join('.'), message })
+      if (!isName(name)) report([], `the name of a budget must be ${NAME_RULE}`)
+      const read = value === undefined ? undefined : readBudget(value, report)
+      if (read !== undefined) budgets.set(name, read)
+    }
+    for (const [name, value] of Object.entries(source?.models ?? {})) {
+      const read = readModel(name, value, (path, message) =>
+        problems.push({ path: ['models', name, ...path].join('.'), message }),
+      )
+      if (read !== undefined) models.set(name, read)
+    }
+  }
+  return { budgets, models: [...models.values()] }
+}

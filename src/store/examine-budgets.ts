@@ -1,0 +1,43 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+export interface ExaminedBudgets {
+  readonly devices: readonly {
+    readonly budget: string
+    readonly key: string
+    readonly bytes: boolean
+    readonly capacity: number | null
+    readonly held: number
+    readonly lost: boolean
+    /** Since the last measurement; null: it is not measured. */
+    readonly ageMs: number | null
+    /** Live workers that offer it. */
+    readonly offers: number
+  }[]
+  /** Tasks of which no job could start, and why. */
+  readonly impossible: readonly { readonly task: string; readonly why: string }[]
+  /** Budgets that tasks name and nobody has declared. */
+  readonly undeclared: readonly { readonly task: string; readonly budget: string }[]
+}
+
+const EXAMINE = statement(
+  'examine_budgets',
+  `select (select coalesce(jsonb_agg(jsonb_build_object('budget', d.budget, 'key', d.key, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
+             'held', coalesce((select sum(r.amount) from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+                                where r.budget = d.budget and r.device = d.key and j.attempt = r.attempt and j.state = 'running'), 0)
+                   + coalesce((select sum(r.amount) from sluice.residents r join sluice.workers w on w.id = r.worker_id
+                                where r.budget = d.budget and r.device = d.key and w.ended_at is null), 0),
+             'lost', d.lost_at is not null, 'ageMs', extract(epoch from clock_timestamp() - d.measured_at) * 1000,
+             'offers', (select count(*) from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id
+                         where o.budget = d.budget and o.device = d.key and w.ended_at is null)) order by d.budget, d.key), '[]')
+             from sluice.devices d join sluice.budgets b on b.name = d.budget) as devices,
+          (select coalesce(jsonb_agg(jsonb_build_object('task', t.name, 'why', t.refusal ->> 'text') order by t.name), '[]')
+             from sluice.tasks t where t.refusal is not null) as impossible,
+          (select coalesce(jsonb_agg(jsonb_build_object('task', t.name, 'budget', u.budget) order by t.name, u.budget), '[]')
+             from sluice.tasks t cross join lateral jsonb_object_keys(t.uses) u(budget)
+            where not exists (select 1 from sluice.budgets b where b.name = u.budget)) as undeclared`,
+)
+
+/** What is worth knowing of budgets. */
+export async function examineBudgets(db: Queryable): Promise<ExaminedBudgets> {
+  return (await db.run<ExaminedBudgets & Record<string, unknown>>(EXAMINE))[0]!
+}

@@ -1,0 +1,85 @@
+import { type Queryable, statement } from '../db/database.ts'
+import type { ResolvedUses, StoredAmount } from '../model/amount.ts'
+import type { ModelOnDevice } from '../model/device.ts'
+
+/** What `sluice.picture_v1` tells. Times are milliseconds of the database's clock. */
+export interface StoredPicture {
+  readonly now: number
+  readonly queues: readonly StoredQueue[]
+  readonly devices: readonly {
+    readonly key: string
+    readonly budget: string
+    readonly capacity: number | null
+    readonly room: number | null
+  }[]
+  readonly budgets: readonly {
+    readonly name: string
+    readonly kind: 'shared' | 'device'
+    readonly quantum: number
+    readonly maxWaitMs: number
+    /** Of a shared one; null: without bounds. */
+    readonly room: number | null
+  }[]
+  readonly residents: readonly StoredCopy[]
+  readonly models: Readonly<
+    Record<
+      string,
+      {
+        readonly loadMs: number | null
+        readonly runMs: number | null
+        readonly amounts: Readonly<Record<string, number>>
+      }
+    >
+  >
+}
+
+export interface StoredQueue {
+  readonly class: number
+  readonly task: string
+  readonly model: string | null
+  readonly depth: number
+  readonly priority: number
+  readonly since: number
+  /** What the head draws, where that is its own. */
+  readonly own: ResolvedUses | null
+  readonly uses: Readonly<Record<string, StoredAmount>> | null
+  readonly perJob: Readonly<Record<string, StoredAmount>> | null
+  readonly parallel: number
+  readonly expressed: boolean
+  readonly most: number
+  /** Of the first jobs those whose amounts nobody has worked out yet. */
+  readonly unread: readonly { readonly id: string; readonly input: unknown }[] | null
+}
+
+/** A copy of a model on the devices of a worker. */
+export interface StoredCopy {
+  readonly worker: string
+  readonly model: string
+  readonly devices: readonly string[]
+  readonly shares: readonly { readonly budget: string; readonly device: string; readonly amount: number }[]
+  readonly loadedAt: number | null
+  readonly unloading: boolean
+  readonly running: number
+  readonly idleSince: number | null
+  readonly pinned: boolean
+}
+
+const LOAD = statement('load_picture', 'select sluice.picture_v1($1, $2, $3, $4, $5) as picture')
+
+/** Depths are counted up to this. */
+const DEPTH = 1000
+
+/**
+ * What a worker needs to plan.
+ *
+ * @param soon Endings and unloaded copies that the planned cycle will report: they are taken for recorded.
+ */
+export async function loadPicture(
+  db: Queryable,
+  workerId: string,
+  classes: readonly number[],
+  soon: { readonly ended: readonly string[]; readonly unloaded: readonly ModelOnDevice[] },
+): Promise<StoredPicture> {
+  const values = [workerId, classes, soon.ended, JSON.stringify(soon.unloaded), DEPTH]
+  return (await db.run<{ picture: StoredPicture }>(LOAD, values))[0]!.picture
+}

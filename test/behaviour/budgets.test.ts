@@ -1,0 +1,380 @@
+import { describe, expect, test } from 'vitest'
+import { hasCode, task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { until } from '../support/until.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+
+const ONE_GPU = { vram: { gpu0: '24GB' } }
+const lanes = { default: { perWorker: null, poll: 200 } } as const
+
+/** What counts against a budget just now. */
+async function held(budget: string): Promise<number> {
+  const [row] = await database.sql<{ held: number }>(
+    `select coalesce((select sum(r.amount) from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+                       where r.budget = $1 and j.state = 'running' and j.attempt = r.attempt), 0)
+          + coalesce((select sum(r.amount) from sluice.residents r join sluice.workers w on w.id = r.worker_id
+                       where r.budget = $1 and w.ended_at is null), 0) as held`,
+    [budget],
+  )
+  return Number(row!.held)
+}
+
+describe('a shared budget', () => {
+  test('bounds what runs at once over all workers, and gives everything back', async () => {
+    let running = 0
+    let peak = 0
+    const licensed = task({
+      name: 'licensed',
+      uses: { licences: 1 },
+      run: async (_: number) => {
+        running++
+        peak = Math.max(peak, running)
+        await new Promise((resolve) => setImmediate(resolve))
+        running--
+      },
+    })
+    const options = { tasks: [licensed], budgets: { licences: 3 }, lanes }
+    const one = await apps.open(options)
+    const other = await apps.open(options)
+    const jobs = await one.submitMany(
+      licensed,
+      Array.from({ length: 60 }, (_, n) => n),
+    )
+    await Promise.all([one.work({ capacity: 0 }), other.work({ capacity: 0 })])
+    await Promise.all(jobs.map((job) => job.result()))
+    expect(peak).toBeLessThanOrEqual(3)
+    expect(peak).toBeGreaterThanOrEqual(2)
+    expect(await held('licences')).toBe(0)
+  })
+
+  test('takes several budgets together or none, and leaves others alone', async () => {
+    const gate = new Gate()
+    const both = task({ name: 'both', uses: { a: 1, b: 2 }, run: (n: number) => gate.pass(String(n)) })
+    const free = task({ name: 'free', run: () => 'ran' })
+    const app = await apps.open({ tasks: [both, free], budgets: { a: 10, b: 3 }, lanes })
+    await app.submitMany(both, [1, 2, 3])
+    await app.work({ capacity: 0 })
+    await gate.arrived(1)
+    // What uses no budget goes by at full speed while the others wait.
+    expect(await (await app.submit(free, undefined)).result()).toBe('ran')
+    expect(gate.arrivals).toEqual(['1'])
+    expect(await held('a')).toBe(1)
+    expect(await held('b')).toBe(2)
+    gate.open()
+    await until(async () => (await held('b')) === 0, 'all to end')
+  })
+
+  test('may be changed while jobs run: less stops nothing, more starts what waits', async () => {
+    const gate = new Gate()
+    const seats = task({ name: 'seats', uses: { seats: 1 }, run: (n: number) => gate.pass(String(n)) })
+    const app = await apps.open({ tasks: [seats], budgets: { seats: 2 }, lanes })
+    await app.submitMany(seats, [1, 2, 3, 4])
+    await app.work({ capacity: 0 })
+    await gate.arrived(2)
+    await app.setBudget('seats', { capacity: 1 })
+    expect(await held('seats')).toBe(2)
+    await app.setBudget('seats', { capacity: 3 })
+    await gate.arrived(3)
+    expect(gate.arrivals).toEqual(['1', '2', '3'])
+    // An operator's change stays, whatever programs say.
+    await apps.open({ tasks: [seats], budgets: { seats: 50 }, lanes })
+    expect(await held('seats')).toBe(3)
+    gate.open()
+    await app.resetBudget('seats')
+    await until(async () => (await held('seats')) === 0, 'all to end')
+  })
+
+  test('counts fractions exactly', async () => {
+    const gate = new Gate()
+    const tenth = task({ name: 'tenth', uses: { whole: 0.1 }, run: (n: number) => gate.pass(String(n)) })
+    const app = await apps.open({ tasks: [tenth], budgets: { whole: 1 }, lanes })
+    await app.submitMany(
+      tenth,
+      Array.from({ length: 12 }, (_, n) => n),
+    )
+    await app.work({ capacity: 0 })
+    await gate.arrived(10)
+    expect(await (async () => gate.arrivals.length)()).toBe(10)
+    gate.open()
+    await until(async () => (await held('whole')) === 0, 'all to end')
+  })
+})
+
+describe('models on a device', () => {
+  /** Two models that do not fit beside each other, and what ran in which order. */
+  function models(sizes: Readonly<Record<string, string>>) {
+    const order: string[] = []
+    const gate = new Gate()
+    const tasks = Object.entries(sizes).map(([model, size]) =>
+      task({
+        name: `use_${model}`,
+        model,
+        uses: { vram: size },
+        run: async (n: number) => {
+          order.push(`${model}${n}`)
+          if (n === 0) await gate.pass(model)
+        },
+      }),
+    )
+    return { order, gate, tasks }
+  }
+
+  test('the deepest queue goes first, in its order, and work that comes meanwhile joins it', async () => {
+    const { order, gate, tasks } = models({ big: '20GB', wide: '16GB' })
+    const [big, wide] = tasks
+    const app = await apps.open({ tasks, budgets: ONE_GPU, lanes })
+    await app.submitMany(wide!, [1, 2])
+    await app.submitMany(big!, [0, 1, 2, 3])
+    await app.work({ capacity: 0 })
+    await gate.arrived(1)
+    expect(gate.arrivals).toEqual(['big'])
+    const late = await app.submit(big!, 4)
+    gate.open()
+    await late.result()
+    await until(() => order.length === 7, 'all to run')
+    expect(order).toEqual(['big0', 'big1', 'big2', 'big3', 'big4', 'wide1', 'wide2'])
+    const [{ loads } = { loads: 0 }] = await database.sql<{ loads: number }>(
+      `select count(*)::integer as loads from sluice.residents where model = 'wide'`,
+    )
+    expect(loads).toBe(1)
+  })
+
+  test('two models run side by side when they fit, and never more than fits', async () => {
+    const gate = new Gate()
+    const side = (model: string, size: string) =>
+      task({ name: `side_${model}`, model, uses: { vram: size }, run: () => gate.pass(model) })
+    const tasks = [side('m1', '10GB'), side('m2', '14GB'), side('m3', '1GB')]
+    const app = await apps.open({ tasks, budgets: ONE_GPU, lanes })
+    for (const each of tasks) await app.submit(each, undefined)
+    await app.work({ capacity: 0 })
+    await gate.arrived(2)
+    const used = await held('vram')
+    expect(used).toBeLessThanOrEqual(24 * 1024 ** 3)
+    expect(gate.arrivals.length).toBeGreaterThanOrEqual(2)
+    gate.open()
+    await until(async () => {
+      const rows = await database.sql<{ n: number }>(
+        `select count(*)::integer as n from sluice.jobs where task like 'side_%' and state = 'completed'`,
+      )
+      return rows[0]!.n === 3
+    }, 'all three to complete')
+  })
+
+  test('is charged once for all its jobs, which add their own share', async () => {
+    const gate = new Gate()
+    const chat = task({
+      name: 'chat',
+      model: 'llm',
+      uses: { vram: '10GB' },
+      perJob: { vram: '4GB' },
+      parallel: 8,
+      run: (n: number) => gate.pass(String(n)),
+    })
+    const app = await apps.open({ tasks: [chat], budgets: ONE_GPU, lanes })
+    await app.submitMany(chat, [1, 2, 3, 4, 5])
+    await app.work({ capacity: 0 })
+    await gate.arrived(3)
+    expect(await held('vram')).toBe((10 + 3 * 4) * 1024 ** 3)
+    expect(gate.arrivals).toEqual(['1', '2', '3'])
+    gate.open()
+    await until(async () => (await held('vram')) === 10 * 1024 ** 3, 'the jobs to end; the model stays')
+  })
+
+  test('a job on two devices takes both or waits', async () => {
+    const gate = new Gate()
+    const wide = task({
+      name: 'tensor',
+      uses: { vram: { devices: 2, each: '20GB' } },
+      run: (_: number) => gate.pass(),
+    })
+    const app = await apps.open({
+      tasks: [wide],
+      budgets: { vram: { gpu0: '24GB', gpu1: '24GB', gpu2: '24GB' } },
+      lanes,
+    })
+    await app.submitMany(wide, [1, 2])
+    await app.work({ capacity: 0 })
+    await gate.arrived(1)
+    const rows = await database.sql<{ device: string; amount: number }>(
+      `select device, amount from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+        where j.task = 'tensor' and j.state = 'running' order by device`,
+    )
+    expect(rows.length).toBe(2)
+    expect(rows.every(({ amount }) => Number(amount) === 20 * 1024 ** 3)).toBe(true)
+    gate.open()
+    await until(async () => (await held('vram')) === 0, 'both to run, one after the other')
+  })
+
+  test('a job that throws returns what it drew, once', async () => {
+    let tries = 0
+    const breaks = task({
+      name: 'breaks',
+      uses: { vram: '20GB' },
+      retry: { attempts: 3, delay: 1 },
+      run: () => {
+        tries++
+        throw new Error('no')
+      },
+    })
+    const app = await apps.open({ tasks: [breaks], budgets: ONE_GPU, lanes })
+    await app.work({ capacity: 0 })
+    const jobs = await app.submitMany(breaks, [undefined, undefined])
+    for (const job of jobs) await expect(job.result()).rejects.toThrow('no')
+    expect(tries).toBe(6)
+    expect(await held('vram')).toBe(0)
+  })
+})
+
+describe('what a job needs', () => {
+  test('may depend on its input, and what no device has is refused with both numbers', async () => {
+    const gate = new Gate()
+    const pages = task({
+      name: 'pages',
+      uses: { vram: '${{ input.pages * 1073741824 }}' },
+      run: ({ pages }: { pages: number }) => gate.pass(String(pages)),
+    })
+    const app = await apps.open({ tasks: [pages], budgets: ONE_GPU, lanes })
+    await app.work({ capacity: 0 })
+    for (const n of [20, 3, 2]) await app.submit(pages, { pages: n })
+    await gate.arrived(2)
+    expect(gate.arrivals).toEqual(['20', '3'])
+    expect(await held('vram')).toBe(23 * 1024 ** 3)
+    gate.open()
+    await until(() => gate.arrivals.length === 3, 'the third to run')
+    await expect(app.submit(pages, { pages: 48 })).rejects.toMatchObject({
+      code: 'BUDGET_EXCEEDED',
+      message: 'task pages needs 48GB of vram on one device; the largest has 24GB',
+      details: { task: 'pages', budget: 'vram', needs: 48 * 1024 ** 3, largest: 24 * 1024 ** 3 },
+    })
+    await expect(app.submit(pages, { pages: -1 })).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+    await expect(app.submit(pages, {} as never)).rejects.toSatisfy((error) =>
+      hasCode(error, 'EXPRESSION_FAILED'),
+    )
+    // Through SQL it is worked out by whoever meets it first.
+    const [row] = await database.sql<{ id: string }>(`select sluice.submit('pages', '{"pages": 4}') as id`)
+    await until(async () => (await app.getJob(String(row!.id))).state === 'completed', 'it to complete')
+    const [bad] = await database.sql<{ id: string }>(`select sluice.submit('pages', '{"pages": 100}') as id`)
+    const failed = await until(async () => {
+      const job = await app.getJob(String(bad!.id))
+      return job.state === 'failed' && job
+    }, 'it to fail')
+    expect(failed.error).toBe('budget: it needs 100GB of vram on one device; the largest has 24GB')
+  })
+
+  test('is refused at submit where it is fixed and too large, by SQL too, and fails a step of a workflow', async () => {
+    const huge = task({ name: 'huge', uses: { vram: '48GB' }, run: () => null })
+    const app = await apps.open({
+      tasks: [huge],
+      budgets: ONE_GPU,
+      lanes,
+      config: {
+        file: undefined,
+        folder: '.',
+        config: { workflows: { flow: { steps: { first: { task: 'huge' } } } } },
+        tasks: [],
+        workflows: [],
+        locate: () => undefined,
+      } as never,
+    })
+    await app.work({ capacity: 0 })
+    await until(
+      async () =>
+        (await database.sql(`select 1 from sluice.tasks where name = 'huge' and refusal is not null`))
+          .length === 1,
+      'the device to be known',
+    )
+    await expect(app.submit(huge, undefined)).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED' })
+    await expect(database.sql(`select sluice.submit('huge')`)).rejects.toThrow('task huge needs 48GB of vram')
+    expect(await database.sql(`select 1 from sluice.jobs where task = 'huge'`)).toEqual([])
+    const flow = await app.submit('flow', null)
+    await expect(flow.result()).rejects.toThrow(
+      'budget: it needs 48GB of vram on one device; the largest has 24GB',
+    )
+  })
+
+  test('waits without a bound where nobody knows a device, and says so', async () => {
+    const lost = task({ name: 'lost', uses: { nothing: 1 }, run: () => null })
+    const app = await apps.open({ tasks: [lost], lanes })
+    expect(
+      apps.logged
+        .filter(({ level }) => level === 'warn')
+        .map(({ fields, message }) => [fields.task, message]),
+    ).toEqual([['lost', expect.stringContaining('uses budget nothing, which nobody has declared')]])
+    await app.work({ capacity: 0 })
+    const job = await app.submit(lost, undefined)
+    const { reason, wait } = await app.why(job.id)
+    expect(reason).toContain('no worker that runs task lost offers a device of budget nothing')
+    expect(wait).toMatchObject({ kind: 'budget', budget: { budget: 'nothing' } })
+    await app.cancel(job.id)
+  })
+})
+
+describe('how many may wait', () => {
+  test('is bounded for tasks that draw from budgets, by default and by setting, without a ghost row', async () => {
+    const few = task({ name: 'few', uses: { tickets: 1 }, run: () => null })
+    const many = task({ name: 'many', run: () => null })
+    const app = await apps.open({ tasks: [few, many], budgets: { tickets: 1 }, maxQueued: 3, lanes })
+    expect((await app.admission()).maxQueued).toMatchObject({ few: 3 })
+    await app.submitMany(few, [undefined, undefined, undefined])
+    await expect(app.submit(few, undefined)).rejects.toMatchObject({ code: 'ADMISSION_REJECTED' })
+    const [row] = await database.sql<{ n: number }>(
+      `select count(*)::integer as n from sluice.jobs where task = 'few'`,
+    )
+    expect(row!.n).toBe(3)
+    // Others have no limit.
+    await app.submitMany(
+      many,
+      Array.from({ length: 50 }, () => undefined),
+    )
+    await app.work({ capacity: 0 })
+    await until(async () => (await app.listJobs({ status: ['queued'] })).length === 0, 'all to run')
+    await app.setAdmission({ maxQueued: { few: null } })
+  })
+
+  test('is 500 where nobody says anything', async () => {
+    const usual = task({ name: 'usual', uses: { tickets: 1 }, run: () => null })
+    const app = await apps.open({ tasks: [usual], budgets: { tickets: 1 }, lanes })
+    expect((await app.admission()).maxQueued).toMatchObject({ usual: 500 })
+    await app.setAdmission({ maxQueued: { usual: null } })
+    await apps.open({ tasks: [usual], budgets: { tickets: 1 }, lanes })
+    expect((await app.admission()).maxQueued.usual).toBeUndefined()
+  })
+})
+
+test('a task with a model and no uses is told at the start what that means', async () => {
+  const loose = task({ name: 'loose', model: 'llm', run: () => null })
+  const none = task({ name: 'none', uses: { zero: 1 }, run: () => null })
+  await apps.open({ tasks: [loose, none], budgets: { zero: 0 }, lanes })
+  const warnings = apps.logged.filter(({ level }) => level === 'warn')
+  expect(warnings.map(({ fields, message }) => `${fields.task}: ${message}`)).toEqual([
+    expect.stringMatching(/^loose: model llm is given without uses: its memory counts against nothing/),
+    expect.stringMatching(/^none: uses budget zero, of which there is 0: none of its jobs can start/),
+  ])
+})
+
+test('why names the device, what holds it, and its model', async () => {
+  const gate = new Gate()
+  const holds = task({ name: 'holds', model: 'first', uses: { vram: '20GB' }, run: () => gate.pass() })
+  const waits = task({ name: 'waits', model: 'second', uses: { vram: '20GB' }, run: () => null })
+  const app = await apps.open({ tasks: [holds, waits], budgets: ONE_GPU, lanes })
+  await app.work({ capacity: 0 })
+  await app.submit(holds, undefined)
+  await gate.arrived()
+  const job = await app.submit(waits, undefined)
+  const { wait, reason, words } = await app.why(job.id)
+  expect(wait.kind).toBe('budget')
+  expect(wait.budget).toMatchObject({
+    model: 'second',
+    heldBy: ['first'],
+    device: expect.stringMatching(/\/gpu0$/),
+  })
+  expect(reason).toContain('its model second')
+  expect(reason).toContain('first')
+  expect(words[0]).toContain('gpu0')
+  gate.open()
+  await job.result()
+})
