@@ -26,6 +26,24 @@ const Labels = Type.Record(
     type: ['string', 'number', 'boolean'],
   }),
 )
+const Quantity = (description?: string) =>
+  Type.Number({ minimum: 0, maximum: 1e18, ...(description !== undefined && { description }) })
+const QuantityOrNull = (description: string) =>
+  Type.Unsafe<number | null>({ type: ['number', 'null'], minimum: 0, maximum: 1e18, description })
+const ModelName = Type.String({ minLength: 1, maxLength: 200, examples: ['llama3.1-8b'] })
+const DeviceKey = Type.String({
+  minLength: 1,
+  maxLength: 400,
+  examples: ['GPU-0855af70-e82d-72f2-b86c-3a835999b974'],
+})
+const Amounts = (description: string) =>
+  Type.Record(
+    Type.String({ maxLength: 100 }),
+    Type.Unsafe<number | string | { devices: number; each: number | string }>({}),
+    { description },
+  )
+/** Copies of models and devices that one request may speak about. */
+const MAX_COPIES = 1000
 const DelayMs = Type.Number({ minimum: 0, maximum: 366 * 86_400_000 })
 
 export const WorkerParams = Type.Object(
@@ -48,6 +66,12 @@ export const WorkerTask = Type.Object(
     pooled: Type.Optional(
       Type.Boolean({ description: 'Needs a process of the pool: never more than freeProcesses are given' }),
     ),
+    uses: Type.Optional(
+      Amounts('What it draws from budgets: 3, "5GB", { devices: 2, each: "20GB" }, by budget'),
+    ),
+    perJob: Type.Optional(Amounts('With a model: what each job adds to its memory, by budget')),
+    model: Type.Optional(ModelName),
+    parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
   },
   {
     ...CLOSED,
@@ -87,19 +111,111 @@ export const EndedBody = Type.Object(
   {
     id: JobId,
     attempt: Attempt,
-    ending: Type.Unsafe<'completed' | 'failed' | 'retry' | 'snoozed' | 'returned' | 'cancelled'>({
+    ending: Type.Unsafe<
+      'completed' | 'failed' | 'retry' | 'snoozed' | 'returned' | 'cancelled' | 'out_of_memory'
+    >({
       type: 'string',
-      enum: ['completed', 'failed', 'retry', 'snoozed', 'returned', 'cancelled'],
+      enum: ['completed', 'failed', 'retry', 'snoozed', 'returned', 'cancelled', 'out_of_memory'],
     }),
     result: Type.Optional(JsonText('Of completed: the result as JSON text. Default: null')),
     error: Type.Optional(
-      Type.String({ description: 'Of failed, retry, returned and cancelled', maxLength: 100_000 }),
+      Type.String({
+        description: 'Of failed, retry, returned, cancelled and out_of_memory',
+        maxLength: 100_000,
+      }),
     ),
     delayMs: Type.Optional(DelayMs),
+    needed: Type.Optional(Quantity('Of out_of_memory: what it needs on each device, if that is known')),
+    loading: Type.Optional(
+      Type.Boolean({ description: 'Of out_of_memory: its model did not fit, not the job' }),
+    ),
   },
   CLOSED,
 )
 export type EndedBody = Static<typeof EndedBody>
+
+const OnDeviceBody = Type.Object({ model: ModelName, device: DeviceKey }, CLOSED)
+
+export const ModelNewsBody = Type.Object(
+  {
+    loaded: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            model: ModelName,
+            devices: Type.Array(DeviceKey, { maxItems: 64 }),
+            loadMs: Type.Optional(QuantityOrNull('How long it took; null: its programs load it themselves')),
+            observed: Type.Optional(
+              Type.Record(Type.String({ maxLength: 400 }), Quantity(), {
+                description: 'By device: how much more was used after the load than before',
+              }),
+            ),
+          },
+          CLOSED,
+        ),
+        { maxItems: MAX_COPIES },
+      ),
+    ),
+    unloaded: Type.Optional(
+      Type.Array(OnDeviceBody, {
+        maxItems: MAX_COPIES,
+        description: 'Their memory is free, or was never taken',
+      }),
+    ),
+    ran: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            model: ModelName,
+            jobs: Count('Jobs that have completed'),
+            totalMs: Quantity('Without waiting for the model'),
+          },
+          CLOSED,
+        ),
+        { maxItems: MAX_COPIES },
+      ),
+    ),
+  },
+  { ...CLOSED, description: 'What has become of its models since the last cycle that was answered' },
+)
+export type ModelNewsBody = Static<typeof ModelNewsBody>
+
+export const DevicesBody = Type.Object(
+  {
+    devices: Type.Array(
+      Type.Object(
+        {
+          budget: Name,
+          key: DeviceKey,
+          name: Type.Optional(Type.String({ maxLength: 200 })),
+          total: QuantityOrNull('What it has in all; null: not known, or without bounds'),
+          used: Type.Optional(QuantityOrNull('As measured')),
+          free: Type.Optional(QuantityOrNull('As measured')),
+          ageMs: Type.Optional(QuantityOrNull('Milliseconds since the measurement')),
+          lost: Type.Optional(Type.Boolean({ description: 'It was there and is gone' })),
+        },
+        CLOSED,
+      ),
+      { maxItems: MAX_COPIES, description: 'All it offers. Empty: only a question for the budgets' },
+    ),
+  },
+  CLOSED,
+)
+export type DevicesBody = Static<typeof DevicesBody>
+
+export const DevicesAnswer = Type.Object({
+  budgets: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      auto: Type.Boolean({ description: 'Its devices are the GPUs of each machine' }),
+      declared: Type.Record(Type.String(), Type.Number(), {
+        description: 'Else: what each machine has, by name',
+      }),
+    }),
+    { description: 'Those that have devices' },
+  ),
+})
+export type DevicesAnswer = Static<typeof DevicesAnswer>
 
 const RunningBody = Type.Object({ id: JobId, attempt: Attempt }, CLOSED)
 
@@ -116,6 +232,7 @@ export const CycleBody = Type.Object(
     waitMs: Type.Optional(
       Count('How long to wait for a job when there is none and nothing has ended', MAX_WAIT_MS),
     ),
+    news: Type.Optional(ModelNewsBody),
     resync: Type.Optional(
       Type.Boolean({ description: 'Ask the database what this worker holds, whatever the server believes' }),
     ),
@@ -140,6 +257,10 @@ export const JobBody = Type.Object({
   policy: Type.Optional(
     Type.Unknown({ description: 'What its step in a workflow says instead of its task' }),
   ),
+  devices: Type.Optional(
+    Type.Array(Type.String(), { description: 'The devices it may use; absent: it draws from none' }),
+  ),
+  model: Type.Optional(Type.String({ description: 'The model it needs on these devices' })),
   trace: Type.Optional(
     Type.String({ description: 'The traceparent it was submitted under, and after a space its tracestate' }),
   ),
@@ -156,6 +277,13 @@ export const CycleAnswerBody = Type.Object({
       description: 'Of ended: not held by this worker, or recorded before. Nothing was changed by them',
     }),
   ),
+  unload: Type.Optional(
+    Type.Array(Type.Object({ model: Type.String(), device: Type.String() }), {
+      description:
+        'Models that have to make room as soon as no job uses them. Tell it as news when they have',
+    }),
+  ),
+  newsTaken: Type.Optional(Type.Boolean({ description: 'The news is stored; otherwise send it again' })),
   again: Type.Optional(Type.Boolean({ description: 'Send the next cycle at once: jobs may be waiting' })),
   cancel: Type.Optional(Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' })),
   draining: Type.Optional(Type.Boolean({ description: 'Take nothing new, or go on' })),

@@ -14,9 +14,12 @@ import { toStorableJson, toStorableText } from '../model/json.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
+import { DeviceWatch } from '../worker/devices/device-watch.ts'
 import { createExecExecutor } from '../worker/exec.ts'
 import { createInlineExecutor } from '../worker/inline.ts'
 import type { JobSource } from '../worker/job-source.ts'
+import type { AnyModel } from '../worker/models/model.ts'
+import { ModelKeeper } from '../worker/models/model-keeper.ts'
 import type { Initialiser } from '../worker/pool/messages.ts'
 import { ProcessPool } from '../worker/pool/pool.ts'
 import type { AnyTask } from '../worker/task.ts'
@@ -73,6 +76,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   const { options, log } = setup
   const capacity = checkWorkOptions(options) ?? setup.defaultCapacity
   const tasks = selectTasks(setup.tasks, options.tasks)
+  const hooks = hooksOf(tasks)
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
   const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
@@ -95,8 +99,12 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     tasks,
     processTasks: new Set(pooled.map((task) => task.name)),
   })
+  const devices = new DeviceWatch({ source, host: hostname(), log, onReport: () => worker?.nudge() })
+  const models = new ModelKeeper({ models: hooks, devices, log, onNews: () => worker?.nudge() })
   worker = new Worker({
     source,
+    devices,
+    models,
     tasks,
     executors: new Map([...tasks].map(([name, task]) => [name, executorOf(task, pool)])),
     pool,
@@ -163,6 +171,21 @@ function selectTasks(
     }
   }
   return new Map([...all].filter(([name]) => names.includes(name)))
+}
+
+/** How models are loaded, by name. */
+function hooksOf(tasks: ReadonlyMap<string, AnyTask>): ReadonlyMap<string, AnyModel> {
+  const byName = new Map<string, AnyModel>()
+  for (const { hooks } of tasks.values()) {
+    if (hooks === undefined) continue
+    if ((byName.get(hooks.name) ?? hooks) !== hooks)
+      throw new SluiceError(
+        'INVALID_ARGUMENT',
+        `two models are named ${JSON.stringify(hooks.name)}: make one with model() and give it to all its tasks`,
+      )
+    byName.set(hooks.name, hooks)
+  }
+  return byName
 }
 
 async function startPool(

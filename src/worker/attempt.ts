@@ -26,6 +26,20 @@ export interface Attempt {
   readonly services: AttemptServices
   /** What spans of processes and programs belong to; `undefined` when the job is part of no trace. */
   readonly trace?: string | undefined
+  /** The devices that were set aside for it; `undefined` when it draws from none. */
+  readonly devices?: readonly string[] | undefined
+  readonly model?: ModelInUse | undefined
+}
+
+/** The model a job runs with. */
+export interface ModelInUse {
+  readonly name: string
+  /** Keys of the devices it lies on: uuids of GPUs, or `HOST/NAME`. */
+  readonly devices: readonly string[]
+  /** What its `load` gave. `undefined` where the job's process has to load it itself. */
+  readonly value: unknown
+  /** Whether the worker has loaded it. Not so for programs and pool processes, and for models that are only named. */
+  readonly loaded: boolean
 }
 
 /** What a task may know about the job it runs. */

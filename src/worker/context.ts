@@ -1,6 +1,6 @@
 import { format } from 'node:util'
 import { SluiceError } from '../errors.ts'
-import type { Attempt, AttemptServices, JobFacts } from './attempt.ts'
+import type { Attempt, AttemptServices, JobFacts, ModelInUse } from './attempt.ts'
 
 /** What a task's `run(input, ctx)` gets, inline and in a pool process alike. */
 export interface TaskContext {
@@ -9,6 +9,10 @@ export interface TaskContext {
   /** 1 on the first try. */
   readonly attempt: number
   readonly job: JobFacts
+  /** Keys of the devices it may use: uuids of GPUs, or `HOST/NAME`. Empty when it draws from no budget that has devices. */
+  readonly devices: readonly string[]
+  /** The model of its task, on those devices; `undefined` when it has none. `llama.of(ctx)` gives its value with its type. */
+  readonly model: ModelInUse | undefined
   /**
    * A folder private to this attempt, removed in every ending. It is made when
    * this is first read, so a task that needs none pays nothing.
@@ -52,6 +56,8 @@ export function createContext(attempt: Attempt): TaskContext {
   return new AttemptContext(attempt)
 }
 
+const NO_DEVICES: readonly string[] = Object.freeze([])
+
 class AttemptContext implements TaskContext {
   readonly #attempt: Attempt
   #log: AttemptLog | undefined
@@ -73,6 +79,14 @@ class AttemptContext implements TaskContext {
 
   get job(): JobFacts {
     return this.#attempt.job
+  }
+
+  get devices(): readonly string[] {
+    return this.#attempt.devices ?? NO_DEVICES
+  }
+
+  get model(): ModelInUse | undefined {
+    return this.#attempt.model
   }
 
   get workdir(): string {

@@ -1,8 +1,9 @@
 import { SluiceError } from '../errors.ts'
-import type { Ending } from '../model/job.ts'
+import type { Ending, OutOfMemory } from '../model/job.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
 import { type RetryPolicy, retryDelay } from '../model/retry.ts'
 import { BrokenWorker, type Stop } from './attempt.ts'
+import { asOutOfMemory } from './models/out-of-memory.ts'
 import { toWireError, type WireError } from './thrown.ts'
 
 const MAX_ERROR = 16_384
@@ -43,6 +44,17 @@ function checkTime(time: Date | number, where: string): Date | number {
   throw new SluiceError('INVALID_ARGUMENT', `${where}: give a Date or a number of milliseconds`)
 }
 
+export interface EndingPolicy {
+  readonly task: string
+  readonly retry: RetryPolicy
+  readonly memory?: Memory | undefined
+}
+
+interface Memory {
+  readonly model: boolean
+  readonly loading: boolean
+}
+
 export type Settled =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly error: unknown }
@@ -50,6 +62,8 @@ export type Settled =
 /**
  * What the end of an attempt means for its job. The one place where that is decided.
  *
+ * @param policy `memory` of a job that draws from devices: out of memory is then no failure. `loading`: its model was not
+ *   there yet; `model`: it has one.
  * @param stop Why the attempt was told to stop, if it was.
  * @param failures Failures of earlier attempts.
  * @param now Milliseconds, for tasks that named a point in time.
@@ -58,7 +72,7 @@ export type Settled =
 export function decideEnding(
   settled: Settled,
   stop: Stop | undefined,
-  policy: { readonly task: string; readonly retry: RetryPolicy },
+  policy: EndingPolicy,
   failures: number,
   now: number,
   random: number,
@@ -74,7 +88,7 @@ export function decideEnding(
     default:
       return settled.ok
         ? completed(settled.value, policy.task)
-        : afterError(settled.error, policy.retry, failures, now, random)
+        : afterError(settled.error, policy, failures, now, random)
   }
 }
 
@@ -89,11 +103,13 @@ function completed(value: unknown, task: string): Ending {
 
 function afterError(
   error: unknown,
-  retry: RetryPolicy,
+  { retry, memory }: EndingPolicy,
   failures: number,
   now: number,
   random: number,
 ): Ending {
+  const scarce = memory === undefined ? undefined : outOfMemoryEnding(error, memory)
+  if (scarce !== undefined) return scarce
   if (error instanceof BrokenWorker) return { kind: 'returned', error: errorText(error) }
   if (error instanceof SluiceError && (error.code === 'NOT_STORABLE' || error.code === 'INVALID_INPUT')) {
     return { kind: 'failed', error: `internal: ${errorText(error)}` }
@@ -111,6 +127,24 @@ function afterError(
         : { kind: 'failed', error: errorText(error) }
     default:
       return error.kind satisfies never
+  }
+}
+
+/**
+ * A job without a model may say by the text of its error what it needs in all. With one, nobody knows how much of that is
+ * the model's.
+ */
+function outOfMemoryEnding(error: unknown, { model, loading }: Memory): OutOfMemory | undefined {
+  const text = errorText(error)
+  const scarce = asOutOfMemory(error, text)
+  if (scarce === undefined) return undefined
+  const said = error instanceof Error && error.name === 'OutOfMemory'
+  const { needed } = scarce
+  return {
+    kind: 'out_of_memory',
+    error: text,
+    loading,
+    ...(needed !== undefined && (said || !model) && { needed }),
   }
 }
 

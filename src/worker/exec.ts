@@ -10,6 +10,7 @@ import { MAX_JSON_BYTES } from '../model/json.ts'
 import { MAX_TIMER_MS } from '../model/setting-value.ts'
 import { traceVariables } from '../tracing.ts'
 import { type Attempt, BrokenWorker } from './attempt.ts'
+import { deviceVariables } from './devices/device-variables.ts'
 import { resolveArgv } from './find-program.ts'
 import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
 import { ProgramOutput } from './program-output.ts'
@@ -137,6 +138,7 @@ function environment(program: Program, attempt: Attempt, resultPath: string): No
     SLUICE_RESULT: resultPath,
     SLUICE_JOB_ID: attempt.job.id,
     SLUICE_ATTEMPT: String(attempt.number),
+    ...deviceVariables(attempt),
     ...traceVariables(attempt.trace),
   }
 }

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import type { AttemptServices } from './attempt.ts'
+import { saysOutOfMemory } from './models/out-of-memory.ts'
 
 /** Longer lines are cut: one line without an end must not fill the memory. */
 const MAX_LINE_BYTES = 8192
@@ -23,6 +24,8 @@ export class ProgramOutput {
   readonly #services: AttemptServices
   readonly #maxBytes: number
   readonly #lastErrors: string[] = []
+  /** The last line of stderr that says that a device is out of memory; what a program says after it may fill pages. */
+  #scarcity: string | undefined
   #bytes = 0
   #full = false
 
@@ -41,7 +44,8 @@ export class ProgramOutput {
 
   /** The last lines of stderr, shortened, for an error message. Empty when there were none. */
   lastErrors(): string {
-    return this.#lastErrors.join('\n')
+    const last = this.#lastErrors.join('\n')
+    return this.#scarcity === undefined || last.includes(this.#scarcity) ? last : `${this.#scarcity}\n${last}`
   }
 
   #take(source: 'stdout' | 'stderr', line: string, bytes: number): void {
@@ -54,6 +58,7 @@ export class ProgramOutput {
     } else if (line.trim() !== '') {
       this.#lastErrors.push(shorten(line))
       if (this.#lastErrors.length > QUOTED_LINES) this.#lastErrors.shift()
+      if (saysOutOfMemory(line)) this.#scarcity = shorten(line)
     }
     this.#log(source, line, bytes)
   }

@@ -1,7 +1,8 @@
 import type { Assignment } from '../model/assignment.ts'
 import type { AttemptSpan } from '../tracing.ts'
-import type { Attempt, AttemptServices, JobFacts, Stop } from './attempt.ts'
+import type { Attempt, AttemptServices, JobFacts, ModelInUse, Stop } from './attempt.ts'
 import type { JobSource } from './job-source.ts'
+import type { LoadedCopy } from './models/model-copy.ts'
 import type { Workdirs } from './workdir.ts'
 
 /**
@@ -22,6 +23,14 @@ export class RunningAttempt implements Attempt {
   timer: NodeJS.Timeout | undefined
   /** Where the program traces what it does. */
   span: AttemptSpan | undefined
+  /** The model it runs with, once it is there. */
+  copy: LoadedCopy | undefined
+  model: ModelInUse | undefined
+  /** It waits for its model to be loaded. */
+  loading = false
+  /** When its own code began. */
+  begunAt = 0
+  endedAt = 0
   /** The lease is known to be lost: nothing is reported. */
   gone = false
 
@@ -46,6 +55,10 @@ export class RunningAttempt implements Attempt {
 
   get input(): unknown {
     return this.assignment.input === null ? null : JSON.parse(this.assignment.input)
+  }
+
+  get devices(): readonly string[] | undefined {
+    return this.assignment.devices
   }
 
   get trace(): string | undefined {

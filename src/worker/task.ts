@@ -7,6 +7,7 @@ import { DEFAULT_RETRY, type RetryOptions, type RetryPolicy } from '../model/ret
 import { isName, NAME_RULE, type Reader } from '../model/setting-value.ts'
 import { isModelName, MODEL_RULE, RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
 import type { TaskContext } from './context.ts'
+import { type AnyModel, isModel } from './models/model.ts'
 
 interface TaskOptionsBase {
   /** Letters, digits, `_`, `.` and `-`. */
@@ -28,12 +29,18 @@ interface TaskOptionsBase {
   readonly approval?: boolean
   /** Only workers with all of these labels take its jobs. */
   readonly requires?: Readonly<Record<string, string | number | boolean>>
-  /** What it draws from budgets, by their names: `{ vram: '5GB', licences: 1 }`. */
+  /**
+   * What it draws from budgets, by their names: `{ vram: '5GB', licences: 1 }`. Of a budget that has devices: with a `model` the
+   * model's memory, without one what each job takes. Of any other: what each job takes.
+   */
   readonly uses?: Readonly<Record<string, AmountSource>>
   /** With a `model`: what each running job adds on the devices of its model. */
   readonly perJob?: Readonly<Record<string, AmountSource>>
-  /** The model its jobs need: those of one model are run one after another, so that it is loaded once. */
-  readonly model?: string
+  /**
+   * The model its jobs need: those of one model are run one after another, so that it is loaded once. One made with `model()`
+   * is loaded by the worker; of one that is only named, the task takes care itself.
+   */
+  readonly model?: string | AnyModel
   /** Jobs at once on one copy of its model. Default 1. */
   readonly parallel?: number
   /** `process`: in the worker's pool of processes; needs `module`. Default `inline`: in the worker's own event loop. */
@@ -68,6 +75,8 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly uses: Readonly<Record<string, StoredAmount>> | undefined
   readonly perJob: Readonly<Record<string, StoredAmount>> | undefined
   readonly model: string | undefined
+  /** How its model is loaded, if the worker does that. */
+  readonly hooks: AnyModel | undefined
   readonly parallel: number
   readonly execution: 'inline' | 'process' | 'exec'
   readonly module: string | undefined
@@ -114,6 +123,12 @@ export function task(options: TaskOptionsBase & { input?: StandardSchemaV1; run:
     throw refuse(
       where,
       'execution "process" needs module: import.meta.url, so that a process can load the task',
+    )
+  }
+  if (execution === 'process' && isModel(options.model)) {
+    throw refuse(
+      where,
+      `a pool process cannot use what the worker loads: give the model by its name (${show(options.model.name)}) and load it there, or run the task inline`,
     )
   }
   const { input } = options
@@ -189,7 +204,8 @@ export function commonOptions(
     requires,
     uses: amounts(where, 'uses', options.uses),
     perJob: amounts(where, 'perJob', options.perJob),
-    model: modelName(where, options.model),
+    model: modelName(where, isModel(options.model) ? options.model.name : options.model),
+    hooks: isModel(options.model) ? options.model : undefined,
     parallel: read('parallel', options.parallel, TASK_FIELDS.parallel) ?? 1,
   }
 }
@@ -201,19 +217,23 @@ function amounts(
 ): Readonly<Record<string, StoredAmount>> | undefined {
   if (given === undefined) return undefined
   if (typeof given !== 'object' || given === null || Array.isArray(given))
-    throw refuse(where, `${field} must be an object with an amount by the name of each budget, found ${show(given)}`)
+    throw refuse(
+      where,
+      `${field} must be an object with an amount by the name of each budget, found ${show(given)}`,
+    )
   const entries = Object.entries(given).map(([budget, value]) => {
     if (!isName(budget)) throw refuse(where, `${field}: the name of a budget must be ${NAME_RULE}`)
     const read = amount.read(value)
-    if (read === undefined) throw refuse(where, `${field}.${budget} must be ${AMOUNT_RULE}, found ${show(value)}`)
+    if (read === undefined)
+      throw refuse(where, `${field}.${budget} must be ${AMOUNT_RULE}, found ${show(value)}`)
     return [budget, read] as const
   })
   return entries.length === 0 ? undefined : Object.fromEntries(entries)
 }
 
-function modelName(where: string, model: string | undefined): string | undefined {
+function modelName(where: string, model: unknown): string | undefined {
   if (model === undefined || isModelName(model)) return model
-  throw refuse(where, `model must be ${MODEL_RULE}, found ${show(model)}`)
+  throw refuse(where, `model must be made with model(), or ${MODEL_RULE}, found ${show(model)}`)
 }
 
 function readField<Out>(where: string, field: string, value: unknown, reader: Reader<unknown, Out>): Out {

@@ -1,8 +1,10 @@
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
 import { AttemptSpan } from '../tracing.ts'
 import { BrokenWorker, type Executor, Stop } from './attempt.ts'
+import type { DeviceWatch } from './devices/device-watch.ts'
 import { decideEnding, errorText, type Settled } from './ending.ts'
-import type { JobSource } from './job-source.ts'
+import type { CycleRequest, JobSource } from './job-source.ts'
+import type { ModelKeeper } from './models/model-keeper.ts'
 import type { ProcessPool } from './pool/pool.ts'
 import { RunningAttempt } from './running-attempt.ts'
 import type { AnyTask } from './task.ts'
@@ -21,6 +23,8 @@ export interface WorkerOptions {
   readonly executors: ReadonlyMap<string, Executor>
   readonly pool: ProcessPool | undefined
   readonly workdirs: Workdirs
+  readonly devices: DeviceWatch
+  readonly models: ModelKeeper
   /** Jobs at once; 0: no limit of its own. */
   readonly capacity: number
   /** Jobs taken in one cycle, at most. */
@@ -101,6 +105,7 @@ export class Worker {
     })
     this.#options.pool?.onFree(() => this.#wake(false))
     this.#mode = 'working'
+    this.#options.devices.start()
     this.#wake(false)
   }
 
@@ -149,6 +154,9 @@ export class Worker {
     await this.#cycling
     clearTimeout(this.#timer)
     this.#mode = 'stopped'
+    await this.#options.devices.stop()
+    // Before it is off the books: from then on its memory counts as free.
+    await this.#options.models.stop(this.#hurried ? HURRY_MS : this.#options.shutdownGraceMs)
     await this.#source.close(why)
     await this.#options.pool?.stop(this.#options.graceMs)
     await this.#options.workdirs.close()
@@ -213,7 +221,9 @@ export class Worker {
       const ended = this.#ended
       this.#ended = []
       const free = this.#free()
-      const answer = await this.#ask(ended, free)
+      const news = this.#options.models.takeNews()
+      const answer = await this.#ask({ ended, free, ...(news !== undefined && { news }) })
+      this.#noteModels(answer)
       for (const id of answer.lost) this.#lose(id)
       if (answer.unsent.length > 0) this.#ended = [...answer.unsent, ...this.#ended]
       if (!answer.reached) {
@@ -233,19 +243,31 @@ export class Worker {
         // Let short tasks finish, so that the next cycle can report them.
         await new Promise((resolve) => setImmediate(resolve))
       }
-      if (this.#ended.length > 0 || answer.again) this.#again = true
+      // News that was not taken is told with the next cycle that has a reason of its own.
+      const moreNews = this.#options.models.hasNews && (news === undefined || answer.newsTaken === true)
+      if (this.#ended.length > 0 || answer.again || moreNews) this.#again = true
       if (free > 0 && answer.assignments.length >= free && this.#free() > 0) this.#again = true
     }
   }
 
-  async #ask(ended: readonly EndedAttempt[], free: number): Promise<CycleAnswer> {
+  async #ask(request: Omit<CycleRequest, 'freeProcesses'>): Promise<CycleAnswer> {
     try {
-      return await this.#source.cycle({ ended, free, freeProcesses: this.#options.pool?.free ?? 0 })
+      return await this.#source.cycle({ ...request, freeProcesses: this.#options.pool?.free ?? 0 })
     } catch (error) {
       // A source answers even when the other side is away; this is a fault in it. Nothing may be lost by it.
       this.#options.log.error({ error: errorText(error) }, 'a cycle broke')
-      return { assignments: [], lost: [], unsent: ended, reached: false, again: false }
+      return { assignments: [], lost: [], unsent: request.ended, reached: false, again: false }
     }
+  }
+
+  #noteModels({ newsTaken = false, startedOver = false, unload = [] }: CycleAnswer): void {
+    const { models, devices } = this.#options
+    models.told(newsTaken)
+    if (startedOver) {
+      models.startOver()
+      devices.startOver()
+    }
+    models.unload(unload)
   }
 
   /** Sets the timer that ends the rest, unless a failed cycle has set one. */
@@ -275,6 +297,49 @@ export class Worker {
       this.#options.workdirs,
     )
     this.#running.set(assignment.id, attempt)
+    this.#options.watch?.started(assignment.task)
+    attempt.span = AttemptSpan.start(assignment)
+    if (isOnDevices(attempt)) void this.#executeOnDevices(task, attempt)
+    else this.#execute(task, attempt)
+  }
+
+  /** The model comes first, where there is one. The time that takes is not the task's. */
+  async #executeOnDevices(task: AnyTask, attempt: RunningAttempt): Promise<void> {
+    const { models } = this.#options
+    const { model, devices = [] } = attempt.assignment
+    if (model === undefined) models.use(devices, 1)
+    else {
+      attempt.loading = true
+      const copy = models.join(model, devices)
+      attempt.copy = copy
+      try {
+        await models.ready(copy, attempt, task.execution !== 'inline')
+        attempt.model = {
+          name: model,
+          devices,
+          value: copy.value,
+          loaded: copy.isLoaded && task.execution === 'inline',
+        }
+      } catch (error) {
+        this.#settle(task, attempt, { ok: false, error: readable(error) })
+        return
+      }
+      attempt.loading = false
+    }
+    this.#execute(task, attempt)
+  }
+
+  /** After its ending is among those to report: a model that is told as gone must not be told before the job that needed it. */
+  #leaveDevices({ assignment, copy, loading, begunAt, endedAt }: RunningAttempt, completed: boolean): void {
+    const { models } = this.#options
+    const { model, devices = [] } = assignment
+    if (model === undefined) models.use(devices, -1)
+    if (model !== undefined && completed) models.ran(model, endedAt - begunAt)
+    if (copy !== undefined) models.leave(copy, !loading)
+  }
+
+  #execute(task: AnyTask, attempt: RunningAttempt): void {
+    const { assignment } = attempt
     const timeoutMs = assignment.policy?.timeoutMs ?? task.timeoutMs
     if (timeoutMs !== undefined) {
       attempt.timer = setTimeout(
@@ -282,9 +347,8 @@ export class Worker {
         timeoutMs,
       )
     }
-    this.#options.watch?.started(assignment.task)
     const execute = this.#options.executors.get(assignment.task)!
-    attempt.span = AttemptSpan.start(assignment)
+    if (assignment.model !== undefined) attempt.begunAt = performance.now()
     let outcome: unknown
     let promise: Promise<unknown> | undefined
     try {
@@ -305,6 +369,7 @@ export class Worker {
 
   #settle(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
     this.#options.watch?.ended(task.name)
+    if (attempt.copy !== undefined) attempt.endedAt = performance.now()
     if (!settled.ok && settled.error instanceof BrokenWorker) this.#noteBroken(settled.error)
     else if (this.#failedStarts < FAILED_STARTS) this.#failedStarts = 0
     const leftovers = attempt.cleanUp()
@@ -329,12 +394,13 @@ export class Worker {
         'a late result was dropped: the lease is lost',
       )
       attempt.span?.end('lost', 'the lease was lost')
+      if (isOnDevices(attempt)) this.#leaveDevices(attempt, false)
       return
     }
     const ending = decideEnding(
       settled,
       attempt.stopped,
-      { task: task.name, retry: { ...task.retry, ...policy?.retry } },
+      { task: task.name, retry: { ...task.retry, ...policy?.retry }, memory: memoryOf(attempt) },
       failures,
       Date.now(),
       Math.random(),
@@ -342,6 +408,7 @@ export class Worker {
     attempt.span?.end(ending.kind, 'error' in ending ? ending.error : undefined)
     this.#running.delete(id)
     this.#ended.push({ id, attempt: attempt.number, ending })
+    if (isOnDevices(attempt)) this.#leaveDevices(attempt, settled.ok)
     if (this.#running.size === 0) this.#onIdle?.()
     if (this.#cycling === undefined && this.#mode !== 'stopped') void this.#cycle()
   }
@@ -390,6 +457,17 @@ export class Worker {
       attempt.stop(new Stop('lease-lost', `no heartbeat got through for ${Math.round(silentMs)} ms`))
     }
   }
+}
+
+/** It draws from devices, or needs a model. */
+function isOnDevices({ assignment }: RunningAttempt): boolean {
+  return assignment.devices !== undefined || assignment.model !== undefined
+}
+
+/** Of a job on devices; running out of their memory is no failure of it. */
+function memoryOf({ assignment, loading }: RunningAttempt): { model: boolean; loading: boolean } | undefined {
+  const { model, devices = [] } = assignment
+  return devices.length === 0 ? undefined : { model: model !== undefined, loading }
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

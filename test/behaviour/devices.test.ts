@@ -79,7 +79,10 @@ test('other columns in another order, and an older driver that does not know all
   gpus.columns = ['fan.speed', 'memory.free', 'uuid', 'power.draw', 'memory.total']
   expect(await reader.read()).toMatchObject({
     kind: 'read',
-    gpus: [{ uuid: 'GPU-a', total: 24_576 * MIB, used: null, free: 24_076 * MIB, index: null }, { uuid: 'GPU-b' }],
+    gpus: [
+      { uuid: 'GPU-a', total: 24_576 * MIB, used: null, free: 24_076 * MIB, index: null },
+      { uuid: 'GPU-b' },
+    ],
   })
 })
 
@@ -114,7 +117,12 @@ test('the devices are reported at the start, and again when something of them ch
   await seen('both GPUs', (readings) => readings.length === 2)
   const free = gpus.take('GPU-b', 1024 * MIB)
   const used = await seen('a stranger', (readings) => byKey(readings, 'GPU-b')?.used === 1024 * MIB)
-  expect(byKey(used, 'GPU-b')).toMatchObject({ budget: 'vram', total: 8192 * MIB, free: 7168 * MIB, lost: false })
+  expect(byKey(used, 'GPU-b')).toMatchObject({
+    budget: 'vram',
+    total: 8192 * MIB,
+    free: 7168 * MIB,
+    lost: false,
+  })
   expect(byKey(used, 'GPU-b')!.ageMs).toBeLessThan(1000)
   free()
   await seen('the memory to be back', (readings) => byKey(readings, 'GPU-b')?.used === 0)
@@ -125,16 +133,19 @@ test('a GPU that disappears is reported as lost, and as there when it is back', 
   const { devices, seen, logged } = watch([AUTO])
   await seen('both GPUs', (readings) => readings.length === 2)
   gpus.remove('GPU-b')
-  devices.expectChange()
+  void devices.expectChange()
   await seen('the loss', (readings) => byKey(readings, 'GPU-b')?.lost === true)
   expect(logged).toContain('a GPU is lost: it gets no more work')
   gpus.add({ uuid: 'GPU-b', totalMiB: 8192 })
-  devices.expectChange()
+  void devices.expectChange()
   await seen('its return', (readings) => byKey(readings, 'GPU-b')?.lost === false)
 
   gpus.mode = 'lost'
-  devices.expectChange()
-  const left = await seen('the loss that a message tells of', (readings) => byKey(readings, 'GPU-a')?.lost === true)
+  void devices.expectChange()
+  const left = await seen(
+    'the loss that a message tells of',
+    (readings) => byKey(readings, 'GPU-a')?.lost === true,
+  )
   expect(byKey(left, 'GPU-b')).toMatchObject({ lost: false })
 })
 
@@ -144,8 +155,11 @@ test('while the program hangs, what was measured gets old, and nothing else is t
   await seen('both GPUs', (readings) => readings.length === 2)
   gpus.mode = 'hang'
   gpus.take('GPU-a', 1024 * MIB)
-  devices.expectChange()
-  await until(() => logged.some((line) => line.startsWith('the GPUs cannot be read')), 'the trouble to be noticed')
+  void devices.expectChange()
+  await until(
+    () => logged.some((line) => line.startsWith('the GPUs cannot be read')),
+    'the trouble to be noticed',
+  )
   const old = await seen('an old reading', (readings) => (byKey(readings, 'GPU-a')?.ageMs ?? 0) > 4000)
   expect(byKey(old, 'GPU-a')).toMatchObject({ used: 0, lost: false })
   expect(await devices.usedNow()).toBeUndefined()
@@ -165,7 +179,7 @@ test('one whose GPUs were never read offers none of them; values that are not to
   const readings = await seen('the declared one alone', (each) => each.length === 1)
   expect(readings).toMatchObject([{ budget: 'ram', key: 'box/big', total: 100, free: null, ageMs: null }])
   gpus.mode = 'na'
-  devices.expectChange()
+  void devices.expectChange()
   const all = await seen('the GPUs', (each) => each.length === 3)
   expect(byKey(all, 'GPU-a')).toMatchObject({ total: null, used: null, free: null, ageMs: null })
 })
@@ -182,8 +196,10 @@ test('who has no budget with devices starts no program; who is not heard tells i
   source.away = true
   gpus.take('GPU-a', MIB)
   devices.startOver()
-  await until(() => logged.some((line) => line.startsWith('the devices could not be reported')), 'the failure')
+  await until(
+    () => logged.some((line) => line.startsWith('the devices could not be reported')),
+    'the failure',
+  )
   source.away = false
   await seen('the report', (readings) => byKey(readings, 'GPU-a')?.used === MIB)
 })
-

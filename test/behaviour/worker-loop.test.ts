@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Assignment, CycleAnswer } from '../../src/model/assignment.ts'
+import { DeviceWatch } from '../../src/worker/devices/device-watch.ts'
 import type { CycleRequest, JobSource, SourceEvents } from '../../src/worker/job-source.ts'
+import { ModelKeeper } from '../../src/worker/models/model-keeper.ts'
 import { task } from '../../src/worker/task.ts'
 import { Workdirs } from '../../src/worker/workdir.ts'
 import { Worker } from '../../src/worker/worker.ts'
@@ -51,6 +53,10 @@ class ControlledSource implements JobSource {
     throw new Error('not used')
   }
 
+  async reportDevices(): Promise<[]> {
+    return []
+  }
+
   broken(): void {}
 
   flush(): undefined {
@@ -77,8 +83,12 @@ function assignment(id: string): Assignment {
 
 async function start(source: ControlledSource, execute: () => unknown, capacity = 10): Promise<Worker> {
   const spin = task({ name: 'spin', run: () => null })
+  const log = { info() {}, warn() {}, error() {} }
+  const devices = new DeviceWatch({ source, host: 'here', log })
   const worker = new Worker({
     source,
+    devices,
+    models: new ModelKeeper({ models: new Map(), devices, log, onNews() {} }),
     tasks: new Map([['spin', spin]]),
     executors: new Map([['spin', execute]]),
     pool: undefined,
@@ -87,7 +97,7 @@ async function start(source: ControlledSource, execute: () => unknown, capacity 
     cycleMax: 5,
     graceMs: 100,
     shutdownGraceMs: 1000,
-    log: { info() {}, warn() {}, error() {} },
+    log,
   })
   await worker.start()
   return worker

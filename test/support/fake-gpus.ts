@@ -1,7 +1,20 @@
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { type Model, model } from '../../src/index.ts'
+import type { Gate } from './gate.ts'
+import { isAlive } from './processes.ts'
 
 const PROGRAM = fileURLToPath(new URL('./programs/nvidia-smi.sh', import.meta.url))
 const MIB = 1024 ** 2
@@ -92,6 +105,53 @@ export class FakeGpus {
     return takeMemory(this.folder, uuid, bytes, ++this.#taken)
   }
 
+  /** What processes that live use of it. */
+  used(uuid: string): number {
+    const taken = join(this.folder, 'taken', uuid)
+    const files = existsSync(taken) ? readdirSync(taken) : []
+    const sizes = files
+      .filter((file) => isAlive(Number(file.split('-')[0])))
+      .map((file) => sizeIn(join(taken, file)))
+    return sizes.reduce((sum, each) => sum + each, 0)
+  }
+
+  /**
+   * A model of this size. Loading it takes memory on its devices, and fails as CUDA does where there is too little; its memory
+   * is free some time after `unload` has said so.
+   */
+  model(name: string, bytes: number, options: FakeModelOptions = {}): Model<FakeModelValue> {
+    const { loads = [], unloads = [], gate, lagMs = 0 } = options
+    return model({
+      name,
+      load: async ({ devices, signal }) => {
+        loads.push(`${name} ${devices.join(' ')}`)
+        const frees: (() => void)[] = []
+        try {
+          for (const device of devices) frees.push(this.#takeOrFail(device, bytes))
+          await gate?.pass(`${name} ${devices.join(' ')}`)
+          signal.throwIfAborted()
+        } catch (error) {
+          for (const free of frees) free()
+          throw error
+        }
+        return { name, devices, free: () => frees.map((each) => each()) }
+      },
+      unload: ({ free }, { devices }) => {
+        unloads.push(`${name} ${devices.join(' ')}`)
+        if (lagMs === 0) free()
+        else setTimeout(free, lagMs)
+      },
+    })
+  }
+
+  #takeOrFail(uuid: string, bytes: number): () => void {
+    const gpu = this.#gpus.find((each) => each.uuid === uuid)
+    if (gpu === undefined) throw new Error(`there is no GPU ${uuid}`)
+    const left = (gpu.totalMiB - (gpu.keptMiB ?? 0)) * MIB - this.used(uuid)
+    if (left < bytes) throw new Error(`CUDA error: out of memory (${left / MIB} MiB free)`)
+    return this.take(uuid, bytes)
+  }
+
   delete(): void {
     rmSync(join(this.folder, '..'), { recursive: true, force: true })
   }
@@ -101,6 +161,29 @@ export class FakeGpus {
       [index, uuid, name, totalMiB, keptMiB].join('|'),
     )
     writeFileSync(join(this.folder, 'gpus'), `${lines.join('\n')}\n`)
+  }
+}
+
+export interface FakeModelOptions {
+  /** Where it notes its loads and unloads: `NAME DEVICE...`. */
+  readonly loads?: string[]
+  readonly unloads?: string[]
+  /** Holds up its loads. */
+  readonly gate?: Gate
+  readonly lagMs?: number
+}
+
+export interface FakeModelValue {
+  readonly name: string
+  readonly devices: readonly string[]
+  readonly free: () => unknown
+}
+
+function sizeIn(file: string): number {
+  try {
+    return Number(readFileSync(file, 'utf8')) * MIB
+  } catch {
+    return 0
   }
 }
 

@@ -6,6 +6,11 @@ export interface PollAnswer extends RemoteAnswer {
   readonly orders?: Orders
 }
 
+/** Nothing that a worker has to act upon. */
+export function saysNothing({ assignments, lost, again, unload = [] }: RemoteAnswer): boolean {
+  return assignments.length === 0 && lost.length === 0 && unload.length === 0 && !again
+}
+
 const NOTHING: PollAnswer = { assignments: [], lost: [], refused: [], again: false }
 
 /** What a look for one worker came to. `nothing` of a worker that runs nothing means that nothing is there for its like. */
@@ -46,7 +51,8 @@ export class IdlePoll {
 
   constructor(worker: IdleWorker, request: RemoteCycle, waitMs: number) {
     this.worker = worker
-    this.#request = { ...request, ended: [] }
+    const { news: _, ...rest } = request
+    this.#request = { ...rest, ended: [] }
     this.answered = new Promise((resolve, reject) => {
       this.#answer = resolve
       this.#fail = reject
@@ -72,7 +78,7 @@ export class IdlePoll {
     try {
       const found = await this.worker.look(this.#request)
       this.#looking = false
-      if (found.assignments.length === 0 && found.lost.length === 0 && !found.again) {
+      if (saysNothing(found)) {
         if (this.#over) this.#answer(found)
         else if (this.#orders !== undefined) this.tell(this.#orders)
         return 'nothing'

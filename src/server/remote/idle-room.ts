@@ -53,13 +53,14 @@ export class IdleRoom {
    */
   async wait(poll: IdlePoll, readyAt: number, orderedAt: number): Promise<PollAnswer> {
     const { worker } = poll
+    const { likeness } = worker
     if (this.#closed) poll.end()
     this.#polls.get(worker.id)?.end()
     this.#polls.set(worker.id, poll)
-    let group = this.#groups.get(worker.likeness)
+    let group = this.#groups.get(likeness)
     if (group === undefined) {
       group = new LikePolls()
-      this.#groups.set(worker.likeness, group)
+      this.#groups.set(likeness, group)
     }
     group.add(poll)
     if (readyAt !== this.#readyHints) group.look(true)
@@ -71,7 +72,7 @@ export class IdleRoom {
       group.remove(poll)
       if (group.size === 0) {
         group.stop()
-        if (this.#groups.get(worker.likeness) === group) this.#groups.delete(worker.likeness)
+        if (this.#groups.get(likeness) === group) this.#groups.delete(likeness)
       }
     }
   }

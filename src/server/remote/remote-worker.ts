@@ -1,9 +1,11 @@
 import type { Queryable, RawQueryable } from '../../db/database.ts'
 import { type RemoteAnswer, type RemoteCycle, RemoteDispatcher } from '../../engine/remote-dispatcher.ts'
 import type { Beat, StoredWorker } from '../../engine/remote-workers.ts'
-import { IdlePoll, type IdleWorker, type PollAnswer } from './idle-poll.ts'
+import { IdlePoll, type IdleWorker, type PollAnswer, saysNothing } from './idle-poll.ts'
 import type { IdleRoom } from './idle-room.ts'
 
+/** The answer that said it may have been lost. */
+const UNLOAD_AGAIN_MS = 2000
 /** How long after a cycle idle slots are looked at again. */
 const GIVE_BACK_MS = 250
 
@@ -22,7 +24,14 @@ export interface WaitingCycle extends RemoteCycle {
 export class RemoteWorker implements IdleWorker {
   readonly id: string
   readonly keyId: string | null
-  readonly likeness: string
+  /** What nobody finds for one worker that offers devices may be there for another, where its model lies. */
+  get likeness(): string {
+    return this.#offersDevices ? `${this.id} ${this.#likeness}` : this.#likeness
+  }
+  readonly #likeness: string
+  #offersDevices = false
+  /** When it was last told to unload what, by model and device. */
+  readonly #unloadTold = new Map<string, number>()
   draining = false
   usedAt = performance.now()
   readonly #dispatcher: RemoteDispatcher
@@ -38,7 +47,7 @@ export class RemoteWorker implements IdleWorker {
     this.id = worker.id
     this.keyId = worker.keyId
     const { tasks, labels, pooled } = worker
-    this.likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
+    this.#likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
     this.#room = room
     this.#ordersTold = room.ordersTold
     this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker })
@@ -78,8 +87,8 @@ export class RemoteWorker implements IdleWorker {
     const { readyHints } = this.#room
     if (!this.#mayRest(request)) {
       const answer = await this.look(request)
-      const waits = request.waitMs > 0 && request.ended.length === 0
-      if (!waits || answer.assignments.length > 0 || answer.lost.length > 0 || answer.again) return answer
+      const waits = request.waitMs > 0 && request.ended.length === 0 && request.news === undefined
+      if (!waits || !saysNothing(answer)) return answer
     }
     return this.#wait(request, readyHints, onGone)
   }
@@ -87,7 +96,28 @@ export class RemoteWorker implements IdleWorker {
   /** One cycle after the other. */
   look(request: RemoteCycle): Promise<RemoteAnswer> {
     this.#rested = undefined
-    return this.#inTurn(() => this.#dispatcher.cycle(request))
+    return this.#inTurn(async () => this.#withoutRepeats(await this.#dispatcher.cycle(request)))
+  }
+
+  /** What has to be unloaded is named until it is gone. A worker that unloads it need not hear it with every question. */
+  #withoutRepeats(answer: RemoteAnswer): RemoteAnswer {
+    const { unload = [] } = answer
+    if (unload.length === 0) {
+      this.#unloadTold.clear()
+      return answer
+    }
+    const now = performance.now()
+    const fresh = unload.filter(({ model, device }) => {
+      const key = `${model} ${device}`
+      const isFresh = now - (this.#unloadTold.get(key) ?? Number.NEGATIVE_INFINITY) > UNLOAD_AGAIN_MS
+      if (isFresh) this.#unloadTold.set(key, now)
+      return isFresh
+    })
+    return { ...answer, unload: fresh }
+  }
+
+  noteDevices(count: number): void {
+    this.#offersDevices = count > 0
   }
 
   /** What a heartbeat tells of leases and of what there is to serve. */
@@ -135,6 +165,7 @@ export class RemoteWorker implements IdleWorker {
       request.waitMs > 0 &&
       !request.resync &&
       request.ended.length === 0 &&
+      request.news === undefined &&
       request.free <= rested.free &&
       request.freeProcesses <= rested.freeProcesses &&
       this.#dispatcher.holdsExactly(request.running)

@@ -10,7 +10,9 @@ import {
   registerRemoteWorker,
   workerEnded,
 } from '../../engine/remote-workers.ts'
+import { reportDevices } from '../../engine/report-devices.ts'
 import { hasCode } from '../../errors.ts'
+import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { ServerParts } from '../parts.ts'
@@ -107,6 +109,17 @@ export class RemoteWorkers {
     const { lanes, cancels, draining, stopping, peers } = answer
     const staleMs = Object.fromEntries(lanes.map((lane) => [lane, stale.get(lane) ?? 0]))
     return { staleMs, cancels, draining, stopping, peers }
+  }
+
+  /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
+  async reportDevices(
+    id: string,
+    keyId: string,
+    readings: readonly DeviceReading[],
+  ): Promise<readonly DeviceBudget[]> {
+    const worker = await this.get(id, keyId)
+    worker.noteDevices(readings.length)
+    return reportDevices(this.#parts.room.calls, id, readings)
   }
 
   async close(id: string, keyId: string, why: string): Promise<void> {

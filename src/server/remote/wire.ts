@@ -1,22 +1,43 @@
-import type { CycleAnswerBody, EndedBody, JobBody, WorkerTask } from '../../api/worker-protocol.ts'
+import type {
+  CycleAnswerBody,
+  DevicesBody,
+  EndedBody,
+  JobBody,
+  ModelNewsBody,
+  WorkerTask,
+} from '../../api/worker-protocol.ts'
 import { checkJsonText } from '../../engine/remote-workers.ts'
-import { messageOf } from '../../errors.ts'
+import { messageOf, SluiceError } from '../../errors.ts'
+import { AMOUNT_RULE, amount, isExpression, type StoredAmount } from '../../model/amount.ts'
 import type { Assignment, EndedAttempt } from '../../model/assignment.ts'
+import type { DeviceReading, ModelNews } from '../../model/device.ts'
 import type { Ending } from '../../model/job.ts'
 import { toStorableText } from '../../model/json.ts'
+import { isName, NAME_RULE } from '../../model/setting-value.ts'
+import { isModelName, MODEL_RULE } from '../../model/task-fields.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { PollAnswer } from './idle-poll.ts'
 
 const MAX_ERROR = 16_384
+const MAX_KEY = 400
 /** Of inputs in one answer; a single one may have more. */
 const ANSWER_CHARACTERS = 32 * 1024 * 1024
 
 export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecord {
   const { name, lane = 'default', priority = 0, approval = false, losses = 3, onLost = 'retry' } = task
+  const { model = null, parallel = 1 } = task
+  if (model !== null && !isModelName(model))
+    throw new SluiceError('INVALID_ARGUMENT', `model of task ${name}: must be ${MODEL_RULE}`)
+  const uses = amountsOf(task.uses, `uses of task ${name}`)
+  const perJob = amountsOf(task.perJob, `perJob of task ${name}`)
   return {
     name,
     lane,
-    model: null,
+    model,
+    uses,
+    perJob,
+    parallel,
+    expressed: [uses, perJob].some((amounts) => Object.values(amounts ?? {}).some(isExpression)),
     requires: task.requires ?? {},
     priority,
     approval,
@@ -26,6 +47,49 @@ export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecor
   }
 }
 
+function amountsOf(given: WorkerTask['uses'], where: string): Readonly<Record<string, StoredAmount>> | null {
+  const entries = Object.entries(given ?? {}).map(([budget, value]) => {
+    if (!isName(budget))
+      throw new SluiceError('INVALID_ARGUMENT', `${where}: the name of a budget must be ${NAME_RULE}`)
+    const read = amount.read(value)
+    if (read === undefined)
+      throw new SluiceError('INVALID_ARGUMENT', `${where}.${budget}: must be ${AMOUNT_RULE}`)
+    return [budget, read] as const
+  })
+  return entries.length === 0 ? null : Object.fromEntries(entries)
+}
+
+export function toNews({ loaded = [], unloaded = [], ran = [] }: ModelNewsBody): ModelNews {
+  return {
+    loaded: loaded.map(({ model, devices, loadMs = null, observed = {} }) => ({
+      model: toStorableText(model, 200),
+      devices: devices.map((device) => toStorableText(device, MAX_KEY)).sort(),
+      loadMs,
+      observed,
+    })),
+    unloaded: unloaded.map(({ model, device }) => ({
+      model: toStorableText(model, 200),
+      device: toStorableText(device, MAX_KEY),
+    })),
+    ran: ran.map((each) => ({ ...each, model: toStorableText(each.model, 200) })),
+  }
+}
+
+export function toReadings({ devices }: DevicesBody): DeviceReading[] {
+  return devices.map(
+    ({ budget, key, name = key, total, used = null, free = null, ageMs = null, lost = false }) => ({
+      budget,
+      key: toStorableText(key, MAX_KEY),
+      name: toStorableText(name, 200),
+      total,
+      used,
+      free,
+      ageMs: free === null ? null : (ageMs ?? 0),
+      lost,
+    }),
+  )
+}
+
 export function toEnded({
   id,
   attempt,
@@ -33,11 +97,22 @@ export function toEnded({
   result = 'null',
   error = '',
   delayMs = 0,
+  needed,
+  loading = false,
 }: EndedBody): EndedAttempt {
-  return { id, attempt, ending: toEnding(ending, result, toStorableText(error, MAX_ERROR), delayMs) }
+  const text = toStorableText(error, MAX_ERROR)
+  return { id, attempt, ending: toEnding({ kind: ending, result, error: text, delayMs, needed, loading }) }
 }
 
-function toEnding(kind: EndedBody['ending'], result: string, error: string, delayMs: number): Ending {
+function toEnding(given: {
+  readonly kind: EndedBody['ending']
+  readonly result: string
+  readonly error: string
+  readonly delayMs: number
+  readonly needed: number | undefined
+  readonly loading: boolean
+}): Ending {
+  const { kind, result, error, delayMs, needed, loading } = given
   switch (kind) {
     case 'completed':
       try {
@@ -55,6 +130,8 @@ function toEnding(kind: EndedBody['ending'], result: string, error: string, dela
       return { kind, delayMs }
     case 'returned':
       return error === '' ? { kind } : { kind, error }
+    case 'out_of_memory':
+      return { kind, error, loading, ...(needed !== undefined && { needed }) }
     default:
       return kind satisfies never
   }
@@ -66,12 +143,15 @@ export function firstDue(ended: readonly EndedAttempt[]): number | null {
 }
 
 /** What says nothing is left out: most jobs have no key, no tags and no failures, and thousands go out a second. */
-export function toAnswer({ assignments, lost, refused, again, orders }: PollAnswer): CycleAnswerBody {
+export function toAnswer(answer: PollAnswer): CycleAnswerBody {
+  const { assignments, lost, refused, again, orders, unload = [], newsTaken = false } = answer
   const fit = howManyFit(assignments)
   return {
     jobs: assignments.slice(0, fit).map(toJob),
     ...(lost.length > 0 && { lost: [...lost] }),
     ...(refused.length > 0 && { refused: refused.map((each) => ({ ...each, code: 'LEASE_LOST' })) }),
+    ...(unload.length > 0 && { unload: [...unload] }),
+    ...(newsTaken && { newsTaken }),
     ...((again || fit < assignments.length) && { again: true }),
     ...(orders !== undefined && {
       cancel: [...orders.cancels],
@@ -105,6 +185,8 @@ function toJob(job: Assignment): JobBody {
     tags: marks,
     policy,
     trace,
+    devices,
+    model,
   } = job
   return {
     id,
@@ -119,6 +201,8 @@ function toJob(job: Assignment): JobBody {
     ...(marks.length > 0 && { tags: [...marks] }),
     ...(policy !== undefined && { policy }),
     ...(trace !== undefined && { trace }),
+    ...(devices !== undefined && { devices: [...devices] }),
+    ...(model !== undefined && { model }),
   }
 }
 

@@ -5,6 +5,8 @@ import {
   CloseBody,
   CycleAnswerBody,
   CycleBody,
+  DevicesAnswer,
+  DevicesBody,
   Done,
   HeartbeatAnswer,
   LeaseBody,
@@ -30,7 +32,7 @@ import {
 import { SluiceError } from '../../errors.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
-import { firstDue, recordOf, toAnswer, toEnded } from '../remote/wire.ts'
+import { firstDue, recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
 
 /** A result of 16 MiB whose every character needs a backslash, and some. */
 const PAYLOAD_BYTES = 40 * 1024 * 1024
@@ -88,9 +90,10 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async (request, reply) => {
-      const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false } = request.body
+      const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false, news } = request.body
       const reported = ended.map(toEnded)
-      const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync }
+      const told = news === undefined ? {} : { news: toNews(news) }
+      const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, ...told }
       const onGone = (gone: () => void) => whenGone(reply, gone)
       const answer = await workers.cycle(request.params.id, request.caller.keyId, cycle, onGone)
       if (reported.length > 0) room.noteEnded(firstDue(reported))
@@ -113,6 +116,24 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     async (request) => {
       const { cancels, stopping, ...beat } = await workers.beat(request.params.id, request.caller.keyId)
       return { ...beat, cancel: [...cancels], stop: stopping }
+    },
+  )
+
+  server.post(
+    '/workers/:id/devices',
+    {
+      config,
+      schema: {
+        summary: 'Tell what devices this worker offers to budgets, and how much of them is used',
+        tags,
+        params: WorkerParams,
+        body: DevicesBody,
+        response: { 200: DevicesAnswer },
+      },
+    },
+    async ({ params, caller, body }) => {
+      const budgets = await workers.reportDevices(params.id, caller.keyId, toReadings(body))
+      return { budgets: budgets.map((each) => ({ ...each, declared: { ...each.declared } })) }
     },
   )
 

@@ -8,7 +8,10 @@ import { gpuIndexOf } from './offer-devices.ts'
  * `nvidia-smi` does: uuids are beyond doubt, the numbers of declared devices (`gpu0`) are not without `CUDA_DEVICE_ORDER`.
  * Where a device is neither, CUDA's own variables are left as they are.
  */
-export function deviceVariables({ devices, model }: Pick<Attempt, 'devices' | 'model'>): Record<string, string> {
+export function deviceVariables({
+  devices,
+  model,
+}: Pick<Attempt, 'devices' | 'model'>): Record<string, string> {
   const named = model === undefined ? {} : { SLUICE_MODEL: model.name }
   if (devices === undefined || devices.length === 0) return named
   const visible = devices.map(cudaNameOf)

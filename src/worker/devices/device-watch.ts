@@ -62,10 +62,21 @@ export class DeviceWatch {
     await this.#round
   }
 
-  /** Memory is being given back: look more often for a while. */
-  expectChange(): void {
+  /**
+   * Memory is being given back: look now, and more often for a while. Resolves when a reading that was begun after the call is
+   * reported, or cannot be had.
+   */
+  async expectChange(): Promise<void> {
     this.#soonUntil = performance.now() + SOON_FOR_MS
+    await this.refresh()
+  }
+
+  /** Reads and reports now. Resolves when that is done, or cannot be. */
+  async refresh(): Promise<void> {
+    // What is under way may have been read before the call.
+    await this.#round
     this.#lookNow()
+    await this.#round
   }
 
   /** Whoever heard the reports is another one now: tell everything again. */
@@ -147,7 +158,10 @@ export class DeviceWatch {
     }
     const trouble = answer.kind === 'failed' ? answer.why : ''
     if (trouble !== '' && this.#trouble === '')
-      log.warn({ error: trouble }, 'the GPUs cannot be read; what is held is counted, what is used is not measured')
+      log.warn(
+        { error: trouble },
+        'the GPUs cannot be read; what is held is counted, what is used is not measured',
+      )
     if (trouble === '' && this.#trouble !== '') log.info({}, 'the GPUs can be read again')
     this.#trouble = trouble
   }
@@ -168,13 +182,17 @@ export class DeviceWatch {
   async #report(readings: readonly DeviceReading[]): Promise<boolean> {
     try {
       const budgets = await this.#options.source.reportDevices(readings)
-      if (JSON.stringify(budgets) !== JSON.stringify(this.#budgets) && this.#budgets.length > 0) this.#again = true
+      if (JSON.stringify(budgets) !== JSON.stringify(this.#budgets) && this.#budgets.length > 0)
+        this.#again = true
       this.#budgets = budgets
       this.#unheard = false
       return true
     } catch (error) {
       if (!this.#unheard && !this.#stopped)
-        this.#options.log.warn({ error: messageOf(error) }, 'the devices could not be reported; they are told again')
+        this.#options.log.warn(
+          { error: messageOf(error) },
+          'the devices could not be reported; they are told again',
+        )
       this.#unheard = true
       return false
     }

@@ -63,7 +63,10 @@ export class GpuReader {
     const gpus = parseGpus(ran.output)
     const lostBuses = parseLostBuses(ran.output)
     if (ran.code !== 0 && gpus.length === 0 && lostBuses.length === 0)
-      return { kind: 'failed', why: `${this.#program} exited with code ${ran.code}: ${firstLine(ran.output)}` }
+      return {
+        kind: 'failed',
+        why: `${this.#program} exited with code ${ran.code}: ${firstLine(ran.output)}`,
+      }
     if (!gpus.some((gpu) => gpu.mig)) return { kind: 'read', gpus, lostBuses }
     return this.#withInstances(gpus, lostBuses)
   }
@@ -73,14 +76,23 @@ export class GpuReader {
     const failure = this.#failureOf(ran)
     if (failure !== undefined) return failure
     if (ran.code !== 0)
-      return { kind: 'failed', why: `${this.#program} -L exited with code ${ran.code}: ${firstLine(ran.output)}` }
-    return { kind: 'read', gpus: [...gpus.filter((gpu) => !gpu.mig), ...parseInstances(ran.output)], lostBuses }
+      return {
+        kind: 'failed',
+        why: `${this.#program} -L exited with code ${ran.code}: ${firstLine(ran.output)}`,
+      }
+    return {
+      kind: 'read',
+      gpus: [...gpus.filter((gpu) => !gpu.mig), ...parseInstances(ran.output)],
+      lostBuses,
+    }
   }
 
   #failureOf({ error, timedOut }: Ran): GpuAnswer | undefined {
     if (error?.code === 'ENOENT') return { kind: 'absent' }
-    if (error !== undefined) return { kind: 'failed', why: `cannot start ${this.#program}: ${messageOf(error)}` }
-    if (timedOut) return { kind: 'failed', why: `${this.#program} gave no answer within ${this.#timeoutMs} ms` }
+    if (error !== undefined)
+      return { kind: 'failed', why: `cannot start ${this.#program}: ${messageOf(error)}` }
+    if (timedOut)
+      return { kind: 'failed', why: `${this.#program} gave no answer within ${this.#timeoutMs} ms` }
     return undefined
   }
 

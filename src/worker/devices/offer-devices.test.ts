@@ -22,13 +22,24 @@ test('GPUs are offered under their uuids, with what was measured and how old tha
   const picture = learnGpus(NO_PICTURE, read(gpu(0), gpu(1, { used: null, free: null })), 1000)
   expect(offerDevices([AUTO], 'box', picture, undefined, 1500)).toEqual([
     { budget: 'vram', key: 'GPU-0', name: 'One', total: 100, used: 10, free: 90, ageMs: 500, lost: false },
-    { budget: 'vram', key: 'GPU-1', name: 'One', total: 100, used: null, free: null, ageMs: null, lost: false },
+    {
+      budget: 'vram',
+      key: 'GPU-1',
+      name: 'One',
+      total: 100,
+      used: null,
+      free: null,
+      ageMs: null,
+      lost: false,
+    },
   ])
 })
 
 test('a machine without the program has one device without bounds; one that cannot be read offers none', () => {
   const none = learnGpus(NO_PICTURE, { kind: 'absent' }, 0)
-  expect(offerDevices([AUTO], 'box', none, undefined, 0)).toMatchObject([{ key: 'box/cpu', total: null, free: null }])
+  expect(offerDevices([AUTO], 'box', none, undefined, 0)).toMatchObject([
+    { key: 'box/cpu', total: null, free: null },
+  ])
   const unread = learnGpus(NO_PICTURE, { kind: 'failed', why: 'it hangs' }, 0)
   expect(offerDevices([AUTO], 'box', unread, undefined, 0)).toEqual([])
 })
@@ -36,14 +47,19 @@ test('a machine without the program has one device without bounds; one that cann
 test('a failed reading changes nothing, except that what was measured gets old', () => {
   const before = learnGpus(NO_PICTURE, read(gpu(0)), 1000)
   const after = learnGpus(before, { kind: 'failed', why: 'it hangs' }, 4000)
-  expect(offerDevices([AUTO], 'box', after, undefined, 21_000)).toMatchObject([{ key: 'GPU-0', free: 90, ageMs: 20_000 }])
+  expect(offerDevices([AUTO], 'box', after, undefined, 21_000)).toMatchObject([
+    { key: 'GPU-0', free: 90, ageMs: 20_000 },
+  ])
   expect(learnGpus(before, { kind: 'absent' }, 4000)).toEqual(before)
 })
 
 test('a GPU that disappears is lost until it is back', () => {
   const both = learnGpus(NO_PICTURE, read(gpu(0), gpu(1)), 0)
   const one = learnGpus(both, read(gpu(0)), 0)
-  expect(one.gpus).toMatchObject([{ uuid: 'GPU-0', lost: false }, { uuid: 'GPU-1', lost: true, free: null }])
+  expect(one.gpus).toMatchObject([
+    { uuid: 'GPU-0', lost: false },
+    { uuid: 'GPU-1', lost: true, free: null },
+  ])
   expect(learnGpus(one, read(gpu(0)), 0).gpus).toHaveLength(2)
   expect(learnGpus(one, read(gpu(0), gpu(1)), 0).gpus).toMatchObject([{ lost: false }, { lost: false }])
 })
@@ -51,7 +67,10 @@ test('a GPU that disappears is lost until it is back', () => {
 test('an error message in place of the list loses only the GPU it names', () => {
   const both = learnGpus(NO_PICTURE, read(gpu(0), gpu(1)), 0)
   const after = learnGpus(both, { kind: 'read', gpus: [], lostBuses: ['0000:01:00.0'] }, 5000)
-  expect(after.gpus).toMatchObject([{ uuid: 'GPU-0', lost: false, free: 90 }, { uuid: 'GPU-1', lost: true }])
+  expect(after.gpus).toMatchObject([
+    { uuid: 'GPU-0', lost: false, free: 90 },
+    { uuid: 'GPU-1', lost: true },
+  ])
   expect(after.readAt).toBe(0)
 })
 

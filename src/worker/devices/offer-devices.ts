@@ -26,7 +26,8 @@ export function learnGpus(before: GpuPicture, answer: GpuAnswer, now: number): G
       return before.state === 'known' ? before : { state: 'none', gpus: [], readAt: now }
     case 'read': {
       const seen = new Set(answer.gpus.map((gpu) => gpu.uuid))
-      const isLost = (gpu: Gpu) => gpu.bus !== null && answer.lostBuses.some((bus) => isSameBus(bus, gpu.bus!))
+      const isLost = (gpu: Gpu) =>
+        gpu.bus !== null && answer.lostBuses.some((bus) => isSameBus(bus, gpu.bus!))
       const gone = before.gpus.filter((gpu) => !seen.has(gpu.uuid))
       // An error message in place of the list tells only of those it names.
       const silent = answer.gpus.length === 0 && answer.lostBuses.length > 0
@@ -34,7 +35,9 @@ export function learnGpus(before: GpuPicture, answer: GpuAnswer, now: number): G
         state: 'known',
         gpus: [
           ...answer.gpus.map((gpu) => (isLost(gpu) ? { ...gpu, lost: true } : gpu)),
-          ...gone.map((gpu) => (silent && !isLost(gpu) ? gpu : { ...gpu, lost: true, used: null, free: null })),
+          ...gone.map((gpu) =>
+            silent && !isLost(gpu) ? gpu : { ...gpu, lost: true, used: null, free: null },
+          ),
         ],
         readAt: silent ? before.readAt : now,
       }
@@ -106,7 +109,9 @@ export function gpuIndexOf(name: string): number | undefined {
 
 /** Whether anything of these budgets can be measured by reading GPUs. */
 export function needsGpus(budgets: readonly DeviceBudget[]): boolean {
-  return budgets.some(({ auto, declared }) => auto || Object.keys(declared).some((name) => gpuIndexOf(name) !== undefined))
+  return budgets.some(
+    ({ auto, declared }) => auto || Object.keys(declared).some((name) => gpuIndexOf(name) !== undefined),
+  )
 }
 
 /**

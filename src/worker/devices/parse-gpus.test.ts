@@ -29,7 +29,14 @@ test('columns may come in any order, under older names, with other units or none
     '20 GiB, Tesla T4, Tesla, GPU-1, 24576, 3072 MiB',
   ].join('\r\n')
   expect(parseGpus(text)).toMatchObject([
-    { uuid: 'GPU-1', name: 'Tesla T4', index: null, total: 24_576 * MIB, used: 3072 * MIB, free: 20 * 1024 * MIB },
+    {
+      uuid: 'GPU-1',
+      name: 'Tesla T4',
+      index: null,
+      total: 24_576 * MIB,
+      used: 3072 * MIB,
+      free: 20 * 1024 * MIB,
+    },
   ])
 })
 
@@ -68,7 +75,8 @@ test('no header, no GPUs', () => {
 })
 
 test('a GPU that has fallen off the bus is lost, in its row or in an error message', () => {
-  const row = 'uuid, name, pci.bus_id, memory.free [MiB]\nGPU-a, [GPU is lost], 00000000:01:00.0, [GPU is lost]'
+  const row =
+    'uuid, name, pci.bus_id, memory.free [MiB]\nGPU-a, [GPU is lost], 00000000:01:00.0, [GPU is lost]'
   expect(parseGpus(row)).toMatchObject([{ uuid: 'GPU-a', lost: true, free: null }])
 
   const message =
@@ -82,7 +90,9 @@ test('a GPU that has fallen off the bus is lost, in its row or in an error messa
 })
 
 test('a field that the driver does not know is found in its message', () => {
-  expect(parseUnknownField('Field "mig.mode.current" is not a valid field to query.')).toBe('mig.mode.current')
+  expect(parseUnknownField('Field "mig.mode.current" is not a valid field to query.')).toBe(
+    'mig.mode.current',
+  )
   expect(parseUnknownField('something else')).toBeUndefined()
 })
 

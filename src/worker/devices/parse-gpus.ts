@@ -97,7 +97,9 @@ function bytesIn(row: Row, column: string): number | null {
 
 /** The addresses of GPUs that an error message of `nvidia-smi` calls lost. */
 export function parseLostBuses(message: string): string[] {
-  const named = message.matchAll(/GPU\s*(?:\d+:\s*)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])[^\n]*\b(?:lost|reset)\b/gi)
+  const named = message.matchAll(
+    /GPU\s*(?:\d+:\s*)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])[^\n]*\b(?:lost|reset)\b/gi,
+  )
   return [...named].map((match) => match[1]!.toUpperCase())
 }
 

@@ -115,9 +115,10 @@ export class PoolChild {
   run(ref: TaskRef, attempt: Attempt): Promise<unknown> {
     if (!this.isIdle) throw new SluiceError('POOL_FULL', `pool process ${this.pid} is not idle`)
     this.jobs += 1
-    const { input, job, number, graceMs, trace } = attempt
+    const { input, job, number, graceMs, trace, devices, model } = attempt
+    const order = { run: this.jobs, ...ref, input, job, attempt: number, graceMs, trace, devices }
     // Throws when the input cannot be copied; the process then knows nothing of it.
-    this.#send({ type: 'run', run: this.jobs, ...ref, input, job, attempt: number, graceMs, trace })
+    this.#send({ type: 'run', ...order, model: model && { ...model, value: undefined, loaded: false } })
     this.#state = 'running'
     this.#run = new ServedRun(this.jobs, attempt, this.#link)
     return this.#run.outcome

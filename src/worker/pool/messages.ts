@@ -1,4 +1,4 @@
-import type { JobFacts, LogLevel, StopReason } from '../attempt.ts'
+import type { JobFacts, LogLevel, ModelInUse, StopReason } from '../attempt.ts'
 import { isWireError, type WireError } from '../thrown.ts'
 
 /**
@@ -61,6 +61,9 @@ export interface RunOrder extends TaskRef {
   readonly job: JobFacts
   readonly graceMs: number
   readonly trace?: string | undefined
+  readonly devices?: readonly string[] | undefined
+  /** Without its value: what a worker loads, it cannot pass on. */
+  readonly model?: ModelInUse | undefined
 }
 
 /** Where a process finds a task: the exported object of that name in a module. */
@@ -128,6 +131,8 @@ const TO_CHILD: Shapes<ToChild> = {
     job: object,
     graceMs: number,
     trace: optional(text),
+    devices: optional(Array.isArray),
+    model: optional(object),
   },
   stop: { run: number, reason: oneOf('cancelled', 'timeout', 'lease-lost', 'shutdown'), message: text },
   reply: { call: number, value: anything },

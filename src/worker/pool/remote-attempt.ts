@@ -7,6 +7,7 @@ import {
   BrokenWorker,
   type JobFacts,
   type LogLevel,
+  type ModelInUse,
   Stop,
   type StopReason,
 } from '../attempt.ts'
@@ -38,6 +39,8 @@ export class RemoteAttempt implements Attempt, AttemptServices {
   readonly input: unknown
   readonly graceMs: number
   readonly trace: string | undefined
+  readonly devices: readonly string[] | undefined
+  readonly model: ModelInUse | undefined
   readonly #send: (message: FromChild) => void
   readonly #controller = new AbortController()
   readonly #calls = new Map<number, Waiting>()
@@ -54,6 +57,8 @@ export class RemoteAttempt implements Attempt, AttemptServices {
     this.input = order.input
     this.graceMs = order.graceMs
     this.trace = order.trace
+    this.devices = order.devices
+    this.model = order.model
     this.#send = send
   }
 

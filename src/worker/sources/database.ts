@@ -6,9 +6,11 @@ import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
 import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
+import { reportDevices } from '../../engine/report-devices.ts'
 import { setDraining } from '../../engine/worker-control.ts'
 import { messageOf } from '../../errors.ts'
 import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
+import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import type { AttemptServices } from '../attempt.ts'
 import type { CycleRequest, JobSource, SourceEvents } from '../job-source.ts'
 
@@ -120,13 +122,13 @@ export class DatabaseSource implements JobSource {
       request.ended,
       this.#silent ? 0 : request.free,
       request.freeProcesses,
+      request.news,
     )
     if (request.ended.length > 0) this.#options.onEnded?.(firstDue(request.ended))
-    if (this.#dispatcher.workerId !== this.#workerId) {
-      this.#workerId = this.#dispatcher.workerId
-      this.#heartbeat?.follow(this.#workerId)
-    }
-    return answer
+    if (this.#dispatcher.workerId === this.#workerId) return answer
+    this.#workerId = this.#dispatcher.workerId
+    this.#heartbeat?.follow(this.#workerId)
+    return { ...answer, startedOver: true }
   }
 
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices {
@@ -158,6 +160,10 @@ export class DatabaseSource implements JobSource {
 
   ended(task: string): void {
     this.#heartbeat?.ended(task)
+  }
+
+  reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]> {
+    return reportDevices(this.#options.db, this.#workerId, readings)
   }
 
   /** Shown as draining: that is what it does, and `why` names it. The cause is in the log and with the jobs handed back. */

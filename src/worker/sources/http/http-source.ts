@@ -1,6 +1,8 @@
 import type {
   CycleAnswerBody,
   CycleBody,
+  DevicesAnswer,
+  DevicesBody,
   HeartbeatAnswer,
   RegisterBody,
   Registered,
@@ -11,12 +13,13 @@ import type { Log } from '../../../engine/log.ts'
 import { Recorder } from '../../../engine/recorder.ts'
 import { hasCode, messageOf } from '../../../errors.ts'
 import type { Assignment, CycleAnswer, EndedAttempt } from '../../../model/assignment.ts'
+import type { DeviceBudget, DeviceReading, ModelNews, ModelOnDevice } from '../../../model/device.ts'
 import type { AttemptServices } from '../../attempt.ts'
 import type { CycleRequest, JobSource, SourceEvents } from '../../job-source.ts'
 import { httpServices, httpTraces } from './http-services.ts'
 import { IdleWait } from './idle-wait.ts'
 import { type ServerAddress, ServerLink } from './server-link.ts'
-import { howManyFit, toAssignment, toEndedBody } from './wire.ts'
+import { howManyFit, toAssignment, toEndedBody, toNewsBody } from './wire.ts'
 
 export interface HttpSourceOptions extends ServerAddress {
   readonly registration: RegisterBody
@@ -30,6 +33,15 @@ const CALL_TIMEOUT_MS = 15_000
 /** While jobs run, the next ending is mostly near: it takes the next jobs with it, and no question has to be overtaken. */
 const MORE_WANTED_MS = 5
 const NOTHING_WANTED_MS = 50
+
+/** What answers to the standing question have brought since the last cycle. */
+interface Inbox {
+  readonly assignments: Assignment[]
+  readonly lost: string[]
+  readonly unload: ModelOnDevice[]
+}
+
+const emptyInbox = (): Inbox => ({ assignments: [], lost: [], unload: [] })
 
 const UNREACHED = { assignments: [], lost: [], reached: false, again: false } as const
 const NOTHING = { assignments: [], lost: [], unsent: [], reached: true, again: false } as const
@@ -53,7 +65,7 @@ export class HttpSource implements JobSource {
   readonly #pooled: ReadonlySet<string>
   /** What this worker holds as far as it knows, endings that have not been recorded included. */
   readonly #running = new Map<string, { readonly attempt: number; readonly lane: string }>()
-  #inbox: { readonly assignments: Assignment[]; readonly lost: string[] } = { assignments: [], lost: [] }
+  #inbox: Inbox = emptyInbox()
   #staleByLane = new Map<string, number>()
   #heartbeat: Heartbeat<HeartbeatAnswer> | undefined
   #heartbeatMs = 0
@@ -104,23 +116,24 @@ export class HttpSource implements JobSource {
   }
 
   async cycle(request: CycleRequest): Promise<CycleAnswer> {
-    const { ended } = request
+    const { ended, news } = request
     const inbox = this.#inbox
     const free = this.#silent ? 0 : Math.max(0, request.free - inbox.assignments.length)
     const freeProcesses = this.#processesLeft(request.freeProcesses, inbox.assignments)
-    if (ended.length === 0 && !this.#resync) {
-      if (inbox.assignments.length > 0 || inbox.lost.length > 0)
+    if (ended.length === 0 && news === undefined && !this.#resync) {
+      if (inbox.assignments.length > 0 || inbox.lost.length > 0 || inbox.unload.length > 0)
         return this.#takeInbox(inbox, free, freeProcesses)
       if (this.#idle.covers(free, freeProcesses)) return NOTHING
     }
-    const answer = await this.#exchange(ended, free, freeProcesses)
+    const answer = await this.#exchange(ended, free, freeProcesses, news)
     // Kept for later when the server is away; gone when this worker had to start over.
     if (!answer.reached || inbox !== this.#inbox) return answer
-    this.#inbox = { assignments: [], lost: [] }
+    this.#inbox = emptyInbox()
     return {
       ...answer,
       assignments: [...inbox.assignments, ...answer.assignments],
       lost: [...inbox.lost, ...answer.lost],
+      unload: [...inbox.unload, ...(answer.unload ?? [])],
     }
   }
 
@@ -139,6 +152,12 @@ export class HttpSource implements JobSource {
 
   ended(task: string): void {
     this.#heartbeat?.ended(task)
+  }
+
+  async reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]> {
+    const body: DevicesBody = { devices: [...readings] }
+    const options = { timeoutMs: CALL_TIMEOUT_MS }
+    return (await this.#link.post<DevicesAnswer>(this.#path('devices'), body, options)).budgets
   }
 
   broken(): void {
@@ -184,7 +203,12 @@ export class HttpSource implements JobSource {
   }
 
   /** Reports and asks for jobs, without waiting. */
-  async #exchange(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<CycleAnswer> {
+  async #exchange(
+    ended: readonly EndedAttempt[],
+    free: number,
+    freeProcesses: number,
+    news?: ModelNews,
+  ): Promise<CycleAnswer> {
     this.#idle.stop()
     const sent = ended.slice(0, howManyFit(ended))
     const unsent = ended.slice(sent.length)
@@ -195,6 +219,7 @@ export class HttpSource implements JobSource {
       freeProcesses,
       ...(sent.length > 0 && { ended: sent.map(toEndedBody) }),
       ...(resync && { resync }),
+      ...(news !== undefined && { news: toNewsBody(news) }),
     }
     try {
       const options = { timeoutMs: CYCLE_TIMEOUT_MS }
@@ -202,8 +227,9 @@ export class HttpSource implements JobSource {
       this.#resync = false
       for (const each of sent) this.#running.delete(each.id)
       const { assignments, lost } = this.#learn(answer)
+      const { unload = [], newsTaken = false } = answer
       if (unsent.length === 0) this.#waitForMore(assignments, sent.length, body.free, freeProcesses)
-      return { assignments, lost, unsent, reached: true, again: answer.again === true }
+      return { assignments, lost, unsent, reached: true, again: answer.again === true, unload, newsTaken }
     } catch (error) {
       return this.#afterFailure(error, ended)
     }
@@ -228,9 +254,9 @@ export class HttpSource implements JobSource {
       return { ...UNREACHED, unsent: ended }
     }
     this.#running.clear()
-    this.#inbox = { assignments: [], lost: [] }
+    this.#inbox = emptyInbox()
     this.#heartbeat?.follow(this.#workerId)
-    return { assignments: [], lost, unsent: [], reached: true, again: true }
+    return { assignments: [], lost, unsent: [], reached: true, again: true, startedOver: true }
   }
 
   async #register(): Promise<void> {
@@ -272,15 +298,13 @@ export class HttpSource implements JobSource {
     const { assignments, lost } = this.#learn(answer)
     this.#inbox.assignments.push(...assignments)
     this.#inbox.lost.push(...lost)
-    if (assignments.length > 0 || lost.length > 0 || answer.again === true) this.#events?.wake(false)
+    this.#inbox.unload.push(...(answer.unload ?? []))
+    const told = assignments.length > 0 || lost.length > 0 || this.#inbox.unload.length > 0
+    if (told || answer.again === true) this.#events?.wake(false)
   }
 
-  #takeInbox(
-    inbox: { readonly assignments: Assignment[]; readonly lost: string[] },
-    free: number,
-    freeProcesses: number,
-  ): CycleAnswer {
-    this.#inbox = { assignments: [], lost: [] }
+  #takeInbox(inbox: Inbox, free: number, freeProcesses: number): CycleAnswer {
+    this.#inbox = emptyInbox()
     if (!this.#closed) this.#idle.start(free, freeProcesses, free > 0 ? MORE_WANTED_MS : NOTHING_WANTED_MS)
     return { ...NOTHING, ...inbox }
   }

@@ -81,6 +81,6 @@ export class IdleWait {
   }
 }
 
-function isEmpty({ jobs, lost = [], again = false }: CycleAnswerBody): boolean {
-  return jobs.length === 0 && lost.length === 0 && !again
+function isEmpty({ jobs, lost = [], unload = [], again = false }: CycleAnswerBody): boolean {
+  return jobs.length === 0 && lost.length === 0 && unload.length === 0 && !again
 }

@@ -1,6 +1,12 @@
-import { type EndedBody, type JobBody, MAX_ATTEMPTS } from '../../../api/worker-protocol.ts'
+import {
+  type EndedBody,
+  type JobBody,
+  MAX_ATTEMPTS,
+  type ModelNewsBody,
+} from '../../../api/worker-protocol.ts'
 import type { Assignment, EndedAttempt } from '../../../model/assignment.ts'
 import type { LeafPolicy } from '../../../model/composite.ts'
+import type { ModelNews } from '../../../model/device.ts'
 
 const NO_TAGS: readonly string[] = Object.freeze([])
 
@@ -22,6 +28,8 @@ export function toAssignment(job: JobBody): Assignment {
     input,
     ...(job.policy !== undefined && { policy: job.policy as LeafPolicy }),
     ...(job.trace !== undefined && { trace: job.trace }),
+    ...(job.devices !== undefined && { devices: job.devices }),
+    ...(job.model !== undefined && { model: job.model }),
   }
 }
 
@@ -37,6 +45,18 @@ export function toEndedBody({ id, attempt, ending }: EndedAttempt): EndedBody {
     ending: kind,
     ...('error' in ending && ending.error !== undefined && { error: ending.error }),
     ...('delayMs' in ending && { delayMs: ending.delayMs }),
+    ...('needed' in ending && ending.needed !== undefined && { needed: ending.needed }),
+    ...('loading' in ending && { loading: ending.loading }),
+  }
+}
+
+export function toNewsBody({ loaded, unloaded, ran }: ModelNews): ModelNewsBody {
+  return {
+    ...(loaded.length > 0 && {
+      loaded: loaded.map((each) => ({ ...each, devices: [...each.devices], observed: { ...each.observed } })),
+    }),
+    ...(unloaded.length > 0 && { unloaded: [...unloaded] }),
+    ...(ran.length > 0 && { ran: [...ran] }),
   }
 }
 

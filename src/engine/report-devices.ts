@@ -1,0 +1,1 @@
+export { reportDevices } from '../store/report-devices.ts'

@@ -1,0 +1,286 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { type JobHandle, model, outOfMemory, type Sluice, task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { FakeGpus } from '../support/fake-gpus.ts'
+import { Gate } from '../support/gate.ts'
+import { until } from '../support/until.ts'
+
+// Workers on a machine with two GPUs, one of 24 GB and one of 8: the real dispatch, the real readings, and models that take
+// memory of GPUs that exist in a folder. A model that does not fit fails to load as it would in CUDA, so whatever is given out
+// twice is noticed.
+
+const database = useDatabase()
+const apps = useApps(database)
+
+const GB = 1024 ** 3
+const BIG = 'GPU-big'
+const SMALL = 'GPU-small'
+const budgets = { vram: { devices: 'auto' } } as const
+const lanes = { default: { perWorker: null, poll: 200 } } as const
+const undo: (() => unknown)[] = []
+
+afterEach(async () => {
+  for (const each of undo.splice(0).reverse()) await each()
+  // Each test has a machine of its own.
+  await database.sql('delete from sluice.models')
+  await database.sql('delete from sluice.worker_devices')
+  await database.sql(`delete from sluice.devices where key <> ''`)
+})
+
+function machine(): FakeGpus {
+  const gpus = new FakeGpus([
+    { uuid: BIG, totalMiB: 24 * 1024, keptMiB: 0 },
+    { uuid: SMALL, totalMiB: 8 * 1024, keptMiB: 0 },
+  ])
+  undo.push(() => gpus.delete())
+  undo.push(gpus.install())
+  return gpus
+}
+
+async function devicesOf(app: Sluice): Promise<Record<string, { free: number; lost: boolean }>> {
+  void app
+  const rows = await database.sql<{ key: string; free: string; lost: boolean }>(
+    `select key, measured_free as free, lost_at is not null as lost from sluice.devices where key <> ''`,
+  )
+  return Object.fromEntries(rows.map(({ key, free, lost }) => [key, { free: Number(free), lost }]))
+}
+
+/** Jobs of a task that has this model; each tells the devices it ran on. */
+function user(name: string, llm: ReturnType<FakeGpus['model']>, uses: string, gate?: Gate) {
+  return task({
+    name,
+    model: llm,
+    uses: { vram: uses },
+    run: async (n: number, ctx) => {
+      await gate?.pass(`${name}${n}`)
+      const { devices } = llm.of(ctx)
+      expect(devices).toEqual(ctx.devices)
+      return devices.join(' ')
+    },
+  })
+}
+
+const results = (jobs: readonly JobHandle<string>[]) => Promise.all(jobs.map((job) => job.result()))
+
+describe('models', () => {
+  test('are loaded once for all their jobs, on different GPUs at the same time, and unloaded when the worker stops', async () => {
+    const gpus = machine()
+    const loads: string[] = []
+    const unloads: string[] = []
+    const gate = new Gate()
+    const one = user('one', gpus.model('llama', 20 * GB, { loads, unloads, gate }), '20GB')
+    const two = user('two', gpus.model('whisper', 6 * GB, { loads, unloads, gate }), '6GB')
+    const app = await apps.open({ tasks: [one, two], budgets, lanes })
+    const jobs = [...(await app.submitMany(one, [1, 2, 3])), ...(await app.submitMany(two, [1, 2, 3]))]
+    await app.work({ capacity: 0 })
+    // Both wait at the gate: neither load waits for the other.
+    await gate.arrived(2)
+    const loading = await until(
+      async () => (await app.getJob(jobs[0]!.id)).message === 'loading llama',
+      'the job to tell that its model is loaded',
+    )
+    expect(loading).toBe(true)
+    gate.open()
+    expect(await results(jobs)).toEqual([BIG, BIG, BIG, SMALL, SMALL, SMALL])
+    expect(loads.sort()).toEqual([`llama ${BIG}`, `whisper ${SMALL}`])
+    expect(gpus.used(BIG)).toBe(20 * GB)
+
+    const learned = await until(async () => {
+      const rows = await database.sql<{ name: string; load_ms: number; amounts: Record<string, number> }>(
+        'select name, load_ms, amounts from sluice.models order by name',
+      )
+      return rows.length === 2 && rows.every((row) => row.load_ms !== null) && rows
+    }, 'load times and memory to be learned')
+    expect(learned.map(({ name }) => name)).toEqual(['llama', 'whisper'])
+    await app.close()
+    expect(unloads.sort()).toEqual([`llama ${BIG}`, `whisper ${SMALL}`])
+    expect(gpus.used(BIG) + gpus.used(SMALL)).toBe(0)
+  })
+
+  test('make room for each other, and the next is loaded only when the memory shows as free', async () => {
+    const gpus = machine()
+    const loads: string[] = []
+    const first = user('first', gpus.model('llama', 20 * GB, { loads, lagMs: 700 }), '20GB')
+    const second = user('second', gpus.model('mixtral', 16 * GB, { loads }), '16GB')
+    const app = await apps.open({ tasks: [first, second], budgets, lanes })
+    await app.work({ capacity: 0 })
+    await (await app.submit(first, 1)).result()
+    const job = await app.submit(second, 1)
+    expect(await job.result()).toBe(BIG)
+    const { attempt } = await app.getJob(job.id)
+    expect({ loads, attempt }).toEqual({ loads: [`llama ${BIG}`, `mixtral ${BIG}`], attempt: 1 })
+  })
+
+  test('a load that fails is the failure of its job', async () => {
+    machine()
+    const broken = model({
+      name: 'broken',
+      load: () => {
+        throw new Error('no such weights')
+      },
+    })
+    const work = task({
+      name: 'work',
+      model: broken,
+      uses: { vram: '1GB' },
+      retry: { attempts: 1 },
+      run: () => 1,
+    })
+    const app = await apps.open({ tasks: [work], budgets, lanes })
+    await app.work({ capacity: 0 })
+    const job = await app.submit(work)
+    await expect(job.result()).rejects.toThrow('no such weights')
+    await until(
+      async () =>
+        (
+          await database.sql(
+            'select 1 from sluice.residents r join sluice.workers w on w.id = r.worker_id where w.ended_at is null',
+          )
+        ).length === 0,
+      'its memory to be given back',
+    )
+  })
+
+  test('a cancelled job does not keep a model from being loaded for others, nor its memory', async () => {
+    const gpus = machine()
+    const gate = new Gate()
+    const work = user('work', gpus.model('llama', 20 * GB, { gate }), '20GB')
+    const app = await apps.open({ tasks: [work], budgets, lanes })
+    await app.work({ capacity: 0 })
+    const job = await app.submit(work, 1)
+    await gate.arrived(1)
+    await app.cancel(job.id)
+    await expect(job.result()).rejects.toThrow('cancelled')
+    gate.open()
+    await until(() => gpus.used(BIG) === 0 || gpus.used(BIG) === 20 * GB, 'the load to settle')
+    expect(await (await app.submit(work, 2)).result()).toBe(BIG)
+  })
+})
+
+describe('readings', () => {
+  test("a stranger's memory is left alone: the job waits, and runs when the stranger has gone", async () => {
+    const gpus = machine()
+    const free = gpus.take(BIG, 10 * GB)
+    const work = user('work', gpus.model('llama', 20 * GB), '20GB')
+    const app = await apps.open({ tasks: [work], budgets, lanes })
+    await app.work({ capacity: 0 })
+    await until(async () => (await devicesOf(app))[BIG]?.free === 14 * GB, 'the stranger to be seen')
+    const job = await app.submit(work, 1)
+    await until(async () => (await app.why(job.id)).reason !== undefined, 'an explanation')
+    expect((await app.getJob(job.id)).status).toBe('queued')
+    free()
+    expect(await job.result()).toBe(BIG)
+    expect((await app.getJob(job.id)).attempt).toBe(1)
+  })
+
+  test('a GPU that is gone gets no work until it is back', async () => {
+    const gpus = machine()
+    const work = user('work', gpus.model('llama', 20 * GB), '20GB')
+    const small = user('small', gpus.model('whisper', 4 * GB), '4GB')
+    const app = await apps.open({ tasks: [work, small], budgets, lanes })
+    await app.work({ capacity: 0 })
+    await until(async () => (await devicesOf(app))[BIG]?.lost === false, 'both GPUs to be seen')
+    gpus.remove(BIG)
+    await until(async () => (await devicesOf(app))[BIG]?.lost === true, 'the loss to be seen')
+    const waiting = await app.submit(work, 1)
+    expect(await (await app.submit(small, 1)).result()).toBe(SMALL)
+    expect((await app.getJob(waiting.id)).status).toBe('queued')
+    gpus.add({ uuid: BIG, totalMiB: 24 * 1024 })
+    expect(await waiting.result()).toBe(BIG)
+  })
+
+  test('while nvidia-smi hangs, what is held counts alone; nothing is given out before the GPUs have been read once', async () => {
+    const gpus = machine()
+    gpus.mode = 'hang'
+    const first = user('first', gpus.model('llama', 20 * GB), '20GB')
+    const second = user('second', gpus.model('mixtral', 16 * GB), '16GB')
+    const app = await apps.open({ tasks: [first, second], budgets, lanes })
+    const early = await app.submit(first, 1)
+    await app.work({ capacity: 0 })
+    await until(
+      () => apps.logged.some(({ message }) => message.startsWith('the GPUs cannot be read')),
+      'the hang to be noticed',
+    )
+    expect((await app.getJob(early.id)).status).toBe('queued')
+    gpus.mode = 'works'
+    expect(await early.result()).toBe(BIG)
+
+    await until(async () => (await devicesOf(app))[BIG]?.free === 4 * GB, 'the model to be seen')
+    gpus.mode = 'hang'
+    const job = await app.submit(second, 1)
+    // As if 15 s had passed: the worker tells its last reading with its age, again and again.
+    const done = job.result()
+    let over = false
+    void done.finally(() => {
+      over = true
+    })
+    await until(async () => {
+      await database.sql(`update sluice.devices set measured_at = measured_at - interval '20 seconds'`)
+      return over
+    }, 'the job to run by what is held')
+    expect(await done).toBe(BIG)
+  })
+})
+
+describe('out of memory', () => {
+  test('a model that needs more than was thought goes to where there is more, and no attempt is burned', async () => {
+    const gpus = machine()
+    const loads: string[] = []
+    const work = user('work', gpus.model('llama', 12 * GB, { loads }), '7GB')
+    const app = await apps.open({ tasks: [work], budgets, lanes })
+    await app.work({ capacity: 0 })
+    const job = await app.submit(work, 1)
+    expect(await job.result()).toBe(BIG)
+    const [row] = await database.sql<{ failures: number; amount: number }>(
+      `select j.failures, (m.amounts ->> 'vram')::float8 as amount from sluice.jobs j, sluice.models m where j.id = $1 and m.name = 'llama'`,
+      [job.id],
+    )
+    expect(row!.failures).toBe(0)
+    expect(row!.amount).toBeGreaterThan(8 * GB)
+    expect(loads.at(-1)).toBe(`llama ${BIG}`)
+  })
+
+  test('a job that says what it needs comes back when that much is there', async () => {
+    machine()
+    const tries: string[] = []
+    const heavy = task({
+      name: 'heavy',
+      uses: { vram: '2GB' },
+      run: (_: number, ctx) => {
+        tries.push(ctx.devices.join(' '))
+        if (ctx.devices[0] === SMALL) throw outOfMemory({ needed: 12 * GB })
+        return 'done'
+      },
+    })
+    const app = await apps.open({ tasks: [heavy], budgets, lanes })
+    await app.work({ capacity: 0 })
+    const job = await app.submit(heavy, 1)
+    expect(await job.result()).toBe('done')
+    expect(tries).toEqual([SMALL, BIG])
+    const attempts = await app.listAttempts(job.id)
+    expect(attempts.map(({ ending }) => ending)).toContain('out_of_memory')
+  })
+
+  test('what never fits fails in the end, and a task without a budget fails at once', async () => {
+    machine()
+    const never = task({
+      name: 'never',
+      uses: { vram: '1GB' },
+      run: (_: number) => {
+        throw new Error('CUDA out of memory. Tried to allocate 2.00 GiB.')
+      },
+    })
+    const plain = task({
+      name: 'plain',
+      retry: { attempts: 1 },
+      run: () => {
+        throw new Error('CUDA out of memory')
+      },
+    })
+    const app = await apps.open({ tasks: [never, plain], budgets, lanes })
+    await app.work({ capacity: 0 })
+    await expect((await app.submit(never, 1)).result()).rejects.toThrow('CUDA out of memory')
+    await expect((await app.submit(plain)).result()).rejects.toThrow('CUDA out of memory')
+  })
+})
