@@ -23,7 +23,7 @@ export const SIGN_IN_SCRIPT = `
         'Start sluice up again for a new address, or choose Authorize and give a key.'
       : body.detail
   const line = document.createElement('p')
-  line.style.cssText = 'margin: 0; padding: 8px 20px; font-family: sans-serif'
+  line.style.cssText = 'margin: 0; padding: 8px 20px; font-family: sans-serif; color: #222; background: #fff'
   line.textContent = answer.ok
     ? 'Signed in as ' + body.name + ' (' + body.role + ').'
     : 'Not signed in: ' + why
