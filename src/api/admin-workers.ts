@@ -17,6 +17,8 @@ export const WorkersAskedBody = Type.Object({
   workers: Type.Integer({ description: 'How many live workers of that name were told' }),
 })
 
+export type WorkersAskedBody = Static<typeof WorkersAskedBody>
+
 const Running = Type.Object({
   id: JobId,
   task: Type.String(),

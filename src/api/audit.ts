@@ -28,6 +28,8 @@ export const AuditList = Type.Object({
   }),
 })
 
+export type AuditList = Static<typeof AuditList>
+
 const Text = (description: string) => Type.String({ minLength: 1, maxLength: 500, description })
 
 export const AuditQuery = Type.Object(
@@ -49,3 +51,4 @@ export const AuditQuery = Type.Object(
   },
   { additionalProperties: false },
 )
+export type AuditQuery = Static<typeof AuditQuery>

@@ -34,8 +34,13 @@ export const ListQuery = Type.Object(
       }),
     ),
     ...CRITERIA,
+    before: Type.Optional(JobId),
     cursor: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 200, description: 'The `next` of the page before' }),
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description: 'The `next` of the page before; not together with `before`',
+      }),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PAGE, default: 50 })),
   },
@@ -57,6 +62,8 @@ export const JobListBody = Type.Object({
       'The `cursor` of the next page; null when nothing follows. A page may be short, even empty, and yet be followed: each looks at a bounded number of jobs',
   }),
 })
+
+export type JobListBody = Static<typeof JobListBody>
 
 export const FilterBody = Type.Object(
   { status: Type.Optional(Type.Array(Status, { minItems: 1 })), ...CRITERIA },

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { JOB_STATES, JOB_STATUSES } from '../model/job.ts'
+import type { JsonValue } from '../model/json.ts'
 import {
   Duration,
   JobId,
@@ -30,11 +31,14 @@ const Kind = Type.Unsafe<'workflow' | 'group' | 'fanout' | null>({
 
 const Priority = Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })
 
-/** One submission: exactly one of `task` and `workflow`. */
+/** One submission: exactly one of `task`, `workflow` and `name`. */
 export const SubmitBody = Type.Object(
   {
     task: Type.Optional(Name),
     workflow: Type.Optional(Name),
+    name: Type.Optional(
+      Type.String({ ...Name, description: 'Of a task or a workflow, for who does not know which it is' }),
+    ),
     input: Type.Optional(Type.Unknown({ description: 'Any JSON; null if it is left out' })),
     key: Type.Optional(
       Type.String({
@@ -83,6 +87,7 @@ export const SubmittedBody = Type.Object({
 export type SubmittedBody = Static<typeof SubmittedBody>
 
 export const BulkSubmittedBody = Type.Object({ jobs: Type.Array(SubmittedBody) })
+export type BulkSubmittedBody = Static<typeof BulkSubmittedBody>
 
 export const IdempotencyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
@@ -143,6 +148,8 @@ export const AttemptsBody = Type.Object({
   ),
 })
 
+export type AttemptsBody = Static<typeof AttemptsBody>
+
 export const LogsQuery = Type.Object(
   {
     after: Type.Optional(
@@ -153,21 +160,23 @@ export const LogsQuery = Type.Object(
   STRICT,
 )
 
+export const LogLineBody = Type.Object({
+  id: Type.String(),
+  attempt: Type.Integer(),
+  at: Timestamp,
+  level: Type.String(),
+  line: Type.String(),
+})
+export type LogLineBody = Static<typeof LogLineBody>
+
 export const LogsBody = Type.Object({
-  lines: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      attempt: Type.Integer(),
-      at: Timestamp,
-      level: Type.String(),
-      line: Type.String(),
-    }),
-  ),
+  lines: Type.Array(LogLineBody),
   next: Type.Unsafe<string | null>({
     type: ['string', 'null'],
     description: 'Ask with this as after for more; null: these were all there are so far',
   }),
 })
+export type LogsBody = Static<typeof LogsBody>
 
 export const TreeQuery = Type.Object(
   {
@@ -184,7 +193,7 @@ const Counts = Type.Object({
   failed: Type.Integer(),
   cancelled: Type.Integer(),
   window: WholeOrNull,
-  inFlight: WholeOrNull,
+  inFlight: Type.Integer(),
 })
 
 export const TreeBody = Type.Object({
@@ -213,8 +222,8 @@ export type TreeBody = Static<typeof TreeBody>
 
 const Difference = Type.Object({
   path: Type.String(),
-  here: Type.Optional(Json),
-  there: Type.Optional(Json),
+  here: Type.Optional(Type.Unsafe<JsonValue>(Json)),
+  there: Type.Optional(Type.Unsafe<JsonValue>(Json)),
 })
 
 export const TraceBody = Type.Object({
@@ -239,7 +248,10 @@ export const TraceBody = Type.Object({
           Type.Object({
             step: Type.String(),
             id: TextOrNull,
-            status: Type.String(),
+            status: Type.Unsafe<(typeof JOB_STATUSES)[number] | 'not_reached'>({
+              type: 'string',
+              enum: [...JOB_STATUSES, 'not_reached'],
+            }),
             why: TextOrNull,
             handled: Type.Boolean(),
           }),
@@ -250,7 +262,10 @@ export const TraceBody = Type.Object({
       comparison: Type.Optional(
         Type.Object({
           with: JobId,
-          how: Type.String(),
+          how: Type.Unsafe<'sibling' | 'last_good_run'>({
+            type: 'string',
+            enum: ['sibling', 'last_good_run'],
+          }),
           index: Type.Optional(Type.Integer()),
           differences: Type.Array(Difference),
           more: Type.Boolean(),
@@ -260,8 +275,19 @@ export const TraceBody = Type.Object({
   ),
 })
 
+export type TraceBody = Static<typeof TraceBody>
+
 export const CancelQuery = Type.Object(
-  { reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Kept with the job' })) },
+  {
+    reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Kept with the job' })),
+    only: Type.Optional(
+      Type.Unsafe<'cancel' | 'delete'>({
+        type: 'string',
+        enum: ['cancel', 'delete'],
+        description: 'Refuse with 409 where the job is in a state for the other of the two',
+      }),
+    ),
+  },
   STRICT,
 )
 
@@ -292,16 +318,21 @@ const Retry = Type.Object(
 )
 export const RetryBody = Type.Union([Retry, Type.Null()])
 
+export type RetryBody = Static<typeof Retry>
+
 export const RetriedBody = Type.Object({
   root: JobId,
   jobs: Type.Integer({ description: 'How many run again' }),
   superseded: Type.Integer({ description: 'How many were put aside' }),
 })
 
+export type RetriedBody = Static<typeof RetriedBody>
+
 export const WindowBody = Type.Object(
   { concurrency: Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: '0 pauses the fan-out' }) },
   STRICT,
 )
 export const WindowChangeBody = Type.Object({ before: Type.Integer(), after: Type.Integer() })
+export type WindowChangeBody = Static<typeof WindowChangeBody>
 
 export const PriorityBody = Type.Object({ priority: Priority }, STRICT)

@@ -27,6 +27,8 @@ export const KeyList = Type.Object({
   next: Type.Unsafe<string | null>({ ...TextOrNull, description: 'The `after` of the next page' }),
 })
 
+export type KeyList = Static<typeof KeyList>
+
 export const KeyListQuery = Type.Object(
   {
     after: Type.Optional(KeyId),

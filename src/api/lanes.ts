@@ -28,6 +28,7 @@ export const LaneBody = Type.Object({
 export type LaneBody = Static<typeof LaneBody>
 
 export const LaneList = Type.Object({ lanes: Type.Array(LaneBody) })
+export type LaneList = Static<typeof LaneList>
 
 export const LaneParams = Type.Object({ name: Name }, { additionalProperties: false })
 

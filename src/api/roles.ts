@@ -16,6 +16,7 @@ export const RoleBody = Type.Object({
 export type RoleBody = Static<typeof RoleBody>
 
 export const RoleList = Type.Object({ roles: Type.Array(RoleBody) })
+export type RoleList = Static<typeof RoleList>
 
 export const RoleParams = Type.Object({ name: Name }, { additionalProperties: false })
 

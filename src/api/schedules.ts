@@ -114,6 +114,7 @@ export const ScheduleBody = Type.Object({
 export type ScheduleBody = Static<typeof ScheduleBody>
 
 export const ScheduleList = Type.Object({ schedules: Type.Array(ScheduleBody) })
+export type ScheduleList = Static<typeof ScheduleList>
 
 export const FiringBody = Type.Object({
   id: Type.String(),
@@ -140,6 +141,8 @@ export const FiringList = Type.Object({
   }),
 })
 
+export type FiringList = Static<typeof FiringList>
+
 export const FiringQuery = Type.Object(
   {
     before: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,17}$' })),
@@ -149,3 +152,4 @@ export const FiringQuery = Type.Object(
 )
 
 export const FiredBody = Type.Object({ id: JobId, attached: Type.Boolean() })
+export type FiredBody = Static<typeof FiredBody>

@@ -4,8 +4,8 @@ import { isList, isMap, type JsonMap, type JsonValue } from './json.ts'
 export interface JsonDifference {
   /** `rows[3].name`; empty when the values as a whole differ. */
   readonly path: string
-  readonly here: JsonValue | undefined
-  readonly there: JsonValue | undefined
+  readonly here?: JsonValue | undefined
+  readonly there?: JsonValue | undefined
 }
 
 const PLAIN_NAME = /^[\p{L}_][\p{L}\p{N}_-]*$/u

@@ -31,6 +31,7 @@ import { roleRoutes } from './routes/roles.ts'
 import { scheduleRoutes } from './routes/schedules.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { submitRoutes } from './routes/submit.ts'
+import { taskRoutes } from './routes/tasks.ts'
 import { workerProtocolRoutes } from './routes/worker-protocol.ts'
 import { registerSecurityHeaders } from './security-headers.ts'
 import { compileValidator } from './validation.ts'
@@ -149,6 +150,7 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   roleRoutes(api, parts)
   auditRoutes(api, parts)
   submitRoutes(api, parts)
+  taskRoutes(api, parts)
   resultRoutes(api, parts)
   jobListRoutes(api, parts)
   bulkActionRoutes(api, parts)

@@ -53,7 +53,9 @@ function describe(errors: readonly Found[], value: unknown, schema: TSchema, par
   }
   const found = at(value, path)
   const name = path.length === 0 ? place : path.join('.')
-  return refuse(name, `${name}: ${show(found)} in ${place} is not right: it ${error.message}`)
+  const { allowedValues } = error.params as { allowedValues?: readonly unknown[] }
+  const rule = allowedValues === undefined ? error.message : `must be one of ${allowedValues.join(', ')}`
+  return refuse(name, `${name}: ${show(found)} in ${place} is not right: it ${rule}`)
 }
 
 function unknownField(place: string, path: readonly string[], name: string, schema: TSchema): string {

@@ -2,12 +2,18 @@ import { type Queryable, statement } from '../db/database.ts'
 
 export interface KnownTask {
   readonly name: string
-  readonly lane: string
+  readonly kind: 'task' | 'workflow'
+  /** `null` for a workflow: its tasks are in theirs. */
+  readonly lane: string | null
 }
 
-const LIST = statement('list_tasks', 'select name, lane from sluice.tasks order by name')
+const LIST = statement(
+  'list_tasks',
+  `select name, 'task' as kind, lane from sluice.tasks
+   union all select name, 'workflow', null from sluice.workflows order by name`,
+)
 
-/** Every task that some program has made known, with its lane. */
+/** Everything that can be submitted: what some program has made known. */
 export async function listTasks(db: Queryable): Promise<KnownTask[]> {
   return db.run<KnownTask & Record<string, unknown>>(LIST)
 }

@@ -97,7 +97,11 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
     path: '/admin/workers/lanes/interactive',
     body: { slots: 7 },
   }),
+  'POST /api/v1/admin/workers/lanes/:name/reset': async () => ({
+    path: '/admin/workers/lanes/interactive/reset',
+  }),
   'PATCH /api/v1/admin/admission': async () => ({ path: '/admin/admission', body: { maxActive: 500 } }),
+  'POST /api/v1/admin/admission/reset': async () => ({ path: '/admin/admission/reset' }),
   'POST /api/v1/admin/workers/:name/drain': async () => ({
     path: `/admin/workers/${await newWorker()}/drain`,
   }),

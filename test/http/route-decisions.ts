@@ -44,6 +44,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/jobs/:id/retry': 'jobs:submit',
   'PATCH /api/v1/jobs/:id/window': 'jobs:cancel',
 
+  'GET /api/v1/tasks': ['jobs:submit', 'jobs:read'],
   'PUT /api/v1/results/:name/:key': 'jobs:submit',
   'GET /api/v1/results/:name/:key': 'jobs:read',
 
@@ -58,9 +59,11 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
 
   'GET /api/v1/admin/admission': 'workers:view',
   'PATCH /api/v1/admin/admission': 'workers:manage',
+  'POST /api/v1/admin/admission/reset': 'workers:manage',
   'GET /api/v1/admin/workers/lanes': 'workers:view',
   'GET /api/v1/admin/workers/lanes/:name': 'workers:view',
   'PATCH /api/v1/admin/workers/lanes/:name': 'workers:manage',
+  'POST /api/v1/admin/workers/lanes/:name/reset': 'workers:manage',
   'GET /api/v1/admin/workers/status': 'workers:view',
   'POST /api/v1/admin/workers/:name/drain': 'workers:manage',
   'POST /api/v1/admin/workers/:name/undrain': 'workers:manage',

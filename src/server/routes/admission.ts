@@ -1,5 +1,10 @@
 import { AdmissionBody, AdmissionChangeBody } from '../../api/admission.ts'
-import { getAdmission, setAdmission, settleAdmission } from '../../engine/admission.ts'
+import {
+  forgetAdmissionChanges,
+  getAdmission,
+  setAdmission,
+  settleAdmission,
+} from '../../engine/admission.ts'
 import type { Admission } from '../../store/read-admission.ts'
 import { change } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -37,11 +42,35 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
         const after = await setAdmission(tx, request.body, request.caller.name)
         return { result: undefined, before: limitsOf(before), after: limitsOf(after) }
       })
-      await settleAdmission(calls)
-      gate.forget()
-      return toBody(await getAdmission(calls))
+      return settled()
     },
   )
+
+  server.post(
+    '/admin/admission/reset',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Forget what operators changed: the limits are again as files and programs last said',
+        tags,
+        response: { 200: AdmissionBody },
+      },
+    },
+    async (request) => {
+      await change(parts, request, { action: 'admission.reset', target: 'admission' }, async (tx) => {
+        const before = await getAdmission(tx)
+        const after = await forgetAdmissionChanges(tx, request.caller.name)
+        return { result: undefined, before: limitsOf(before), after: limitsOf(after) }
+      })
+      return settled()
+    },
+  )
+
+  async function settled(): Promise<AdmissionBody> {
+    await settleAdmission(calls)
+    gate.forget()
+    return toBody(await getAdmission(calls))
+  }
 }
 
 function limitsOf({ maxActive, maxQueued }: Admission) {

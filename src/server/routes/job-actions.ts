@@ -36,7 +36,8 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'jobs:cancel' },
       schema: {
         summary: 'Cancel a job, with all that is below it; delete it when it has ended',
-        description: '200 when it has ended or is deleted, 202 while it is being stopped.',
+        description:
+          '200 when it has ended or is deleted, 202 while it is being stopped. With only=cancel one that has ended is refused, with only=delete one that has not.',
         tags,
         params: JobParams,
         headers: IdempotencyHeaders,
@@ -46,8 +47,8 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
     },
     async (request, reply) => {
       const { id } = request.params
-      const { reason = `by ${request.caller.name}` } = request.query
-      const done = await cancelOrDelete(parts, request, id, reason)
+      const { reason = `by ${request.caller.name}`, only } = request.query
+      const done = await cancelOrDelete(parts, request, id, reason, only)
       return reply.code(done.status === 'running' ? 202 : 200).send(done)
     },
   )
@@ -161,17 +162,19 @@ async function cancelOrDelete(
   request: FastifyRequest,
   id: string,
   reason: string,
+  only: 'cancel' | 'delete' | undefined,
 ): Promise<RemovedJobJson> {
   const { caller, id: requestId } = request
   const target = `job ${id}`
   return carryOut<RemovedJobJson>(
     parts,
     request,
-    { action: 'job.cancel', target, once: true },
+    { action: only === 'delete' ? 'job.delete' : 'job.cancel', target, once: true },
     async (tx) => {
       const { state, status } = await ownJob(tx, request, id)
       const entry = { actor: caller.name, keyId: caller.keyId, target, before: { status }, requestId }
-      if (isFinal(state)) {
+      // The other of the two then refuses with the state the job is in.
+      if (only === undefined ? isFinal(state) : only === 'delete') {
         await jobControl.remove(tx, id)
         await audit(tx, { ...entry, action: 'job.delete' })
         return { id, deleted: true }

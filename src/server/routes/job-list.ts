@@ -1,5 +1,6 @@
 import { JobListBody, type JobSummaryBody, ListQuery } from '../../api/job-list.ts'
-import { type JobCriteria, readPage } from '../../engine/job-list.ts'
+import { type JobCriteria, readPage, toCursor } from '../../engine/job-list.ts'
+import { invalidArgument } from '../../model/argument.ts'
 import type { JobStatus } from '../../model/job.ts'
 import type { JobSummary } from '../../store/find-jobs.ts'
 import { orNull } from '../job-bodies.ts'
@@ -23,14 +24,21 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request) => {
-      const { cursor, limit = DEFAULT_PAGE, status, ...fields } = request.query
+      const { cursor, before, limit = DEFAULT_PAGE, status, ...fields } = request.query
+      if (cursor !== undefined && before !== undefined)
+        throw invalidArgument('before', before, 'left out: a cursor says where the page begins')
       const criteria: JobCriteria = {
         ...fields,
         ...(status !== undefined && { status: status.split(',') as JobStatus[] }),
       }
       const own = onlyOf(criteria, ownerSeen(request))
       if (own === undefined) return { jobs: [], next: null }
-      const page = await readPage(parts.room.calls, own, cursor, limit)
+      const page = await readPage(
+        parts.room.calls,
+        own,
+        before === undefined ? cursor : toCursor(before),
+        limit,
+      )
       return { jobs: page.jobs.map(toSummaryBody), next: page.next }
     },
   )

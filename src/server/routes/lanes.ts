@@ -1,5 +1,5 @@
 import { LaneBody, LaneChangeBody, LaneList, LaneParams } from '../../api/lanes.ts'
-import { getLane, setLane } from '../../engine/lane-control.ts'
+import { forgetLaneChanges, getLane, setLane } from '../../engine/lane-control.ts'
 import type { Lane } from '../../store/list-lanes.ts'
 import { change } from '../change.ts'
 import { toLaneBody } from '../lane-body.ts'
@@ -46,6 +46,27 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       return change(parts, request, { action: 'lane.change', target: `lane ${name}` }, async (tx) => {
         const before = await getLane(tx, name)
         const after = await setLane(tx, name, request.body, request.caller.name)
+        return { result: toLaneBody(after), before: limitsOf(before), after: limitsOf(after) }
+      })
+    },
+  )
+
+  server.post(
+    '/admin/workers/lanes/:name/reset',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Forget what operators changed: the lane is again as files and programs last said',
+        tags: ['lanes'],
+        params: LaneParams,
+        response: { 200: LaneBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      return change(parts, request, { action: 'lane.reset', target: `lane ${name}` }, async (tx) => {
+        const before = await getLane(tx, name)
+        const after = await forgetLaneChanges(tx, name, request.caller.name)
         return { result: toLaneBody(after), before: limitsOf(before), after: limitsOf(after) }
       })
     },

@@ -101,10 +101,10 @@ async function toSubmission(
   body: SubmitJson,
   place: string,
 ): Promise<Submission> {
-  const { task, workflow, input = null, ...rest } = body
-  const name = task ?? workflow
-  if (name === undefined || (task !== undefined && workflow !== undefined)) {
-    const found = name === undefined ? 'neither is given' : 'both are'
+  const { task, workflow, name: either, input = null, ...rest } = body
+  const [name, ...more] = [task, workflow, either].filter((each) => each !== undefined)
+  if (name === undefined || more.length > 0) {
+    const found = name === undefined ? 'neither is given' : 'more than one is given'
     throw new SluiceError(
       'INVALID_ARGUMENT',
       `${place}task: a submission names a task or a workflow; ${found}`,
@@ -112,7 +112,7 @@ async function toSubmission(
     )
   }
   try {
-    await kinds.check(name, task === undefined ? 'workflow' : 'task')
+    if (either === undefined) await kinds.check(name, task === undefined ? 'workflow' : 'task')
     return await submissionOf(room, request, name, input, toOptions(rest))
   } catch (error) {
     if (place === '' || !(error instanceof SluiceError)) throw error
@@ -123,7 +123,10 @@ async function toSubmission(
   }
 }
 
-function toOptions({ runAt, ...rest }: Omit<SubmitJson, 'task' | 'workflow' | 'input'>): SubmitOptions {
+function toOptions({
+  runAt,
+  ...rest
+}: Omit<SubmitJson, 'task' | 'workflow' | 'name' | 'input'>): SubmitOptions {
   return runAt === undefined ? rest : { ...rest, runAt: toMoment(runAt) }
 }
 

@@ -1,0 +1,13 @@
+import { type Static, Type } from 'typebox'
+import { Name, TextOrNull } from './scalars.ts'
+
+export const TaskList = Type.Object({
+  tasks: Type.Array(
+    Type.Object({
+      name: Name,
+      kind: Type.Unsafe<'task' | 'workflow'>({ type: 'string', enum: ['task', 'workflow'] }),
+      lane: Type.Unsafe<string | null>({ ...TextOrNull, description: 'null for a workflow' }),
+    }),
+  ),
+})
+export type TaskList = Static<typeof TaskList>
