@@ -123,6 +123,8 @@ function maySee(from, target) {
 function checkContent(file) {
   const source = sources.get(file)
   const folder = folderOf(file)
+  if (folder === 'client' && /from\s*'node:/.test(source))
+    report(file, 'is for browsers too and imports a Node built-in')
   if (PURE.includes(folder)) {
     if (/from\s*'node:/.test(source)) report(file, 'is in a pure folder and imports a Node built-in')
     const impure = IMPURE.exec(source)

@@ -1,3 +1,4 @@
+export type { AccessControl, KeyOptions } from './app/access-control.ts'
 export type { ManyDone, ManyOptions, Sluice } from './app/app.ts'
 export type { JobHandle, ResultOptions } from './app/job-handle.ts'
 export { type LaneOptions, type SluiceOptions, sluice } from './app/open.ts'

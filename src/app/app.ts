@@ -12,6 +12,7 @@ import {
 } from '../engine/budget-control.ts'
 import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
+import { followLogs } from '../engine/follow-logs.ts'
 import * as jobControl from '../engine/job-control.ts'
 import { type JobCriteria, type JobFilter, listJobs } from '../engine/job-list.ts'
 import * as laneControl from '../engine/lane-control.ts'
@@ -28,6 +29,7 @@ import { askToStop, setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
+import { checkJobId } from '../model/job-id.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource, Settings } from '../model/settings.ts'
 import type { AdmissionChange } from '../store/change-admission.ts'
@@ -44,6 +46,7 @@ import { traceSubmit } from '../tracing.ts'
 import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
 import type { Workflow } from '../workflow/define/runnable.ts'
+import { AccessControl } from './access-control.ts'
 import { JobHandle } from './job-handle.ts'
 import { ProcessWork } from './process-work.ts'
 import type { WorkOptions } from './start-worker.ts'
@@ -129,6 +132,7 @@ export class Sluice {
   #closing: Promise<void> | undefined
   readonly #gate: AdmissionGate
   #room: EngineRoom | undefined
+  #access: AccessControl | undefined
 
   /** @internal */
   constructor(parts: AppParts) {
@@ -168,6 +172,17 @@ export class Sluice {
       noteEnded: (dueInMs) => this.#work.noteEnded(dueInMs),
     }
     return this.#room
+  }
+
+  /** API keys, roles and the audit. */
+  get access(): AccessControl {
+    this.#access ??= new AccessControl(this.#parts.db, this.#parts.actor)
+    return this.#access
+  }
+
+  /** What is at the other end, in words: which database, and where. */
+  get place(): string {
+    return this.#parts.db.place
   }
 
   /** The address of the database, the embedded one included. */
@@ -242,7 +257,7 @@ export class Sluice {
 
   /** A handle on a job submitted earlier, by whomever. */
   job<Result = unknown>(id: string): JobHandle<Result> {
-    return new JobHandle<Result>(jobControl.checkJobId(id), false, this.#waiter)
+    return new JobHandle<Result>(checkJobId(id), false, this.#waiter)
   }
 
   /** Makes this process a worker, with the upkeep that comes with it. Resolves when it is ready to take jobs. */
@@ -270,12 +285,17 @@ export class Sluice {
   }
 
   async listAttempts(id: string): Promise<AttemptView[]> {
-    return listAttempts(this.#calls, jobControl.checkJobId(id))
+    return listAttempts(this.#calls, checkJobId(id))
   }
 
   /** Log lines after the line with id `after`, oldest first. */
   async readLogs(id: string, after = '0', limit = 1000): Promise<StoredLogLine[]> {
     return jobControl.readJobLogs(this.#calls, id, after, limit)
+  }
+
+  /** Every log line of a job, oldest first, until it has ended. */
+  followLogs(id: string): AsyncGenerator<StoredLogLine> {
+    return followLogs(this.#calls, checkJobId(id))
   }
 
   /** What a job waits for, in words. */
@@ -338,7 +358,7 @@ export class Sluice {
 
   /** For a view of a job's tree that is looked at again and again. */
   watchTree(id: string): TreeWatch {
-    return new TreeWatch(this.#calls, jobControl.checkJobId(id))
+    return new TreeWatch(this.#calls, checkJobId(id))
   }
 
   /**
@@ -384,7 +404,7 @@ export class Sluice {
 
   /**
    * An operator's change of a budget, while it runs: it stays, whatever files say, until `resetBudget`. Less stops nothing
-   * that runs. `limits` are by the key of a device.
+   * that runs. `limits` are by the key of a device, or by its name on every machine.
    *
    * @throws {SluiceError} `INVALID_ARGUMENT`; `BUDGET_NOT_FOUND`.
    */
@@ -471,7 +491,7 @@ export class Sluice {
     return askToStop(this.#calls, name)
   }
 
-  /** Every task that some program has made known, with its lane. */
+  /** Every task and workflow that some program has made known; of tasks with their lane. */
   async listTasks(): Promise<KnownTask[]> {
     return listTasks(this.#calls)
   }

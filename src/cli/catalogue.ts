@@ -19,18 +19,21 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'run',
     summary: 'run a workflow file to its end',
     group: RUN,
+    withServer: 'ignores',
     load: async () => (await import('./commands/run.ts')).declareRun,
   },
   {
     name: 'up',
     summary: 'database, HTTP server and worker in one process',
     group: RUN,
+    withServer: 'ignores',
     load: async () => (await import('./commands/up.ts')).declareUp,
   },
   {
     name: 'server',
     summary: 'serve the HTTP API until it is stopped',
     group: RUN,
+    withServer: 'ignores',
     load: async () => (await import('./commands/server.ts')).declareServer,
   },
   {
@@ -163,6 +166,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'check',
     summary: 'check a config or workflow file, and nothing else',
     group: LOOK_AFTER,
+    withServer: 'ignores',
     load: async () => (await import('./commands/check.ts')).declareCheck,
   },
   {
@@ -187,18 +191,21 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'migrate',
     summary: 'bring the schema of the database up to date',
     group: LOOK_AFTER,
+    withServer: 'refuses',
     load: async () => (await import('./commands/migrate.ts')).declareMigrate,
   },
   {
     name: 'doctor',
     summary: 'examine the system and say what to do about it',
     group: LOOK_AFTER,
+    withServer: 'refuses',
     load: async () => (await import('./commands/doctor.ts')).declareDoctor,
   },
   {
     name: 'tour',
     summary: 'watch a few hundred sample jobs run',
     group: LOOK_AFTER,
+    withServer: 'ignores',
     load: async () => (await import('./commands/tour.ts')).declareTour,
   },
 ]

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Sluice } from '../app/app.ts'
 import type { SluiceOptions } from '../app/open.ts'
+import type { ServerOptions } from '../client/link.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { Log } from '../engine/log.ts'
 import type { ExitCode } from './exit-code.ts'
@@ -21,6 +22,8 @@ export interface World {
   /** All of the standard input, as text. */
   readInput(): Promise<string>
   open(options: OpenOptions): Promise<Sluice>
+  /** The server to speak to instead of a database, if one was named. */
+  readonly server?: ServerOptions | undefined
 }
 
 export interface OpenOptions {

@@ -1,11 +1,11 @@
-import type { Sluice } from '../app/app.ts'
-import { checkJobId } from '../engine/job-control.ts'
-import { SluiceError } from '../errors.ts'
+import { type ErrorCode, SluiceError } from '../errors.ts'
+import { checkJobId } from '../model/job-id.ts'
 import type { CommonOptions, World } from './command.ts'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import { operate } from './operate.ts'
 import { writeJson } from './output/json.ts'
 import { painter } from './output/style.ts'
+import type { System } from './system.ts'
 
 /** What was done to a job: in words, and as fields of its JSON. */
 export interface Deed {
@@ -21,15 +21,15 @@ export async function eachJob(
   world: World,
   options: CommonOptions,
   ids: readonly string[],
-  work: (app: Sluice, id: string) => Promise<Deed>,
+  work: (system: System, id: string) => Promise<Deed>,
 ): Promise<ExitCode> {
   for (const id of ids) checkJobId(id)
-  return operate(world, options, async (app) => {
+  return operate(world, options, async (system) => {
     const results: object[] = []
     let failed = false
     for (const id of ids) {
       try {
-        const { words, fields } = await work(app, id)
+        const { words, fields } = await work(system, id)
         results.push({ id, ...fields })
         if (options.json !== true) world.out.line(`job ${id}: ${words}`)
       } catch (error) {
@@ -45,7 +45,9 @@ export async function eachJob(
   })
 }
 
-/** The job does not allow it, or does not exist. A wrong argument or a lost database concerns all of them. */
+const OF_ALL: readonly ErrorCode[] = ['INVALID_ARGUMENT', 'UNAUTHENTICATED', 'TOO_MANY_FAILURES']
+
+/** The job does not allow it, or does not exist. A wrong argument, a wrong key or a lost database concerns all of them. */
 function isRefusal(error: unknown): error is SluiceError {
-  return error instanceof SluiceError && error.status < 500 && error.code !== 'INVALID_ARGUMENT'
+  return error instanceof SluiceError && error.status < 500 && !OF_ALL.includes(error.code)
 }

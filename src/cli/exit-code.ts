@@ -8,7 +8,7 @@ export const EXIT = {
   failed: 1,
   /** The command line or the config was wrong. */
   usage: 2,
-  /** The database cannot be reached or cannot be used. */
+  /** The database or the server cannot be reached or cannot be used. */
   database: 3,
 } as const
 
@@ -21,6 +21,7 @@ const BY_ERROR: Partial<Record<ErrorCode, ExitCode>> = {
   DATABASE_UNAVAILABLE: EXIT.database,
   DATABASE_UNSUITABLE: EXIT.database,
   EMBEDDED_UNAVAILABLE: EXIT.database,
+  SERVER_UNAVAILABLE: EXIT.database,
 }
 
 export function exitCodeOf(code: ErrorCode | undefined): ExitCode {

@@ -1,7 +1,10 @@
 import { dirname, resolve } from 'node:path'
-import type { Sluice } from '../app/app.ts'
+import type { LoadedConfig } from '../config/load-config.ts'
+import { hasCode, SluiceError } from '../errors.ts'
 import type { CommonOptions, World } from './command.ts'
 import type { ExitCode } from './exit-code.ts'
+import { HINT } from './report-error.ts'
+import type { System } from './system.ts'
 
 /**
  * Where the embedded database of this call lies: SLUICE_DATA, else `.sluice` beside the config file. The file itself is
@@ -14,16 +17,37 @@ export function dataFolderOf(world: World, options: CommonOptions): string {
   return resolve(world.folder, folder, '.sluice')
 }
 
-/** For commands that look and operate: opens Sluice without applying anything, and closes it in every case. */
+/**
+ * For commands that look and operate: through the server, where one was named, else on the database, which is let go in
+ * every case.
+ *
+ * @param config Applied to the database. Without it nothing is.
+ */
 export async function operate(
   world: World,
   options: CommonOptions,
-  work: (app: Sluice) => Promise<ExitCode>,
+  work: (system: System) => Promise<ExitCode>,
+  config?: LoadedConfig,
 ): Promise<ExitCode> {
-  const app = await world.open({ dataFolder: dataFolderOf(world, options) })
+  if (world.server !== undefined) {
+    const { SluiceClient } = await import('../client/client.ts')
+    return work(new SluiceClient(world.server)).catch(pointToServer)
+  }
+  const dataFolder = dataFolderOf(world, options)
+  const app = await world.open({ dataFolder, ...(config !== undefined && { config }) })
   try {
     return await work(app)
   } finally {
     await app.close()
   }
+}
+
+/** Otherwise the hint would be about a database that this program does not speak to. */
+function pointToServer(error: unknown): never {
+  if (!hasCode(error, 'DATABASE_UNAVAILABLE')) throw error
+  const hint = 'it is the server that cannot do its work: look at its log, and at /readyz'
+  throw new SluiceError(error.code, error.message, {
+    details: { ...error.details, [HINT]: hint },
+    cause: error,
+  })
 }

@@ -3,14 +3,16 @@ import { SluiceError } from '../errors.ts'
 import { suggest } from '../model/suggest.ts'
 import { VERSION } from '../version.ts'
 import { CATALOGUE } from './catalogue.ts'
+import { addServerOptions, chooseServer, refuseServer } from './choose-server.ts'
 import type { World } from './command.ts'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import { HINT, reportError } from './report-error.ts'
 
 const EXIT_CODES = `
 Exit codes: 0 done, 1 the request or the job failed, 2 the command line or the config was wrong,
-3 the database cannot be reached or used, 130 or 143 interrupted.
-The database is the one in DATABASE_URL, else an embedded one in .sluice/ (or SLUICE_DATA).
+3 the database or the server cannot be reached or used, 130 or 143 interrupted.
+Commands that look and operate speak to the server in SLUICE_SERVER with the key in SLUICE_KEY, else to the
+database in DATABASE_URL, else to an embedded one in .sluice/ (or SLUICE_DATA).
 `
 
 /**
@@ -50,15 +52,23 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
   program.helpCommand('help [command]', 'print the help of a command')
 
   const named = argv.filter((each) => !each.startsWith('-')).slice(0, 2)
-  for (const { name, summary, group, load } of CATALOGUE) {
+  for (const { name, summary, group, load, withServer = 'speaks' } of CATALOGUE) {
     const command = program.command(name).description(summary).helpGroup(group)
     if (!named.includes(name)) continue
     const declare = await load()
+    let server: World['server']
     declare(command, async (work) => {
-      exitCode = await work(world)
+      exitCode = await work({ ...world, server })
     })
     command.enablePositionalOptions()
-    for (const each of [command, ...command.commands]) addCommonOptions(each)
+    for (const each of [command, ...command.commands]) {
+      addCommonOptions(each)
+      if (withServer !== 'ignores') addServerOptions(each, withServer === 'refuses')
+    }
+    command.hook('preAction', (_, called) => {
+      if (withServer === 'refuses') refuseServer(called, world.environment)
+      if (withServer === 'speaks') server = chooseServer(called, world.environment)
+    })
   }
   if (argv.length === 0) {
     world.err.write(program.helpInformation())

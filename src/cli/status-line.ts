@@ -1,20 +1,20 @@
-import type { Sluice } from '../app/app.ts'
 import type { Output } from './output/output.ts'
 import { cut, printable } from './output/text-width.ts'
+import type { System } from './system.ts'
 
 const REDRAW_MS = 300
 
 /** One line on a terminal that tells how a job is doing while somebody waits for it. Nothing where there is no terminal. */
 export class StatusLine {
   readonly #output: Output
-  readonly #app: Sluice
+  readonly #system: System
   readonly #id: string
   #timer: NodeJS.Timeout | undefined
   #drawn = false
 
-  constructor(output: Output, app: Sluice, id: string) {
+  constructor(output: Output, system: System, id: string) {
     this.#output = output
-    this.#app = app
+    this.#system = system
     this.#id = id
   }
 
@@ -31,7 +31,7 @@ export class StatusLine {
   }
 
   async #draw(): Promise<void> {
-    const job = await this.#app.getJob(this.#id).catch(() => undefined)
+    const job = await this.#system.getJob(this.#id).catch(() => undefined)
     if (this.#timer === undefined) return
     if (job !== undefined) {
       const progress = job.progress === null ? '' : ` ${Math.round(job.progress * 100)}%`

@@ -1,8 +1,9 @@
 import type { Queryable } from '../db/database.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
-import { checkText, checkWhole, invalidArgument, show } from '../model/argument.ts'
+import { checkText, checkWhole, invalidArgument } from '../model/argument.ts'
 import { isFinal, type JobState } from '../model/job.ts'
+import { checkJobId, isId } from '../model/job-id.ts'
 import { toStorableText } from '../model/json.ts'
 import { TASK_FIELDS } from '../model/task-fields.ts'
 import { approveJob } from '../store/approve-job.ts'
@@ -14,21 +15,6 @@ import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { rejectJob } from '../store/reject-job.ts'
 import { reprioritiseJob } from '../store/reprioritise-job.ts'
 import { rerunJob } from '../store/rerun-job.ts'
-
-/** A job id is a positive whole number of up to 19 digits, as text. */
-export function checkJobId(id: unknown): string {
-  if (isId(id)) return id
-  const text = typeof id === 'string' ? '' : ', given as text'
-  throw new SluiceError(
-    'INVALID_ARGUMENT',
-    `${show(id)} is no job id; a job id is a whole number, such as 42${text}`,
-    { details: { argument: 'id' } },
-  )
-}
-
-function isId(id: unknown): id is string {
-  return typeof id === 'string' && /^[1-9]\d{0,18}$/.test(id) && BigInt(id) <= 9_223_372_036_854_775_807n
-}
 
 /** Texts given with a cancel or a rejection are cut to this length. */
 const MAX_REASON = 2000

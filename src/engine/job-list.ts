@@ -2,6 +2,7 @@ import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkWhole, invalidArgument, optionNames } from '../model/argument.ts'
 import { JOB_STATES, JOB_STATUSES, type JobStatus, statusOf } from '../model/job.ts'
+import { checkJobId } from '../model/job-id.ts'
 import {
   findChildren,
   findJobs,
@@ -11,7 +12,6 @@ import {
   listJobIds,
   listJobs as listPage,
 } from '../store/find-jobs.ts'
-import { checkJobId } from './job-control.ts'
 
 /** Which jobs are meant: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
 export interface JobCriteria extends Omit<JobSearch, 'states' | Moment> {

@@ -4,6 +4,7 @@ import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, checkText, invalidArgument } from '../model/argument.ts'
 import { isFailed, isFinal, statusOf } from '../model/job.ts'
+import { checkJobId } from '../model/job-id.ts'
 import { type JsonValue, toStorableJson } from '../model/json.ts'
 import { suggest } from '../model/suggest.ts'
 import { findActiveJob } from '../store/find-active-job.ts'
@@ -23,7 +24,7 @@ import {
 } from '../workflow/advance/retry-plan.ts'
 import type { BodyPlan } from '../workflow/plan.ts'
 import { GraphCache } from './graph-cache.ts'
-import { checkJobId, jobNotFound, rerun } from './job-control.ts'
+import { jobNotFound, rerun } from './job-control.ts'
 
 /** What of a tree is to run again. */
 export interface TreeRetryOptions {

@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { type CompositeKind, isFailed, type JobState, type JobStatus, statusOf } from '../model/job.ts'
+import { checkJobId } from '../model/job-id.ts'
 import type { JsonValue } from '../model/json.ts'
 import { differences, type JsonDifference } from '../model/json-difference.ts'
 import { findGoodRun } from '../store/find-good-run.ts'
@@ -11,7 +12,7 @@ import { loadSamePlaces, type SamePlace } from '../store/load-same-places.ts'
 import { loadTreeNodes } from '../store/load-tree-nodes.ts'
 import { bodyOf, unhandledFailures } from '../workflow/advance/retry-plan.ts'
 import { GraphCache } from './graph-cache.ts'
-import { checkJobId, jobNotFound } from './job-control.ts'
+import { jobNotFound } from './job-control.ts'
 import type { FanoutCounts } from './tree.ts'
 
 /** A failure followed back to the root of its tree. */

@@ -1,8 +1,9 @@
 import type { Queryable } from '../db/database.ts'
 import { checkOptions, checkWhole } from '../model/argument.ts'
 import { type CompositeKind, type JobStatus, statusOf } from '../model/job.ts'
+import { checkJobId } from '../model/job-id.ts'
 import { type Fold, loadTreeChildren, loadTreeNodes, type TreeRow } from '../store/load-tree-nodes.ts'
-import { checkJobId, jobNotFound } from './job-control.ts'
+import { jobNotFound } from './job-control.ts'
 
 export interface TreeOptions {
   /** Levels below the job; all unless said otherwise. */

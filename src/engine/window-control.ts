@@ -2,10 +2,11 @@ import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkWhole } from '../model/argument.ts'
 import { isFinal } from '../model/job.ts'
+import { checkJobId } from '../model/job-id.ts'
 import { MAX_COUNT } from '../model/setting-value.ts'
 import { findChildren, type JobView } from '../store/find-jobs.ts'
 import { resizeWindow as resizeStoredWindow } from '../store/resize-window.ts'
-import { checkJobId, getJob } from './job-control.ts'
+import { getJob } from './job-control.ts'
 
 export interface WindowChange {
   readonly before: number

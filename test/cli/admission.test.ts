@@ -1,56 +1,58 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Admission } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { Cli } from './cli.ts'
+import { useWay, WAYS } from './ways.ts'
 
-const database = useDatabase()
-const cli = new Cli({ DATABASE_URL: database.url })
+describe.each(WAYS)('over %s', (way) => {
+  const { cli, direct } = useWay(way, useDatabase())
 
-test('sluice admission shows the limits, changes them, and goes back to what the file says', async () => {
-  expect((await cli.run(['admission'])).stdout).toMatch(/^active +no ceiling\nset by operator +nothing\n$/)
-  await cli.write(
-    'sluice.yaml',
-    'admission: { maxActive: 5, maxQueued: { noop: 2 } }\ntasks: { noop: { exec: [/bin/true] } }\n',
-  )
-  for (let n = 0; n < 2; n++) await cli.json('submit', 'noop')
-  const refused = await cli.run(['submit', 'noop'])
-  expect(refused.code).toBe(1)
-  expect(refused.stderr).toContain(
-    '2 of at most 2 jobs of noop wait, so one more cannot be admitted; try again in',
-  )
+  test('sluice admission shows the limits, changes them, and goes back to what the file says', async () => {
+    expect((await cli.run(['admission'])).stdout).toMatch(/^active +no ceiling\nset by operator +nothing\n$/)
+    await cli.write(
+      'sluice.yaml',
+      'admission: { maxActive: 5, maxQueued: { noop: 2 } }\ntasks: { noop: { exec: [/bin/true] } }\n',
+    )
+    // The first applies the file.
+    for (const each of [direct, cli]) await each.json('submit', 'noop')
+    const refused = await cli.run(['submit', 'noop'])
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toContain(
+      '2 of at most 2 jobs of noop wait, so one more cannot be admitted; try again in',
+    )
 
-  const changed = await cli.json<Admission>(
-    'admission',
-    '--max-active',
-    '9',
-    '--max-queued',
-    'noop=none',
-    '--max-queued',
-    'other=3',
-  )
-  expect(changed).toMatchObject({
-    maxActive: 9,
-    maxQueued: { other: 3 },
-    active: 2,
-    operatorSet: ['maxActive', 'maxQueued.noop', 'maxQueued.other'],
+    const changed = await cli.json<Admission>(
+      'admission',
+      '--max-active',
+      '9',
+      '--max-queued',
+      'noop=none',
+      '--max-queued',
+      'other=3',
+    )
+    expect(changed).toMatchObject({
+      maxActive: 9,
+      maxQueued: { other: 3 },
+      active: 2,
+      operatorSet: ['maxActive', 'maxQueued.noop', 'maxQueued.other'],
+    })
+    const { stdout } = await cli.run(['admission'])
+    expect(stdout).toMatch(
+      /^active +2 of at most 9\nwaiting other +0 of at most 3\nended +\d+\.\d in a second\n/,
+    )
+    expect(await cli.json<Admission>('submit', 'noop')).toBeDefined()
+    expect(await cli.json<Admission>('admission', 'reset')).toMatchObject({
+      maxActive: 5,
+      maxQueued: { noop: 2 },
+      operatorSet: [],
+    })
   })
-  const { stdout } = await cli.run(['admission'])
-  expect(stdout).toMatch(
-    /^active +2 of at most 9\nwaiting other +0 of at most 3\nended +\d+\.\d in a second\n/,
-  )
-  expect(await cli.json<Admission>('submit', 'noop')).toBeDefined()
-  expect(await cli.json<Admission>('admission', 'reset')).toMatchObject({
-    maxActive: 5,
-    maxQueued: { noop: 2 },
-    operatorSet: [],
-  })
-})
 
-test.each([
-  [['--max-active', '0'], 'whole number of at least 1, or none'],
-  [['--max-queued', 'noop'], 'such as resize=500'],
-  [['--max-queued', 'noop=0'], 'such as resize=500'],
-])('sluice admission %j is a mistake, and the text says what would be right', async (args, text) => {
-  const { code, stderr } = await cli.run(['admission', ...args])
-  expect([code, stderr]).toEqual([2, expect.stringContaining(text)])
+  test.each([
+    [['--max-active', '0'], 'whole number of at least 1, or none'],
+    [['--max-queued', 'noop'], 'such as resize=500'],
+    [['--max-queued', 'noop=0'], 'such as resize=500'],
+  ])('sluice admission %j is a mistake, and the text says what would be right', async (args, text) => {
+    const { code, stderr } = await cli.run(['admission', ...args])
+    expect([code, stderr]).toEqual([2, expect.stringContaining(text)])
+  })
 })

@@ -23,19 +23,27 @@ export interface RunOptions {
 
 /** A folder for the tests of one file, and the command line called in it. */
 export class Cli {
-  readonly #environment: Readonly<Record<string, string>>
+  readonly #environment: () => Readonly<Record<string, string>>
   readonly #running = new Set<Running>()
   folder = ''
 
-  /** Call it at the top of a test file. */
-  constructor(environment: Readonly<Record<string, string>> = {}) {
-    this.#environment = environment
+  /**
+   * Call it at the top of a test file.
+   *
+   * @param environment A function where it is known only once tests run.
+   * @param sharing One with the same folder.
+   */
+  constructor(
+    environment: Readonly<Record<string, string>> | (() => Readonly<Record<string, string>>) = {},
+    sharing?: Cli,
+  ) {
+    this.#environment = typeof environment === 'function' ? environment : () => environment
     beforeAll(async () => {
-      this.folder = await mkdtemp(join(await realpath(tmpdir()), 'sluice-cli-'))
+      this.folder = sharing?.folder ?? (await mkdtemp(join(await realpath(tmpdir()), 'sluice-cli-')))
     })
     afterAll(async () => {
       for (const running of this.#running) await running.end('SIGKILL')
-      await rm(this.folder, { recursive: true, force: true })
+      if (sharing === undefined) await rm(this.folder, { recursive: true, force: true })
     })
   }
 
@@ -62,7 +70,7 @@ export class Cli {
   start(args: readonly string[], options: RunOptions = {}): Running {
     const environment: Record<string, string | undefined> = {
       ...process.env,
-      ...this.#environment,
+      ...this.#environment(),
       ...options.environment,
     }
     const child = spawn(process.execPath, [MAIN, ...args], {

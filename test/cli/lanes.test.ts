@@ -2,130 +2,140 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Lane, WorkerView } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
-import { Cli, type Running } from './cli.ts'
+import type { Running } from './cli.ts'
+import { useWay, WAYS } from './ways.ts'
 
-const database = useDatabase()
-const cli = new Cli({ DATABASE_URL: database.url })
-let worker: Running
+describe.each(WAYS)('over %s', (way) => {
+  const database = useDatabase()
+  const { cli, direct } = useWay(way, database)
+  let worker: Running
 
-beforeAll(async () => {
-  await cli.write(
-    'sluice.yaml',
-    'lanes: { interactive: { tasks: [noop], slots: 3 } }\ntasks: { noop: { exec: [/bin/true] } }\n',
-  )
-  worker = cli.start(['worker', '--name', 'w1', '--capacity', '2'])
-  await worker.says('ready to take jobs')
-})
-
-afterAll(async () => {
-  await worker.end('SIGTERM')
-})
-
-async function lane(name: string): Promise<Lane & { waiting: number }> {
-  return (await cli.json<(Lane & { waiting: number })[]>('lanes')).find((each) => each.name === name)!
-}
-
-describe('lanes', () => {
-  test('are listed with what runs and waits in them', async () => {
-    const { code, stdout } = await cli.run(['lanes'])
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/^LANE +STATE +RUNNING +SLOTS +WAITING +OLDEST +PER WORKER +POLL +STALE +TASKS\n/)
-    expect(stdout).toMatch(/\ndefault +open +0 +none +0 +cores +2s +15s\n/)
-    expect(stdout).toMatch(/\ninteractive +open +0 +3 +0 +none +2s +15s +noop\n/)
+  beforeAll(async () => {
+    await cli.write(
+      'sluice.yaml',
+      'lanes: { interactive: { tasks: [noop], slots: 3 } }\ntasks: { noop: { exec: [/bin/true] } }\n',
+    )
+    worker = direct.start(['worker', '--name', 'w1', '--capacity', '2'])
+    await worker.says('ready to take jobs')
   })
 
-  test('a change stays whatever files say, until it is reset', async () => {
-    const changed = await cli.json<Lane>(
-      'lanes',
-      'set',
-      'interactive',
-      '--slots',
-      'none',
-      '--per-worker',
-      'cores',
-      '--poll',
-      '500ms',
-      '--stale',
-      '20s',
-      '--ageing',
-      '10m',
-    )
-    expect(changed).toMatchObject({
-      slots: null,
-      perWorker: 0,
-      pollMs: 500,
-      staleMs: 20_000,
-      ageingMs: 600_000,
-    })
-    // A program with the file starts: it leaves the operator's values alone.
-    await cli.run(['submit', 'noop', '--wait'])
-    expect((await lane('interactive')).slots).toBeNull()
-
-    const { stdout } = await cli.run(['lanes', 'reset', 'interactive'])
-    expect(stdout).toMatch(/\nset by operator +nothing\n/)
-    await cli.run(['submit', 'noop', '--wait'])
-    expect(await lane('interactive')).toMatchObject({ slots: 3, operatorSet: [] })
-    await cli.run(['lanes', 'set', 'interactive', '--ageing', 'none', '--per-worker', 'none'])
+  afterAll(async () => {
+    await worker.end('SIGTERM')
   })
 
-  test('drain stops a lane from starting jobs, resume lets it go on', async () => {
-    const drained = await cli.run(['drain', 'interactive'])
-    expect(drained.stdout).toBe(
-      'lane interactive starts no more jobs; nothing runs in it; sluice resume interactive lets it go on\n',
-    )
-    const { id } = await cli.json<{ id: string }>('submit', 'noop')
-    expect(await lane('interactive')).toMatchObject({ enabled: false, waiting: 1 })
-    expect(await cli.json('why', id)).toMatchObject({ reason: 'lane interactive is drained' })
-    expect((await cli.run(['why', id])).stdout).toContain(
-      'lane interactive is drained (sluice resume interactive opens it)\n',
-    )
-    expect(await cli.json('resume', 'interactive')).toMatchObject({ name: 'interactive', enabled: true })
-    await until(
-      async () =>
-        (await database.sql(`select 1 from sluice.jobs where id = $1 and state = 'completed'`, [id]))
-          .length === 1,
-      'the job to run',
-    )
-  })
+  async function lane(name: string): Promise<Lane & { waiting: number }> {
+    return (await cli.json<(Lane & { waiting: number })[]>('lanes')).find((each) => each.name === name)!
+  }
 
-  test.each([['drain'], ['resume'], ['lanes', 'reset'], ['lanes', 'set', '--slots', '1']])(
-    '%s of a lane that is not there tells which there are',
-    async (...args) => {
-      const { code, stderr } = await cli.run([...args, 'interactiv'])
-      expect(code).toBe(1)
-      expect(stderr).toContain(
-        'there is no lane "interactiv"; there are default, interactive, maintenance, system',
+  describe('lanes', () => {
+    test('are listed with what runs and waits in them', async () => {
+      const { code, stdout } = await cli.run(['lanes'])
+      expect(code).toBe(0)
+      expect(stdout).toMatch(
+        /^LANE +STATE +RUNNING +SLOTS +WAITING +OLDEST +PER WORKER +POLL +STALE +TASKS\n/,
       )
-      expect(stderr).toContain('code:  UNKNOWN_LANE')
-    },
-  )
-})
-
-describe('workers', () => {
-  test('are listed with what they run', async () => {
-    expect((await cli.run(['workers'])).stdout).toMatch(
-      /^NAME +STATE +RUNNING +SEEN +UP +HOST +PID +VERSION +TASKS\nw1 +working +0 of 2 +\S+ ago +\S+ +\S+ +\d+ +\S+ +noop\n$/,
-    )
-    const [only] = await cli.json<WorkerView[]>('workers')
-    expect(only).toMatchObject({
-      name: 'w1',
-      capacity: 2,
-      draining: false,
-      tasks: ['noop'],
-      pid: worker.process.pid,
+      expect(stdout).toMatch(/\ndefault +open +0 +none +0 +cores +2s +15s\n/)
+      expect(stdout).toMatch(/\ninteractive +open +0 +3 +0 +none +2s +15s +noop\n/)
     })
+
+    test('a change stays whatever files say, until it is reset', async () => {
+      const changed = await cli.json<Lane>(
+        'lanes',
+        'set',
+        'interactive',
+        '--slots',
+        'none',
+        '--per-worker',
+        'cores',
+        '--poll',
+        '500ms',
+        '--stale',
+        '20s',
+        '--ageing',
+        '10m',
+      )
+      expect(changed).toMatchObject({
+        slots: null,
+        perWorker: 0,
+        pollMs: 500,
+        staleMs: 20_000,
+        ageingMs: 600_000,
+      })
+      // A program with the file starts: it leaves the operator's values alone.
+      await direct.run(['submit', 'noop', '--wait'])
+      expect((await lane('interactive')).slots).toBeNull()
+
+      const { stdout } = await cli.run(['lanes', 'reset', 'interactive'])
+      expect(stdout).toMatch(/\nset by operator +nothing\n/)
+      await direct.run(['submit', 'noop', '--wait'])
+      expect(await lane('interactive')).toMatchObject({ slots: 3, operatorSet: [] })
+      await cli.run(['lanes', 'set', 'interactive', '--ageing', 'none', '--per-worker', 'none'])
+    })
+
+    test('drain stops a lane from starting jobs, resume lets it go on', async () => {
+      const drained = await cli.run(['drain', 'interactive'])
+      expect(drained.stdout).toBe(
+        'lane interactive starts no more jobs; nothing runs in it; sluice resume interactive lets it go on\n',
+      )
+      const { id } = await cli.json<{ id: string }>('submit', 'noop')
+      // A server tells what was last sampled.
+      await until(async () => (await lane('interactive')).waiting === 1, 'the job to be seen waiting')
+      expect(await lane('interactive')).toMatchObject({ enabled: false })
+      expect(await cli.json('why', id)).toMatchObject({ reason: 'lane interactive is drained' })
+      expect((await cli.run(['why', id])).stdout).toContain(
+        'lane interactive is drained (sluice resume interactive opens it)\n',
+      )
+      expect(await cli.json('resume', 'interactive')).toMatchObject({ name: 'interactive', enabled: true })
+      await until(
+        async () =>
+          (await database.sql(`select 1 from sluice.jobs where id = $1 and state = 'completed'`, [id]))
+            .length === 1,
+        'the job to run',
+      )
+    })
+
+    test.each([['drain'], ['resume'], ['lanes', 'reset'], ['lanes', 'set', '--slots', '1']])(
+      '%s of a lane that is not there tells which there are',
+      async (...args) => {
+        const { code, stderr } = await cli.run([...args, 'interactiv'])
+        expect(code).toBe(1)
+        expect(stderr).toContain(
+          'there is no lane "interactiv"; there are default, interactive, maintenance, system',
+        )
+        expect(stderr).toContain('code:  UNKNOWN_LANE')
+      },
+    )
   })
 
-  test('drain keeps one from taking jobs, undrain lets it again', async () => {
-    expect((await cli.run(['workers', 'drain', 'w1'])).stdout).toBe(
-      'worker w1 finishes what it runs and takes nothing new\n',
-    )
-    expect((await cli.run(['workers'])).stdout).toMatch(/\nw1 +draining /)
-    expect(await cli.json('workers', 'undrain', 'w1')).toEqual({ name: 'w1', draining: false, workers: 1 })
-    expect(await cli.json<{ result: null }>('submit', 'noop', '--wait')).toMatchObject({
-      status: 'completed',
+  describe('workers', () => {
+    test('are listed with what they run', async () => {
+      expect((await cli.run(['workers'])).stdout).toMatch(
+        /^NAME +STATE +RUNNING +SEEN +UP +HOST +PID +VERSION +TASKS\nw1 +working +0 of 2 +\S+ ago +\S+ +\S+ +\d+ +\S+ +noop\n$/,
+      )
+      const [only] = await cli.json<WorkerView[]>('workers')
+      expect(only).toMatchObject({
+        name: 'w1',
+        capacity: 2,
+        draining: false,
+        tasks: ['noop'],
+        pid: worker.process.pid,
+      })
     })
-    const { code, stderr } = await cli.run(['workers', 'drain', 'w2'])
-    expect([code, stderr]).toEqual([1, expect.stringContaining('no live worker is named "w2"; there are w1')])
+
+    test('drain keeps one from taking jobs, undrain lets it again', async () => {
+      expect((await cli.run(['workers', 'drain', 'w1'])).stdout).toBe(
+        'worker w1 finishes what it runs and takes nothing new\n',
+      )
+      expect((await cli.run(['workers'])).stdout).toMatch(/\nw1 +draining /)
+      expect(await cli.json('workers', 'undrain', 'w1')).toEqual({ name: 'w1', draining: false, workers: 1 })
+      expect(await cli.json<{ result: null }>('submit', 'noop', '--wait')).toMatchObject({
+        status: 'completed',
+      })
+      const { code, stderr } = await cli.run(['workers', 'drain', 'w2'])
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining('no live worker is named "w2"; there are w1'),
+      ])
+    })
   })
 })

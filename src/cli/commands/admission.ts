@@ -1,5 +1,4 @@
 import { InvalidArgumentError } from 'commander'
-import type { Sluice } from '../../app/app.ts'
 import { ADMISSION_FIELDS } from '../../model/admission.ts'
 import type { Admission } from '../../store/read-admission.ts'
 import { type Given, setting } from '../arguments.ts'
@@ -8,6 +7,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 import { writeFacts } from '../output/table.ts'
+import type { System } from '../system.ts'
 
 type Depths = Readonly<Record<string, number | null>>
 
@@ -33,7 +33,9 @@ export const declareAdmission: Declare = (command, act) => {
   command
     .command('reset')
     .description('undo what operators changed: the limits are again as files and programs last said')
-    .action((options: CommonOptions) => act((world) => print(world, options, (app) => app.resetAdmission())))
+    .action((options: CommonOptions) =>
+      act((world) => print(world, options, (system) => system.resetAdmission())),
+    )
 }
 
 function depth(text: string, before: Depths = {}): Depths {
@@ -49,21 +51,21 @@ function depth(text: string, before: Depths = {}): Depths {
 function admission(world: World, options: AdmissionOptions): Promise<ExitCode> {
   const { maxActive, maxQueued } = options
   if (maxActive === undefined && maxQueued === undefined)
-    return print(world, options, (app) => app.admission())
+    return print(world, options, (system) => system.admission())
   const change = {
     ...(maxActive !== undefined && { maxActive: maxActive.value }),
     ...(maxQueued !== undefined && { maxQueued }),
   }
-  return print(world, options, (app) => app.setAdmission(change))
+  return print(world, options, (system) => system.setAdmission(change))
 }
 
 function print(
   world: World,
   options: CommonOptions,
-  ask: (app: Sluice) => Promise<Admission>,
+  ask: (system: System) => Promise<Admission>,
 ): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const found = await ask(app)
+  return operate(world, options, async (system) => {
+    const found = await ask(system)
     if (options.json === true) writeJson(world.out, found)
     else writeFacts(world.out, factsOf(found))
     return EXIT.done

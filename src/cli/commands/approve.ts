@@ -5,8 +5,8 @@ import { eachJob } from '../each-job.ts'
 export const declareApprove: Declare = (command, act) => {
   command.argument('<job...>', 'ids of jobs').action((ids: string[], options: CommonOptions) =>
     act((world) =>
-      eachJob(world, options, ids, async (app, id) => {
-        await app.approve(id)
+      eachJob(world, options, ids, async (system, id) => {
+        await system.approve(id)
         return { words: 'approved', fields: { status: 'queued' } }
       }),
     ),

@@ -1,5 +1,4 @@
 import { InvalidArgumentError } from 'commander'
-import { readAudit } from '../../engine/access/audit-list.ts'
 import { parseDuration } from '../../model/duration.ts'
 import type { AuditFilter, AuditView } from '../../store/list-audit.ts'
 import { moment, positiveNumber } from '../arguments.ts'
@@ -47,12 +46,12 @@ function since(text: string): Date | string | number {
 function showAudit(world: World, options: AuditOptions): Promise<ExitCode> {
   const { actor, action, target, refused, limit = DEFAULT_LIMIT } = options
   const filter: AuditFilter = { actor, action, target, refused, since: sinceOf(world, options) }
-  return operate(world, options, async (app) => {
+  return operate(world, options, async (system) => {
     const entries: AuditView[] = []
     let before = options.before
     // A page looks at a bounded part of the audit: where few entries fit, it takes several to find them.
     do {
-      const page = await readAudit(app.room.calls, filter, {
+      const page = await system.access.readAudit(filter, {
         before,
         limit: Math.min(PAGE, limit - entries.length),
       })

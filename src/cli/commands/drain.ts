@@ -19,8 +19,8 @@ export function setEnabled(
   enabled: boolean,
   options: CommonOptions,
 ): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const lane = await app.setLane(name, { enabled })
+  return operate(world, options, async (system) => {
+    const lane = await system.setLane(name, { enabled })
     if (options.json === true) writeJson(world.out, lane)
     else {
       const still = lane.running === 0 ? 'nothing runs in it' : `${count(lane.running, 'job')} in it go on`

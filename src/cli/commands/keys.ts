@@ -1,7 +1,3 @@
-import { transactForCallers } from '../../db/for-callers.ts'
-import { authorOfDatabase } from '../../engine/access/author.ts'
-import * as access from '../../engine/access/keys.ts'
-import { parseDuration } from '../../model/duration.ts'
 import type { KeyView } from '../../store/list-keys.ts'
 import { duration } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -15,8 +11,6 @@ interface CreateOptions extends CommonOptions {
   readonly role: string
   readonly expires?: string | number
 }
-
-const PAGE = 1000
 
 /** `sluice keys`, `sluice keys create NAME --role ROLE`, `sluice keys revoke ID` */
 export const declareKeys: Declare = (command, act) => {
@@ -36,13 +30,8 @@ export const declareKeys: Declare = (command, act) => {
 }
 
 function listKeys(world: World, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const keys: KeyView[] = []
-    for (;;) {
-      const page = await access.listKeys(app.room.calls, keys.at(-1)?.id, PAGE)
-      keys.push(...page)
-      if (page.length < PAGE) break
-    }
+  return operate(world, options, async (system) => {
+    const keys = await system.access.listKeys()
     if (options.json === true) writeJson(world.out, keys)
     else if (keys.length === 0) world.out.line('no keys; sluice keys create NAME --role ROLE makes one')
     else writeTable(world.out, columns(world.now().getTime()), keys)
@@ -70,14 +59,9 @@ function columns(now: number): Column<KeyView>[] {
 }
 
 function createKey(world: World, name: string, options: CreateOptions): Promise<ExitCode> {
-  const { role, expires } = options
-  const livesMs = expires === undefined ? null : Math.round(parseDuration(expires, 'expires'))
-  return operate(world, options, async (app) => {
-    const { db, actor } = app.room
-    const author = authorOfDatabase(actor)
-    const created = await transactForCallers(db, (tx) =>
-      access.createKey(tx, { name, role, livesMs }, author),
-    )
+  const { role, expires = null } = options
+  return operate(world, options, async (system) => {
+    const created = await system.access.createKey({ name, role, expires })
     if (options.json === true) writeJson(world.out, created)
     else {
       writeFacts(world.out, [
@@ -94,9 +78,8 @@ function createKey(world: World, name: string, options: CreateOptions): Promise<
 }
 
 function revokeKey(world: World, id: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const { db, actor } = app.room
-    const key = await transactForCallers(db, (tx) => access.revokeKey(tx, id, authorOfDatabase(actor)))
+  return operate(world, options, async (system) => {
+    const key = await system.access.revokeKey(id)
     if (options.json === true) writeJson(world.out, key)
     else world.out.line(`key ${key.id} of ${key.name} is revoked`)
     return EXIT.done

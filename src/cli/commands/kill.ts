@@ -19,8 +19,8 @@ export const declareKill: Declare = (command, act) => {
 }
 
 function kill(world: World, ids: readonly string[], options: KillOptions): Promise<ExitCode> {
-  return eachJob(world, options, ids, async (app, id) => {
-    const state = await app.cancel(id, options.reason)
+  return eachJob(world, options, ids, async (system, id) => {
+    const state = await system.cancel(id, options.reason)
     return state === 'running'
       ? { words: 'asked to stop', fields: { status: 'running', cancelling: true } }
       : { words: 'cancelled', fields: { status: 'cancelled', cancelling: false } }

@@ -45,9 +45,9 @@ export const declareLanes: Declare = (command, act) => {
 }
 
 function listLanes(world: World, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const samples = await app.sampleQueues()
-    const lanes = (await app.listLanes()).map((lane): LaneLoad => {
+  return operate(world, options, async (system) => {
+    const samples = await system.sampleQueues()
+    const lanes = (await system.listLanes()).map((lane): LaneLoad => {
       const mine = samples.filter((each) => each.lane === lane.name)
       const oldest = mine.flatMap(({ oldestAt }) => (oldestAt === null ? [] : [oldestAt.getTime()]))
       return {
@@ -117,11 +117,13 @@ async function setLane(world: World, name: string, options: SetOptions): Promise
       'nothing to set: give --slots, --per-worker, --poll, --stale or --ageing',
     )
   }
-  return operate(world, options, async (app) => printLane(world, await app.setLane(name, change), options))
+  return operate(world, options, async (system) =>
+    printLane(world, await system.setLane(name, change), options),
+  )
 }
 
 function resetLane(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => printLane(world, await app.resetLane(name), options))
+  return operate(world, options, async (system) => printLane(world, await system.resetLane(name), options))
 }
 
 function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {

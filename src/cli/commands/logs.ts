@@ -1,6 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
-import type { Sluice } from '../../app/app.ts'
-import { isFinal } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import type { StoredLogLine } from '../../store/read-logs.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -9,14 +6,13 @@ import { operate } from '../operate.ts'
 import { writeJsonLine } from '../output/json.ts'
 import { type Colour, painter } from '../output/style.ts'
 import { printable } from '../output/text-width.ts'
+import type { System } from '../system.ts'
 
 interface LogsOptions extends CommonOptions {
   readonly follow?: boolean
 }
 
 const PAGE = 1000
-/** Lines are stored in batches, at most 200 ms after they were written. */
-const LOOK_MS = 300
 
 /** `sluice logs JOB` */
 export const declareLogs: Declare = (command, act) => {
@@ -28,19 +24,17 @@ export const declareLogs: Declare = (command, act) => {
 }
 
 function logs(world: World, id: string, options: LogsOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
+  return operate(world, options, async (system) => {
     const print = options.json === true ? jsonPrinter(world) : textPrinter(world)
-    let after = '0'
-    for (;;) {
-      // Asked before the lines are read: whatever an ended job wrote is there by then.
-      const job = await app.getJob(id)
-      after = await printAll(app, id, after, print)
-      if (options.follow !== true || isFinal(job.state)) {
-        if (after === '0' && options.json !== true) world.err.line(nothingSaid(job))
-        return EXIT.done
-      }
-      await delay(LOOK_MS)
+    const job = await system.getJob(id)
+    let empty = true
+    for await (const line of options.follow === true ? system.followLogs(id) : linesOf(system, id)) {
+      print(line)
+      empty = false
     }
+    if (empty && options.json !== true)
+      world.err.line(nothingSaid(options.follow === true ? await system.getJob(id) : job))
+    return EXIT.done
   })
 }
 
@@ -52,18 +46,14 @@ function nothingSaid({ id, task, kind, status }: JobView): string {
     : `${what}; a ${kind === 'fanout' ? 'fan-out' : kind} writes none itself: sluice tree ${id} shows the jobs in it`
 }
 
-async function printAll(
-  app: Sluice,
-  id: string,
-  from: string,
-  print: (line: StoredLogLine) => void,
-): Promise<string> {
-  let after = from
+/** The lines there are by now. */
+async function* linesOf(system: System, id: string): AsyncGenerator<StoredLogLine> {
+  let after = '0'
   for (;;) {
-    const lines = await app.readLogs(id, after, PAGE)
-    for (const line of lines) print(line)
+    const lines = await system.readLogs(id, after, PAGE)
+    yield* lines
     after = lines.at(-1)?.id ?? after
-    if (lines.length < PAGE) return after
+    if (lines.length < PAGE) return
   }
 }
 

@@ -9,8 +9,8 @@ export const declareNice: Declare = (command, act) => {
     .argument('<priority>', 'higher starts first, within a lane', wholeNumber)
     .action((id: string, priority: number, options: CommonOptions) =>
       act((world) =>
-        eachJob(world, options, [id], async (app) => {
-          await app.reprioritise(id, priority)
+        eachJob(world, options, [id], async (system) => {
+          await system.reprioritise(id, priority)
           return { words: `has priority ${priority}`, fields: { priority } }
         }),
       ),

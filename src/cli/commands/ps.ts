@@ -1,7 +1,8 @@
 import { InvalidArgumentError } from 'commander'
 import type { JobFilter } from '../../engine/job-list.ts'
 import { ACTIVE_STATUSES, JOB_STATUSES, type JobStatus } from '../../model/job.ts'
-import type { JobView } from '../../store/find-jobs.ts'
+import { checkJobId } from '../../model/job-id.ts'
+import type { JobSummary, JobView } from '../../store/find-jobs.ts'
 import { list, positiveNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -55,17 +56,17 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
     ...(key !== undefined && { key }),
     ...(tag !== undefined && { tag }),
   }
-  return operate(world, options, async (app) => {
-    const page = before === undefined ? {} : { before: app.job(before).id }
+  return operate(world, options, async (system) => {
+    const page = before === undefined ? {} : { before: checkJobId(before) }
     // One more than asked for tells whether there is more.
-    const found = await app.listJobs({ ...filter, ...page, limit: limit + 1 })
+    const found = await system.listJobs({ ...filter, ...page, limit: limit + 1 })
     const jobs = found.slice(0, limit)
     if (options.json === true) {
-      writeJson(world.out, jobs)
+      writeJson(world.out, jobs.map(summaryOf))
       return EXIT.done
     }
     if (jobs.length === 0) {
-      const { place } = app.room.db
+      const { place } = system
       world.out.line(
         status === ACTIVE_STATUSES
           ? `no job is waiting or running in ${place}; --all shows finished ones`
@@ -79,7 +80,13 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
   })
 }
 
-function columns(now: number): Column<JobView>[] {
+/** A database gives more than a server does: lists of jobs are long, and what they took and gave may be large. */
+function summaryOf(job: JobSummary & Partial<JobView>): JobSummary {
+  const { input: _, result: __, checkpoint: ___, ...summary } = job
+  return summary
+}
+
+function columns(now: number): Column<JobSummary>[] {
   return [
     { title: 'ID', value: (job) => job.id, align: 'right' },
     { title: 'TASK', value: (job) => job.task },
@@ -113,16 +120,16 @@ const COLOURS: Partial<Record<JobStatus, Colour>> = {
   cancelled: 'dim',
 }
 
-function shownStatus(job: JobView): string {
+function shownStatus(job: JobSummary): string {
   return job.cancelling ? 'cancelling' : job.status
 }
 
-function ranFor(job: JobView, now: number): string {
+function ranFor(job: JobSummary, now: number): string {
   if (job.startedAt === null || job.state === 'ready' || job.state === 'scheduled') return ''
   return roughly((job.finishedAt?.getTime() ?? now) - job.startedAt.getTime())
 }
 
-function detail(job: JobView, now: number): string {
+function detail(job: JobSummary, now: number): string {
   switch (job.state) {
     case 'scheduled': {
       const due = `due in ${roughly(job.readyAt.getTime() - now)}`

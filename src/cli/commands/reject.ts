@@ -12,8 +12,8 @@ export const declareReject: Declare = (command, act) => {
     .requiredOption('--comment <text>', 'why; becomes the error of the job')
     .action((id: string, options: RejectOptions) =>
       act((world) =>
-        eachJob(world, options, [id], async (app) => {
-          await app.reject(id, options.comment)
+        eachJob(world, options, [id], async (system) => {
+          await system.reject(id, options.comment)
           return { words: 'rejected', fields: { status: 'cancelled' } }
         }),
       ),

@@ -37,9 +37,9 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
     ...(from === undefined ? {} : { from }),
     ...given,
   }
-  return eachJob(world, options, ids, async (app, id) => {
-    if (failed === undefined && from === undefined) checkPlain(await app.getJob(id))
-    const { root, jobs, superseded } = await app.retry(id, what)
+  return eachJob(world, options, ids, async (system, id) => {
+    if (failed === undefined && from === undefined) checkPlain(await system.getJob(id))
+    const { root, jobs, superseded } = await system.retry(id, what)
     const plain = failed === undefined && from === undefined && root === id
     if (plain) return { words: 'back in line', fields: { status: 'queued' } }
     return {

@@ -5,8 +5,8 @@ import { eachJob } from '../each-job.ts'
 export const declareRm: Declare = (command, act) => {
   command.argument('<job...>', 'ids of finished jobs').action((ids: string[], options: CommonOptions) =>
     act((world) =>
-      eachJob(world, options, ids, async (app, id) => {
-        await app.remove(id)
+      eachJob(world, options, ids, async (system, id) => {
+        await system.remove(id)
         return { words: 'deleted', fields: { deleted: true } }
       }),
     ),

@@ -1,6 +1,3 @@
-import { transactForCallers } from '../../db/for-callers.ts'
-import { authorOfDatabase } from '../../engine/access/author.ts'
-import * as access from '../../engine/access/roles.ts'
 import type { RoleView } from '../../store/list-roles.ts'
 import { list } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -43,8 +40,8 @@ const COLUMNS: readonly Column<RoleView>[] = [
 ]
 
 function listRoles(world: World, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const roles = await access.listRoles(app.room.calls)
+  return operate(world, options, async (system) => {
+    const roles = await system.access.listRoles()
     if (options.json === true) writeJson(world.out, roles)
     else writeTable(world.out, COLUMNS, roles)
     return EXIT.done
@@ -53,14 +50,9 @@ function listRoles(world: World, options: CommonOptions): Promise<ExitCode> {
 
 function saveRole(world: World, name: string, options: AllowOptions, isNew: boolean): Promise<ExitCode> {
   const { allow } = options
-  return operate(world, options, async (app) => {
-    const { db, actor } = app.room
-    const author = authorOfDatabase(actor)
-    const role = await transactForCallers(db, (tx) =>
-      isNew
-        ? access.createRole(tx, { name, permissions: allow }, author)
-        : access.changeRole(tx, name, allow, author),
-    )
+  return operate(world, options, async (system) => {
+    const { access } = system
+    const role = isNew ? await access.createRole(name, allow) : await access.changeRole(name, allow)
     if (options.json === true) writeJson(world.out, role)
     else {
       writeFacts(world.out, [
@@ -74,9 +66,8 @@ function saveRole(world: World, name: string, options: AllowOptions, isNew: bool
 }
 
 function deleteRole(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const { db, actor } = app.room
-    await transactForCallers(db, (tx) => access.deleteRole(tx, name, authorOfDatabase(actor)))
+  return operate(world, options, async (system) => {
+    await system.access.deleteRole(name)
     if (options.json === true) writeJson(world.out, { name, deleted: true })
     else world.out.line(`role ${name} is deleted`)
     return EXIT.done

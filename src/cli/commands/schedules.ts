@@ -1,5 +1,4 @@
 import type { Command } from 'commander'
-import type { Sluice } from '../../app/app.ts'
 import type { ScheduleView } from '../../engine/schedules.ts'
 import { SluiceError } from '../../errors.ts'
 import { SCHEDULE_FIELDS, type ScheduleOptions } from '../../model/schedule.ts'
@@ -12,6 +11,7 @@ import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
 import { readInput } from '../read-input.ts'
+import type { System } from '../system.ts'
 
 interface DescribedOptions extends CommonOptions {
   readonly task?: string
@@ -47,14 +47,14 @@ export const declareSchedules: Declare = (command, act) => {
     (name: string, options: CommonOptions) => act((world) => show(world, name, options)),
   )
   named('enable', 'let a schedule submit jobs again').action((name: string, options: CommonOptions) =>
-    act((world) => change(world, options, (app) => app.setSchedule(name, { enabled: true }))),
+    act((world) => change(world, options, (system) => system.setSchedule(name, { enabled: true }))),
   )
   named('disable', 'let the ticks of a schedule go by').action((name: string, options: CommonOptions) =>
-    act((world) => change(world, options, (app) => app.setSchedule(name, { enabled: false }))),
+    act((world) => change(world, options, (system) => system.setSchedule(name, { enabled: false }))),
   )
   named('reset', 'undo what operators changed: it is again as files and programs last said').action(
     (name: string, options: CommonOptions) =>
-      act((world) => change(world, options, (app) => app.resetSchedule(name))),
+      act((world) => change(world, options, (system) => system.resetSchedule(name))),
   )
   named('rm', 'remove a schedule; jobs it has submitted stay').action(
     (name: string, options: CommonOptions) => act((world) => remove(world, name, options)),
@@ -113,8 +113,8 @@ async function optionsOf(world: World, given: DescribedOptions): Promise<Schedul
 }
 
 function list(world: World, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const schedules = await app.listSchedules()
+  return operate(world, options, async (system) => {
+    const schedules = await system.listSchedules()
     if (options.json === true) writeJson(world.out, schedules)
     else if (schedules.length === 0)
       world.out.line('there is no schedule; sluice schedules add creates one, and so does the config file')
@@ -158,23 +158,23 @@ function describeLast(last: ScheduleView['last'], now: number): string {
 
 async function add(world: World, name: string, given: DescribedOptions): Promise<ExitCode> {
   const options = await optionsOf(world, given)
-  return change(world, given, (app) => app.createSchedule(name, options))
+  return change(world, given, (system) => system.createSchedule(name, options))
 }
 
 async function set(world: World, name: string, given: DescribedOptions): Promise<ExitCode> {
   const options = await optionsOf(world, given)
   if (Object.keys(options).length === 0)
     throw new SluiceError('INVALID_ARGUMENT', 'nothing to set: sluice schedules set --help says what can be')
-  return change(world, given, (app) => app.setSchedule(name, options))
+  return change(world, given, (system) => system.setSchedule(name, options))
 }
 
 function change(
   world: World,
   options: CommonOptions,
-  work: (app: Sluice) => Promise<ScheduleView>,
+  work: (system: System) => Promise<ScheduleView>,
 ): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const schedule = await work(app)
+  return operate(world, options, async (system) => {
+    const schedule = await work(system)
     if (options.json === true) writeJson(world.out, schedule)
     else writeSchedule(world, schedule)
     return EXIT.done
@@ -182,9 +182,9 @@ function change(
 }
 
 function show(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const schedule = await app.getSchedule(name)
-    const firings = await app.listFirings(name, { limit: SHOWN_FIRINGS })
+  return operate(world, options, async (system) => {
+    const schedule = await system.getSchedule(name)
+    const firings = await system.listFirings(name, { limit: SHOWN_FIRINGS })
     if (options.json === true) writeJson(world.out, { ...schedule, firings })
     else {
       writeSchedule(world, schedule)
@@ -248,9 +248,9 @@ const FIRING_COLUMNS: Column<Firing>[] = [
 ]
 
 function remove(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const { declared } = await app.getSchedule(name)
-    await app.removeSchedule(name)
+  return operate(world, options, async (system) => {
+    const { declared } = await system.getSchedule(name)
+    await system.removeSchedule(name)
     if (options.json === true) writeJson(world.out, { name, removed: true, declared })
     else {
       world.out.line(`schedule ${name} is removed`)
@@ -262,8 +262,8 @@ function remove(world: World, name: string, options: CommonOptions): Promise<Exi
 }
 
 function fire(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const { id, attached } = await app.fireSchedule(name)
+  return operate(world, options, async (system) => {
+    const { id, attached } = await system.fireSchedule(name)
     if (options.json === true) writeJson(world.out, { id, attached })
     else world.out.line(attached ? `job ${id} has its key already; attached to it` : `job ${id} is submitted`)
     return EXIT.done

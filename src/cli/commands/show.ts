@@ -17,14 +17,14 @@ export const declareShow: Declare = (command, act) => {
 }
 
 function show(world: World, id: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const job = await app.getJob(id)
-    const attempts = await app.listAttempts(id)
+  return operate(world, options, async (system) => {
+    const job = await system.getJob(id)
+    const attempts = await system.listAttempts(id)
     if (options.json === true) {
       writeJson(world.out, { ...job, attempts })
       return EXIT.done
     }
-    const { reason } = await app.why(id)
+    const { reason } = await system.why(id)
     writeFacts(world.out, facts(job, job.finishedAt === null ? reason : undefined))
     if (attempts.length > 1 || attempts.some((each) => each.error !== null)) {
       world.out.line()

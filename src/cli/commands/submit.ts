@@ -1,19 +1,19 @@
-import type { Sluice } from '../../app/app.ts'
-import type { JobHandle } from '../../app/job-handle.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
-import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
+import { loadConfig } from '../../config/load-config.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { Duration } from '../../model/duration.ts'
+import type { JobStatus } from '../../model/job.ts'
 import { suggest } from '../../model/suggest.ts'
 import { duration, moment, several, wholeNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
-import { dataFolderOf } from '../operate.ts'
+import { operate } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 import { readInput } from '../read-input.ts'
 import { HINT } from '../report-error.ts'
 import { StatusLine } from '../status-line.ts'
+import type { Submitted, System } from '../system.ts'
 
 interface SubmitCommandOptions extends CommonOptions {
   readonly input?: string
@@ -42,38 +42,48 @@ export const declareSubmit: Declare = (command, act) => {
     .option('--wait', 'wait for the end; print the result, or exit with 1')
     .addHelpText(
       'after',
-      '\nThe lanes, tasks and workflows of the config file are made known first, if there is one.',
+      '\nThe lanes, tasks and workflows of the config file are made known first, if there is one.' +
+        '\nWith --server they are not: the server knows its own. Its key is in SLUICE_KEY; --key is the key of the job.',
     )
     .action((task: string, options: SubmitCommandOptions) => act((world) => submit(world, task, options)))
 }
 
 async function submit(world: World, task: string, options: SubmitCommandOptions): Promise<ExitCode> {
   const input = await readInput(world, options.input)
-  const config = await loadConfig({ path: options.config, folder: world.folder })
-  const app = await world.open({ config, dataFolder: dataFolderOf(world, options) })
-  try {
-    const job = await submitTo(app, config, task, input, options)
-    if (options.wait === true) return await waitFor(world, app, job, options)
-    const { status } = await app.getJob(job.id)
+  const config =
+    world.server === undefined ? await loadConfig({ path: options.config, folder: world.folder }) : undefined
+  const work = async (system: System) => {
+    const job = await submitTo(system, task, input, options)
+    if (options.wait === true) return await waitFor(world, system, job, options)
+    const status = await statusOf(system, job)
     if (options.json === true) writeJson(world.out, { id: job.id, attached: job.attached, status })
-    else if (job.attached)
-      world.out.line(`job ${job.id} has this key already and is ${status}; attached to it`)
-    else if (status === 'awaiting_approval')
+    else if (job.attached) {
+      const how = status === null ? ', but is not yours to read' : ` and is ${status}`
+      world.out.line(`job ${job.id} has this key already${how}; attached to it`)
+    } else if (status === 'awaiting_approval')
       world.out.line(`job ${job.id} waits for approval: sluice approve ${job.id}`)
     else world.out.line(`job ${job.id} is ${status}`)
     return EXIT.done
-  } finally {
-    await app.close()
+  }
+  return operate(world, options, work, config)
+}
+
+/** A server attaches also to the job of somebody else, and tells no more than its id. */
+async function statusOf(system: System, { id, attached }: Submitted): Promise<JobStatus | null> {
+  try {
+    return (await system.getJob(id)).status
+  } catch (error) {
+    if (attached && hasCode(error, 'JOB_NOT_FOUND')) return null
+    throw error
   }
 }
 
 async function submitTo(
-  app: Sluice,
-  config: LoadedConfig,
+  system: System,
   task: string,
   input: unknown,
   given: SubmitCommandOptions,
-): Promise<JobHandle> {
+): Promise<Submitted> {
   const { key, priority, lane, runAt, deadline, tag } = given
   const options: SubmitOptions = {
     ...(key !== undefined && { key }),
@@ -84,14 +94,10 @@ async function submitTo(
     ...(tag !== undefined && { tags: tag }),
   }
   try {
-    return await app.submit(task, input, options)
+    return await system.submit(task, input, options)
   } catch (error) {
     if (!hasCode(error, 'UNKNOWN_TASK')) throw error
-    const names = [
-      ...(await app.listTasks()).map(({ name }) => name),
-      ...Object.keys(config.config.workflows ?? {}),
-      ...config.workflows.map(({ name }) => name),
-    ]
+    const names = (await system.listTasks()).map(({ name }) => name)
     const near = suggest(task, names)
     const hint =
       near !== undefined
@@ -106,9 +112,14 @@ async function submitTo(
   }
 }
 
-async function waitFor(world: World, app: Sluice, job: JobHandle, options: CommonOptions): Promise<ExitCode> {
+async function waitFor(
+  world: World,
+  system: System,
+  job: Submitted,
+  options: CommonOptions,
+): Promise<ExitCode> {
   const { soon } = world.interrupts.take()
-  const line = new StatusLine(world.err, app, job.id)
+  const line = new StatusLine(world.err, system, job.id)
   const stopped = fired(soon).then(() => 'stopped' as const)
   // At once where somebody watches; elsewhere only when it takes its time, so that a script's log stays short.
   const say = () =>

@@ -26,8 +26,8 @@ export const declareTrace: Declare = (command, act) => {
 }
 
 function trace(world: World, id: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const found = await app.trace(id)
+  return operate(world, options, async (system) => {
+    const found = await system.trace(id)
     if (options.json === true) writeJson(world.out, found)
     else writeTrace(world, found)
     return EXIT.done

@@ -22,8 +22,8 @@ export const declareTree: Declare = (command, act) => {
 }
 
 function tree(world: World, id: string, options: TreeCommandOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const top = await app.tree(id, options.depth === undefined ? {} : { depth: options.depth })
+  return operate(world, options, async (system) => {
+    const top = await system.tree(id, options.depth === undefined ? {} : { depth: options.depth })
     if (options.json === true) writeJson(world.out, top)
     else writeTree(world, top)
     return EXIT.done

@@ -12,8 +12,8 @@ export const declareWhy: Declare = (command, act) => {
 }
 
 function why(world: World, id: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const { job, words, ...why } = await app.why(id)
+  return operate(world, options, async (system) => {
+    const { job, words, ...why } = await system.why(id)
     if (options.json === true) {
       writeJson(world.out, { id: job.id, status: job.status, ...why, deadlineAt: job.deadlineAt })
       return EXIT.done

@@ -14,8 +14,8 @@ export const declareWindow: Declare = (command, act) => {
     )
     .action((id: string, wanted: number, options: CommonOptions) =>
       act((world) =>
-        eachJob(world, options, [id], async (app) => {
-          const { before, after } = await app.resizeWindow(id, wanted)
+        eachJob(world, options, [id], async (system) => {
+          const { before, after } = await system.resizeWindow(id, wanted)
           return { words: `window ${inWords(before)}, now ${inWords(after)}`, fields: { before, after } }
         }),
       ),

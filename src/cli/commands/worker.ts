@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { InvalidArgumentError } from 'commander'
 import type { RemoteWorker, RemoteWorkerOptions } from '../../app/remote-worker.ts'
 import { TaskSet } from '../../app/task-set.ts'
+import type { ServerOptions } from '../../client/link.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Log } from '../../engine/log.ts'
 import { SluiceError } from '../../errors.ts'
@@ -22,8 +23,6 @@ interface WorkerOptions extends CommonOptions {
   readonly name?: string
   readonly tasks?: readonly string[]
   readonly label?: readonly string[]
-  readonly server?: string
-  readonly key?: string
 }
 
 /** What both kinds of worker can do. */
@@ -43,12 +42,11 @@ export const declareWorker: Declare = (command, act) => {
     .option('--tasks <list>', 'only these, with commas between', list)
     .option('--label <name=value>', 'what it offers to tasks with requires; may be repeated', labels)
     .option('--config <file>', 'the config file with lanes and tasks')
-    .option('--server <url>', 'work through this server, without a database (default: SLUICE_SERVER)')
-    .option('--key <key>', 'the key for the server; SLUICE_KEY does not show in the list of processes')
     .addHelpText(
       'after',
       '\nTakes the tasks of the config: programs (tasks.NAME.exec), and what a module exports as tasks.' +
-        '\nWith --server the lanes of the config are left to the server, and only new tasks are made known.' +
+        '\nWith --server it needs no database; the lanes of the config are left to the server, and only new tasks' +
+        '\nare made known. Its key has workers:run.' +
         '\nCtrl-C or SIGTERM: finishes what runs within shutdownGrace, then hands it back. A second one: at once.' +
         '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
     )
@@ -76,11 +74,10 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
     labels: labelsOf(options.label),
     ...(options.capacity !== undefined && { capacity: options.capacity.value }),
   }
-  const server = options.server ?? world.environment.SLUICE_SERVER ?? ''
   const app =
-    server === ''
+    world.server === undefined
       ? await world.open({ config, dataFolder: dataFolderOf(world, options), log })
-      : await workThrough(server, world, options, config, { ...work, only: tasks, log })
+      : await workThrough(world.server, config, { ...work, only: tasks, log })
   try {
     if (!stops.soon.aborted) {
       if ('work' in app) await app.work({ ...work, tasks })
@@ -95,20 +92,10 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
 
 /** The database is not touched, and none is started. */
 async function workThrough(
-  server: string,
-  world: World,
-  options: WorkerOptions,
+  { server, key = '' }: ServerOptions,
   config: LoadedConfig,
   work: RemoteWorkerOptions,
 ): Promise<RemoteWorker> {
-  const key = options.key ?? world.environment.SLUICE_KEY ?? ''
-  if (key === '') {
-    throw new SluiceError('INVALID_ARGUMENT', 'a key is needed to work through a server', {
-      details: { [HINT]: 'set SLUICE_KEY to a key with workers:run; sluice keys makes one' },
-    })
-  }
-  // Takes the key out of the list of processes.
-  if (options.key !== undefined) process.title = 'sluice worker'
   const { remoteWorker } = await import('../../app/remote-worker.ts')
   return remoteWorker({ ...work, server, key, config, tasks: config.tasks as readonly AnyTask[] })
 }

@@ -27,8 +27,8 @@ export const declareWorkers: Declare = (command, act) => {
 }
 
 function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const workers = await app.listWorkers()
+  return operate(world, options, async (system) => {
+    const workers = await system.listWorkers()
     if (options.json === true) writeJson(world.out, workers)
     else if (workers.length === 0) world.out.line('no worker is alive; sluice worker starts one')
     else writeTable(world.out, columns(world.now().getTime()), workers)
@@ -59,8 +59,8 @@ function columns(now: number): Column<WorkerView>[] {
 }
 
 function drain(world: World, name: string, draining: boolean, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const reached = await app.drainWorker(name, draining)
+  return operate(world, options, async (system) => {
+    const reached = await system.drainWorker(name, draining)
     if (options.json === true) writeJson(world.out, { name, draining, workers: reached })
     else {
       const what = draining ? 'finishes what it runs and takes nothing new' : 'takes jobs again'
@@ -72,8 +72,8 @@ function drain(world: World, name: string, draining: boolean, options: CommonOpt
 }
 
 function stop(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (app) => {
-    const reached = await app.stopWorker(name)
+  return operate(world, options, async (system) => {
+    const reached = await system.stopWorker(name)
     if (options.json === true) writeJson(world.out, { name, stopping: true, workers: reached })
     else {
       const several = reached === 1 ? '' : ` (${count(reached, 'worker')} of that name)`

@@ -1,6 +1,8 @@
 import http from 'node:http'
 import https from 'node:https'
-import { ERROR_STATUS, type ErrorCode, messageOf, SluiceError } from '../../../errors.ts'
+import { readProblem } from '../../../api/problem.ts'
+import { checkServer, checkServerKey } from '../../../api/server-address.ts'
+import { isErrorCode, messageOf, SluiceError } from '../../../errors.ts'
 
 /** Where a server is, and what opens it. Passed to the heartbeat's thread; never logged. */
 export interface ServerAddress {
@@ -104,8 +106,8 @@ export class ServerLink {
   }
 
   #refusal(status: number, text: string): SluiceError {
-    const problem = problemOf(text)
-    if (problem === undefined || status >= 500) {
+    const problem = readProblem(text)
+    if (problem === undefined || !isErrorCode(problem.code) || status >= 500) {
       const detail = problem?.detail ?? `status ${status}`
       return new SluiceError(
         'SERVER_UNAVAILABLE',
@@ -113,38 +115,6 @@ export class ServerLink {
       )
     }
     return new SluiceError(problem.code, problem.detail)
-  }
-}
-
-/** The address of a server without a slash at its end. @throws {SluiceError} `INVALID_ARGUMENT` */
-export function checkServer(server: string): string {
-  let url: URL | undefined
-  try {
-    url = new URL(server)
-  } catch {
-    // Told below.
-  }
-  if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '')
-    throw new SluiceError('INVALID_ARGUMENT', 'server: give an address such as https://sluice.example.com')
-  // Not repeated in the message: it is a secret.
-  if (url.username !== '' || url.password !== '')
-    throw new SluiceError('INVALID_ARGUMENT', 'server: leave user and password out of the address; use a key')
-  return url.href.replace(/\/+$/, '')
-}
-
-/** @throws {SluiceError} `INVALID_ARGUMENT`, which does not repeat the key. */
-export function checkServerKey(key: string): string {
-  if (typeof key === 'string' && /^[\x21-\x7e]{1,200}$/.test(key)) return key
-  throw new SluiceError('INVALID_ARGUMENT', 'key: give an API key, slk_ and 43 characters')
-}
-
-function problemOf(text: string): { readonly code: ErrorCode; readonly detail: string } | undefined {
-  try {
-    const { code, detail } = JSON.parse(text) as { code?: unknown; detail?: unknown }
-    if (typeof code !== 'string' || !Object.hasOwn(ERROR_STATUS, code)) return undefined
-    return { code: code as ErrorCode, detail: String(detail) }
-  } catch {
-    return undefined
   }
 }
 

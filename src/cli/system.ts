@@ -1,0 +1,66 @@
+import type { AccessControl } from '../app/access-control.ts'
+import type { Sluice } from '../app/app.ts'
+import type { ResultOptions } from '../app/job-handle.ts'
+import type { SubmitOptions } from '../app/submission.ts'
+import type { Explanation } from '../engine/explain.ts'
+import type { JobFilter } from '../engine/job-list.ts'
+import type { JobSummary, JobView } from '../store/find-jobs.ts'
+import type { QueueSample } from '../store/sample-queues.ts'
+
+/**
+ * A running system, as commands look at it and operate it: the library's `Sluice` on a database, or a client of a server.
+ * No command knows which.
+ */
+export interface System
+  extends Pick<
+    Sluice,
+    | 'place'
+    | 'getJob'
+    | 'listAttempts'
+    | 'readLogs'
+    | 'followLogs'
+    | 'cancel'
+    | 'approve'
+    | 'reject'
+    | 'reprioritise'
+    | 'resizeWindow'
+    | 'retry'
+    | 'remove'
+    | 'tree'
+    | 'trace'
+    | 'listTasks'
+    | 'listLanes'
+    | 'setLane'
+    | 'resetLane'
+    | 'budgets'
+    | 'setBudget'
+    | 'resetBudget'
+    | 'admission'
+    | 'setAdmission'
+    | 'resetAdmission'
+    | 'listWorkers'
+    | 'drainWorker'
+    | 'stopWorker'
+    | 'listSchedules'
+    | 'getSchedule'
+    | 'createSchedule'
+    | 'setSchedule'
+    | 'resetSchedule'
+    | 'removeSchedule'
+    | 'listFirings'
+  > {
+  readonly access: Pick<AccessControl, keyof AccessControl>
+  submit(name: string, input: unknown, options: SubmitOptions): Promise<Submitted>
+  listJobs(filter: Omit<JobFilter, 'ids' | 'parent'>): Promise<JobSummary[]>
+  why(id: string): Promise<Why>
+  sampleQueues(): Promise<Pick<QueueSample, 'lane' | 'depth' | 'oldestAt'>[]>
+  fireSchedule(name: string): Promise<Pick<Submitted, 'id' | 'attached'>>
+}
+
+export interface Submitted {
+  readonly id: string
+  readonly attached: boolean
+  result(options?: ResultOptions): Promise<unknown>
+}
+
+type Why = Omit<Explanation, 'job'> & { readonly job: Pick<JobView, 'id' | 'status' | 'deadlineAt'> }

@@ -1,0 +1,78 @@
+import { AuditList, type AuditQuery } from '../api/audit.ts'
+import { CreatedKeyBody, KeyBody, KeyList, type NewKeyBody } from '../api/keys.ts'
+import { RoleBody, RoleList } from '../api/roles.ts'
+import { type Dated, dated } from './dated.ts'
+import { type Link, segment } from './link.ts'
+
+export type Key = Dated<KeyBody>
+export type CreatedKey = Dated<CreatedKeyBody>
+export type Role = Dated<RoleBody>
+export type AuditPage = Dated<AuditList>
+
+/** What to look for in the audit, with dates for moments. */
+export type AuditFilter = Omit<Dated<AuditQuery>, 'before' | 'limit'>
+
+const PAGE = 1000
+
+/** Keys, roles and the audit, for whoever has `access:manage`. */
+export class AccessClient {
+  readonly #link: Link
+
+  /** @internal */
+  constructor(link: Link) {
+    this.#link = link
+  }
+
+  /** All keys, revoked and expired ones included. */
+  async listKeys(): Promise<Key[]> {
+    const found: Key[] = []
+    let after: string | undefined
+    do {
+      const query = { after, limit: PAGE }
+      const page = dated(KeyList, await this.#link.call<KeyList>('GET', '/keys', { query }))
+      found.push(...page.keys)
+      after = page.next ?? undefined
+    } while (after !== undefined)
+    return found
+  }
+
+  /** Makes a key. The answer is the only time it is shown. */
+  async createKey(wanted: NewKeyBody): Promise<CreatedKey> {
+    return dated(CreatedKeyBody, await this.#link.call<CreatedKeyBody>('POST', '/keys', { body: wanted }))
+  }
+
+  /** Revokes a key, at once and on every server. */
+  async revokeKey(id: string): Promise<Key> {
+    return dated(KeyBody, await this.#link.call<KeyBody>('DELETE', `/keys/${segment(id, 'id')}`))
+  }
+
+  async listRoles(): Promise<Role[]> {
+    return dated(RoleList, await this.#link.call<RoleList>('GET', '/roles')).roles
+  }
+
+  /** Makes a role of permissions that the caller has. */
+  async createRole(name: string, permissions: readonly string[]): Promise<Role> {
+    return dated(RoleBody, await this.#link.call<RoleBody>('POST', '/roles', { body: { name, permissions } }))
+  }
+
+  /** Changes what a role allows, for all keys that have it. */
+  async changeRole(name: string, permissions: readonly string[]): Promise<Role> {
+    const path = `/roles/${segment(name, 'name')}`
+    return dated(RoleBody, await this.#link.call<RoleBody>('PATCH', path, { body: { permissions } }))
+  }
+
+  /** Deletes a role that no key has ever had. */
+  async deleteRole(name: string): Promise<void> {
+    await this.#link.call('DELETE', `/roles/${segment(name, 'name')}`)
+  }
+
+  /** A page of the audit, the newest first. It may be short, even empty, and yet be followed: go on from `next`. */
+  async readAudit(
+    filter: AuditFilter = {},
+    page: { readonly before?: string | undefined; readonly limit?: number | undefined } = {},
+  ): Promise<AuditPage> {
+    const { since, until, ...rest } = filter
+    const query = { ...rest, since: since?.toISOString(), until: until?.toISOString(), ...page }
+    return dated(AuditList, await this.#link.call<AuditList>('GET', '/audit', { query }))
+  }
+}

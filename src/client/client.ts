@@ -1,0 +1,412 @@
+import { StatusBody, type WorkersAskedBody } from '../api/admin-workers.ts'
+import type { AdmissionBody, AdmissionChangeBody } from '../api/admission.ts'
+import { BudgetBody, type BudgetChangeBody, BudgetsBody } from '../api/budgets.ts'
+import { JobListBody, type ListQuery, MAX_PAGE } from '../api/job-list.ts'
+import { WhyBody } from '../api/job-why.ts'
+import {
+  AttemptsBody,
+  type BulkSubmittedBody,
+  JobBody,
+  LogLineBody,
+  LogsBody,
+  type RemovedJobBody,
+  type RetriedBody,
+  type RetryBody,
+  type SubmitBody,
+  type SubmittedBody,
+  TraceBody,
+  TreeBody,
+  type WindowChangeBody,
+} from '../api/jobs.ts'
+import { LaneBody, type LaneList } from '../api/lanes.ts'
+import { type FiredBody, FiringList, ScheduleBody, ScheduleList } from '../api/schedules.ts'
+import type { TaskList } from '../api/tasks.ts'
+import { SluiceError } from '../errors.ts'
+import type { JobStatus } from '../model/job.ts'
+import { checkJobId } from '../model/job-id.ts'
+import type { ScheduleOptions } from '../model/schedule.ts'
+import type { LaneSource } from '../model/settings.ts'
+import { AccessClient } from './access-client.ts'
+import { type Dated, dated } from './dated.ts'
+import { type FollowOptions, followJob } from './follow-job.ts'
+import { Link, type ServerOptions, segment } from './link.ts'
+import type { ServerEvent } from './read-events.ts'
+import { SubmittedJob } from './submitted-job.ts'
+
+export type Job = Dated<JobBody>
+export type JobSummary = Dated<JobListBody>['jobs'][number]
+export type Attempt = Dated<AttemptsBody>['attempts'][number]
+export type LogLine = Dated<LogLineBody>
+export type Trace = Dated<TraceBody>
+export type Lane = Omit<Dated<LaneBody>, 'utilisation'>
+export type Budgets = Dated<BudgetsBody>
+export type Budget = Dated<BudgetBody>
+export type Worker = Omit<Dated<StatusBody>['workers'][number], 'jobs'>
+export type Schedule = Dated<ScheduleBody>
+export type Firing = Dated<FiringList>['firings'][number]
+
+/** A job with what is below it. */
+export interface Tree extends Omit<Dated<TreeBody>, 'children'> {
+  readonly children: readonly Tree[]
+}
+
+/** Why a job waits. Of the job itself only what goes with that. */
+export interface Why extends Omit<Dated<WhyBody>, 'id' | 'status' | 'deadlineAt'> {
+  readonly job: Pick<Job, 'id' | 'status' | 'deadlineAt'>
+}
+
+/** Which jobs to list: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
+export interface JobFilter extends Omit<ListQuery, 'status' | 'cursor' | Moment> {
+  readonly status?: readonly JobStatus[]
+  readonly submittedFrom?: Date | string
+  readonly submittedTo?: Date | string
+  readonly finishedFrom?: Date | string
+  readonly finishedTo?: Date | string
+}
+
+type Moment = 'submittedFrom' | 'submittedTo' | 'finishedFrom' | 'finishedTo'
+
+export interface SubmitOptions
+  extends Readonly<Omit<SubmitBody, 'task' | 'workflow' | 'name' | 'input' | 'runAt' | 'tags'>> {
+  /** Not before this time (a Date), or after this long. */
+  readonly runAt?: Date | string | number
+  readonly tags?: readonly string[]
+  /** Makes it safe to repeat within 24 h: a repeat gets the first answer. */
+  readonly idempotencyKey?: string
+}
+
+/**
+ * A program's door to Sluice through a server: the same methods as the library's `Sluice` has, with the same results.
+ * Runs in browsers too.
+ *
+ * Every method throws a `SluiceError` with the code and the words of the server; `SERVER_UNAVAILABLE` when there is no
+ * server of Sluice at that address, after which nobody knows whether what was asked for has been done.
+ *
+ * @example
+ * const client = new SluiceClient({ server: 'https://sluice.example.com', key })
+ * const job = await client.submit('resize', { url })
+ * await job.result()
+ */
+export class SluiceClient {
+  readonly #link: Link
+  /** Keys, roles and the audit. */
+  readonly access: AccessClient
+
+  /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
+  constructor(options: ServerOptions) {
+    this.#link = new Link(options)
+    this.access = new AccessClient(this.#link)
+  }
+
+  /** What is at the other end, in words. */
+  get place(): string {
+    return this.#link.place
+  }
+
+  /**
+   * Stores a job of a task, or a run of a workflow.
+   *
+   * @throws {SluiceError} `UNKNOWN_TASK`; `KEY_CONFLICT`; `INVALID_INPUT`; `NOT_STORABLE`; `ADMISSION_REJECTED` at the
+   *   ceiling, with `details.retryAfter` in seconds.
+   */
+  async submit<Result = unknown>(
+    name: string,
+    input: unknown,
+    options: SubmitOptions = {},
+  ): Promise<SubmittedJob<Result>> {
+    const { idempotencyKey, ...rest } = options
+    const body = toSubmission(name, input, rest)
+    const headers = idempotent(idempotencyKey)
+    const { id, attached } = await this.#link.call<SubmittedBody>('POST', '/jobs', { body, headers })
+    return new SubmittedJob(this.#link, id, attached)
+  }
+
+  /** Stores up to 4,000 jobs in one request: all or none. */
+  async submitMany<Result = unknown>(
+    name: string,
+    inputs: readonly unknown[],
+    options: SubmitOptions = {},
+  ): Promise<SubmittedJob<Result>[]> {
+    const { idempotencyKey, ...rest } = options
+    const body = { jobs: inputs.map((input) => toSubmission(name, input, rest)) }
+    const headers = idempotent(idempotencyKey)
+    const { jobs } = await this.#link.call<BulkSubmittedBody>('POST', '/jobs/bulk', { body, headers })
+    return jobs.map(({ id, attached }) => new SubmittedJob(this.#link, id, attached))
+  }
+
+  /** A handle on a job submitted earlier, by whomever. */
+  job<Result = unknown>(id: string): SubmittedJob<Result> {
+    return new SubmittedJob(this.#link, checkJobId(id), false)
+  }
+
+  async getJob(id: string): Promise<Job> {
+    return dated(JobBody, await this.#get<JobBody>(jobPath(id)))
+  }
+
+  /** Jobs that match every filter given, newest first, without their inputs and results; 50 unless `limit` says otherwise. */
+  async listJobs(filter: JobFilter = {}): Promise<JobSummary[]> {
+    const { status, limit = 50, before, ...rest } = filter
+    const found: JobSummary[] = []
+    let place: { before?: string | undefined; cursor?: string } | undefined = { before }
+    while (place !== undefined && found.length < limit) {
+      const query: object = {
+        ...withTexts(rest),
+        status: status?.join(','),
+        limit: Math.min(MAX_PAGE, limit - found.length),
+        ...place,
+      }
+      const page: Dated<JobListBody> = dated(JobListBody, await this.#get<JobListBody>('/jobs', query))
+      found.push(...page.jobs)
+      place = page.next === null ? undefined : { cursor: page.next }
+    }
+    return found
+  }
+
+  async listAttempts(id: string): Promise<Attempt[]> {
+    return dated(AttemptsBody, await this.#get<AttemptsBody>(jobPath(id, '/attempts'))).attempts
+  }
+
+  /** Log lines after the line with id `after`, oldest first. */
+  async readLogs(id: string, after = '0', limit = 1000): Promise<LogLine[]> {
+    return dated(LogsBody, await this.#get<LogsBody>(jobPath(id, '/logs'), { after, limit })).lines
+  }
+
+  /** Every log line of a job, oldest first, until it has ended. A server that goes away is waited for. */
+  async *followLogs(id: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<LogLine> {
+    for await (const { event, data } of this.follow(id, options)) {
+      const told = JSON.parse(data) as LogLineBody & { jobId?: string; status?: string }
+      if (event === 'end' && told.status === 'deleted')
+        throw new SluiceError('JOB_NOT_FOUND', `there is no job ${id}`, { details: { jobId: id } })
+      const { jobId: _, ...line } = told
+      if (event === 'log') yield dated(LogLineBody, line)
+    }
+  }
+
+  /** What happens to a job, as it happens: the events of its stream, with `data` as JSON. Survives restarts of servers. */
+  follow(id: string, options: FollowOptions = {}): AsyncGenerator<ServerEvent> {
+    return followJob(this.#link, checkJobId(id), options)
+  }
+
+  /** What a job waits for, in words. */
+  async why(id: string): Promise<Why> {
+    const body = dated(WhyBody, await this.#get<WhyBody>(jobPath(id, '/why')))
+    const { id: jobId, status, deadlineAt, ...rest } = body
+    return { job: { id: jobId, status, deadlineAt }, ...rest }
+  }
+
+  /** Ends a waiting job at once, asks a running one to stop. Returns the state it is in now. */
+  async cancel(id: string, reason?: string): Promise<'running' | 'cancelled'> {
+    const query = { only: 'cancel', reason }
+    const { status } = await this.#link.call<RemovedJobBody>('DELETE', jobPath(id), { query })
+    return status === 'running' ? 'running' : 'cancelled'
+  }
+
+  async approve(id: string): Promise<void> {
+    await this.#link.call('POST', jobPath(id, '/approve'))
+  }
+
+  async reject(id: string, comment: string): Promise<void> {
+    await this.#link.call('POST', jobPath(id, '/reject'), { body: { comment } })
+  }
+
+  /** For whoever has `workers:manage`. */
+  async reprioritise(id: string, priority: number): Promise<void> {
+    const path = `/admin/workers${jobPath(id, '/priority')}`
+    await this.#link.call('PATCH', path, { body: { priority } })
+  }
+
+  /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
+  async resizeWindow(id: string, concurrency: number): Promise<WindowChangeBody> {
+    return this.#link.call('PATCH', jobPath(id, '/window'), { body: { concurrency } })
+  }
+
+  /** Runs a job again that has ended; of a tree what failed, or a step and what follows from it. */
+  async retry(id: string, options: RetryBody = {}): Promise<RetriedBody> {
+    return this.#link.call('POST', jobPath(id, '/retry'), { body: options })
+  }
+
+  /** Removes a finished job with all its traces. */
+  async remove(id: string): Promise<void> {
+    await this.#link.call('DELETE', jobPath(id), { query: { only: 'delete' } })
+  }
+
+  /** A job with what is below it; wide fan-outs are folded. */
+  async tree(id: string, options: { readonly depth?: number } = {}): Promise<Tree> {
+    return toTree(await this.#get<TreeBody>(jobPath(id, '/tree'), options))
+  }
+
+  /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
+  async trace(id: string): Promise<Trace> {
+    return dated(TraceBody, await this.#get<TraceBody>(jobPath(id, '/trace')))
+  }
+
+  /** Every task and workflow that some program has made known; of tasks with their lane. */
+  async listTasks(): Promise<TaskList['tasks']> {
+    return (await this.#get<TaskList>('/tasks')).tasks
+  }
+
+  async listLanes(): Promise<Lane[]> {
+    return (await this.#get<LaneList>('/admin/workers/lanes')).lanes.map(toLane)
+  }
+
+  /** An operator's change, in the words of the config file: it stays, whatever files say, until `resetLane`. */
+  async setLane(name: string, change: LaneSource): Promise<Lane> {
+    return toLane(await this.#link.call('PATCH', lanePath(name), { body: change }))
+  }
+
+  async resetLane(name: string): Promise<Lane> {
+    return toLane(await this.#link.call('POST', `${lanePath(name)}/reset`))
+  }
+
+  /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */
+  async budgets(): Promise<Budgets> {
+    return dated(BudgetsBody, await this.#get<BudgetsBody>('/admin/budgets'))
+  }
+
+  /** An operator's change: it stays, whatever files say, until `resetBudget`. Less stops nothing that runs. */
+  async setBudget(name: string, change: BudgetChangeBody): Promise<Budget> {
+    return toBudget(await this.#link.call('PATCH', budgetPath(name), { body: change }))
+  }
+
+  async resetBudget(name: string): Promise<Budget> {
+    return toBudget(await this.#link.call('POST', `${budgetPath(name)}/reset`))
+  }
+
+  /** How much may enter, and how far that is used. */
+  async admission(): Promise<AdmissionBody> {
+    return this.#get('/admin/admission')
+  }
+
+  /** An operator's change to what may enter: it stays, whatever files say, until `resetAdmission`. Nothing is stopped. */
+  async setAdmission(change: AdmissionChangeBody): Promise<AdmissionBody> {
+    return this.#link.call('PATCH', '/admin/admission', { body: change })
+  }
+
+  async resetAdmission(): Promise<AdmissionBody> {
+    return this.#link.call('POST', '/admin/admission/reset')
+  }
+
+  /** Workers with what they run, lanes, what waits, and the upkeep. */
+  async status(): Promise<Dated<StatusBody>> {
+    return dated(StatusBody, await this.#get<StatusBody>('/admin/workers/status'))
+  }
+
+  async listWorkers(): Promise<Worker[]> {
+    return (await this.status()).workers.map(({ jobs: _, ...worker }) => worker)
+  }
+
+  /** Depth, oldest wait and obstacle per task and lane, as sampled within the last 2 s. */
+  async sampleQueues(): Promise<Dated<StatusBody>['queues']> {
+    return (await this.status()).queues
+  }
+
+  /** Tells the live workers of that name to take nothing new, or to take work again. Returns how many there are. */
+  async drainWorker(name: string, draining = true): Promise<number> {
+    return this.#askWorkers(name, draining ? 'drain' : 'undrain')
+  }
+
+  /** Asks the live workers of that name to end: what runs may finish, the rest is handed back. Returns how many there are. */
+  async stopWorker(name: string): Promise<number> {
+    return this.#askWorkers(name, 'stop')
+  }
+
+  async listSchedules(): Promise<Schedule[]> {
+    return dated(ScheduleList, await this.#get<ScheduleList>('/schedules')).schedules
+  }
+
+  async getSchedule(name: string): Promise<Schedule> {
+    return toSchedule(await this.#get(schedulePath(name)))
+  }
+
+  async createSchedule(name: string, options: ScheduleOptions): Promise<Schedule> {
+    return toSchedule(await this.#link.call('POST', '/schedules', { body: { name, ...options } }))
+  }
+
+  /** A change that stays, whatever files say, until `resetSchedule`. */
+  async setSchedule(name: string, change: ScheduleOptions): Promise<Schedule> {
+    return toSchedule(await this.#link.call('PATCH', schedulePath(name), { body: change }))
+  }
+
+  async resetSchedule(name: string): Promise<Schedule> {
+    return toSchedule(await this.#link.call('POST', schedulePath(name, '/reset')))
+  }
+
+  /** Removes a schedule; jobs it has submitted stay. One that a file names comes back when that is next applied. */
+  async removeSchedule(name: string): Promise<void> {
+    await this.#link.call('DELETE', schedulePath(name))
+  }
+
+  /** Submits a schedule's job now, disabled or not; its ticks come as before. */
+  async fireSchedule(name: string): Promise<SubmittedJob> {
+    const { id, attached } = await this.#link.call<FiredBody>('POST', schedulePath(name, '/fire'))
+    return new SubmittedJob(this.#link, id, attached)
+  }
+
+  /** What became of a schedule's ticks, newest first. */
+  async listFirings(
+    name: string,
+    filter: { readonly before?: string; readonly limit?: number } = {},
+  ): Promise<Firing[]> {
+    return dated(FiringList, await this.#get<FiringList>(schedulePath(name, '/firings'), filter)).firings
+  }
+
+  #get<T>(path: string, query: object = {}): Promise<T> {
+    return this.#link.call<T>('GET', path, { query: query as Record<string, string> })
+  }
+
+  async #askWorkers(name: string, what: 'drain' | 'undrain' | 'stop'): Promise<number> {
+    const path = `/admin/workers/${segment(name, 'name')}/${what}`
+    return (await this.#link.call<WorkersAskedBody>('POST', path)).workers
+  }
+}
+
+function jobPath(id: string, below = ''): string {
+  return `/jobs/${checkJobId(id)}${below}`
+}
+
+function lanePath(name: string): string {
+  return `/admin/workers/lanes/${segment(name, 'lane')}`
+}
+
+function budgetPath(name: string): string {
+  return `/admin/budgets/${segment(name, 'budget')}`
+}
+
+function schedulePath(name: string, below = ''): string {
+  return `/schedules/${segment(name, 'name')}${below}`
+}
+
+function idempotent(key: string | undefined): Record<string, string> {
+  return key === undefined ? {} : { 'idempotency-key': key }
+}
+
+function toSubmission(name: string, input: unknown, options: Omit<SubmitOptions, 'idempotencyKey'>): object {
+  return { ...withTexts(options), name, input: input ?? null }
+}
+
+/** Dates as the wire has them. */
+function withTexts(fields: object): object {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value instanceof Date ? value.toISOString() : value,
+    ]),
+  )
+}
+
+function toLane(body: LaneBody): Lane {
+  const { utilisation: _, ...lane } = dated(LaneBody, body)
+  return lane
+}
+
+function toBudget(body: BudgetBody): Budget {
+  return dated(BudgetBody, body)
+}
+
+function toSchedule(body: ScheduleBody): Schedule {
+  return dated(ScheduleBody, body)
+}
+
+function toTree(body: TreeBody): Tree {
+  return { ...dated(TreeBody, body), children: (body.children as TreeBody[]).map(toTree) }
+}

@@ -1,0 +1,22 @@
+export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from '../errors.ts'
+export type { AccessClient, AuditFilter, AuditPage, CreatedKey, Key, Role } from './access-client.ts'
+export {
+  type Attempt,
+  type Firing,
+  type Job,
+  type JobFilter,
+  type JobSummary,
+  type Lane,
+  type LogLine,
+  type Schedule,
+  SluiceClient,
+  type SubmitOptions,
+  type Trace,
+  type Tree,
+  type Why,
+  type Worker,
+} from './client.ts'
+export type { FollowOptions } from './follow-job.ts'
+export type { ServerOptions } from './link.ts'
+export type { ServerEvent } from './read-events.ts'
+export type { ResultOptions, SubmittedJob } from './submitted-job.ts'
