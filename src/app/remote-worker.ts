@@ -144,6 +144,7 @@ function registrationOf({ identity, tasks, processTasks }: SourceFacts): Registe
 
 function toWire(task: AnyTask, pooled: boolean): WorkerTask {
   const { name, lane, priority, approval, deadlineMs, losses, onLost, requires } = task
+  const { uses, perJob, model, parallel } = task
   return {
     name,
     priority,
@@ -154,6 +155,10 @@ function toWire(task: AnyTask, pooled: boolean): WorkerTask {
     ...(lane !== undefined && { lane }),
     ...(deadlineMs !== undefined && { deadlineMs }),
     ...(pooled && { pooled }),
+    ...(uses !== undefined && { uses: { ...uses } }),
+    ...(perJob !== undefined && { perJob: { ...perJob } }),
+    ...(model !== undefined && { model }),
+    ...(parallel !== 1 && { parallel }),
   }
 }
 
