@@ -107,3 +107,4 @@ export const BulkActionAnswer = Type.Object({
       'There is more to do than fits into one request: ask again with this as `cursor`. null: all is done',
   }),
 })
+export type BulkActionAnswer = Static<typeof BulkActionAnswer>

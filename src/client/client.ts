@@ -1,7 +1,7 @@
 import { StatusBody, type WorkersAskedBody } from '../api/admin-workers.ts'
 import type { AdmissionBody, AdmissionChangeBody } from '../api/admission.ts'
 import { BudgetBody, type BudgetChangeBody, BudgetsBody } from '../api/budgets.ts'
-import { JobListBody, type ListQuery, MAX_PAGE } from '../api/job-list.ts'
+import { type BulkActionAnswer, JobListBody, type ListQuery, MAX_PAGE } from '../api/job-list.ts'
 import { WhyBody } from '../api/job-why.ts'
 import {
   AttemptsBody,
@@ -63,6 +63,18 @@ export interface JobFilter extends Omit<ListQuery, 'status' | 'cursor' | Moment>
   readonly finishedFrom?: Date | string
   readonly finishedTo?: Date | string
 }
+
+/** Which jobs are meant: those that match every field given. */
+export type JobCriteria = Omit<JobFilter, 'before' | 'limit'>
+
+/** What became of the jobs that a filter found; `refused` are the first hundred that could not be changed. */
+export interface ManyDone {
+  readonly matched: number
+  readonly changed: number
+  readonly refused: readonly { readonly id: string; readonly code: string; readonly detail: string }[]
+}
+
+const MOST_REFUSED = 100
 
 type Moment = 'submittedFrom' | 'submittedTo' | 'finishedFrom' | 'finishedTo'
 
@@ -215,6 +227,30 @@ export class SluiceClient {
     await this.#link.call('PATCH', path, { body: { priority } })
   }
 
+  /** Cancels all jobs that match; trees are meant as a whole. For whoever has `workers:manage`, as the next two. */
+  async cancelMany(
+    filter: JobCriteria,
+    options: { readonly reason?: string; readonly dryRun?: boolean } = {},
+  ): Promise<ManyDone> {
+    const { reason, dryRun } = options
+    return this.#actOnMany({ action: 'cancel', filter: withTexts(filter), reason, dryRun })
+  }
+
+  /** Runs all failed and cancelled jobs again that match; of trees what failed. */
+  async retryMany(filter: JobCriteria, options: { readonly dryRun?: boolean } = {}): Promise<ManyDone> {
+    return this.#actOnMany({ action: 'retry', filter: withTexts(filter), dryRun: options.dryRun })
+  }
+
+  /** Changes the priority of all waiting jobs that match. */
+  async reprioritiseMany(
+    filter: JobCriteria,
+    priority: number,
+    options: { readonly dryRun?: boolean } = {},
+  ): Promise<ManyDone> {
+    const { dryRun } = options
+    return this.#actOnMany({ action: 'priority', filter: withTexts(filter), priority, dryRun })
+  }
+
   /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
   async resizeWindow(id: string, concurrency: number): Promise<WindowChangeBody> {
     return this.#link.call('PATCH', jobPath(id, '/window'), { body: { concurrency } })
@@ -352,6 +388,22 @@ export class SluiceClient {
 
   #get<T>(path: string, query: object = {}): Promise<T> {
     return this.#link.call<T>('GET', path, { query: query as Record<string, string> })
+  }
+
+  /** A server answers after 20 s at the latest, with where to go on. */
+  async #actOnMany(body: object): Promise<ManyDone> {
+    const done = { matched: 0, changed: 0, refused: [] as ManyDone['refused'][number][] }
+    let cursor: string | null | undefined
+    while (cursor !== null) {
+      const part: BulkActionAnswer = await this.#link.call('POST', '/jobs/actions', {
+        body: { ...body, cursor },
+      })
+      done.matched += part.matched
+      done.changed += part.changed
+      done.refused.push(...part.refused.slice(0, MOST_REFUSED - done.refused.length))
+      cursor = part.next
+    }
+    return done
   }
 
   async #askWorkers(name: string, what: 'drain' | 'undrain' | 'stop'): Promise<number> {

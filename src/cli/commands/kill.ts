@@ -1,26 +1,32 @@
-import type { CommonOptions, Declare, World } from '../command.ts'
+import type { Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
 import type { ExitCode } from '../exit-code.ts'
+import { addManyOptions, isFiltered, type ManyFlags, manyJobs } from '../many-jobs.ts'
 
-interface KillOptions extends CommonOptions {
-  readonly reason?: string
+interface KillOptions extends ManyFlags {
+  readonly reason: string
 }
 
-/** `sluice kill JOB...` */
+/** `sluice kill JOB...`, `sluice kill --task NAME ...` */
 export const declareKill: Declare = (command, act) => {
+  command.argument('[job...]', 'ids of jobs').option('--reason <text>', 'kept with the job', 'on request')
+  addManyOptions(command)
   command
-    .argument('<job...>', 'ids of jobs')
-    .option('--reason <text>', 'kept with the job', 'on request')
     .addHelpText(
       'after',
-      '\nA waiting job is cancelled at once. A running one is asked to stop; programs and processes\nare killed after the grace.',
+      '\nA waiting job is cancelled at once. A running one is asked to stop; programs and processes\nare killed after the grace. With a filter in place of ids: all jobs that match and have not ended.',
     )
     .action((ids: string[], options: KillOptions) => act((world) => kill(world, ids, options)))
 }
 
-function kill(world: World, ids: readonly string[], options: KillOptions): Promise<ExitCode> {
+async function kill(world: World, ids: readonly string[], options: KillOptions): Promise<ExitCode> {
+  const { reason } = options
+  if (isFiltered(ids, options))
+    return manyJobs(world, options, 'cancelled, or asked to stop', (system, filter, dry) =>
+      system.cancelMany(filter, { ...dry, reason }),
+    )
   return eachJob(world, options, ids, async (system, id) => {
-    const state = await system.cancel(id, options.reason)
+    const state = await system.cancel(id, reason)
     return state === 'running'
       ? { words: 'asked to stop', fields: { status: 'running', cancelling: true } }
       : { words: 'cancelled', fields: { status: 'cancelled', cancelling: false } }

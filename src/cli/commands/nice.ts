@@ -1,18 +1,35 @@
+import { InvalidArgumentError } from 'commander'
 import { wholeNumber } from '../arguments.ts'
-import type { CommonOptions, Declare } from '../command.ts'
+import type { Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
+import type { ExitCode } from '../exit-code.ts'
+import { addManyOptions, isFiltered, type ManyFlags, manyJobs } from '../many-jobs.ts'
 
-/** `sluice nice JOB PRIORITY` */
+/** `sluice nice JOB PRIORITY`, `sluice nice PRIORITY --task NAME ...` */
 export const declareNice: Declare = (command, act) => {
   command
-    .argument('<job>', 'id of a waiting job')
-    .argument('<priority>', 'higher starts first, within a lane', wholeNumber)
-    .action((id: string, priority: number, options: CommonOptions) =>
-      act((world) =>
-        eachJob(world, options, [id], async (system) => {
-          await system.reprioritise(id, priority)
-          return { words: `has priority ${priority}`, fields: { priority } }
-        }),
-      ),
+    .usage('[options] JOB PRIORITY\n       sluice nice [options] PRIORITY --task NAME')
+    .argument('<numbers...>', 'the id of a waiting job and its priority; with a filter only the priority')
+  addManyOptions(command)
+  command
+    .addHelpText(
+      'after',
+      '\nA higher priority starts first, within a lane. With a filter: all jobs that match and wait.',
     )
+    .action((numbers: string[], options: ManyFlags) => act((world) => nice(world, numbers, options)))
+}
+
+async function nice(world: World, numbers: readonly string[], options: ManyFlags): Promise<ExitCode> {
+  const ids = numbers.slice(0, -1)
+  if (ids.length > 1) throw new InvalidArgumentError('Write JOB PRIORITY, or PRIORITY and a filter.')
+  const filtered = isFiltered(ids, options)
+  const priority = wholeNumber(numbers.at(-1)!)
+  if (filtered)
+    return manyJobs(world, options, `given priority ${priority}`, (system, filter, dry) =>
+      system.reprioritiseMany(filter, priority, dry),
+    )
+  return eachJob(world, options, ids, async (system, id) => {
+    await system.reprioritise(id, priority)
+    return { words: `has priority ${priority}`, fields: { priority } }
+  })
 }

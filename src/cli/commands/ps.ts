@@ -1,61 +1,37 @@
-import { InvalidArgumentError } from 'commander'
-import type { JobFilter } from '../../engine/job-list.ts'
-import { ACTIVE_STATUSES, JOB_STATUSES, type JobStatus } from '../../model/job.ts'
+import { ACTIVE_STATUSES, type JobStatus } from '../../model/job.ts'
 import { checkJobId } from '../../model/job-id.ts'
 import type { JobSummary, JobView } from '../../store/find-jobs.ts'
-import { list, positiveNumber } from '../arguments.ts'
+import { positiveNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { addFilterOptions, type FilterOptions, filterOf } from '../filter-options.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import type { Colour } from '../output/style.ts'
 import { type Column, writeTable } from '../output/table.ts'
 
-interface PsOptions extends CommonOptions {
+interface PsOptions extends CommonOptions, FilterOptions {
   readonly all?: boolean
-  readonly status?: readonly JobStatus[]
-  readonly task?: string
-  readonly lane?: string
-  readonly key?: string
-  readonly tag?: string
   readonly before?: string
   readonly limit: number
 }
 
 /** `sluice ps` */
 export const declarePs: Declare = (command, act) => {
+  command.option('-a, --all', 'finished jobs too')
+  addFilterOptions(command)
   command
-    .option('-a, --all', 'finished jobs too')
-    .option('--status <list>', `only these, with commas between: ${JOB_STATUSES.join(', ')}`, statuses)
-    .option('--task <name>', 'only jobs of this task')
-    .option('--lane <name>', 'only jobs in this lane')
-    .option('--key <key>', 'only jobs with this key')
-    .option('--tag <tag>', 'only jobs with this tag')
     .option('--before <job>', 'only jobs with a smaller id: the next page')
     .option('-n, --limit <number>', 'at most this many', positiveNumber, 50)
     .addHelpText('after', '\nNewest first. Without --all and --status: only jobs that have not ended.')
     .action((options: PsOptions) => act((world) => ps(world, options)))
 }
 
-function statuses(text: string): readonly JobStatus[] {
-  return list(text).map((name) => {
-    const status = JOB_STATUSES.find((each) => each === name)
-    if (status === undefined) throw new InvalidArgumentError(`Write some of ${JOB_STATUSES.join(', ')}.`)
-    return status
-  })
-}
-
 function ps(world: World, options: PsOptions): Promise<ExitCode> {
-  const { task, lane, key, tag, before, limit } = options
+  const { before, limit } = options
   const status = options.status ?? (options.all === true ? undefined : ACTIVE_STATUSES)
-  const filter: JobFilter = {
-    ...(status !== undefined && { status }),
-    ...(task !== undefined && { task }),
-    ...(lane !== undefined && { lane }),
-    ...(key !== undefined && { key }),
-    ...(tag !== undefined && { tag }),
-  }
+  const filter = filterOf({ ...options, ...(status !== undefined && { status }) })
   return operate(world, options, async (system) => {
     const page = before === undefined ? {} : { before: checkJobId(before) }
     // One more than asked for tells whether there is more.

@@ -1,14 +1,16 @@
 import type { Retried } from '../../engine/retry-tree.ts'
 import { SluiceError } from '../../errors.ts'
 import type { JobView } from '../../store/find-jobs.ts'
-import type { CommonOptions, Declare, World } from '../command.ts'
+import type { Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
 import type { ExitCode } from '../exit-code.ts'
+import { filterOf } from '../filter-options.ts'
+import { addManyOptions, isFiltered, type ManyFlags, manyJobs } from '../many-jobs.ts'
 import { count } from '../output/in-words.ts'
 import { readInput } from '../read-input.ts'
 import { HINT } from '../report-error.ts'
 
-interface RetryCommandOptions extends CommonOptions {
+interface RetryCommandOptions extends ManyFlags {
   readonly failed?: boolean
   readonly from?: string
   readonly input?: string
@@ -17,13 +19,15 @@ interface RetryCommandOptions extends CommonOptions {
 /** `sluice retry JOB...` */
 export const declareRetry: Declare = (command, act) => {
   command
-    .argument('<job...>', 'ids of finished jobs')
+    .argument('[job...]', 'ids of finished jobs')
     .option('--failed', 'of a workflow: run again what failed, and what follows from it')
     .option('--from <step>', 'of a workflow: run this step again, and what follows from it')
     .option('--input <json>', 'with --from: what the step gets in place of its input: JSON, @FILE, or -')
+  addManyOptions(command)
+  command
     .addHelpText(
       'after',
-      '\nThe history of the job is kept; its failures count from zero again. Of a workflow, what completed is kept too.',
+      '\nThe history of the job is kept; its failures count from zero again. Of a workflow, what completed is kept too.\nWith a filter in place of ids: all jobs that match and have failed or were cancelled; of workflows what failed.',
     )
     .action((ids: string[], options: RetryCommandOptions) => act((world) => retry(world, ids, options)))
 }
@@ -31,6 +35,8 @@ export const declareRetry: Declare = (command, act) => {
 async function retry(world: World, ids: readonly string[], options: RetryCommandOptions): Promise<ExitCode> {
   const { failed, from } = options
   checkFlags(options)
+  if (isFiltered(ids, options))
+    return manyJobs(world, options, 'back in line', (system, filter, dry) => system.retryMany(filter, dry))
   const given = options.input === undefined ? {} : { input: await readInput(world, options.input) }
   const what = {
     ...(failed === undefined ? {} : { failed }),
@@ -50,7 +56,13 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
 }
 
 /** The library says the same in the names of its options. */
-function checkFlags({ failed, from, input }: RetryCommandOptions): void {
+function checkFlags(options: RetryCommandOptions): void {
+  const { failed, from, input } = options
+  if (from !== undefined && Object.keys(filterOf(options)).length > 0)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      '--from: a step is one of a workflow; a filter finds many: name the job',
+    )
   if (failed === true && from !== undefined)
     throw new SluiceError('INVALID_ARGUMENT', '--failed and --from exclude each other: give one of them')
   if (input !== undefined && from === undefined)

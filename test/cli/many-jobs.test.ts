@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { task } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { startTestServer, type TestServer } from '../support/http-server.ts'
+import { Cli, type Ran } from './cli.ts'
+
+const database = useDatabase()
+const cli = new Cli()
+const idle = task({ name: 'idle', lane: 'shut', run: async (_: number) => null })
+const other = task({ name: 'other', lane: 'shut', run: async (_: number) => null })
+let server: TestServer
+let key = ''
+
+beforeAll(async () => {
+  server = await startTestServer(database.url, {
+    tasks: [idle, other],
+    lanes: { shut: { enabled: false } },
+  })
+  key = await server.keyOf('operator', 'olga')
+})
+afterAll(() => server.stop())
+
+beforeEach(async () => {
+  await database.sql('delete from sluice.jobs')
+  await server.app.submitMany(idle, [1, 2, 3], { tags: ['old'] })
+  await server.app.submitMany(other, [1, 2])
+})
+
+async function statuses(): Promise<Record<string, number>> {
+  const rows = await database.sql<{ what: string; n: number }>(
+    `select task || ' ' || state as what, count(*)::integer as n from sluice.jobs group by 1`,
+  )
+  return Object.fromEntries(rows.map(({ what, n }) => [what, n]))
+}
+
+describe.each(['on the database', 'through a server'])('%s', (way) => {
+  const run = (...args: string[]): Promise<Ran> => {
+    const environment =
+      way === 'on the database'
+        ? { DATABASE_URL: database.url }
+        : { DATABASE_URL: '', SLUICE_SERVER: server.url, SLUICE_KEY: key }
+    return cli.run(args, { environment })
+  }
+
+  test('kill counts what a filter finds, and cancels it', async () => {
+    const dry = await run('kill', '--task', 'idle', '--status', 'queued', '--dry-run')
+    expect(dry).toEqual({ code: 0, stdout: '3 jobs would be cancelled, or asked to stop\n', stderr: '' })
+    expect(await statuses()).toEqual({ 'idle ready': 3, 'other ready': 2 })
+
+    const done = await run('kill', '--tag', 'old', '--reason', 'too old')
+    expect(done).toEqual({ code: 0, stdout: '3 jobs cancelled, or asked to stop\n', stderr: '' })
+    expect(await statuses()).toEqual({ 'idle cancelled': 3, 'other ready': 2 })
+    const [job] = await server.app.listJobs({ tag: 'old', limit: 1 })
+    expect(job!.error).toBe('cancelled: too old')
+  })
+
+  test('nice changes the priority of all it finds, also to a negative one', async () => {
+    const done = await run('nice', '-7', '--lane', 'shut', '--json')
+    expect(JSON.parse(done.stdout)).toEqual({ matched: 5, changed: 5, refused: [], dryRun: false })
+    for (const { priority } of await server.app.listJobs()) expect(priority).toBe(-7)
+  })
+
+  test('retry runs again what it finds; one that cannot is told, and makes the exit code 1', async () => {
+    const kept = await server.app.submit(other, 7, { key: 'k' })
+    await server.app.cancelMany({})
+    await server.app.submit(other, 7, { key: 'k' })
+    const { code, stdout, stderr } = await run('retry', '--status', 'cancelled')
+    expect([code, stdout]).toEqual([1, '5 jobs back in line\n'])
+    expect(stderr).toMatch(new RegExp(`^error: job ${kept.id}: .*its key \\(KEY_CONFLICT\\)\\n$`))
+  })
+
+  test('a filter that finds nothing says so', async () => {
+    const { code, stdout } = await run('kill', '--task', 'nobody')
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^no such jobs in /)])
+  })
+})
+
+test.each([
+  [['kill'], 'say which jobs: by their ids, or by a filter'],
+  [['kill', '5', '--task', 'idle'], 'exclude each other'],
+  [['kill', '5', '--dry-run'], '--dry-run: counts what a filter finds'],
+  [['retry'], 'say which jobs'],
+  [['retry', '--task', 'idle', '--from', 'step'], '--from'],
+  [['nice', '5'], 'say which jobs'],
+  [['nice', '5', '6', '--task', 'idle'], 'exclude each other'],
+  [['nice', 'high', '--task', 'idle'], 'whole number'],
+])('%j is refused, and nothing is done', async (args, words) => {
+  const { code, stderr } = await cli.run(args, { environment: { DATABASE_URL: database.url } })
+  expect(code).toBe(2)
+  expect(stderr).toContain(words)
+  expect(await statuses()).toEqual({ 'idle ready': 3, 'other ready': 2 })
+})
