@@ -2,12 +2,16 @@ export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from '../errors.ts
 export type { AccessClient, AuditFilter, AuditPage, CreatedKey, Key, Role } from './access-client.ts'
 export {
   type Attempt,
+  type Budget,
+  type Budgets,
   type Firing,
   type Job,
+  type JobCriteria,
   type JobFilter,
   type JobSummary,
   type Lane,
   type LogLine,
+  type ManyDone,
   type Schedule,
   SluiceClient,
   type SubmitOptions,
