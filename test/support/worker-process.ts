@@ -37,7 +37,8 @@ export interface TaskSettings {
   readonly onLost?: 'retry' | 'fail'
   readonly retry?: { readonly attempts?: number; readonly delay?: number }
   readonly timeout?: number
-  readonly model?: string
+  /** With `gpu-worker.mjs` one that takes so much on its device, and outlives a killed worker by so long. */
+  readonly model?: string | { readonly name: string; readonly bytes: number; readonly lingerMs?: number }
   readonly uses?: Readonly<Record<string, number | string>>
 }
 
@@ -48,6 +49,8 @@ export interface WorkerProcessOptions {
   /** `false`: it submits only. */
   readonly work?: WorkOptions | false
   readonly tasks?: Readonly<Record<string, TaskSettings>>
+  /** Of `programs/`, in place of `worker.mjs`. */
+  readonly program?: string
   /** Where it gets its jobs, in place of a database. `options` are then not used. */
   readonly remote?: { readonly server: string; readonly key: string; readonly grace?: string }
 }
@@ -64,9 +67,11 @@ export class WorkerProcess {
   readonly messages: WorkerMessage[] = []
   stderr = ''
 
-  constructor({ options, work = {}, tasks = { act: {} }, remote }: WorkerProcessOptions) {
+  constructor({ options, work = {}, tasks = { act: {} }, remote, program }: WorkerProcessOptions) {
+    const path =
+      program === undefined ? PROGRAM : fileURLToPath(new URL(`./programs/${program}`, import.meta.url))
     const settings = JSON.stringify({ options: { ...SHORT_LEASES, ...options }, work, tasks, remote })
-    this.process = spawn(process.execPath, [PROGRAM, settings], {
+    this.process = spawn(process.execPath, [path, settings], {
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     })
     this.exited = new Promise((resolve) => this.process.once('exit', () => resolve()))
