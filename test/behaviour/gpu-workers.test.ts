@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { type JobHandle, model, outOfMemory, type Sluice, task } from '../../src/index.ts'
+import { type JobHandle, type LoadedConfig, model, outOfMemory, type Sluice, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { FakeGpus } from '../support/fake-gpus.ts'
@@ -129,7 +129,7 @@ describe('models', () => {
     })
     const app = await apps.open({ tasks: [work], budgets, lanes })
     await app.work({ capacity: 0 })
-    const job = await app.submit(work)
+    const job = await app.submit(work, undefined)
     await expect(job.result()).rejects.toThrow('no such weights')
     await until(
       async () =>
@@ -156,6 +156,108 @@ describe('models', () => {
     await until(() => gpus.used(BIG) === 0 || gpus.used(BIG) === 20 * GB, 'the load to settle')
     expect(await (await app.submit(work, 2)).result()).toBe(BIG)
   })
+})
+
+describe('programs', () => {
+  const SHOW =
+    'console.log(1); fs.writeFileSync(process.env.SLUICE_RESULT, JSON.stringify({ model: process.env.SLUICE_MODEL, devices: process.env.SLUICE_DEVICES, visible: process.env.CUDA_VISIBLE_DEVICES, order: process.env.CUDA_DEVICE_ORDER }))'
+
+  function configOf(tasks: Readonly<Record<string, object>>): LoadedConfig {
+    return { config: { tasks }, folder: process.cwd(), locate: () => undefined } as unknown as LoadedConfig
+  }
+
+  test('see the devices that were set aside for them, and no others; those without a budget are told nothing', async () => {
+    machine()
+    const show = [process.execPath, '-e', `const fs = require('node:fs'); ${SHOW}`]
+    const config = configOf({
+      ask: { exec: show, model: 'llama', uses: { vram: { devices: 1, each: 20 * GB } } },
+      pair: { exec: show, uses: { vram: { devices: 2, each: GB } } },
+      plain: { exec: show },
+    })
+    const app = await apps.open({ config, budgets, lanes })
+    await app.work({ capacity: 0 })
+    const order = 'PCI_BUS_ID'
+    expect(await (await app.submit('ask', null)).result()).toEqual({
+      model: 'llama',
+      devices: BIG,
+      visible: BIG,
+      order,
+    })
+    const both = [BIG, SMALL].join(',')
+    expect(await (await app.submit('pair', null)).result()).toEqual({ devices: both, visible: both, order })
+    expect(await (await app.submit('plain', null)).result()).toEqual({})
+  })
+
+  test('that say on stderr that the GPU is out of memory, whatever they say after it, come back with more', async () => {
+    machine()
+    const script = `if (process.env.SLUICE_DEVICES === '${SMALL}') {
+      console.error('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 11.00 GiB. GPU 0 has 7.00 GiB. Including non-PyTorch memory, this process has 1.00 GiB memory in use.')
+      for (let i = 0; i < 20; i++) console.error('line ' + i)
+      process.exit(1)
+    }`
+    const config = configOf({
+      heavy: { exec: [process.execPath, '-e', script], uses: { vram: { devices: 1, each: 2 * GB } } },
+    })
+    const app = await apps.open({ config, budgets, lanes })
+    await app.work({ capacity: 0 })
+    const job = await app.submit('heavy', null)
+    await job.result()
+    expect(await app.getJob(job.id)).toMatchObject({ attempt: 2, failures: 0 })
+    expect((await app.listAttempts(job.id)).map(({ ending }) => ending)).toContain('out_of_memory')
+  })
+
+  test('in a pool process see their devices and the name of their model, which they load themselves', async () => {
+    machine()
+    const module = new URL('../support/fixtures/process-tasks.mjs', import.meta.url).href
+    const tasks = [
+      task({
+        name: 'devices',
+        execution: 'process',
+        module,
+        model: 'llama',
+        uses: { vram: '20GB' },
+        run: () => null as unknown,
+      }),
+    ]
+    const app = await apps.open({ tasks, budgets, lanes })
+    await app.work({ capacity: 0, pool: { size: 1 } })
+    const job = await app.submit(tasks[0]!, undefined)
+    expect(await job.result()).toEqual({
+      devices: [BIG],
+      model: { name: 'llama', devices: [BIG], loaded: false },
+    })
+  })
+
+  test('in a pool process cannot have a model of hooks', () => {
+    const llama = model({ name: 'llama', load: () => 1 })
+    const odd = () =>
+      task({ name: 'odd', execution: 'process', module: 'file:///x.mjs', model: llama, run: () => 1 })
+    expect(odd).toThrow(
+      /task "odd": a pool process cannot use what the worker loads: give the model by its name/,
+    )
+  })
+})
+
+test('two models of one name are refused, and a task reads only its own', async () => {
+  machine()
+  const one = model({ name: 'llama', load: () => 1 })
+  const other = model({ name: 'llama', load: () => 2 })
+  const more = model({ name: 'other', load: () => 3 })
+  const first = task({
+    name: 'first',
+    model: one,
+    uses: { vram: 1 },
+    retry: { attempts: 1 },
+    run: (_: number, ctx) => more.of(ctx),
+  })
+  const second = task({ name: 'second', model: other, uses: { vram: 1 }, run: () => 1 })
+  const both = await apps.open({ tasks: [first, second], budgets, lanes })
+  await expect(both.work()).rejects.toThrow('two models are named "llama"')
+  const app = await apps.open({ tasks: [first], budgets, lanes })
+  await app.work({ capacity: 0 })
+  await expect((await app.submit(first, 1)).result()).rejects.toThrow(
+    'model other: task first has model llama',
+  )
 })
 
 describe('readings', () => {
@@ -281,6 +383,6 @@ describe('out of memory', () => {
     const app = await apps.open({ tasks: [never, plain], budgets, lanes })
     await app.work({ capacity: 0 })
     await expect((await app.submit(never, 1)).result()).rejects.toThrow('CUDA out of memory')
-    await expect((await app.submit(plain)).result()).rejects.toThrow('CUDA out of memory')
+    await expect((await app.submit(plain, undefined)).result()).rejects.toThrow('CUDA out of memory')
   })
 })

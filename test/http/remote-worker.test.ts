@@ -135,6 +135,40 @@ describe('the protocol', () => {
     for (const job of [a, b, c]) expect((await server.app.getJob(job)).attempt).toBe(1)
   })
 
+  test('a worker that has no devices is told which budgets have some, and news of models is taken', async () => {
+    const id = await register()
+    const devices = await server.call('POST', `/workers/${id}/devices`, { key, body: { devices: [] } })
+    expect([devices.status, devices.json()]).toEqual([200, { budgets: [] }])
+    const news = {
+      loaded: [{ model: 'm', devices: ['GPU-x'], loadMs: 5 }],
+      unloaded: [{ model: 'n', device: 'GPU-x' }],
+    }
+    expect(await cycle(id, { news, free: 0 })).toMatchObject({ jobs: [], newsTaken: true })
+  })
+
+  test.each([
+    { devices: [{ budget: 'vram', key: '', total: 1 }] },
+    { devices: [{ budget: 'vram', key: 'GPU-x', total: -1 }] },
+    { devices: [{ budget: 'vram', key: 'GPU-x', total: '24GB' }] },
+    { devices: [{ budget: 'vram', key: 'GPU-x', total: 1, spare: 1 }] },
+    {},
+  ])('a report that is none is refused: %j', async (body) => {
+    const id = await register()
+    const answer = await server.call('POST', `/workers/${id}/devices`, { key, body })
+    expect([answer.status, answer.json().code]).toEqual([400, 'INVALID_ARGUMENT'])
+  })
+
+  test.each([
+    [{ uses: { vram: -1 } }, 'uses of task odd.vram: must be a number of at least 0'],
+    [{ uses: { vram: 'much' } }, 'uses of task odd.vram: must be'],
+    [{ perJob: { '1st': 1 } }, 'perJob of task odd: the name of a budget must be'],
+    [{ model: 'a\u0000b' }, 'model of task odd: must be the name of a model'],
+  ])('a task that cannot draw so is refused: %j', async (odd, problem) => {
+    const body = { name: 'x', capacity: 1, cores: 1, tasks: [{ name: 'odd', ...odd }] }
+    const answer = await server.call('POST', '/workers', { key, body })
+    expect([answer.status, answer.json().detail]).toEqual([400, expect.stringContaining(problem)])
+  })
+
   test('what a worker no longer holds it is told to stop', async () => {
     const id = await register()
     const job = await submit(1)
@@ -228,6 +262,7 @@ describe('a key', () => {
       'steps/save': { ...lease, name: 's', result: '1' },
       'checkpoint/load': lease,
       'checkpoint/save': { ...lease, value: '1' },
+      devices: { devices: [] },
       broken: undefined,
       close: {},
     }

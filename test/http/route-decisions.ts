@@ -60,6 +60,10 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'GET /api/v1/admin/admission': 'workers:view',
   'PATCH /api/v1/admin/admission': 'workers:manage',
   'POST /api/v1/admin/admission/reset': 'workers:manage',
+  'GET /api/v1/admin/budgets': 'workers:view',
+  'GET /api/v1/admin/budgets/:name': 'workers:view',
+  'PATCH /api/v1/admin/budgets/:name': 'workers:manage',
+  'POST /api/v1/admin/budgets/:name/reset': 'workers:manage',
   'GET /api/v1/admin/workers/lanes': 'workers:view',
   'GET /api/v1/admin/workers/lanes/:name': 'workers:view',
   'PATCH /api/v1/admin/workers/lanes/:name': 'workers:manage',
@@ -80,6 +84,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/workers/:id/steps/save': 'workers:run',
   'POST /api/v1/workers/:id/checkpoint/load': 'workers:run',
   'POST /api/v1/workers/:id/checkpoint/save': 'workers:run',
+  'POST /api/v1/workers/:id/devices': 'workers:run',
   'POST /api/v1/workers/:id/broken': 'workers:run',
   'POST /api/v1/workers/:id/close': 'workers:run',
 }

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { JobHandle, Sluice, Task } from '../../src/index.ts'
-import { fail, retryAt, snooze, task } from '../../src/index.ts'
+import { fail, type Model, model, outOfMemory, retryAt, snooze, task } from '../../src/index.ts'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : never
 declare function same<A, B>(proof: Equal<A, B>): void
@@ -79,6 +79,37 @@ export function resultsCannotBeMistaken(): void {
   void wrong
 }
 
+export function modelsGiveWhatTheyLoad(): void {
+  const llama = model({
+    name: 'llama',
+    load: async ({ devices, signal }) => {
+      same<typeof signal, AbortSignal>(true)
+      return { port: devices.length }
+    },
+    unload: ({ port }) => port.toFixed(),
+  })
+  same<typeof llama, Model<{ port: number }>>(true)
+  task({
+    name: 'ask',
+    model: llama,
+    uses: { vram: '5GB' },
+    perJob: { vram: 1 },
+    run: (_, ctx) => llama.of(ctx).port,
+  })
+  task({
+    name: 'named',
+    model: 'llama',
+    uses: { vram: { devices: 2, each: '20GB' } },
+    run: (_, ctx) => ctx.model?.name,
+  })
+  // @ts-expect-error a model has to be loaded somehow
+  model({ name: 'llama' })
+  // @ts-expect-error unload gets what load gave
+  model({ name: 'llama', load: () => 7, unload: (value: string) => value })
+  // @ts-expect-error an amount is no list
+  task({ name: 'odd', uses: { vram: ['5GB'] }, run: () => 1 })
+}
+
 export function wrongTasksDoNotCompile(): void {
   // @ts-expect-error a task needs a function
   task({ name: 'empty' })
@@ -92,6 +123,9 @@ export function wrongTasksDoNotCompile(): void {
 
 export function endingsAreErrors(): never {
   const endings: Error[] = [fail('for good'), retryAt(new Date()), retryAt(1000, 'why'), snooze(1000)]
+  endings.push(outOfMemory(), outOfMemory({ needed: 1024 ** 3, reason: 'the cache grew' }))
+  // @ts-expect-error bytes are a number
+  outOfMemory({ needed: '1GB' })
   // @ts-expect-error a time is needed
   snooze()
   throw endings[0]

@@ -28,8 +28,8 @@ export interface ModelOptions<Value> {
 export interface Model<Value = unknown> {
   readonly name: string
   readonly timeoutMs: number
-  readonly load: (place: ModelPlace & { readonly signal: AbortSignal }) => Value | Promise<Value>
-  readonly unload: (value: Value, place: ModelPlace) => unknown
+  load(place: ModelPlace & { readonly signal: AbortSignal }): Value | Promise<Value>
+  unload(value: Value, place: ModelPlace): unknown
   /**
    * What `load` gave, for the running job.
    *
