@@ -14,6 +14,11 @@ const HINT_MS = 20
 const LOOK_WHEN_FULL_MS = 500
 /** After a plan that others were faster than. */
 const LOOK_AFTER_MISS_MS = 30
+/**
+ * After a look that started nothing. A worker that is busy with jobs that draw from nothing has hundreds of cycles a
+ * second, and must not pay for a look with each.
+ */
+const REST_MS = 10
 /** Times of jobs are stored at most this often. */
 const LEARN_MS = 1000
 
@@ -49,7 +54,8 @@ const NOT_ABOUT_BUDGETS: BudgetedCycle = { budget: null, counts: new Map() }
  */
 export class BudgetPlanner {
   readonly #db: Queryable
-  #lookedAt = 0
+  #lookedAt = Number.NEGATIVE_INFINITY
+  #startedSome = false
   #dueAt = Number.POSITIVE_INFINITY
   #toldAt = 0
   #learnedAt = 0
@@ -88,10 +94,14 @@ export class BudgetPlanner {
     const now = performance.now()
     // What was due is looked at now, or there is nothing to look for: either way it is not due again.
     if (now >= this.#dueAt) this.#dueAt = Number.POSITIVE_INFINITY
-    const looks =
-      (free > 0 && classes.length > 0) || (this.#holdsCopies && now - this.#lookedAt > LOOK_WHEN_FULL_MS)
     const ending = ended.filter(({ id }) => drawn.has(id))
-    if (!looks && ending.length === 0 && news === undefined) return NOT_ABOUT_BUDGETS
+    const silent = ending.length === 0 && news === undefined
+    const rests = silent && !this.#startedSome && now - this.#lookedAt < REST_MS
+    const looks =
+      (free > 0 && classes.length > 0 && !rests) ||
+      (this.#holdsCopies && now - this.#lookedAt > LOOK_WHEN_FULL_MS)
+    if (rests) this.#dueAt = Math.min(this.#dueAt, this.#lookedAt + REST_MS)
+    if (!looks && silent) return NOT_ABOUT_BUDGETS
     const notes = this.#notes(request, ending, now)
     if (!looks) return { budget: written(notes), counts: new Map() }
     const picture = await this.#look(request)
@@ -130,6 +140,7 @@ export class BudgetPlanner {
     ].flatMap(({ model, devices }) => devices.map((device) => ({ model, device })))
     const outOfMemory = ended.some(({ ending }) => ending.kind === 'out_of_memory')
     this.#dueAt = performance.now() + (outOfMemory ? 0 : decided.lookAgainMs)
+    this.#startedSome = decided.starts.length > 0
     const starts = decided.starts.map(({ classId, count, model, places, newResident }) => {
       const queue = picture.queues.find((each) => each.class === classId)!
       const { expressed } = queue

@@ -66,8 +66,9 @@ export interface StoredCopy {
 
 const LOAD = statement('load_picture', 'select sluice.picture_v1($1, $2, $3, $4, $5) as picture')
 
-/** Depths are counted up to this. */
-const DEPTH = 1000
+/** Entries of the index that one look may count; 10,000 take 1 to 2 ms. Beyond its share a queue is just deep. */
+const COUNTED = 20_000
+const DEEPEST = 1000
 
 /**
  * What a worker needs to plan.
@@ -80,6 +81,7 @@ export async function loadPicture(
   classes: readonly number[],
   soon: { readonly ended: readonly string[]; readonly unloaded: readonly ModelOnDevice[] },
 ): Promise<StoredPicture> {
-  const values = [workerId, classes, soon.ended, JSON.stringify(soon.unloaded), DEPTH]
+  const depth = Math.min(DEEPEST, Math.ceil(COUNTED / Math.max(1, classes.length)))
+  const values = [workerId, classes, soon.ended, JSON.stringify(soon.unloaded), depth]
   return (await db.run<{ picture: StoredPicture }>(LOAD, values))[0]!.picture
 }

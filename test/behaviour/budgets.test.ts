@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { hasCode, task } from '../../src/index.ts'
+import { hasCode, type SluiceOptions, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -10,6 +10,10 @@ const apps = useApps(database)
 
 const ONE_GPU = { vram: { gpu0: '24GB' } }
 const lanes = { default: { perWorker: null, poll: 200 } } as const
+
+function configOf(config: unknown): NonNullable<SluiceOptions['config']> {
+  return { file: undefined, folder: '.', config, tasks: [], workflows: [], locate: () => undefined } as never
+}
 
 /** What counts against a budget just now. */
 async function held(budget: string): Promise<number> {
@@ -271,14 +275,7 @@ describe('what a job needs', () => {
       tasks: [huge],
       budgets: ONE_GPU,
       lanes,
-      config: {
-        file: undefined,
-        folder: '.',
-        config: { workflows: { flow: { steps: { first: { task: 'huge' } } } } },
-        tasks: [],
-        workflows: [],
-        locate: () => undefined,
-      } as never,
+      config: configOf({ workflows: { flow: { steps: { first: { task: 'huge' } } } } }),
     })
     await app.work({ capacity: 0 })
     await until(
@@ -343,6 +340,31 @@ describe('how many may wait', () => {
     await apps.open({ tasks: [usual], budgets: { tickets: 1 }, lanes })
     expect((await app.admission()).maxQueued.usual).toBeUndefined()
   })
+})
+
+test('uses in the file stand over those in the code, key by key', async () => {
+  const mixed = task({ name: 'mixed', uses: { a: 1, b: 2 }, model: 'of-the-code', run: () => null })
+  const file = {
+    tasks: { mixed: { uses: { b: { devices: 1, each: 3 }, c: { devices: 1, each: 4 } }, parallel: 2 } },
+  }
+  await apps.open({ tasks: [mixed], budgets: { a: 9, b: 9, c: 9 }, lanes, config: configOf(file) })
+  const [row] = await database.sql<{ uses: unknown; parallel: number; model: string }>(
+    `select t.uses, t.parallel, c.model from sluice.tasks t join sluice.classes c on c.id = t.class_id where t.name = 'mixed'`,
+  )
+  const one = (each: number) => ({ devices: 1, each })
+  expect(row).toEqual({ uses: { a: one(1), b: one(3), c: one(4) }, parallel: 2, model: 'of-the-code' })
+})
+
+test('a machine without GPUs runs what reads them without limits', async () => {
+  const gate = new Gate()
+  const large = (model: string) =>
+    task({ name: `cpu_${model}`, model, uses: { gpus: '500GB' }, run: () => gate.pass(model) })
+  const tasks = [large('x'), large('y'), large('z')]
+  const app = await apps.open({ tasks, budgets: { gpus: { devices: 'auto' } }, lanes })
+  await app.work({ capacity: 0 })
+  for (const each of tasks) await app.submit(each, undefined)
+  await gate.arrived(3)
+  gate.open()
 })
 
 test('a task with a model and no uses is told at the start what that means', async () => {
