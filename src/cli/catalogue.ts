@@ -6,6 +6,8 @@ export interface CatalogueEntry {
   readonly group: string
   /** The code of a command is only loaded when it is called: `sluice --help` loads none of it. */
   readonly load: () => Promise<Declare>
+  /** What it does when a server is named: `refuses`, since it needs the database; `ignores`, since it works here. Else it speaks to it. */
+  readonly withServer?: 'refuses' | 'ignores'
 }
 
 const RUN = 'Run jobs:'
