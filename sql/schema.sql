@@ -175,6 +175,7 @@ create table sluice.devices (
   measured_at timestamp with time zone,
   lost_at timestamp with time zone,
   seen_at timestamp with time zone not null default clock_timestamp(),
+  out_of_memory bigint not null default 0,
   constraint devices_budget_fkey FOREIGN KEY (budget) REFERENCES sluice.budgets(name) ON DELETE CASCADE,
   constraint devices_most_check CHECK (((most >= (0)::double precision) AND (most < 'Infinity'::double precision))),
   constraint devices_pkey PRIMARY KEY (budget, key),
@@ -336,6 +337,8 @@ create table sluice.models (
   amounts jsonb not null default '{}'::jsonb,
   pinned boolean not null default false,
   loads bigint not null default 0,
+  load_total_ms double precision not null default 0,
+  out_of_memory bigint not null default 0,
   swaps_avoided bigint not null default 0,
   declared jsonb not null default '{}'::jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
@@ -719,15 +722,22 @@ CREATE OR REPLACE FUNCTION sluice.admit_v1(p_ids bigint[], p_when text)
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  v_limited boolean;
 begin
   if cardinality(p_ids) = 0 then
     return;
-  elsif p_when = 'commit' then
+  end if;
+  -- Where only some tasks have a limit, jobs of the others are none of its business.
+  select a.max_active is not null
+         or a.limited and exists (select 1 from sluice.jobs j where j.id = any (p_ids) and a.max_queued ? j.task)
+    into v_limited from sluice.admission a;
+  if p_when = 'commit' then
     -- With a snapshot that is older than now, a limit may be there that cannot be seen.
-    if (select a.limited from sluice.admission a) or current_setting('transaction_isolation') <> 'read committed' then
+    if v_limited or current_setting('transaction_isolation') <> 'read committed' then
       insert into sluice.deferred_charges (ids) values (p_ids);
     end if;
-  elsif (select a.limited from sluice.admission a) then
+  elsif v_limited then
     perform sluice.charge_v1(p_ids);
   end if;
 end $function$;
@@ -2733,20 +2743,23 @@ begin
     perform pg_notify('sluice', 'ready');
   end if;
 
-  if p_budget ?| '{loaded,ran,avoided}' then
-    insert into sluice.models as m (name, load_ms, run_ms, amounts, loads, swaps_avoided)
-    select n.model, max(n.load_ms), max(n.run_ms), coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads), sum(n.avoided)
-      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided
+  if p_budget ?| '{loaded,ran,avoided,oom}' then
+    insert into sluice.models as m (name, load_ms, run_ms, amounts, loads, load_total_ms, swaps_avoided, out_of_memory)
+    select n.model, max(n.load_ms), max(n.run_ms), coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
+           coalesce(sum(n.load_ms), 0), sum(n.avoided), sum(n.oom)
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
               from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
              cross join lateral (
                select jsonb_object_agg(y.budget, y.amount) as amounts from (
                  select d.budget, max(x.value::double precision) as amount from jsonb_each_text(l.observed) x
                    join sluice.devices d on d.key = x.key join sluice.budgets b on b.name = d.budget and b.auto group by d.budget) y) o
             union all
-            select r.model, null, r."totalMs" / greatest(1, r.jobs), '{}', 0, 0
+            select r.model, null, r."totalMs" / greatest(1, r.jobs), '{}', 0, 0, 0
               from jsonb_to_recordset(p_budget -> 'ran') as r(model text, jobs integer, "totalMs" double precision)
             union all
-            select a.key, null, null, '{}', 0, a.value::integer from jsonb_each_text(p_budget -> 'avoided') a) n
+            select a.key, null, null, '{}', 0, a.value::integer, 0 from jsonb_each_text(p_budget -> 'avoided') a
+            union all
+            select x.model, null, null, '{}', 0, 0, 1 from jsonb_to_recordset(p_budget -> 'oom') as x(model text) where x.model is not null) n
      group by n.model order by n.model
     on conflict (name) do update
        set load_ms = case when excluded.load_ms is null then m.load_ms
@@ -2759,7 +2772,8 @@ begin
                         else greatest((excluded.amounts ->> k.key)::double precision,
                                       0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end), '{}')
                         from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
-           loads = m.loads + excluded.loads, swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, updated_at = p_now;
+           loads = m.loads + excluded.loads, load_total_ms = m.load_total_ms + excluded.load_total_ms,
+           swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, out_of_memory = m.out_of_memory + excluded.out_of_memory, updated_at = p_now;
   end if;
 end $function$;
 
@@ -2884,6 +2898,7 @@ begin
   for v_row in
     select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean) order by o.model, o.id
   loop
+    update sluice.devices d set out_of_memory = d.out_of_memory + 1 where d.key = any (v_row.devices);
     if v_row.model is not null then
       update sluice.residents r set unloading_at = coalesce(r.unloading_at, p_now)
        where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices;
@@ -3562,7 +3577,7 @@ CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
  STABLE
 AS $function$
   with waiting as (
-    select c.id, c.lane, c.task, c.requires,
+    select c.id, c.lane, c.task, c.requires, c.budgeted,
            (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
            -- The oldest of each rank is its first id; ranks are few.
            (with recursive heads as (
@@ -3597,6 +3612,9 @@ AS $function$
            when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
            when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
                                   || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
+           when 'budget' then 'task ' || q.task || ' waits for what it uses of '
+                              || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
+                                   where t.name = q.task)
          end, o.obstacle
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
@@ -3620,6 +3638,8 @@ AS $function$
        when u.slots is not null and u.held >= u.slots then 'lane_held'
        when v.free = 0 then 'capacity'
        when v.may = 0 then 'per_worker'
+       -- What it waits for exactly is for the policy to say. A moment is not worth telling.
+       when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o
 $function$;
 

@@ -216,7 +216,7 @@ create function sluice.sample_v1(p_exact integer)
 returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text, obstacle text)
 language sql stable as $$
   with waiting as (
-    select c.id, c.lane, c.task, c.requires,
+    select c.id, c.lane, c.task, c.requires, c.budgeted,
            (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
            -- The oldest of each rank is its first id; ranks are few.
            (with recursive heads as (
@@ -251,6 +251,9 @@ language sql stable as $$
            when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
            when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
                                   || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
+           when 'budget' then 'task ' || q.task || ' waits for what it uses of '
+                              || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
+                                   where t.name = q.task)
          end, o.obstacle
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
@@ -274,6 +277,8 @@ language sql stable as $$
        when u.slots is not null and u.held >= u.slots then 'lane_held'
        when v.free = 0 then 'capacity'
        when v.may = 0 then 'per_worker'
+       -- What it waits for exactly is for the policy to say. A moment is not worth telling.
+       when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o
 $$;
 

@@ -70,15 +70,22 @@ create function sluice.admit_v1(p_ids bigint[], p_when text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_limited boolean;
 begin
   if cardinality(p_ids) = 0 then
     return;
-  elsif p_when = 'commit' then
+  end if;
+  -- Where only some tasks have a limit, jobs of the others are none of its business.
+  select a.max_active is not null
+         or a.limited and exists (select 1 from sluice.jobs j where j.id = any (p_ids) and a.max_queued ? j.task)
+    into v_limited from sluice.admission a;
+  if p_when = 'commit' then
     -- With a snapshot that is older than now, a limit may be there that cannot be seen.
-    if (select a.limited from sluice.admission a) or current_setting('transaction_isolation') <> 'read committed' then
+    if v_limited or current_setting('transaction_isolation') <> 'read committed' then
       insert into sluice.deferred_charges (ids) values (p_ids);
     end if;
-  elsif (select a.limited from sluice.admission a) then
+  elsif v_limited then
     perform sluice.charge_v1(p_ids);
   end if;
 end $$;

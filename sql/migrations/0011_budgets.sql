@@ -38,6 +38,7 @@ create table sluice.devices (
   measured_at   timestamptz,
   lost_at       timestamptz,                          -- it was there and is gone: it gets no work
   seen_at       timestamptz not null default clock_timestamp(),
+  out_of_memory bigint not null default 0,            -- attempts that ended because it had too little
   primary key (budget, key)
 ) with (fillfactor = 50);
 
@@ -55,6 +56,8 @@ create table sluice.models (
   amounts       jsonb not null default '{}',          -- by budget: the memory it was seen to need on one device
   pinned        boolean not null default false,       -- never unloaded to make room
   loads         bigint not null default 0,
+  load_total_ms double precision not null default 0,  -- of all its loads
+  out_of_memory bigint not null default 0,            -- attempts that ended for lack of memory
   swaps_avoided bigint not null default 0,            -- jobs served by a copy where strict order would have loaded another model
   declared      jsonb not null default '{}',
   updated_at    timestamptz not null default clock_timestamp()
@@ -630,20 +633,23 @@ begin
     perform pg_notify('sluice', 'ready');
   end if;
 
-  if p_budget ?| '{loaded,ran,avoided}' then
-    insert into sluice.models as m (name, load_ms, run_ms, amounts, loads, swaps_avoided)
-    select n.model, max(n.load_ms), max(n.run_ms), coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads), sum(n.avoided)
-      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided
+  if p_budget ?| '{loaded,ran,avoided,oom}' then
+    insert into sluice.models as m (name, load_ms, run_ms, amounts, loads, load_total_ms, swaps_avoided, out_of_memory)
+    select n.model, max(n.load_ms), max(n.run_ms), coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
+           coalesce(sum(n.load_ms), 0), sum(n.avoided), sum(n.oom)
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
               from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
              cross join lateral (
                select jsonb_object_agg(y.budget, y.amount) as amounts from (
                  select d.budget, max(x.value::double precision) as amount from jsonb_each_text(l.observed) x
                    join sluice.devices d on d.key = x.key join sluice.budgets b on b.name = d.budget and b.auto group by d.budget) y) o
             union all
-            select r.model, null, r."totalMs" / greatest(1, r.jobs), '{}', 0, 0
+            select r.model, null, r."totalMs" / greatest(1, r.jobs), '{}', 0, 0, 0
               from jsonb_to_recordset(p_budget -> 'ran') as r(model text, jobs integer, "totalMs" double precision)
             union all
-            select a.key, null, null, '{}', 0, a.value::integer from jsonb_each_text(p_budget -> 'avoided') a) n
+            select a.key, null, null, '{}', 0, a.value::integer, 0 from jsonb_each_text(p_budget -> 'avoided') a
+            union all
+            select x.model, null, null, '{}', 0, 0, 1 from jsonb_to_recordset(p_budget -> 'oom') as x(model text) where x.model is not null) n
      group by n.model order by n.model
     on conflict (name) do update
        set load_ms = case when excluded.load_ms is null then m.load_ms
@@ -656,7 +662,8 @@ begin
                         else greatest((excluded.amounts ->> k.key)::double precision,
                                       0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end), '{}')
                         from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
-           loads = m.loads + excluded.loads, swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, updated_at = p_now;
+           loads = m.loads + excluded.loads, load_total_ms = m.load_total_ms + excluded.load_total_ms,
+           swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, out_of_memory = m.out_of_memory + excluded.out_of_memory, updated_at = p_now;
   end if;
 end $$;
 
@@ -681,6 +688,7 @@ begin
   for v_row in
     select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean) order by o.model, o.id
   loop
+    update sluice.devices d set out_of_memory = d.out_of_memory + 1 where d.key = any (v_row.devices);
     if v_row.model is not null then
       update sluice.residents r set unloading_at = coalesce(r.unloading_at, p_now)
        where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices;

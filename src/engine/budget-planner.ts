@@ -94,6 +94,8 @@ export class BudgetPlanner {
     const now = performance.now()
     // What was due is looked at now, or there is nothing to look for: either way it is not due again.
     if (now >= this.#dueAt) this.#dueAt = Number.POSITIVE_INFINITY
+    // Told once a look: a worker that hears it again answers again.
+    this.#unload = []
     const ending = ended.filter(({ id }) => drawn.has(id))
     const silent = ending.length === 0 && news === undefined
     const rests = silent && !this.#startedSome && now - this.#lookedAt < REST_MS

@@ -23,7 +23,6 @@ export type WaitKind =
   | 'window'
   | 'parent'
   | 'children'
-  | 'budget'
   | WaitObstacle
 
 /** Who runs in a job's place. */
@@ -164,16 +163,18 @@ function notDue({ readyAt, failures, error }: JobView): Found {
 async function readyToStart(db: Queryable, job: JobView): Promise<Found> {
   const found = await explainWait(db, job.id, HOLDERS)
   // What stands in the way of the lane or the worker stands in the way of its budget too.
-  const isOpen = found !== undefined && found.obstacle === null
+  const isOpen = found !== undefined && (found.obstacle === null || found.obstacle === 'budget')
   return inLine(job, found, isOpen ? await explainBudget(db, job.id, job.task) : undefined)
 }
 
 function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacle): Found {
   if (found === undefined) return { wait: FREE, reason: 'it is about to start' }
-  const { lane, obstacle, ahead, rate, depth, requires } = found
+  const { lane, ahead, rate, depth, requires } = found
+  // How long it waits says only that it may be its budget; the policy knows.
+  const obstacle = found.obstacle === 'budget' ? null : found.obstacle
   const kind: WaitKind = obstacle ?? (drawn !== undefined ? 'budget' : depth > 1 ? 'turn' : 'nothing')
   const reason =
-    found.reason ??
+    (obstacle === null ? undefined : found.reason) ??
     drawn?.reason ??
     (depth > 1
       ? `its turn: ${depth - 1} others of task ${job.task} wait in lane ${lane}`

@@ -10,6 +10,7 @@ export type WaitObstacle =
   | 'lane_held'
   | 'capacity'
   | 'per_worker'
+  | 'budget'
 
 export interface RunningJob {
   readonly id: string
