@@ -10,6 +10,7 @@ import {
   forgetBudgetChanges,
   type OperatorBudgetChange,
 } from '../engine/budget-control.ts'
+import { type BudgetsView, type BudgetView, viewBudget, viewBudgets } from '../engine/budget-view.ts'
 import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import { followLogs } from '../engine/follow-logs.ts'
@@ -402,18 +403,26 @@ export class Sluice {
     return laneControl.forgetLaneChanges(this.#calls, name, this.#parts.actor)
   }
 
+  /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */
+  async budgets(): Promise<BudgetsView> {
+    return viewBudgets(this.#calls)
+  }
+
   /**
    * An operator's change of a budget, while it runs: it stays, whatever files say, until `resetBudget`. Less stops nothing
    * that runs. `limits` are by the key of a device, or by its name on every machine.
    *
    * @throws {SluiceError} `INVALID_ARGUMENT`; `BUDGET_NOT_FOUND`.
    */
-  async setBudget(name: string, change: OperatorBudgetChange): Promise<void> {
+  async setBudget(name: string, change: OperatorBudgetChange): Promise<BudgetView> {
     await changeBudgetAsOperator(this.#calls, name, change, this.#parts.actor)
+    return viewBudget(this.#calls, name)
   }
 
-  async resetBudget(name: string): Promise<void> {
+  /** It is again as files and programs last said, limits of devices included. */
+  async resetBudget(name: string): Promise<BudgetView> {
     await forgetBudgetChanges(this.#calls, name, this.#parts.actor)
+    return viewBudget(this.#calls, name)
   }
 
   async listSchedules(): Promise<schedules.ScheduleView[]> {

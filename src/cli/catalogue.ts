@@ -105,6 +105,18 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/workers.ts')).declareWorkers,
   },
   {
+    name: 'gpu',
+    summary: 'devices, models on them, what waits and what comes next',
+    group: LOOK,
+    load: async () => (await import('./commands/gpu.ts')).declareGpu,
+  },
+  {
+    name: 'budgets',
+    summary: 'list budgets; change one',
+    group: LOOK,
+    load: async () => (await import('./commands/budgets.ts')).declareBudgets,
+  },
+  {
     name: 'schedules',
     summary: 'list schedules; add, change, fire or remove one',
     group: LOOK,
@@ -163,6 +175,13 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     summary: 'let a drained lane start jobs again',
     group: OPERATE,
     load: async () => (await import('./commands/resume.ts')).declareResume,
+  },
+  {
+    name: 'sim',
+    summary: 'play a workload under the budget policy and others',
+    group: LOOK_AFTER,
+    withServer: 'ignores',
+    load: async () => (await import('./commands/sim.ts')).declareSim,
   },
   {
     name: 'check',

@@ -1,6 +1,7 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import { StatusBody } from '../api/admin-workers.ts'
 import { AuditList } from '../api/audit.ts'
+import { BudgetsBody } from '../api/budgets.ts'
 import { JobListBody } from '../api/job-list.ts'
 import { WhyBody } from '../api/job-why.ts'
 import { AttemptsBody, JobBody, LogsBody, TraceBody, TreeBody } from '../api/jobs.ts'
@@ -29,6 +30,7 @@ function* fieldsOf(schema: Described): Generator<[name: string, field: Described
 const ANSWERS = Object.entries({
   AttemptsBody,
   AuditList,
+  BudgetsBody,
   CreatedKeyBody,
   FiringList,
   JobBody,

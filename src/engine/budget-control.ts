@@ -1,11 +1,14 @@
 import type { Queryable } from '../db/database.ts'
-import { SluiceError } from '../errors.ts'
 import { parseQuantity, quantity } from '../model/amount.ts'
-import { checkOptions, invalidArgument } from '../model/argument.ts'
+import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
 import type { Duration } from '../model/duration.ts'
-import { duration, MAX_STORED_MS } from '../model/setting-value.ts'
+import { duration, isName, MAX_STORED_MS } from '../model/setting-value.ts'
 import { type BudgetChange, changeBudget } from '../store/change-budget.ts'
+import { listBudgetNames } from '../store/list-budget-names.ts'
+import { listBudgets } from '../store/list-budgets.ts'
+import { listDevices } from '../store/list-devices.ts'
 import { resetBudget } from '../store/reset-budget.ts'
+import { unknownBudget } from './budget-view.ts'
 
 /** What an operator may change of a budget. Amounts are numbers or sizes such as `20GB`. */
 export interface OperatorBudgetChange {
@@ -15,32 +18,82 @@ export interface OperatorBudgetChange {
   readonly safety?: number | string
   readonly quantum?: number
   readonly maxWait?: Duration
-  /** The most that may be held of a device, by its key; null: as much as it has. */
+  /** The most that may be held of a device, by its key, or its name on every machine; null: as much as it has. */
   readonly limits?: Readonly<Record<string, number | string | null>>
 }
 
 const OPTIONS = ['capacity', 'safety', 'quantum', 'maxWait', 'limits']
 const wait = duration({ min: 1, max: MAX_STORED_MS })
 
-/** @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `BUDGET_NOT_FOUND`. */
+/**
+ * An operator's change. What runs is left alone; new jobs wait where there is less.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `BUDGET_NOT_FOUND`.
+ */
 export async function changeBudgetAsOperator(
   db: Queryable,
   name: string,
   change: OperatorBudgetChange,
   by: string,
 ): Promise<void> {
-  if (!(await changeBudget(db, name, checked(change), by, true))) throw unknown(name)
+  const given = checked(change)
+  if (!isName(checkText(name, 'budget'))) throw await unknown(db, name)
+  const budget = (await listBudgets(db)).find((each) => each.name === name)
+  if (budget === undefined) throw await unknown(db, name)
+  if (given.capacity !== undefined && budget.kind === 'device')
+    throw invalidArgument('capacity', change.capacity, `left out: ${name} is counted per device; set limits`)
+  if (given.limits !== undefined && budget.kind === 'shared')
+    throw invalidArgument('limits', change.limits, `left out: ${name} has no devices; set capacity`)
+  const limits = given.limits && (await resolveLimits(db, name, given.limits))
+  await changeBudget(db, name, { ...given, ...(limits !== undefined && { limits }) }, by, true)
 }
 
 /** Undoes operators' changes: it is again as files and programs last said. @throws {SluiceError} `BUDGET_NOT_FOUND`. */
 export async function forgetBudgetChanges(db: Queryable, name: string, by: string): Promise<void> {
-  if (!(await resetBudget(db, name, by))) throw unknown(name)
+  if (!isName(checkText(name, 'budget')) || !(await resetBudget(db, name, by))) throw await unknown(db, name)
 }
 
-function unknown(name: string): SluiceError {
-  return new SluiceError('BUDGET_NOT_FOUND', `no budget is named ${JSON.stringify(name)}`, {
-    details: { name },
-  })
+/** What operators may change of a budget, as it is. */
+export interface BudgetLimits {
+  readonly capacity: number | null
+  readonly safety: number
+  readonly quantum: number
+  readonly maxWaitMs: number
+  /** By the key of the device, where an operator has set one. */
+  readonly limits: Readonly<Record<string, number>>
+}
+
+/** @throws {SluiceError} `BUDGET_NOT_FOUND`. */
+export async function getBudgetLimits(db: Queryable, name: string): Promise<BudgetLimits> {
+  const budget = (await listBudgets(db)).find((each) => each.name === name)
+  if (budget === undefined) throw await unknown(db, name)
+  const limited = (await listDevices(db)).filter((device) => device.budget === name && device.limit !== null)
+  const { capacity, safety, quantum, maxWaitMs } = budget
+  const limits = Object.fromEntries(limited.map(({ key, limit }) => [key, limit!]))
+  return { capacity, safety, quantum, maxWaitMs, limits }
+}
+
+async function unknown(db: Queryable, name: string) {
+  return unknownBudget(name, await listBudgetNames(db))
+}
+
+/** Limits by key. A name stands for the devices of that name on every machine. */
+async function resolveLimits(
+  db: Queryable,
+  budget: string,
+  limits: NonNullable<BudgetChange['limits']>,
+): Promise<NonNullable<BudgetChange['limits']>> {
+  const devices = (await listDevices(db)).filter((device) => device.budget === budget)
+  const byKey: Record<string, number | null> = Object.create(null)
+  for (const [named, limit] of Object.entries(limits)) {
+    const exact = devices.filter(({ key }) => key === named)
+    const meant = exact.length > 0 ? exact : devices.filter(({ name }) => name === named)
+    const there = devices.map(({ key }) => key).join(', ') || 'none yet: no worker has offered one'
+    if (meant.length === 0)
+      throw invalidArgument('limits', named, `the key or the name of a device of budget ${budget}: ${there}`)
+    for (const { key } of meant) byKey[key] = limit
+  }
+  return byKey
 }
 
 function checked(change: OperatorBudgetChange): BudgetChange {
@@ -50,6 +103,8 @@ function checked(change: OperatorBudgetChange): BudgetChange {
     throw invalidArgument('change', change, `an object with any of ${OPTIONS.join(', ')}`)
   if (quantum !== undefined && !(Number.isFinite(quantum) && quantum >= 0))
     throw invalidArgument('quantum', quantum, 'a number of at least 0')
+  if (limits !== undefined && (typeof limits !== 'object' || limits === null || Array.isArray(limits)))
+    throw invalidArgument('limits', limits, 'an object of amounts by the key or the name of a device')
   const maxWaitMs = maxWait === undefined ? undefined : wait.read(maxWait)
   if (maxWait !== undefined && maxWaitMs === undefined)
     throw invalidArgument('maxWait', maxWait, wait.expected)

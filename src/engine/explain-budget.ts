@@ -29,7 +29,7 @@ export interface BudgetObstacle {
 const MOST_WORKERS = 20
 
 /** The later, the closer the job is to its start: of several workers the nearest counts. */
-const CLOSENESS: Readonly<Record<Verdict['kind'], number>> = {
+export const CLOSENESS: Readonly<Record<Verdict['kind'], number>> = {
   'too-big': 0,
   'lane-full': 1,
   'no-capacity': 2,
@@ -65,7 +65,7 @@ export async function explainBudget(
     if (best === undefined || CLOSENESS[found.why.kind] > CLOSENESS[best.verdict.kind])
       best = { verdict: found.why, picture, model: queues[0]!.model }
   }
-  return best === undefined ? undefined : describe(best.verdict, best.model, task)
+  return best === undefined ? undefined : describeVerdict(best.verdict, best.model, task)
 }
 
 const NOTHING: BudgetWait = {
@@ -78,8 +78,17 @@ const NOTHING: BudgetWait = {
   until: null,
 }
 
-function describe(verdict: Verdict, model: string | null, task: string): BudgetObstacle | undefined {
-  const what = model === null ? 'it' : `its model ${model}`
+/**
+ * A verdict in words. `undefined`: not budgets hold it, but its lane or the capacity of workers.
+ *
+ * @param what What is spoken of: a job's model, unless somebody tells it of the model itself.
+ */
+export function describeVerdict(
+  verdict: Verdict,
+  model: string | null,
+  task: string,
+  what = model === null ? 'it' : `its model ${model}`,
+): BudgetObstacle | undefined {
   const size = (amount: number) => formatQuantity(amount, amount >= 1024 ** 2)
   const on = (devices: readonly string[]) => (devices.length === 0 ? '' : ` on ${devices.join(', ')}`)
   switch (verdict.kind) {

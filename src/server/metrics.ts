@@ -1,7 +1,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { getAdmission } from '../engine/admission.ts'
+import { readBudgets } from '../engine/budget-view.ts'
 import { ClaimWatch } from '../engine/claim-watch.ts'
 import { type SystemStatus, systemStatus } from '../engine/system-status.ts'
+import { BudgetMetrics } from './budget-metrics.ts'
 import type { ServerParts } from './parts.ts'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
@@ -30,6 +32,7 @@ export class Metrics {
   readonly #ceiling: Gauge
   readonly #drainRate: Gauge
   readonly #reachable: Gauge
+  readonly #budgets: BudgetMetrics
   #text: Promise<string> | undefined
   #at = Number.NEGATIVE_INFINITY
 
@@ -82,6 +85,7 @@ export class Metrics {
     )
     this.#drainRate = gauge('admission_drain_rate', 'Root jobs that end per second, as last measured')
     this.#reachable = gauge('database_reachable', '1 when this scrape could read the database')
+    this.#budgets = new BudgetMetrics(this.#registry)
   }
 
   get contentType(): string {
@@ -113,6 +117,7 @@ export class Metrics {
         await this.#claims.look(),
       ]
       this.#setStatus(status)
+      this.#budgets.set(await readBudgets(calls))
       for (const { lane, seconds } of claims) this.#claimLatency.observe({ lane }, seconds)
       setOrRemove(this.#active, admission.active)
       setOrRemove(this.#ceiling, admission.maxActive)

@@ -16,6 +16,7 @@ import { registerRequestLog } from './request-log.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { admissionRoutes } from './routes/admission.ts'
 import { auditRoutes } from './routes/audit.ts'
+import { budgetRoutes } from './routes/budgets.ts'
 import { bulkActionRoutes } from './routes/bulk-actions.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobActionRoutes } from './routes/job-actions.ts'
@@ -160,6 +161,7 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   jobActionRoutes(api, parts)
   laneRoutes(api, parts)
   admissionRoutes(api, parts)
+  budgetRoutes(api, parts)
   scheduleRoutes(api, parts)
   adminWorkerRoutes(api, parts)
   workerProtocolRoutes(api, parts)

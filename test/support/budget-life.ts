@@ -44,6 +44,7 @@ export async function liveBudgets(app: Sluice, sql: Sql, round: number): Promise
   const [row] = await sql<{ id: string }>(`select sluice.submit('expressed', '{"seats": 2}')::text as id`)
   const unplaced = await repeated('submit', () => app.submit('unplaced', null, { key: `unplaced-${round}` }))
   await repeated('why', () => app.why(unplaced.id))
+  await repeated('budgets', () => app.budgets())
   await once('cancel', () => app.cancel(unplaced.id))
   await repeated('setBudget', () => app.setBudget('seats', { capacity: 3 }))
   await repeated('resetBudget', () => app.resetBudget('seats'))

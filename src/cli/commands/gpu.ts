@@ -1,0 +1,194 @@
+import type { BudgetsView, BudgetView, DeviceView, ModelView, QueueView } from '../../engine/budget-view.ts'
+import { formatQuantity } from '../../model/amount.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { operate } from '../operate.ts'
+import { bar } from '../output/bar.ts'
+import { count, roughly } from '../output/in-words.ts'
+import { writeJson } from '../output/json.ts'
+import type { Output } from '../output/output.ts'
+import { painter } from '../output/style.ts'
+import { type Column, writeTable } from '../output/table.ts'
+import { cut, printable, widthOf } from '../output/text-width.ts'
+
+/** Beyond these a device has more models or queues than anybody reads. */
+const MOST_LINES = 12
+
+/** `sluice gpu`: devices, what is on them, what waits for them and why. */
+export const declareGpu: Declare = (command, act) => {
+  command.action((options: CommonOptions) => act((world) => gpu(world, options)))
+}
+
+function gpu(world: World, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) => {
+    const view = await system.budgets()
+    if (options.json === true) writeJson(world.out, view)
+    else write(world.out, view, world.now().getTime())
+    return EXIT.done
+  })
+}
+
+function write(out: Output, { budgets, models, queues }: BudgetsView, now: number): void {
+  if (budgets.length === 0) {
+    out.line('there are no budgets; a config file names them under budgets:, such as vram: { devices: auto }')
+    return
+  }
+  for (const budget of budgets) {
+    if (budget.devices.length === 0) {
+      out.line(`${painter(out)('bold', budget.name)}  no worker has offered a device yet`)
+      out.line()
+    }
+    for (const device of budget.devices) {
+      new DeviceLines(out, budget, device, now).write()
+      out.line()
+    }
+  }
+  if (models.length > 0) {
+    writeTable(out, MODEL_COLUMNS, models)
+    out.line()
+  }
+  if (queues.length === 0) out.line('nothing waits')
+  else writeTable(out, QUEUE_COLUMNS, queues)
+  if (models.length > 0) {
+    out.line()
+    out.line(summary(models))
+  }
+}
+
+/** What one device has, as lines with a word in front. */
+class DeviceLines {
+  readonly #out: Output
+  readonly #budget: BudgetView
+  readonly #device: DeviceView
+  readonly #now: number
+
+  constructor(out: Output, budget: BudgetView, device: DeviceView, now: number) {
+    this.#out = out
+    this.#budget = budget
+    this.#device = device
+    this.#now = now
+  }
+
+  write(): void {
+    const { copies, next } = this.#device
+    this.#title()
+    this.#held()
+    this.#measured()
+    const names = [...copies, ...next].map(({ model }) => widthOf(printable(model ?? '')))
+    const width = Math.min(40, Math.max(0, ...names))
+    for (const copy of copies.slice(0, MOST_LINES)) {
+      const jobs = copy.running === 0 ? 'idle' : count(copy.running, 'job')
+      const parts = [
+        this.#size(copy.amount),
+        jobs,
+        `for ${roughly(this.#now - copy.since.getTime())}`,
+        `worker ${copy.worker}`,
+        ...(copy.devices.length > 1 ? [`over ${copy.devices.length} devices`] : []),
+        ...(copy.pinned ? ['pinned'] : []),
+      ]
+      this.#line(copy.state, `${padded(copy.model, width)}  ${parts.join(', ')}`)
+    }
+    next.slice(0, MOST_LINES).forEach(({ model, task, reason }, index) => {
+      this.#line(index === 0 ? 'next' : '', `${padded(model ?? task, width)}  ${reason}`)
+    })
+    const left = next.length - MOST_LINES
+    if (left > 0) this.#line('', `and ${left} more`)
+  }
+
+  #title(): void {
+    const { key, name, workers, lostAt } = this.#device
+    const paint = painter(this.#out)
+    const title = paint('bold', printable(key === '' ? this.#budget.name : `${this.#budget.name} on ${key}`))
+    if (key === '') {
+      this.#out.line(title)
+      return
+    }
+    const called = key === name || key.endsWith(`/${name}`) ? '' : `${printable(name)}  `
+    const offered =
+      workers.length === 0
+        ? paint('yellow', 'no live worker offers it')
+        : paint('dim', `offered by ${printable(workers.join(', '))}`)
+    const lost =
+      lostAt === null
+        ? ''
+        : paint('red', `  lost ${roughly(this.#now - lostAt.getTime())} ago: it gets no work`)
+    this.#out.line(`${title}  ${called}${offered}${lost}`)
+  }
+
+  #held(): void {
+    const { capacity, held, heldByModels, limit, total, key } = this.#device
+    const models = heldByModels > 0 ? `, ${this.#size(heldByModels)} of it by models` : ''
+    if (capacity === null) {
+      this.#line('held', `${this.#size(held)}${models}; without bounds`)
+      return
+    }
+    const limited =
+      limit !== null && limit === capacity && total !== null && key !== ''
+        ? ` (an operator's limit; it has ${this.#size(total)})`
+        : ''
+    const drawn = painter(this.#out)('blue', bar(held, capacity))
+    this.#line('held', `${drawn}  ${this.#size(held)} of ${this.#size(capacity)}${models}${limited}`)
+  }
+
+  #measured(): void {
+    const { measuredUsed: used, measuredFree: free, ageMs } = this.#device
+    if (used === null || free === null || ageMs === null) return
+    const drawn = painter(this.#out)('cyan', bar(used, used + free))
+    const old = ageMs > 15_000 ? ', too old to count' : ''
+    this.#line(
+      'measured',
+      `${drawn}  ${this.#size(used)} used, ${this.#size(free)} free, read ${roughly(ageMs)} ago${old}`,
+    )
+  }
+
+  #line(word: string, text: string): void {
+    const head = `  ${painter(this.#out)('dim', word.padEnd(9))} `
+    // Bars have colours, whose codes take no room: only plain text is cut.
+    const room = (this.#out.columns ?? Number.POSITIVE_INFINITY) - 12
+    this.#out.line(`${head}${text.includes('\u001b') ? text : cut(printable(text), room)}`.trimEnd())
+  }
+
+  #size(amount: number): string {
+    return formatQuantity(Math.round(amount * 1000) / 1000, this.#budget.bytes)
+  }
+}
+
+function padded(name: string, width: number): string {
+  const shown = cut(printable(name), Math.max(1, width))
+  return shown + ' '.repeat(Math.max(0, width - widthOf(shown)))
+}
+
+const MODEL_COLUMNS: readonly Column<ModelView>[] = [
+  { title: 'MODEL', value: (model) => model.name, shrinks: true },
+  { title: 'WAITING', value: (model) => String(model.depth), align: 'right' },
+  { title: 'OLDEST', value: ({ depth, waitedMs }) => (depth === 0 ? '' : roughly(waitedMs)), align: 'right' },
+  { title: 'RUNNING', value: (model) => String(model.running), align: 'right' },
+  { title: 'COPIES', value: (model) => String(model.copies), align: 'right' },
+  { title: 'LOAD', value: ({ loadMs }) => (loadMs === null ? '' : roughly(loadMs)), align: 'right' },
+  { title: 'JOB', value: ({ runMs }) => (runMs === null ? '' : roughly(runMs)), align: 'right' },
+  { title: 'LOADS', value: (model) => String(model.loads), align: 'right' },
+  { title: 'SWAPS AVOIDED', value: (model) => String(model.swapsAvoided), align: 'right' },
+  {
+    title: 'OUT OF MEMORY',
+    value: ({ outOfMemory }) => (outOfMemory === 0 ? '' : String(outOfMemory)),
+    align: 'right',
+    optional: true,
+    colour: () => 'red',
+  },
+]
+
+const QUEUE_COLUMNS: readonly Column<QueueView>[] = [
+  { title: 'TASK', value: (queue) => queue.task },
+  { title: 'MODEL', value: (queue) => queue.model ?? '', optional: true },
+  { title: 'WAITING', value: (queue) => String(queue.depth), align: 'right' },
+  { title: 'OLDEST', value: (queue) => roughly(queue.waitedMs), align: 'right' },
+  { title: 'WHY', value: (queue) => queue.reason, shrinks: true },
+]
+
+function summary(models: readonly ModelView[]): string {
+  const sum = (of: (model: ModelView) => number) => models.reduce((all, model) => all + of(model), 0)
+  const loads = sum((model) => model.loads)
+  const took = loads === 0 ? '' : `, ${roughly(sum((model) => model.loadTotalMs))} in all`
+  const avoided = sum((model) => model.swapsAvoided)
+  return `${count(loads, 'load')} so far${took}; ${count(avoided, 'swap')} avoided that strict order would have made`
+}

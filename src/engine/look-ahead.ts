@@ -1,0 +1,146 @@
+import type { Queryable } from '../db/database.ts'
+import type { Plan, Verdict } from '../policy/decision.ts'
+import { plan } from '../policy/plan.ts'
+import type { BudgetQueue } from '../store/list-budget-queues.ts'
+import { type LivePlanner, listPlanners } from '../store/list-planners.ts'
+import { loadPicture } from '../store/load-picture.ts'
+import { CLOSENESS, describeVerdict } from './explain-budget.ts'
+import { readPicture } from './read-picture.ts'
+
+/** What the policy would do with a queue now. `starts`: with the next look. `no-worker`: nobody is there who could. */
+export type Outlook = Verdict['kind'] | 'starts' | 'no-worker'
+
+/** What comes of a queue, and why not more. */
+export interface QueueOutlook {
+  readonly why: Outlook
+  readonly reason: string
+  /** When it may claim room at the latest; null: not known. */
+  readonly until: Date | null
+}
+
+/** What waits for a device, with how close it is. */
+export interface NextOnDevice extends QueueOutlook {
+  readonly task: string
+  readonly model: string | null
+}
+
+export interface Ahead {
+  readonly byClass: ReadonlyMap<number, QueueOutlook>
+  /** By the key of the device, or the name of a shared budget; what is closest to its start first. */
+  readonly byDevice: ReadonlyMap<string, readonly NextOnDevice[]>
+}
+
+/** Workers that are asked: those beyond say the same as some before them. */
+const MOST_WORKERS = 20
+
+/** Asks the policy, for each worker, what it would start, load and wait for now. Nothing is changed by it. */
+export async function lookAhead(db: Queryable, queues: readonly BudgetQueue[]): Promise<Ahead> {
+  const found = new Found(queues)
+  if (queues.length === 0) return found.tell()
+  for (const worker of await listPlanners(db, MOST_WORKERS)) {
+    const { id, free, classes } = worker
+    const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] })
+    const most = new Map(classes.map((each) => [each, 1_000_000]))
+    found.add(worker, plan(readPicture(picture, id, free, most)))
+  }
+  return found.tell()
+}
+
+interface Entry {
+  readonly rank: number
+  readonly outlook: QueueOutlook
+}
+
+/** Of several workers the one that is closest to a start counts, for the queue and on each device. */
+class Found {
+  readonly #queues: ReadonlyMap<number, BudgetQueue>
+  readonly #byClass = new Map<number, Entry>()
+  readonly #byDevice = new Map<string, Map<number, Entry>>()
+
+  constructor(queues: readonly BudgetQueue[]) {
+    this.#queues = new Map(queues.map((queue) => [queue.classId, queue]))
+  }
+
+  add(worker: LivePlanner, { starts, verdicts }: Plan): void {
+    for (const { classId, places, newResident } of starts) {
+      const queue = this.#queues.get(classId)
+      if (queue === undefined) continue
+      const what = newResident ? `${queue.model} is loaded for it` : 'it starts'
+      const when = worker.full ? `once worker ${worker.name} has a job less` : 'with the next look'
+      const outlook = { why: 'starts' as const, reason: `${what} ${when}`, until: null }
+      this.#note(queue, 9, outlook, [...new Set(places.map(({ device }) => device))])
+    }
+    for (const { classId, why } of verdicts) {
+      const queue = this.#queues.get(classId)
+      if (queue === undefined) continue
+      this.#note(queue, CLOSENESS[why.kind], outlookOf(why, queue), devicesOf(why))
+    }
+  }
+
+  tell(): Ahead {
+    const nobody = ({ task }: BudgetQueue) => `no live worker that takes jobs runs task ${task}`
+    const byClass = new Map<number, QueueOutlook>()
+    for (const [classId, queue] of this.#queues) {
+      const entry = this.#byClass.get(classId)?.outlook
+      byClass.set(classId, entry ?? { why: 'no-worker', reason: nobody(queue), until: null })
+    }
+    const byDevice = new Map<string, NextOnDevice[]>()
+    for (const [device, entries] of this.#byDevice) {
+      const sorted = [...entries].sort(
+        ([one, { rank }], [other, { rank: others }]) =>
+          others - rank || this.#queues.get(other)!.waitedMs - this.#queues.get(one)!.waitedMs,
+      )
+      byDevice.set(
+        device,
+        sorted.map(([classId, { outlook }]) => {
+          const { task, model } = this.#queues.get(classId)!
+          return { task, model, ...outlook }
+        }),
+      )
+    }
+    return { byClass, byDevice }
+  }
+
+  #note({ classId }: BudgetQueue, rank: number, outlook: QueueOutlook, devices: readonly string[]): void {
+    const entry = { rank, outlook }
+    keepCloser(this.#byClass, classId, entry)
+    for (const device of devices) {
+      const entries = this.#byDevice.get(device) ?? new Map<number, Entry>()
+      keepCloser(entries, classId, entry)
+      this.#byDevice.set(device, entries)
+    }
+  }
+}
+
+function keepCloser(entries: Map<number, Entry>, classId: number, entry: Entry): void {
+  const known = entries.get(classId)
+  if (known === undefined || entry.rank > known.rank) entries.set(classId, entry)
+}
+
+function outlookOf(why: Verdict, { task, model }: BudgetQueue): QueueOutlook {
+  const told = describeVerdict(why, model, task, model ?? `task ${task}`)
+  const otherwise =
+    why.kind === 'lane-full' ? 'its lane starts no more just now' : 'the workers that run it are at capacity'
+  return { why: why.kind, reason: told?.reason ?? otherwise, until: told?.wait.until ?? null }
+}
+
+/** The devices it is about; of a shared budget, its name. */
+function devicesOf(why: Verdict): readonly string[] {
+  switch (why.kind) {
+    case 'held':
+    case 'next':
+    case 'behind':
+      return [why.device]
+    case 'parallel':
+    case 'warm-elsewhere':
+      return why.devices
+    case 'shared-full':
+      return [why.budget]
+    case 'too-big':
+    case 'lane-full':
+    case 'no-capacity':
+      return []
+    default:
+      return why satisfies never
+  }
+}

@@ -1,0 +1,81 @@
+import { BudgetBody, BudgetChangeBody, BudgetParams, BudgetsBody } from '../../api/budgets.ts'
+import { changeBudgetAsOperator, forgetBudgetChanges, getBudgetLimits } from '../../engine/budget-control.ts'
+import { viewBudget, viewBudgets } from '../../engine/budget-view.ts'
+import { toBudgetBody, toBudgetsBody } from '../budget-body.ts'
+import { change } from '../change.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/admin/budgets`: what there is, what is held, loaded and waited for; an operator's change to one. */
+export function budgetRoutes(server: Server, parts: ServerParts): void {
+  const { calls } = parts.room
+  const tags = ['budgets']
+
+  server.get(
+    '/admin/budgets',
+    {
+      config: { access: 'workers:view' },
+      schema: {
+        summary: 'Budgets with their devices and what comes next there, models, and what waits',
+        tags,
+        response: { 200: BudgetsBody },
+      },
+    },
+    async () => toBudgetsBody(await viewBudgets(calls)),
+  )
+
+  server.get(
+    '/admin/budgets/:name',
+    {
+      config: { access: 'workers:view' },
+      schema: { summary: 'One budget', tags, params: BudgetParams, response: { 200: BudgetBody } },
+    },
+    async (request) => toBudgetBody(await viewBudget(calls, request.params.name)),
+  )
+
+  server.patch(
+    '/admin/budgets/:name',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Change a budget',
+        description:
+          'Stays until it is reset, whatever files say. Less stops nothing that runs: new jobs wait until enough has been returned.',
+        tags,
+        params: BudgetParams,
+        body: BudgetChangeBody,
+        response: { 200: BudgetBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      await change(parts, request, { action: 'budget.change', target: `budget ${name}` }, async (tx) => {
+        const before = await getBudgetLimits(tx, name)
+        await changeBudgetAsOperator(tx, name, request.body, request.caller.name)
+        return { result: undefined, before, after: await getBudgetLimits(tx, name) }
+      })
+      return toBudgetBody(await viewBudget(calls, name))
+    },
+  )
+
+  server.post(
+    '/admin/budgets/:name/reset',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Forget what operators changed: the budget is again as files and programs last said',
+        tags,
+        params: BudgetParams,
+        response: { 200: BudgetBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      await change(parts, request, { action: 'budget.reset', target: `budget ${name}` }, async (tx) => {
+        const before = await getBudgetLimits(tx, name)
+        await forgetBudgetChanges(tx, name, request.caller.name)
+        return { result: undefined, before, after: await getBudgetLimits(tx, name) }
+      })
+      return toBudgetBody(await viewBudget(calls, name))
+    },
+  )
+}

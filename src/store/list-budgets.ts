@@ -1,0 +1,34 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** A budget as it is set. */
+export interface StoredBudget {
+  readonly name: string
+  readonly kind: 'shared' | 'device'
+  /** Of a shared one; null: without bounds. */
+  readonly capacity: number | null
+  /** Its devices are the GPUs of each machine. */
+  readonly auto: boolean
+  /** Its amounts are sizes of memory. */
+  readonly bytes: boolean
+  /** Left free on each device, as measured. */
+  readonly safety: number
+  /** A model serves for so many of its load times before another takes its place. */
+  readonly quantum: number
+  /** From this wait on a model may take another's place. */
+  readonly maxWaitMs: number
+  /** Fields an operator changed; limits of devices are told with these. */
+  readonly operatorSet: readonly string[]
+  readonly updatedAt: Date
+  readonly updatedBy: string
+}
+
+const LIST = statement(
+  'list_budgets',
+  `select b.name, b.kind, b.capacity, b.auto, b.bytes, b.safety, b.quantum, b.max_wait_ms::float8 as "maxWaitMs",
+          b.operator_set as "operatorSet", b.updated_at as "updatedAt", b.updated_by as "updatedBy"
+     from sluice.budgets b order by b.name`,
+)
+
+export async function listBudgets(db: Queryable): Promise<StoredBudget[]> {
+  return db.run<StoredBudget & Record<string, unknown>>(LIST)
+}

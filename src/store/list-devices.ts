@@ -1,0 +1,57 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** A device under one budget, with what is drawn from it. A shared budget is one device with the key ''. */
+export interface StoredDevice {
+  readonly budget: string
+  readonly key: string
+  readonly host: string | null
+  readonly name: string
+  /** What it has; null: not known, or without bounds. */
+  readonly total: number | null
+  /** An operator's. */
+  readonly limit: number | null
+  /** The smaller of the two. */
+  readonly capacity: number | null
+  readonly held: number
+  /** The part of it that loaded models take. */
+  readonly heldByModels: number
+  /** What may be drawn now, by what is held and what was measured; null: without bounds. */
+  readonly room: number | null
+  /** Jobs that draw from it. */
+  readonly running: number
+  readonly measuredUsed: number | null
+  readonly measuredFree: number | null
+  readonly measuredAt: Date | null
+  /** Of the measurement, by the database's clock. */
+  readonly ageMs: number | null
+  /** It was there and is gone. */
+  readonly lostAt: Date | null
+  /** Attempts that ended because it had too little. */
+  readonly outOfMemory: number
+  /** Live workers that offer it, by name. */
+  readonly workers: readonly string[]
+}
+
+const LIST = statement(
+  'list_devices',
+  `select d.budget, d.key, d.host, d.name, d.total, d.most as "limit", sluice.capacity_v1(d) as capacity,
+          j.amount + m.amount as held, m.amount as "heldByModels", sluice.room_v1(d.budget, d.key) as room, j.running,
+          d.measured_used as "measuredUsed", d.measured_free as "measuredFree", d.measured_at as "measuredAt",
+          (extract(epoch from clock_timestamp() - d.measured_at) * 1000)::float8 as "ageMs", d.lost_at as "lostAt",
+          d.out_of_memory::float8 as "outOfMemory",
+          array(select distinct w.name from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id
+                 where o.budget = d.budget and o.device = d.key and w.ended_at is null order by w.name) as workers
+     from sluice.devices d
+    cross join lateral (
+      select coalesce(sum(r.amount), 0)::float8 as amount, count(*)::integer as running
+        from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+       where r.budget = d.budget and r.device = d.key and j.attempt = r.attempt and j.state is not distinct from 'running') j
+    cross join lateral (
+      select coalesce(sum(r.amount), 0)::float8 as amount from sluice.residents r join sluice.workers w on w.id = r.worker_id
+       where r.budget = d.budget and r.device = d.key and w.ended_at is null) m
+    order by d.budget, d.host, d.name, d.key`,
+)
+
+export async function listDevices(db: Queryable): Promise<StoredDevice[]> {
+  return db.run<StoredDevice & Record<string, unknown>>(LIST)
+}

@@ -1,0 +1,27 @@
+import { type Queryable, statement } from '../db/database.ts'
+import type { Planner } from './find-planners.ts'
+
+/** A worker that starts jobs which draw from budgets. */
+export interface LivePlanner extends Planner {
+  /** It runs as many jobs as it may. */
+  readonly full: boolean
+}
+
+const LIST = statement(
+  'list_planners',
+  `select w.id::text as id, w.name, greatest(1, u.free)::integer as free, u.free <= 0 as full, k.classes
+     from sluice.workers w
+    cross join lateral (
+      select case w.capacity when 0 then 1000 else w.capacity - count(*) end as free
+        from sluice.jobs r where r.worker_id = w.id and r.state = 'running') u
+    cross join lateral (
+      select array_agg(c.id order by c.id) as classes from sluice.classes c
+       where c.task = any (w.tasks) and c.requires <@ w.labels and c.budgeted) k
+    where w.ended_at is null and not w.draining and k.classes is not null
+    order by w.id limit $1`,
+)
+
+/** Live workers that may start jobs which draw from budgets. */
+export async function listPlanners(db: Queryable, limit: number): Promise<LivePlanner[]> {
+  return db.run<LivePlanner & Record<string, unknown>>(LIST, [limit])
+}
