@@ -95,7 +95,8 @@ begin
                  and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
                order by j.id + 0 for no key update),   -- sorted, not read in the order of the primary key: that is the whole table
         -- It came back under its name: that is a restart, and no machine that went away.
-        case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id)
+        case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
+                      and n.seen_at > clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0))
              then 'interrupted by restart of worker ' || v_dead.name else 'worker ' || v_dead.name || ' stopped answering' end) l;
     worker_id := v_dead.worker_id;
     worker := v_dead.name;
