@@ -4,6 +4,7 @@ import { SluiceError } from '../errors.ts'
 import type { Ending } from '../model/job.ts'
 import { BrokenWorker, Stop, type StopReason } from './attempt.ts'
 import { decideEnding, errorText, fail, retryAt, type Settled, snooze } from './ending.ts'
+import { outOfMemory } from './models/out-of-memory.ts'
 import { readable } from './thrown.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
@@ -16,6 +17,49 @@ function decide(settled: Settled, options: { stop?: StopReason; failures?: numbe
 
 const threw = (error: unknown): Settled => ({ ok: false, error })
 const gave = (value: unknown): Settled => ({ ok: true, value })
+
+describe('an attempt on devices', () => {
+  const onDevices = (error: unknown, memory: { model: boolean; loading: boolean }) =>
+    decideEnding(threw(error), undefined, { task: 't', retry, memory }, 0, NOW, 0)
+  const torch = new Error(
+    'CUDA out of memory. Tried to allocate 1.00 GiB. this process has 2.00 GiB memory in use',
+  )
+
+  test('that runs out of their memory is no failure, and says what it needs where that is known', () => {
+    const needed = 3 * 1024 ** 3
+    const ending = { kind: 'out_of_memory', error: torch.message, loading: false } as const
+    expect(onDevices(torch, { model: false, loading: false })).toEqual({ ...ending, needed })
+    // How much of it is the model's is not known.
+    expect(onDevices(torch, { model: true, loading: false })).toEqual(ending)
+    expect(onDevices(torch, { model: true, loading: true })).toEqual({ ...ending, loading: true })
+    expect(onDevices(outOfMemory({ needed: 5 }), { model: true, loading: true })).toEqual({
+      kind: 'out_of_memory',
+      error: 'out of memory',
+      needed: 5,
+      loading: true,
+    })
+    expect(
+      onDevices(new Error('the program failed', { cause: torch }), { model: true, loading: false }),
+    ).toMatchObject({
+      kind: 'out_of_memory',
+    })
+  })
+
+  test('fails like any other by anything else, and without devices by that too', () => {
+    expect(onDevices(new Error('no'), { model: true, loading: false })).toMatchObject({
+      kind: 'retry',
+      error: 'no',
+    })
+    expect(decide(threw(torch))).toMatchObject({ kind: 'retry', error: torch.message })
+    expect(decide(threw(outOfMemory()))).toMatchObject({ kind: 'retry', error: 'out of memory' })
+  })
+
+  test('that was told to stop ends as it was told', () => {
+    const policy = { task: 't', retry, memory: { model: false, loading: false } }
+    const stop = new Stop('cancelled', 'on request')
+    expect(decideEnding(threw(torch), stop, policy, 0, NOW, 0)).toMatchObject({ kind: 'cancelled' })
+  })
+})
 
 describe('an attempt that nobody stopped', () => {
   test('completes with the JSON of its result', () => {

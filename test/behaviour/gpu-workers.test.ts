@@ -92,7 +92,10 @@ describe('models', () => {
       )
       return rows.length === 2 && rows.every((row) => row.load_ms !== null) && rows
     }, 'load times and memory to be learned')
-    expect(learned.map(({ name }) => name)).toEqual(['llama', 'whisper'])
+    expect(learned.map(({ name, amounts }) => [name, amounts])).toEqual([
+      ['llama', { vram: 20 * GB }],
+      ['whisper', { vram: 6 * GB }],
+    ])
     await app.close()
     expect(unloads.sort()).toEqual([`llama ${BIG}`, `whisper ${SMALL}`])
     expect(gpus.used(BIG) + gpus.used(SMALL)).toBe(0)
@@ -110,6 +113,23 @@ describe('models', () => {
     expect(await job.result()).toBe(BIG)
     const { attempt } = await app.getJob(job.id)
     expect({ loads, attempt }).toEqual({ loads: [`llama ${BIG}`, `mixtral ${BIG}`], attempt: 1 })
+  })
+
+  test('of another worker on the same machine make room too', async () => {
+    const gpus = machine()
+    const loads: string[] = []
+    const unloads: string[] = []
+    const first = user('first', gpus.model('llama', 20 * GB, { loads, unloads }), '20GB')
+    const second = user('second', gpus.model('mixtral', 16 * GB, { loads, unloads }), '16GB')
+    const one = await apps.open({ tasks: [first, second], budgets, lanes })
+    const other = await apps.open({ tasks: [first, second], budgets, lanes })
+    await one.work({ capacity: 0, tasks: ['first'] })
+    await other.work({ capacity: 0, tasks: ['second'] })
+    expect(await (await one.submit(first, 1)).result()).toBe(BIG)
+    expect(await (await one.submit(second, 1)).result()).toBe(BIG)
+    expect(await (await one.submit(first, 2)).result()).toBe(BIG)
+    expect(loads).toEqual([`llama ${BIG}`, `mixtral ${BIG}`, `llama ${BIG}`])
+    expect(unloads).toEqual([`llama ${BIG}`, `mixtral ${BIG}`])
   })
 
   test('a load that fails is the failure of its job', async () => {

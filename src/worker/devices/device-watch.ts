@@ -22,6 +22,8 @@ const SOON_MS = 250
 const SOON_FOR_MS = 5000
 /** What has not changed is told again this often: measurements that are not renewed get old. */
 const REPEAT_MS = 5000
+/** What a reading may take, and a little more for telling it. */
+const STOP_MS = 2500
 /** How often somebody who has nothing to read asks whether there are budgets with devices now. */
 const ASK_MS = 30_000
 
@@ -56,10 +58,16 @@ export class DeviceWatch {
     this.#lookNow()
   }
 
+  /** Resolves when nothing more is read or told, or that takes too long: a report that comes late does no harm. */
   async stop(): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#timer)
-    await this.#round
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, STOP_MS)
+    })
+    await Promise.race([this.#round, late])
+    clearTimeout(timer)
   }
 
   /**
