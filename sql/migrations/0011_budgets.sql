@@ -489,8 +489,8 @@ begin
     return;
   end if;
 
-  delete from sluice.reservations r
-   where r.budget || chr(31) || r.device = any (array(select d.key from sluice.drawn_v1(p_budget) d))
+  delete from sluice.reservations r using sluice.drawn_v1(p_budget) d
+   where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.jobs j where j.id = r.job_id and j.attempt = r.attempt and j.state is not distinct from 'running');
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
 
