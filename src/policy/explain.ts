@@ -4,19 +4,24 @@ import { type Floor, roomFor } from './floor.ts'
 import { EASE, keeperOf, type Way } from './pack.ts'
 import { servingCopies } from './replicate.ts'
 
+/** That all copies of its model are busy, or are another worker's. `undefined` when there are none, or one is idle. */
+export function explainBusy(demand: Demand, floor: Floor): Verdict | undefined {
+  const { model } = demand
+  if (model === null) return undefined
+  const serving = servingCopies(demand, floor)
+  const here = serving.filter((copy) => copy.mine)
+  const copies = here.length > 0 ? here : serving
+  const devices = [...new Set(copies.flatMap(({ shares }) => shares.map(({ device }) => device)))]
+  if (here.length > 0)
+    return here.every(({ running }) => running > 0) ? { kind: 'parallel', model, devices } : undefined
+  return serving.length > 0 ? { kind: 'warm-elsewhere', model, devices } : undefined
+}
+
 /** Why a demand that could start does not, given the best devices there are for it. */
 export function explain(demand: Demand, ways: readonly Way[] | undefined, floor: Floor): Verdict {
-  const busy = demand.model === null ? [] : servingCopies(demand, floor)
-  const here = busy.filter((copy) => copy.mine)
   const waits = ways?.some(({ ease }) => ease === EASE.unload || ease === EASE.drain) ?? false
-  if (!waits && demand.model !== null && busy.length > 0) {
-    const devices = [
-      ...new Set((here.length > 0 ? here : busy).flatMap(({ shares }) => shares.map(({ device }) => device))),
-    ]
-    if (here.length > 0 && here.every((copy) => copy.running > 0))
-      return { kind: 'parallel', model: demand.model, devices }
-    if (here.length === 0) return { kind: 'warm-elsewhere', model: demand.model, devices }
-  }
+  const busy = waits ? undefined : explainBusy(demand, floor)
+  if (busy !== undefined) return busy
   if (ways === undefined) return tooBig(demand, floor)
   const hardest = ways.reduce((one, other) => (other.ease > one.ease ? other : one), ways[0]!)
   if (hardest === undefined) return { kind: 'no-capacity' }

@@ -42,6 +42,7 @@ export class Floor {
   readonly shared: Map<string, number>
   readonly copies: Copy[]
   readonly #spots = new Map<string, Map<string, Spot>>()
+  readonly #lists = new Map<string, Spot[]>()
   readonly #copiesOf = new Map<string, Copy[]>()
 
   constructor(picture: Picture) {
@@ -54,12 +55,13 @@ export class Floor {
       if (ofBudget === undefined) this.#spots.set(spot.budget, new Map([[spot.device, spot]]))
       else ofBudget.set(spot.device, spot)
     }
+    for (const [budget, spots] of this.#spots) this.#lists.set(budget, [...spots.values()])
     this.copies = []
     for (const view of picture.residents) this.#add(copyOf(view, (share) => this.spotOf(share) !== undefined))
   }
 
   spots(budget: string): readonly Spot[] {
-    return [...(this.#spots.get(budget)?.values() ?? [])]
+    return this.#lists.get(budget) ?? []
   }
 
   spotOf({ budget, device }: Pick<Share, 'budget' | 'device'>): Spot | undefined {

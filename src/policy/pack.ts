@@ -48,15 +48,26 @@ export interface Terms {
 export function chooseDevices(demand: Demand, terms: Terms): readonly Way[] | undefined {
   const chosen: Way[] = []
   for (const ask of demand.asks) {
-    const ways = terms.floor
-      .spots(ask.budget)
-      .map((spot) => judge(demand, ask, spot, terms))
-      .filter((way): way is Way => way !== undefined)
+    const fitting: Way[] = []
+    const others: Spot[] = []
+    for (const spot of terms.floor.spots(ask.budget)) {
+      const way = fitOn(demand, ask, spot)
+      if (way !== undefined) fitting.push(way)
+      else others.push(spot)
+    }
+    // Looking at what could go from a device is the dear part: only where there is not enough room without.
+    const ways =
+      fitting.length >= ask.devices ? fitting : fitting.concat(clearings(demand, ask, others, terms))
     if (ways.length < ask.devices) return undefined
-    ways.sort(compare)
-    chosen.push(...ways.slice(0, ask.devices))
+    chosen.push(...easiest(ways, ask.devices))
   }
   return chosen
+}
+
+/** Usually one of many, so without sorting them. */
+function easiest(ways: readonly Way[], count: number): readonly Way[] {
+  if (count > 1) return [...ways].sort(compare).slice(0, count)
+  return [ways.reduce((best, way) => (compare(way, best) < 0 ? way : best))]
 }
 
 function compare(one: Way, other: Way): number {
@@ -66,17 +77,32 @@ function compare(one: Way, other: Way): number {
   return one.spot.device < other.spot.device ? -1 : 1
 }
 
-/** How the demand gets onto this device; `undefined` when it is too small, or has a copy of that model already. */
-export function judge(demand: Demand, ask: CopyAsk, spot: Spot, terms: Terms): Way | undefined {
+function fitOn(demand: Demand, ask: CopyAsk, spot: Spot): Way | undefined {
   const need = ask.resident + ask.perJob
-  if (need > spot.capacity) return undefined
-  const same = demand.model === null ? undefined : spot.copies.find((copy) => isCopyOf(copy, demand))
-  // Where a copy of it is just leaving, the next one waits for that. Where one stays there is no place for another.
-  if (same !== undefined && !same.stopped) return undefined
-  const way = { spot, ask, cost: 0, victims: [], until: null }
-  const room = roomFor(demand, spot)
-  if (room >= need && same === undefined) return { ...way, ease: EASE.fits, leftOver: room - need }
-  return clear(demand, way, Math.max(0, need - room), terms)
+  const leftOver = roomFor(demand, spot) - need
+  if (need > spot.capacity || leftOver < 0 || hasCopyOf(spot, demand)) return undefined
+  return { spot, ask, ease: EASE.fits, cost: 0, leftOver, victims: NOBODY, until: null }
+}
+
+function hasCopyOf(spot: Spot, demand: Demand): boolean {
+  return demand.model !== null && spot.copies.some((copy) => isCopyOf(copy, demand))
+}
+
+const NOBODY: readonly Copy[] = []
+
+/** How the demand gets onto devices without room. Not onto those that are too small, or keep a copy of its model. */
+function clearings(demand: Demand, ask: CopyAsk, spots: readonly Spot[], terms: Terms): Way[] {
+  const need = ask.resident + ask.perJob
+  const ways: Way[] = []
+  for (const spot of spots) {
+    if (need > spot.capacity) continue
+    // Where a copy of it is just leaving, the next one waits for that. Where one stays there is no place for another.
+    if (spot.copies.some((copy) => !copy.stopped && isCopyOf(copy, demand))) continue
+    const missing = Math.max(0, need - roomFor(demand, spot))
+    const way = clear(demand, { spot, ask, cost: 0, victims: NOBODY, until: null }, missing, terms)
+    if (!terms.gentle || way.ease < EASE.blocked) ways.push(way)
+  }
+  return ways
 }
 
 function isCopyOf(copy: Copy, demand: Demand): boolean {
@@ -94,11 +120,15 @@ export function clear(
   const promised = spot.pending
   if (missing <= promised) return { ...way, ease: EASE.unload, leftOver: promised - missing }
   const deficit = missing - promised
+  // Most devices are out of the question at a glance, and this is the innermost loop: nothing is built for those.
+  let atMost = 0
+  for (const copy of spot.copies) if (isCandidate(copy, demand, terms)) atMost += amountOn(spot, copy)
+  if (atMost < deficit) return { ...way, ease: EASE.blocked, leftOver: 0 }
   const idle: Candidate<Copy>[] = []
   const running: Candidate<Copy>[] = []
   const later: (Candidate<Copy> & { readonly at: number })[] = []
   for (const copy of spot.copies) {
-    if (copy.stopped || isCopyOf(copy, demand)) continue
+    if (!isCandidate(copy, demand, terms)) continue
     const taking = mayTakeNow(demand, copy, terms)
     if (!taking.allowed && taking.at === null) continue
     const candidate = { item: copy, amount: amountOn(spot, copy), cost: reloadCost(copy, terms) }
@@ -108,6 +138,8 @@ export function clear(
   }
   const byUnload = cheapestSet(idle, deficit)
   if (byUnload !== undefined) return finish(way, EASE.unload, byUnload, deficit)
+  // A further copy waits for nobody.
+  if (terms.gentle) return { ...way, ease: EASE.blocked, leftOver: 0 }
   const byDrain = cheapestSet([...idle, ...running], deficit)
   if (byDrain !== undefined) return finish(way, EASE.drain, byDrain, deficit)
   const { now } = terms.floor
@@ -137,9 +169,17 @@ function finish(
   }
 }
 
-function mayTakeNow(demand: Demand, copy: Copy, { floor, ownerOf, gentle }: Terms) {
+function isCandidate(copy: Copy, demand: Demand, { gentle, ownerOf }: Terms): boolean {
+  if (copy.stopped || copy.view === undefined || copy.view.pinned || isCopyOf(copy, demand)) return false
+  if (gentle && copy.running > 0) return false
   const owner = ownerOf(copy.model)
-  if (gentle && owner !== undefined && owner.priority >= demand.priority) return { allowed: false, at: null }
+  return (
+    owner === undefined || (gentle ? owner.priority < demand.priority : owner.priority <= demand.priority)
+  )
+}
+
+function mayTakeNow(demand: Demand, copy: Copy, { floor, ownerOf }: Terms) {
+  const owner = ownerOf(copy.model)
   const spare = floor.copiesOf(copy.model).some((other) => other !== copy && !other.stopped)
   return mayTake(demand, copy, owner, { now: floor.now, spare: spare && demand.model !== null })
 }

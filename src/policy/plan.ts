@@ -1,7 +1,7 @@
 import { inOrder } from './choose-order.ts'
 import { MAX_REST_MS, type Plan, type Start, type Unload, type Verdict } from './decision.ts'
 import { type Demand, demandsOf, leftOf, timesOf } from './demand.ts'
-import { explain } from './explain.ts'
+import { explain, explainBusy } from './explain.ts'
 import { type Copy, Floor } from './floor.ts'
 import { chooseDevices, clear, EASE, type Terms, type Way } from './pack.ts'
 import type { Picture } from './picture.ts'
@@ -28,12 +28,22 @@ class Planning {
   readonly #starts: Start[] = []
   readonly #unloads: Unload[] = []
   readonly #verdicts = new Map<Demand, Verdict>()
+  readonly #firmly: Terms
+  readonly #gently: Terms
   #lookAgainMs = MAX_REST_MS
 
   constructor(picture: Picture) {
     this.#picture = picture
     this.#floor = new Floor(picture)
     this.#demands = inOrder(demandsOf(picture), this.#floor)
+    this.#firmly = {
+      floor: this.#floor,
+      gentle: false,
+      ownerOf: (model) => this.#ownerOf(model),
+      loadMsOf: (model) => timesOf(model, picture).loadMs,
+      runMsOf: (model) => timesOf(model, picture).runMs,
+    }
+    this.#gently = { ...this.#firmly, gentle: true }
     this.#ofModel = new Map(
       this.#demands.flatMap((demand) => (demand.model === null ? [] : [[demand.model, demand]])),
     )
@@ -187,13 +197,7 @@ class Planning {
   }
 
   #terms(gentle: boolean): Terms {
-    return {
-      floor: this.#floor,
-      gentle,
-      ownerOf: (model) => this.#ownerOf(model),
-      loadMsOf: (model) => timesOf(model, this.#picture).loadMs,
-      runMsOf: (model) => timesOf(model, this.#picture).runMs,
-    }
+    return gentle ? this.#gently : this.#firmly
   }
 
   #ownerOf(model: string): Demand | undefined {
@@ -230,6 +234,8 @@ class Planning {
     const found = this.#verdicts.get(demand)
     if (found !== undefined) return found
     if (this.#floor.free < 1) return { kind: 'no-capacity' }
+    const busy = explainBusy(demand, this.#floor)
+    if (busy !== undefined) return busy
     const ways = chooseDevices(demand, this.#terms(false))
     return explain(demand, ways, this.#floor)
   }

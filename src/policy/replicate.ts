@@ -17,9 +17,18 @@ export function servingCopies(demand: Demand, floor: Floor): Copy[] {
   })
 }
 
-/** Whether what waits takes its copies longer than loading one more would, together with what that drives out. */
+/** How many times its cost a further copy must save before another model is driven out for it: that one may be wanted next. */
+const CAUTION = 3
+
+/**
+ * Whether what waits takes its copies longer than loading one more would.
+ *
+ * @param reloadMs What it would take to have back the models that go for it.
+ */
 export function paysAnother(demand: Demand, floor: Floor, reloadMs: number): boolean {
   const { parallel } = demand.queues[0]!.view
   const slots = Math.max(1, servingCopies(demand, floor).length) * parallel
-  return (leftOf(demand) * demand.times.runMs) / slots > demand.times.loadMs + reloadMs
+  const { loadMs, runMs } = demand.times
+  const cost = reloadMs === 0 ? loadMs : CAUTION * (loadMs + reloadMs)
+  return (leftOf(demand) * runMs) / slots > cost
 }
