@@ -8,6 +8,7 @@ import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
 import { resyncWorker } from '../store/resync-worker.ts'
 import { runCycle } from '../store/run-cycle.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
+import { encodeEndings } from './encode-endings.ts'
 import { ScanPlaces } from './scan-places.ts'
 import { SlotKeeper } from './slot-keeper.ts'
 
@@ -156,7 +157,7 @@ export class CycleSession {
     freeProcesses: number,
     news?: ModelNews,
   ): Promise<ClaimedRow[]> {
-    const { done, endings } = encode(ended)
+    const { done, endings } = encodeEndings(ended)
     const open = free > 0 ? this.#claimable(freeProcesses) : []
     const { budget, counts } = await this.#plan(open, ended, free, news)
     const now = performance.now()
@@ -296,40 +297,4 @@ export function isOutOfStep(rows: readonly ClaimedRow[]): boolean {
 function shareOf(total: number, parts: number, part: number, turn: number): number {
   const extra = (part + turn) % parts < total % parts ? 1 : 0
   return Math.floor(total / parts) + extra
-}
-
-/** Characters of results in one cycle; a single one may have more. PostgreSQL refuses 256 MB of JSON in one value. */
-const MAX_RESULTS = 32 * 1024 * 1024
-
-/** How many of the first endings may go into one cycle, at least one. */
-export function howManyFit(ended: readonly EndedAttempt[]): number {
-  let characters = 0
-  for (let i = 0; i < ended.length; i++) {
-    const { ending } = ended[i]!
-    if (ending.kind === 'completed') characters += ending.result.length
-    if (i > 0 && characters > MAX_RESULTS) return i
-  }
-  return ended.length
-}
-
-function encode(ended: readonly EndedAttempt[]): { done: string | null; endings: string | null } {
-  let done = ''
-  const others: object[] = []
-  for (const { id, attempt, ending } of ended) {
-    if (ending.kind === 'completed')
-      done += `${done === '' ? '' : ','}"${id}":{"attempt":${attempt},"result":${ending.result}}`
-    else {
-      others.push({
-        id,
-        attempt,
-        ending: ending.kind,
-        error: 'error' in ending ? ending.error : null,
-        delayMs: 'delayMs' in ending ? Math.round(ending.delayMs) : null,
-      })
-    }
-  }
-  return {
-    done: done === '' ? null : `{${done}}`,
-    endings: others.length === 0 ? null : JSON.stringify(others),
-  }
 }

@@ -3,8 +3,9 @@ import { blamesValues, isFenced, sqlState } from '../db/sqlstate.ts'
 import type { Assignment, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
-import { CycleSession, howManyFit, isOutOfStep } from './cycle-session.ts'
+import { CycleSession, isOutOfStep } from './cycle-session.ts'
 import { unstorable } from './dispatcher.ts'
+import { howManyFit } from './encode-endings.ts'
 import { workerEnded } from './remote-workers.ts'
 
 /** A job by the attempt that holds it. */

@@ -1,0 +1,41 @@
+import type { EndedAttempt } from '../model/assignment.ts'
+
+/** Characters of results in one cycle; a single one may have more. PostgreSQL refuses 256 MB of JSON in one value. */
+const MAX_RESULTS = 32 * 1024 * 1024
+
+/** How many of the first endings may go into one cycle, at least one. */
+export function howManyFit(ended: readonly EndedAttempt[]): number {
+  let characters = 0
+  for (let i = 0; i < ended.length; i++) {
+    const { ending } = ended[i]!
+    if (ending.kind === 'completed') characters += ending.result.length
+    if (i > 0 && characters > MAX_RESULTS) return i
+  }
+  return ended.length
+}
+
+/** Endings as `sluice.cycle_v1` takes them: what completed, and the others. */
+export function encodeEndings(ended: readonly EndedAttempt[]): {
+  done: string | null
+  endings: string | null
+} {
+  let done = ''
+  const others: object[] = []
+  for (const { id, attempt, ending } of ended) {
+    if (ending.kind === 'completed')
+      done += `${done === '' ? '' : ','}"${id}":{"attempt":${attempt},"result":${ending.result}}`
+    else {
+      others.push({
+        id,
+        attempt,
+        ending: ending.kind,
+        error: 'error' in ending ? ending.error : null,
+        delayMs: 'delayMs' in ending ? Math.round(ending.delayMs) : null,
+      })
+    }
+  }
+  return {
+    done: done === '' ? null : `{${done}}`,
+    endings: others.length === 0 ? null : JSON.stringify(others),
+  }
+}
