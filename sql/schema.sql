@@ -3308,8 +3308,10 @@ begin
                 case when v_row.free is not null then v_row.measured_at end, case when v_row.lost then clock_timestamp() end)
       on conflict (budget, key) do update
          set host = excluded.host, name = excluded.name, total = excluded.total, seen_at = clock_timestamp(),
-             measured_free = coalesce(excluded.measured_free, d.measured_free), measured_used = coalesce(excluded.measured_used, d.measured_used),
-             measured_at = coalesce(excluded.measured_at, d.measured_at),
+             -- Of two workers on one machine the newer reading counts: one whose driver hangs repeats its last.
+             measured_free = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_free else d.measured_free end,
+             measured_used = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_used else d.measured_used end,
+             measured_at = greatest(excluded.measured_at, d.measured_at),
              lost_at = case when excluded.lost_at is null then null else coalesce(d.lost_at, excluded.lost_at) end;
     end loop;
     delete from sluice.worker_devices w where w.worker_id = p_worker

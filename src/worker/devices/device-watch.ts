@@ -20,12 +20,12 @@ const READ_MS = 2000
 /** Freed memory shows after a moment (0.13 s after a kill, where it was measured; 1.5 s is reported of others). */
 const SOON_MS = 250
 const SOON_FOR_MS = 5000
-/** What has not changed is told again this often: measurements that are not renewed get old. */
-const REPEAT_MS = 5000
 /** What a reading may take, and a little more for telling it. */
 const STOP_MS = 2500
 /** How often somebody who has nothing to read asks whether there are budgets with devices now. */
 const ASK_MS = 30_000
+
+const NOTHING_REPORTED = { text: '', at: Number.NEGATIVE_INFINITY }
 
 /**
  * Reads the devices of this machine again and again and reports them.
@@ -40,7 +40,7 @@ export class DeviceWatch {
   #picture: GpuPicture = NO_PICTURE
   #reading: Promise<GpuAnswer> | undefined
   #soonUntil = 0
-  #reported = { text: '', at: Number.NEGATIVE_INFINITY }
+  #reported: { readonly text: string; readonly at: number } = NOTHING_REPORTED
   #trouble = ''
   /** The last report did not arrive. */
   #unheard = false
@@ -79,17 +79,18 @@ export class DeviceWatch {
     await this.refresh()
   }
 
-  /** Reads and reports now. Resolves when that is done, or cannot be. */
+  /** Reads and reports now, also what has not changed: its time counts. Resolves when that is done, or cannot be. */
   async refresh(): Promise<void> {
     // What is under way may have been read before the call.
     await this.#round
+    this.#reported = NOTHING_REPORTED
     this.#lookNow()
     await this.#round
   }
 
   /** Whoever heard the reports is another one now: tell everything again. */
   startOver(): void {
-    this.#reported = { text: '', at: Number.NEGATIVE_INFINITY }
+    this.#reported = NOTHING_REPORTED
     this.#lookNow()
   }
 
@@ -136,8 +137,9 @@ export class DeviceWatch {
     const soon = performance.now() < this.#soonUntil
     let wait = READ_MS
     if (soon) wait = SOON_MS
-    else if (this.#budgets.length === 0 && !this.#unheard) wait = ASK_MS
-    else if (!needsGpus(this.#budgets) && !this.#unheard) wait = REPEAT_MS
+    else if (this.#unheard) wait = READ_MS
+    else if (this.#budgets.length === 0 || !needsGpus(this.#budgets) || this.#picture.state === 'none')
+      wait = ASK_MS
     this.#timer = setTimeout(() => this.#lookNow(), wait)
     this.#timer.unref()
   }
@@ -180,7 +182,9 @@ export class DeviceWatch {
     const readings = offerDevices(this.#budgets, host, this.#picture, process.env.CUDA_VISIBLE_DEVICES, now)
     const text = JSON.stringify(readings.map(({ ageMs: _, ...rest }) => rest))
     const changed = text !== this.#reported.text
-    if (!changed && now - this.#reported.at < REPEAT_MS - SOON_MS) return
+    // Of a measurement the time counts too: what has begun since is taken for not yet in it.
+    const repeatMs = readings.some(({ free }) => free !== null) ? READ_MS : ASK_MS
+    if (!changed && now - this.#reported.at < repeatMs - SOON_MS) return
     if (!(await this.#report(readings))) return
     this.#reported = { text, at: now }
     if (changed) this.#options.onReport?.()

@@ -109,7 +109,10 @@ export class ModelKeeper implements CopyEvents {
 
   /** @param taken False when it has to be told again. */
   told(taken: boolean): void {
-    this.#lastTold = this.#news.settle(taken)?.unloaded ?? []
+    const arrived = this.#news.settle(taken)
+    this.#lastTold = arrived?.unloaded ?? []
+    // Whatever was read before a load was known does not count as seen with it: until the next reading it would count twice.
+    if (arrived !== undefined && arrived.loaded.length > 0) void this.#options.devices.refresh()
   }
 
   get hasNews(): boolean {
@@ -158,7 +161,6 @@ export class ModelKeeper implements CopyEvents {
       }
       log.info({ model: copy.model, devices: copy.devices, ms: Math.round(loadMs) }, 'a model is loaded')
       copy.told = true
-      void devices.refresh()
       if (copy.silent) return
       this.#news.loaded({ model: copy.model, devices: copy.devices, loadMs, observed })
       this.#options.onNews()
