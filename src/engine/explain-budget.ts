@@ -89,7 +89,8 @@ export function describeVerdict(
   task: string,
   what = model === null ? 'it' : `its model ${model}`,
 ): BudgetObstacle | undefined {
-  const size = (amount: number) => formatQuantity(amount, amount >= 1024 ** 2)
+  // Rooms have a billionth more than there is, for the sake of sums.
+  const size = (amount: number) => formatQuantity(Math.round(amount * 1000) / 1000, amount >= 1024 ** 2)
   const on = (devices: readonly string[]) => (devices.length === 0 ? '' : ` on ${devices.join(', ')}`)
   switch (verdict.kind) {
     case 'too-big': {

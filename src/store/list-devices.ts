@@ -35,13 +35,17 @@ export interface StoredDevice {
 const LIST = statement(
   'list_devices',
   `select d.budget, d.key, d.host, d.name, d.total, d.most as "limit", sluice.capacity_v1(d) as capacity,
-          j.amount + m.amount as held, m.amount as "heldByModels", sluice.room_v1(d.budget, d.key) as room, j.running,
+          j.amount + m.amount as held, m.amount as "heldByModels", o.room, j.running,
           d.measured_used as "measuredUsed", d.measured_free as "measuredFree", d.measured_at as "measuredAt",
           (extract(epoch from clock_timestamp() - d.measured_at) * 1000)::float8 as "ageMs", d.lost_at as "lostAt",
           d.out_of_memory::float8 as "outOfMemory",
           array(select distinct w.name from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id
                  where o.budget = d.budget and o.device = d.key and w.ended_at is null order by w.name) as workers
      from sluice.devices d
+    -- Rooms have a billionth more than there is, for the sake of sums: nobody has to see it.
+    cross join lateral (
+      select case when x.room <= 2e-9 * sluice.capacity_v1(d) then 0 else least(x.room, sluice.capacity_v1(d)) end as room
+        from (select sluice.room_v1(d.budget, d.key) as room) x) o
     cross join lateral (
       select coalesce(sum(r.amount), 0)::float8 as amount, count(*)::integer as running
         from sluice.reservations r join sluice.jobs j on j.id = r.job_id
