@@ -99,6 +99,8 @@ function clearings(demand: Demand, ask: CopyAsk, spots: readonly Spot[], terms: 
     // Where a copy of it is just leaving, the next one waits for that. Where one stays there is no place for another.
     if (spot.copies.some((copy) => !copy.stopped && isCopyOf(copy, demand))) continue
     const missing = Math.max(0, need - roomFor(demand, spot))
+    // Most devices are out of the question at a glance, and this is the innermost loop: nothing is built for those.
+    if (terms.gentle && missing > spot.pending + mostFreed(demand, spot, terms)) continue
     const way = clear(demand, { spot, ask, cost: 0, victims: NOBODY, until: null }, missing, terms)
     if (!terms.gentle || way.ease < EASE.blocked) ways.push(way)
   }
@@ -120,10 +122,7 @@ export function clear(
   const promised = spot.pending
   if (missing <= promised) return { ...way, ease: EASE.unload, leftOver: promised - missing }
   const deficit = missing - promised
-  // Most devices are out of the question at a glance, and this is the innermost loop: nothing is built for those.
-  let atMost = 0
-  for (const copy of spot.copies) if (isCandidate(copy, demand, terms)) atMost += amountOn(spot, copy)
-  if (atMost < deficit) return { ...way, ease: EASE.blocked, leftOver: 0 }
+  if (mostFreed(demand, spot, terms) < deficit) return { ...way, ease: EASE.blocked, leftOver: 0 }
   const idle: Candidate<Copy>[] = []
   const running: Candidate<Copy>[] = []
   const later: (Candidate<Copy> & { readonly at: number })[] = []
@@ -167,6 +166,13 @@ function finish(
     victims: set.chosen.map(({ item }) => item),
     leftOver: freed - deficit,
   }
+}
+
+/** What would be free if all went that could. */
+function mostFreed(demand: Demand, spot: Spot, terms: Terms): number {
+  let amount = 0
+  for (const copy of spot.copies) if (isCandidate(copy, demand, terms)) amount += amountOn(spot, copy)
+  return amount
 }
 
 function isCandidate(copy: Copy, demand: Demand, { gentle, ownerOf }: Terms): boolean {

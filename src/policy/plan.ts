@@ -202,7 +202,7 @@ class Planning {
 
   #ownerOf(model: string): Demand | undefined {
     const owner = this.#ofModel.get(model)
-    return owner !== undefined && leftOf(owner) > 0 ? owner : undefined
+    return owner?.queues.some(({ left }) => left > 0) === true ? owner : undefined
   }
 
   #lookAgainAt(at: number | null): void {

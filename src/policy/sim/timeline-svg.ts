@@ -220,16 +220,15 @@ function drawQueue({ jobs }: Course, x: (at: number) => number, top: number): st
   ].join('\n')
 }
 
-const STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
-  .flatMap((step) => [step, step * 1000])
-  .concat(
-    [1, 2, 5, 10, 20, 30].map((minutes) => minutes * 60_000),
-    [1, 2, 3, 6, 12, 24, 48].map((hours) => hours * 3_600_000),
-  )
+const STEPS_MS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * 1000),
+  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * 60_000),
+  ...[1, 2, 3, 6, 12, 24, 48].map((hours) => hours * 3_600_000),
+]
 
 function drawAxis(end: number, x: (at: number) => number, top: number): string {
-  const steps = [...STEPS_MS].sort((one, other) => one - other)
-  const step = steps.find((each) => end / each <= 12) ?? end / 8
+  const step = STEPS_MS.find((each) => end / each <= 12) ?? end / 8
   const ticks: string[] = [`<line x1="${LEFT}" y1="${top}" x2="${WIDTH - RIGHT}" y2="${top}" stroke="#222"/>`]
   for (let at = 0; at <= end; at += step)
     ticks.push(
