@@ -81,7 +81,7 @@ function fitOn(demand: Demand, ask: CopyAsk, spot: Spot): Way | undefined {
   const need = ask.resident + ask.perJob
   const leftOver = roomFor(demand, spot) - need
   if (need > spot.capacity || leftOver < 0 || hasCopyOf(spot, demand)) return undefined
-  return { spot, ask, ease: EASE.fits, cost: 0, leftOver, victims: NOBODY, until: null }
+  return wayOf(spot, ask, EASE.fits, 0, leftOver)
 }
 
 function hasCopyOf(spot: Spot, demand: Demand): boolean {
@@ -101,7 +101,7 @@ function clearings(demand: Demand, ask: CopyAsk, spots: readonly Spot[], terms: 
     const missing = Math.max(0, need - roomFor(demand, spot))
     // Most devices are out of the question at a glance, and this is the innermost loop: nothing is built for those.
     if (terms.gentle && missing > spot.pending + mostFreed(demand, spot, terms)) continue
-    const way = clear(demand, { spot, ask, cost: 0, victims: NOBODY, until: null }, missing, terms)
+    const way = clear(demand, spot, ask, missing, terms)
     if (!terms.gentle || way.ease < EASE.blocked) ways.push(way)
   }
   return ways
@@ -111,18 +111,26 @@ function isCopyOf(copy: Copy, demand: Demand): boolean {
   return copy.mine && copy.model === demand.model
 }
 
-/** How to come by what is missing on a device. */
-export function clear(
-  demand: Demand,
-  way: Omit<Way, 'ease' | 'leftOver'>,
-  missing: number,
-  terms: Terms,
+/** Written out: spreading one object into another was half of the time of a decision. */
+function wayOf(
+  spot: Spot,
+  ask: CopyAsk,
+  ease: Way['ease'],
+  cost: number,
+  leftOver: number,
+  victims: readonly Copy[] = NOBODY,
+  until: number | null = null,
 ): Way {
-  const { spot } = way
+  return { spot, ask, ease, cost, leftOver, victims, until }
+}
+
+/** How to come by what is missing on a device. */
+export function clear(demand: Demand, spot: Spot, ask: CopyAsk, missing: number, terms: Terms): Way {
   const promised = spot.pending
-  if (missing <= promised) return { ...way, ease: EASE.unload, leftOver: promised - missing }
+  if (missing <= promised) return wayOf(spot, ask, EASE.unload, 0, promised - missing)
   const deficit = missing - promised
-  if (mostFreed(demand, spot, terms) < deficit) return { ...way, ease: EASE.blocked, leftOver: 0 }
+  if (mostFreed(demand, spot, terms) < deficit) return wayOf(spot, ask, EASE.blocked, 0, 0)
+  const { now } = terms.floor
   const idle: Candidate<Copy>[] = []
   const running: Candidate<Copy>[] = []
   const later: (Candidate<Copy> & { readonly at: number })[] = []
@@ -130,42 +138,36 @@ export function clear(
     if (!isCandidate(copy, demand, terms)) continue
     const taking = mayTakeNow(demand, copy, terms)
     if (!taking.allowed && taking.at === null) continue
-    const candidate = { item: copy, amount: amountOn(spot, copy), cost: reloadCost(copy, terms) }
-    if (!taking.allowed) later.push({ ...candidate, at: taking.at! })
-    else if (copy.running === 0) idle.push(candidate)
-    else running.push({ ...candidate, cost: candidate.cost + drainMs(copy, terms) })
+    const amount = amountOn(spot, copy)
+    const cost = reloadCost(copy, terms)
+    if (!taking.allowed) later.push({ item: copy, amount, cost: cost + (taking.at! - now), at: taking.at! })
+    else if (copy.running === 0) idle.push({ item: copy, amount, cost })
+    else running.push({ item: copy, amount, cost: cost + drainMs(copy, terms) })
   }
   const byUnload = cheapestSet(idle, deficit)
-  if (byUnload !== undefined) return finish(way, EASE.unload, byUnload, deficit)
+  if (byUnload !== undefined) return finish(spot, ask, EASE.unload, byUnload, deficit, null)
   // A further copy waits for nobody.
-  if (terms.gentle) return { ...way, ease: EASE.blocked, leftOver: 0 }
+  if (terms.gentle) return wayOf(spot, ask, EASE.blocked, 0, 0)
   const byDrain = cheapestSet([...idle, ...running], deficit)
-  if (byDrain !== undefined) return finish(way, EASE.drain, byDrain, deficit)
-  const { now } = terms.floor
-  const patient = later.map((candidate) => ({ ...candidate, cost: candidate.cost + (candidate.at - now) }))
-  const byWait = cheapestSet([...idle, ...running, ...patient], deficit)
-  if (byWait === undefined) return { ...way, ease: EASE.blocked, leftOver: 0 }
+  if (byDrain !== undefined) return finish(spot, ask, EASE.drain, byDrain, deficit, null)
+  const byWait = cheapestSet([...idle, ...running, ...later], deficit)
+  if (byWait === undefined) return wayOf(spot, ask, EASE.blocked, 0, 0)
   const ends = later.filter(({ item }) => byWait.chosen.some((chosen) => chosen.item === item))
-  return {
-    ...finish(way, EASE.wait, byWait, deficit),
-    until: Math.max(...ends.map(({ at }) => at)),
-  }
+  return finish(spot, ask, EASE.wait, byWait, deficit, Math.max(...ends.map(({ at }) => at)))
 }
 
 function finish(
-  way: Omit<Way, 'ease' | 'leftOver'>,
+  spot: Spot,
+  ask: CopyAsk,
   ease: Way['ease'],
-  set: { readonly chosen: readonly Candidate<Copy>[]; readonly cost: number },
+  { chosen, cost }: { readonly chosen: readonly Candidate<Copy>[]; readonly cost: number },
   deficit: number,
+  until: number | null,
 ): Way {
-  const freed = set.chosen.reduce((sum, { amount }) => sum + amount, 0)
-  return {
-    ...way,
-    ease,
-    cost: set.cost,
-    victims: set.chosen.map(({ item }) => item),
-    leftOver: freed - deficit,
-  }
+  let freed = 0
+  for (const { amount } of chosen) freed += amount
+  const victims = chosen.map(({ item }) => item)
+  return wayOf(spot, ask, ease, cost, freed - deficit, victims, until)
 }
 
 /** What would be free if all went that could. */

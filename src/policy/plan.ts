@@ -148,8 +148,7 @@ class Planning {
       const ask = demand.asks.find(({ budget }) => budget === share.budget)
       const missing = (ask?.perJob ?? 0) - spot.room
       if (ask === undefined || missing <= 0) continue
-      const way = { spot, ask: { ...ask, resident: 0 }, cost: 0, victims: [], until: null }
-      ways.push(clear(demand, way, missing, terms))
+      ways.push(clear(demand, spot, { ...ask, resident: 0 }, missing, terms))
     }
     if (ways.length > 0) this.#await(demand, ways, false)
   }
