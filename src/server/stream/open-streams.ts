@@ -43,6 +43,7 @@ export class OpenStreams {
   readonly #open = new Set<OpenStream>()
   #timer: NodeJS.Timeout | undefined
   #asking = false
+  #closed = false
 
   constructor(events: JobEvents, log: ServerParts['log'], limits: StreamLimits = STREAM_LIMITS) {
     this.#events = events
@@ -54,7 +55,10 @@ export class OpenStreams {
     return this.#open.size
   }
 
+  /** Tells a reader of a job. Nothing is opened for one that has gone; while the server stops, its stream ends at once. */
   open(raw: ServerResponse, id: string, options: FeedOptions, right: Right): void {
+    // Its connection was closed while the job was looked up: nobody would hear of that any more.
+    if (raw.destroyed) return
     let feed: { leave(): void } | undefined
     let over = false
     const stream = new EventStream(
@@ -68,6 +72,10 @@ export class OpenStreams {
       },
     )
     const open = { stream, right }
+    if (this.#closed) {
+      stream.end()
+      return
+    }
     feed = this.#events.open(id, options, stream)
     if (over) feed.leave()
     else this.#open.add(open)
@@ -76,6 +84,7 @@ export class OpenStreams {
 
   /** Ends all of them: the server stops. */
   async close(): Promise<void> {
+    this.#closed = true
     this.#stop()
     await this.#events.close()
   }
