@@ -5,6 +5,7 @@ import { listBudgets, type StoredBudget } from '../store/list-budgets.ts'
 import { type CopyOnDevice, listCopies } from '../store/list-copies.ts'
 import { listDevices, type StoredDevice } from '../store/list-devices.ts'
 import { listModels, type StoredModel } from '../store/list-models.ts'
+import { EXACT_DEPTH } from '../store/sample-queues.ts'
 import { type Ahead, lookAhead, type NextOnDevice, type QueueOutlook } from './look-ahead.ts'
 
 export interface BudgetView extends StoredBudget {
@@ -51,7 +52,7 @@ export interface BudgetsState {
 /** What there is, what is held of it, what is loaded and what waits. Locks nothing, decides nothing. */
 export async function readBudgets(db: Queryable): Promise<BudgetsState> {
   const copies = await listCopies(db)
-  const queues = await listBudgetQueues(db)
+  const queues = await listBudgetQueues(db, EXACT_DEPTH)
   return {
     budgets: await listBudgets(db),
     devices: await listDevices(db),

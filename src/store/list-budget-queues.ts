@@ -1,5 +1,4 @@
 import { type Queryable, statement } from '../db/database.ts'
-import { EXACT_DEPTH } from './sample-queues.ts'
 
 /** What waits in a class that draws from budgets. */
 export interface BudgetQueue {
@@ -7,7 +6,7 @@ export interface BudgetQueue {
   readonly lane: string
   readonly task: string
   readonly model: string | null
-  /** Exact up to 10,000, then that. */
+  /** Exact up to the bound that was given, then that. */
   readonly depth: number
   readonly oldestAt: Date
   /** How long the oldest has waited, by the database's clock. */
@@ -33,6 +32,6 @@ const LIST = statement(
 )
 
 /** Classes that draw from budgets and in which jobs wait, the longest wait first. */
-export async function listBudgetQueues(db: Queryable): Promise<BudgetQueue[]> {
-  return db.run<BudgetQueue & Record<string, unknown>>(LIST, [EXACT_DEPTH])
+export async function listBudgetQueues(db: Queryable, exact: number): Promise<BudgetQueue[]> {
+  return db.run<BudgetQueue & Record<string, unknown>>(LIST, [exact])
 }

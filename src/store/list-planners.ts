@@ -1,8 +1,12 @@
 import { type Queryable, statement } from '../db/database.ts'
-import type { Planner } from './find-planners.ts'
 
 /** A worker that starts jobs which draw from budgets. */
-export interface LivePlanner extends Planner {
+export interface LivePlanner {
+  readonly id: string
+  readonly name: string
+  /** Jobs it could start now; at least 1, so that what is said does not depend on how busy it is. */
+  readonly free: number
+  readonly classes: readonly number[]
   /** It runs as many jobs as it may. */
   readonly full: boolean
 }

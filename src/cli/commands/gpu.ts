@@ -188,7 +188,9 @@ const QUEUE_COLUMNS: readonly Column<QueueView>[] = [
 function summary(models: readonly ModelView[]): string {
   const sum = (of: (model: ModelView) => number) => models.reduce((all, model) => all + of(model), 0)
   const loads = sum((model) => model.loads)
-  const took = loads === 0 ? '' : `, ${roughly(sum((model) => model.loadTotalMs))} in all`
+  // Programs load their models themselves, and nobody knows how long that takes.
+  const total = sum((model) => model.loadTotalMs)
+  const took = total === 0 ? '' : `, ${roughly(total)} in all`
   const avoided = sum((model) => model.swapsAvoided)
   return `${count(loads, 'load')} so far${took}; ${count(avoided, 'swap')} avoided that strict order would have made`
 }
