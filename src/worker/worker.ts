@@ -4,6 +4,7 @@ import { BrokenWorker, type Executor, Stop } from './attempt.ts'
 import type { DeviceWatch } from './devices/device-watch.ts'
 import { decideEnding, errorText, type Settled } from './ending.ts'
 import type { CycleRequest, JobSource } from './job-source.ts'
+import { enterDevices, isOnDevices, leaveDevices, memoryOf } from './models/attempt-on-devices.ts'
 import type { ModelKeeper } from './models/model-keeper.ts'
 import type { ProcessPool } from './pool/pool.ts'
 import { RunningAttempt } from './running-attempt.ts'
@@ -305,37 +306,13 @@ export class Worker {
 
   /** The model comes first, where there is one. The time that takes is not the task's. */
   async #executeOnDevices(task: AnyTask, attempt: RunningAttempt): Promise<void> {
-    const { models } = this.#options
-    const { model, devices = [] } = attempt.assignment
-    if (model === undefined) models.use(devices, 1)
-    else {
-      attempt.loading = true
-      const copy = models.join(model, devices)
-      attempt.copy = copy
-      try {
-        await models.ready(copy, attempt, task.execution !== 'inline')
-        attempt.model = {
-          name: model,
-          devices,
-          value: copy.value,
-          loaded: copy.isLoaded && task.execution === 'inline',
-        }
-      } catch (error) {
-        this.#settle(task, attempt, { ok: false, error: readable(error) })
-        return
-      }
-      attempt.loading = false
+    try {
+      await enterDevices(this.#options.models, task, attempt)
+    } catch (error) {
+      this.#settle(task, attempt, { ok: false, error: readable(error) })
+      return
     }
     this.#execute(task, attempt)
-  }
-
-  /** After its ending is among those to report: a model that is told as gone must not be told before the job that needed it. */
-  #leaveDevices({ assignment, copy, loading, begunAt, endedAt }: RunningAttempt, completed: boolean): void {
-    const { models } = this.#options
-    const { model, devices = [] } = assignment
-    if (model === undefined) models.use(devices, -1)
-    if (model !== undefined && completed) models.ran(model, endedAt - begunAt)
-    if (copy !== undefined) models.leave(copy, !loading)
   }
 
   #execute(task: AnyTask, attempt: RunningAttempt): void {
@@ -394,7 +371,7 @@ export class Worker {
         'a late result was dropped: the lease is lost',
       )
       attempt.span?.end('lost', 'the lease was lost')
-      if (isOnDevices(attempt)) this.#leaveDevices(attempt, false)
+      if (isOnDevices(attempt)) leaveDevices(this.#options.models, attempt, false)
       return
     }
     const ending = decideEnding(
@@ -408,7 +385,7 @@ export class Worker {
     attempt.span?.end(ending.kind, 'error' in ending ? ending.error : undefined)
     this.#running.delete(id)
     this.#ended.push({ id, attempt: attempt.number, ending })
-    if (isOnDevices(attempt)) this.#leaveDevices(attempt, settled.ok)
+    if (isOnDevices(attempt)) leaveDevices(this.#options.models, attempt, settled.ok)
     if (this.#running.size === 0) this.#onIdle?.()
     if (this.#cycling === undefined && this.#mode !== 'stopped') void this.#cycle()
   }
@@ -457,17 +434,6 @@ export class Worker {
       attempt.stop(new Stop('lease-lost', `no heartbeat got through for ${Math.round(silentMs)} ms`))
     }
   }
-}
-
-/** It draws from devices, or needs a model. */
-function isOnDevices({ assignment }: RunningAttempt): boolean {
-  return assignment.devices !== undefined || assignment.model !== undefined
-}
-
-/** Of a job on devices; running out of their memory is no failure of it. */
-function memoryOf({ assignment, loading }: RunningAttempt): { model: boolean; loading: boolean } | undefined {
-  const { model, devices = [] } = assignment
-  return devices.length === 0 ? undefined : { model: model !== undefined, loading }
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

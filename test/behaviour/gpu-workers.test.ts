@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { type JobHandle, type LoadedConfig, model, outOfMemory, type Sluice, task } from '../../src/index.ts'
+import { type JobHandle, type LoadedConfig, model, outOfMemory, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { FakeGpus } from '../support/fake-gpus.ts'
@@ -11,15 +11,9 @@ import { until } from '../support/until.ts'
 // twice is noticed.
 
 const database = useDatabase()
-const apps = useApps(database)
-
-const GB = 1024 ** 3
-const BIG = 'GPU-big'
-const SMALL = 'GPU-small'
-const budgets = { vram: { devices: 'auto' } } as const
-const lanes = { default: { perWorker: null, poll: 200 } } as const
 const undo: (() => unknown)[] = []
 
+// The last to be told is the first to be done: when this is done, the programs of the test have been closed.
 afterEach(async () => {
   for (const each of undo.splice(0).reverse()) await each()
   // Each test has a machine of its own.
@@ -27,7 +21,13 @@ afterEach(async () => {
   await database.sql('delete from sluice.worker_devices')
   await database.sql(`delete from sluice.devices where key <> ''`)
 })
+const apps = useApps(database)
 
+const GB = 1024 ** 3
+const BIG = 'GPU-big'
+const SMALL = 'GPU-small'
+const budgets = { vram: { devices: 'auto' } } as const
+const lanes = { default: { perWorker: null, poll: 200 } } as const
 function machine(): FakeGpus {
   const gpus = new FakeGpus([
     { uuid: BIG, totalMiB: 24 * 1024, keptMiB: 0 },
@@ -38,8 +38,7 @@ function machine(): FakeGpus {
   return gpus
 }
 
-async function devicesOf(app: Sluice): Promise<Record<string, { free: number; lost: boolean }>> {
-  void app
+async function devices(): Promise<Record<string, { free: number; lost: boolean }>> {
   const rows = await database.sql<{ key: string; free: string; lost: boolean }>(
     `select key, measured_free as free, lost_at is not null as lost from sluice.devices where key <> ''`,
   )
@@ -130,6 +129,26 @@ describe('models', () => {
     expect(await (await one.submit(first, 2)).result()).toBe(BIG)
     expect(loads).toEqual([`llama ${BIG}`, `mixtral ${BIG}`, `llama ${BIG}`])
     expect(unloads).toEqual([`llama ${BIG}`, `mixtral ${BIG}`])
+  })
+
+  test('of a worker that is full make room all the same', async () => {
+    const gpus = machine()
+    const gate = new Gate()
+    const unloads: string[] = []
+    const idle = user('idle', gpus.model('llama', 20 * GB, { unloads }), '20GB')
+    const busy = user('busy', gpus.model('whisper', 4 * GB), '4GB', gate)
+    const next = user('next', gpus.model('mixtral', 16 * GB), '16GB')
+    const full = await apps.open({ tasks: [idle, busy, next], budgets, lanes })
+    const other = await apps.open({ tasks: [idle, busy, next], budgets, lanes })
+    await full.work({ capacity: 1, tasks: ['idle', 'busy'] })
+    expect(await (await full.submit(idle, 1)).result()).toBe(BIG)
+    const held = await full.submit(busy, 1)
+    await gate.arrived(1)
+    await other.work({ capacity: 1, tasks: ['next'] })
+    expect(await (await other.submit(next, 1)).result()).toBe(BIG)
+    expect(unloads).toEqual([`llama ${BIG}`])
+    gate.open()
+    expect(await held.result()).toBe(SMALL)
   })
 
   test('a load that fails is the failure of its job', async () => {
@@ -287,7 +306,7 @@ describe('readings', () => {
     const work = user('work', gpus.model('llama', 20 * GB), '20GB')
     const app = await apps.open({ tasks: [work], budgets, lanes })
     await app.work({ capacity: 0 })
-    await until(async () => (await devicesOf(app))[BIG]?.free === 14 * GB, 'the stranger to be seen')
+    await until(async () => (await devices())[BIG]?.free === 14 * GB, 'the stranger to be seen')
     const job = await app.submit(work, 1)
     await until(async () => (await app.why(job.id)).reason !== undefined, 'an explanation')
     expect((await app.getJob(job.id)).status).toBe('queued')
@@ -302,9 +321,9 @@ describe('readings', () => {
     const small = user('small', gpus.model('whisper', 4 * GB), '4GB')
     const app = await apps.open({ tasks: [work, small], budgets, lanes })
     await app.work({ capacity: 0 })
-    await until(async () => (await devicesOf(app))[BIG]?.lost === false, 'both GPUs to be seen')
+    await until(async () => (await devices())[BIG]?.lost === false, 'both GPUs to be seen')
     gpus.remove(BIG)
-    await until(async () => (await devicesOf(app))[BIG]?.lost === true, 'the loss to be seen')
+    await until(async () => (await devices())[BIG]?.lost === true, 'the loss to be seen')
     const waiting = await app.submit(work, 1)
     expect(await (await app.submit(small, 1)).result()).toBe(SMALL)
     expect((await app.getJob(waiting.id)).status).toBe('queued')
@@ -328,7 +347,7 @@ describe('readings', () => {
     gpus.mode = 'works'
     expect(await early.result()).toBe(BIG)
 
-    await until(async () => (await devicesOf(app))[BIG]?.free === 4 * GB, 'the model to be seen')
+    await until(async () => (await devices())[BIG]?.free === 4 * GB, 'the model to be seen')
     gpus.mode = 'hang'
     const job = await app.submit(second, 1)
     // As if 15 s had passed: the worker tells its last reading with its age, again and again.

@@ -22,6 +22,8 @@ export interface IdleWorker {
   /** Workers with the same can run the same jobs. */
   readonly likeness: string
   readonly running: number
+  /** Others may need the room of its models: it is looked for also while it takes no jobs. */
+  readonly offersDevices: boolean
   readonly pollMs: number
   readonly lookAgainMs: number
   draining: boolean
@@ -66,9 +68,9 @@ export class IdlePoll {
     return this.#over
   }
 
-  /** Whether it waits for jobs, or only for orders. */
+  /** Whether there is something to look for, or it waits for orders only. */
   get hungry(): boolean {
-    return this.#request.free > 0
+    return this.#request.free > 0 || this.worker.offersDevices
   }
 
   /** Looks for jobs. What it finds is the answer. */

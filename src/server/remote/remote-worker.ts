@@ -26,10 +26,10 @@ export class RemoteWorker implements IdleWorker {
   readonly keyId: string | null
   /** What nobody finds for one worker that offers devices may be there for another, where its model lies. */
   get likeness(): string {
-    return this.#offersDevices ? `${this.id} ${this.#likeness}` : this.#likeness
+    return this.offersDevices ? `${this.id} ${this.#likeness}` : this.#likeness
   }
   readonly #likeness: string
-  #offersDevices = false
+  offersDevices = false
   /** When it was last told to unload what, by model and device. */
   readonly #unloadTold = new Map<string, number>()
   draining = false
@@ -117,7 +117,7 @@ export class RemoteWorker implements IdleWorker {
   }
 
   noteDevices(count: number): void {
-    this.#offersDevices = count > 0
+    this.offersDevices = count > 0
   }
 
   /** What a heartbeat tells of leases and of what there is to serve. */

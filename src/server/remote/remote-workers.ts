@@ -133,11 +133,12 @@ export class RemoteWorkers {
   async get(id: string, keyId: string): Promise<RemoteWorker> {
     let known = this.#workers.get(id)
     if (known === undefined) {
-      known = this.#load(id, keyId)
+      known = this.#load(id)
       this.#workers.set(id, known)
-      // Whoever asks next may have another key, or ask in better times.
+      // Whoever asks next may ask in better times.
       known.catch(() => this.#workers.delete(id))
     }
+    // Whoever asks at the same time waits for the same answer, maybe with another key: each is judged by its own.
     const worker = await known
     checkKey(worker, keyId)
     return worker
@@ -168,9 +169,9 @@ export class RemoteWorkers {
     await Promise.all([this.#cycles.close(), this.#beats.close()])
   }
 
-  async #load(id: string, keyId: string): Promise<RemoteWorker> {
+  async #load(id: string): Promise<RemoteWorker> {
     const { calls } = this.#parts.room
-    return new RemoteWorker(await findRemoteWorker(calls, id, keyId), this.#room, calls, this.#cycles)
+    return new RemoteWorker(await findRemoteWorker(calls, id), this.#room, calls, this.#cycles)
   }
 
   #forget(id: string, worker: RemoteWorker): void {
