@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
-import { messageOf } from '../errors.ts'
+import { translateError } from '../db/sqlstate.ts'
+import { hasCode, messageOf } from '../errors.ts'
 import type { EndedAttempt } from '../model/assignment.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { plan } from '../policy/plan.ts'
@@ -106,9 +107,16 @@ export class BudgetPlanner {
     if (!looks && silent) return NOT_ABOUT_BUDGETS
     const notes = this.#notes(request, ending, now)
     if (!looks) return { budget: written(notes), counts: new Map() }
-    const picture = await this.#look(request)
     this.#lookedAt = now
-    return this.#decide(request, picture, notes)
+    try {
+      return this.#decide(request, await this.#look(request), notes)
+    } catch (error) {
+      // Nothing has happened. What draws from no budget must not wait for a look that failed; should the database be away,
+      // the cycle will tell.
+      if (!hasCode(translateError(error), 'DATABASE_UNAVAILABLE')) throw error
+      this.missed()
+      return { budget: written(notes), counts: new Map() }
+    }
   }
 
   async #look({ workerId, classes, ended, news }: BudgetRequest): Promise<StoredPicture> {
