@@ -91,9 +91,16 @@ function queueOf(view: QueueView, picture: Picture): Queue {
   return {
     view,
     perJob: perJob.filter((ask) => !isShared(ask)),
-    shared: [...(view.head.uses ?? view.uses), ...perJob].filter(isShared),
+    shared: addUp([...(view.head.uses ?? view.uses), ...perJob].filter(isShared)),
     left: Math.max(0, Math.min(view.depth, view.most)),
   }
+}
+
+/** One ask for each budget: each by itself could fit where both do not. */
+function addUp(asks: readonly Ask[]): Ask[] {
+  const sums = new Map<string, Ask>()
+  for (const ask of asks) sums.set(ask.budget, { ...ask, each: ask.each + (sums.get(ask.budget)?.each ?? 0) })
+  return [...sums.values()]
 }
 
 function asksOf(view: QueueView, picture: Picture): CopyAsk[] {

@@ -336,6 +336,17 @@ test('a model is not loaded for a job that lacks a shared budget', () => {
   expect(started(picture({ shared: new Map([['licences', 1]]), queues: [queue('A', { uses })] }))).toEqual([])
 })
 
+test('what a job takes of a shared budget by its task and by its model is added up', () => {
+  const ask = (each: number) => ({ budget: 'licences', devices: 1, each })
+  const uses = [...queue('A').uses, ask(2)]
+
+  expect(
+    started(
+      picture({ shared: new Map([['licences', 2]]), queues: [queue('A', { uses, perJob: [ask(1)] })] }),
+    ),
+  ).toEqual([])
+})
+
 test('an idle model goes when a job of another, loaded beside it, has no room', () => {
   const perJob = [{ budget: 'vram', devices: 1, each: 2 }]
   const residents = [resident('A', 'a', { gb: 16 }), resident('B', 'a', { gb: 7, idleSince: NOW - 1000 })]
