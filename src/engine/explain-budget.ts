@@ -108,7 +108,7 @@ export function describeVerdict(
     }
     case 'held': {
       const { budget, device, need, room, by } = verdict
-      const until = verdict.until === null ? null : new Date(verdict.until)
+      const until = momentOf(verdict.until)
       const reason = `${what} needs ${size(need)} of ${budget} on ${device}, where ${size(room)} is free; ${holders(by)}${until === null ? '' : `; it is due at ${until.toISOString()}`}`
       return { wait: { ...NOTHING, budget, device, need, room, model, heldBy: by, until }, reason }
     }
@@ -140,6 +140,11 @@ export function describeVerdict(
     default:
       return verdict satisfies never
   }
+}
+
+/** With an enormous quantum a turn ends after all dates there are. */
+function momentOf(ms: number | null): Date | null {
+  return ms === null || !(ms <= 8.64e15) ? null : new Date(ms)
 }
 
 function holders(by: readonly string[]): string {

@@ -32,6 +32,8 @@ test('refuses what is negative, not finite, of an unknown unit, or no quantity a
     -1,
     Number.NaN,
     Number.POSITIVE_INFINITY,
+    1.1e18,
+    '2000000TB',
     '-1GB',
     '5XB',
     '5 G',

@@ -36,15 +36,17 @@ const UNITS: Readonly<Record<string, number>> = {
 }
 const SIZE = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])i?b|(b))?$/i
 const MOST_DEVICES = 64
+/** An exabyte, about. Sums of what is held stay far from where numbers end. */
+const MOST = 1e18
 
-/** A number or a size; `undefined` when it is neither, negative or not finite. */
+/** A number or a size; `undefined` when it is neither, negative, or more than 1e18. */
 export function parseQuantity(value: unknown): number | undefined {
-  if (typeof value === 'number') return Number.isFinite(value) && value >= 0 ? value : undefined
+  if (typeof value === 'number') return value >= 0 && value <= MOST ? value : undefined
   if (typeof value !== 'string') return undefined
   const match = SIZE.exec(value.trim())
   if (match === null) return undefined
   const amount = Number(match[1]) * UNITS[(match[2] ?? match[3] ?? 'b').toLowerCase()]!
-  return Number.isFinite(amount) ? amount : undefined
+  return amount <= MOST ? amount : undefined
 }
 
 /** True for a size with its unit: people are then told sizes. */
@@ -91,7 +93,7 @@ export const amount: Reader<AmountSource, StoredAmount> = {
 export const quantity: Reader<number | string, number> = {
   read: parseQuantity,
   readText: parseQuantity,
-  expected: 'a number of at least 0, or a size such as 500MB or 24GB',
+  expected: 'a number of at least 0, or a size such as 500MB or 24GB; at most 1e18',
   bound: '>= 0, such as 3, 0.5, 24GB',
   format: (value) => formatQuantity(value, value >= 1024),
 }

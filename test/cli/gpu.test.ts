@@ -101,7 +101,9 @@ describe.each(WAYS)('over %s', (way) => {
     expect(stdout).toMatch(/\nflux +1 +\S+ +0 +0 +0 +0\n/)
     expect(stdout).toMatch(/\nllama +1 +\S+ +1 +1 +4\.0s +1 +0\n/)
     expect(stdout).toMatch(/\nTASK +MODEL +WAITING +OLDEST +WHY\n/)
-    expect(stdout).toMatch(/\n1 load so far; 0 swaps avoided that strict order would have made\n$/)
+    expect(stdout).toMatch(
+      /\n1 load so far; 0 jobs served without the swap that strict order would have made first\n$/,
+    )
   })
 
   test('budgets are listed, changed, and reset', { timeout: 90_000 }, async () => {

@@ -7,6 +7,7 @@ import { until } from '../support/until.ts'
 
 const database = useDatabase()
 const server = useServer(database, {
+  budgets: { licences: 2 },
   tasks: [
     task({ name: 'plain', run: async () => null }),
     task({ name: 'gated', approval: true, run: async () => null }),
@@ -100,6 +101,11 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
   'POST /api/v1/admin/workers/lanes/:name/reset': async () => ({
     path: '/admin/workers/lanes/interactive/reset',
   }),
+  'PATCH /api/v1/admin/budgets/:name': async () => ({
+    path: '/admin/budgets/licences',
+    body: { capacity: 4 },
+  }),
+  'POST /api/v1/admin/budgets/:name/reset': async () => ({ path: '/admin/budgets/licences/reset' }),
   'PATCH /api/v1/admin/admission': async () => ({ path: '/admin/admission', body: { maxActive: 500 } }),
   'POST /api/v1/admin/admission/reset': async () => ({ path: '/admin/admission/reset' }),
   'POST /api/v1/admin/workers/:name/drain': async () => ({

@@ -9,7 +9,7 @@ import { type Answer, type Request, useServer } from '../support/http-server.ts'
 
 const echo = task({ name: 'echo', run: async (input: unknown) => input })
 const database = useDatabase()
-const server = useServer(database, { tasks: [echo] })
+const server = useServer(database, { tasks: [echo], budgets: { default: 3, echo: { gpu0: '24GB' } } })
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 1e9))
 /** Requests per route; more for a longer search. */
 const RUNS = Number(process.env.SLUICE_FUZZ ?? 40)

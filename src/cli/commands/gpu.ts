@@ -192,5 +192,5 @@ function summary(models: readonly ModelView[]): string {
   const total = sum((model) => model.loadTotalMs)
   const took = total === 0 ? '' : `, ${roughly(total)} in all`
   const avoided = sum((model) => model.swapsAvoided)
-  return `${count(loads, 'load')} so far${took}; ${count(avoided, 'swap')} avoided that strict order would have made`
+  return `${count(loads, 'load')} so far${took}; ${count(avoided, 'job')} served without the swap that strict order would have made first`
 }
