@@ -337,6 +337,14 @@ test('submit leaves the config to the server, even a broken one', async () => {
   expect((await remote.run(['submit', 'echo', '--config', 'broken.yaml'])).code).toBe(0)
 })
 
+test('an input that is larger than a server takes is refused with its code', async () => {
+  await direct.write('large.json', JSON.stringify('x'.repeat(3 * 1024 * 1024)))
+  expect(await failure(['submit', 'echo', '--input', '@large.json'])).toMatchObject({
+    exit: 1,
+    code: 'PAYLOAD_TOO_LARGE',
+  })
+})
+
 test('at the ceiling submit fails with the words of the server and when to come back', async () => {
   await remote.json('admission', '--max-queued', 'parked=1')
   onTestFinished(async () => void (await remote.json('admission', 'reset')))
