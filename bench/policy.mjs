@@ -30,19 +30,26 @@ function goal(what, value, limit, digits = 2) {
 
 /** 100,000 jobs wait in 50 models; 64 devices with up to three models each, half of them busy. */
 function decision() {
-  const times = []
+  const wall = []
+  const cpu = []
   for (let round = 0; round < 2200; round++) {
     const picture = crowded(round)
+    const used = process.cpuUsage()
     const start = performance.now()
     plan(picture)
-    if (round >= 200) times.push(performance.now() - start)
+    const took = performance.now() - start
+    const { user, system } = process.cpuUsage(used)
+    if (round < 200) continue
+    wall.push(took)
+    cpu.push((user + system) / 1000)
   }
-  times.sort((one, other) => one - other)
-  const at = (share) => times[Math.ceil(share * times.length) - 1]
-  console.log(
-    `decision: p50 ${at(0.5).toFixed(2)} ms, p99 ${at(0.99).toFixed(2)} ms, max ${at(1).toFixed(2)} ms`,
-  )
-  goal('decision p99 in ms', at(0.99), 10)
+  // On a busy machine the clock also counts the time in which others ran.
+  for (const [name, times] of Object.entries({ wall, cpu })) {
+    times.sort((one, other) => one - other)
+    const at = (share) => times[Math.ceil(share * times.length) - 1].toFixed(2)
+    console.log(`decision, ${name}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms`)
+  }
+  goal('decision p99 in ms', wall[Math.ceil(0.99 * wall.length) - 1], 10)
 }
 
 function crowded(round) {

@@ -15,7 +15,7 @@ test('a recorded list is played once under each policy, beside the best that cou
   expect(stdout).toMatch(/^POLICY +LOADS\/1000 +MAKESPAN\/BOUND +WAIT P50 +P95 +P99 +MAX +LOADING$/m)
   for (const policy of ['sluice', 'fifo', 'ollama', 'lru', 'llama-swap', 'no-guard', 'optimum'])
     expect(stdout).toMatch(new RegExp(`^${policy} +\\d+ +\\d\\.\\d\\d`, 'm'))
-  expect(await readFile(join(cli.folder, 'timeline.svg'), 'utf8')).toMatch(/^<svg [^]*<\/svg>\n$/)
+  expect(await readFile(join(cli.folder, 'timeline.svg'), 'utf8')).toMatch(/^<svg [\s\S]*<\/svg>\n$/)
 })
 
 test.each([
@@ -44,15 +44,21 @@ test('a guard without a turn is said to livelock', async () => {
 test('all that is wrong with a file is told at once, and unknown policies are named', async () => {
   await cli.write(
     'bad.yaml',
-    'devices: { a: { memory: 24GB } }\nmodels: { m: { memory: 30GB, load: 1s, lode: 2s } }\narrivals: { kind: bursts }\n',
+    'devices: { a: { memory: 24GB } }\nmodels: { m: { memory: 30GB, loads: 2s } }\narrivals: { kind: bursts }\n',
+  )
+  await cli.write(
+    'large.yaml',
+    'devices: { a: { memory: 24GB } }\nmodels: { m: { memory: 30GB, load: 1s } }\n',
   )
   const { code, stderr } = await cli.run(['sim', 'bad.yaml'])
 
   expect(code).toBe(2)
-  expect(stderr).toContain('models.m.lode: unknown key; did you mean load?')
+  expect(stderr).toContain('bad.yaml:2:30: models.m.loads: unknown key; did you mean load?')
   expect(stderr).toContain('arrivals.kind: found "bursts"; write burst')
-  expect(stderr).toContain('models.m: fits on too few of the devices')
   expect(stderr).toContain('code:  INVALID_CONFIG')
+  const large = await cli.run(['sim', 'large.yaml'])
+  expect(large.stderr).toContain('models.m: fits on too few of the devices')
+  expect(large.stderr).toContain('write either arrivals, to have jobs made up, or jobs')
   expect(await cli.run(['sim', example('burst'), '--policy', 'best'])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('There is no policy best'),

@@ -107,7 +107,8 @@ export async function readWorkloadFile(folder: string, path: string): Promise<Wo
   const problems: Problem[] = []
   const top = new Spot(locate, problems)
   const file = FILE.check(found, top)
-  const described = file === undefined ? undefined : describe(file, top)
+  // What was not understood would be missed again.
+  const described = file === undefined || problems.length > 0 ? undefined : describe(file, top)
   if (problems.length > 0 || file === undefined || described === undefined) throw invalidConfig(problems)
   const fixed = file.jobs !== undefined && described.error === 0
   return { title: file.name ?? path, description: described, fixed }
