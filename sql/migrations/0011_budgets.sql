@@ -58,7 +58,7 @@ create table sluice.models (
   loads         bigint not null default 0,
   load_total_ms double precision not null default 0,  -- of all its loads
   out_of_memory bigint not null default 0,            -- attempts that ended for lack of memory
-  swaps_avoided bigint not null default 0,            -- jobs served by a copy where strict order would have loaded another model
+  swaps_avoided bigint not null default 0,            -- jobs served by a copy past older ones whose model was not loaded
   declared      jsonb not null default '{}',
   updated_at    timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);

@@ -110,12 +110,12 @@ const Model = Type.Object({
   loads: Count('So far'),
   loadTotalMs: Amount('All its loads together'),
   swapsAvoided: Count(
-    'Jobs that a loaded copy served while strict order would first have loaded the model of an older one',
+    'Jobs that a loaded copy served past an older one whose model was not loaded, each of those counted once: strict order would have swapped',
   ),
   outOfMemory: Count('Attempts that ended for lack of memory'),
   copies: Count('Loaded, or about to be'),
   running: Type.Integer(),
-  depth: Count('Jobs that could start and wait; exact up to 10,000 per task'),
+  depth: Count('Jobs that could start and wait; exact up to 1,000 per task'),
   oldestAt: TimestampOrNull,
   waitedMs: Amount('How long the oldest has waited'),
 })
@@ -124,7 +124,7 @@ const Queue = Type.Object({
   lane: Type.String(),
   task: Type.String(),
   model: TextOrNull,
-  depth: Count('Exact up to 10,000'),
+  depth: Count('Exact up to 1,000'),
   oldestAt: Timestamp,
   waitedMs: Amount('How long the oldest has waited'),
   ...outlook,

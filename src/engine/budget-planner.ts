@@ -6,6 +6,7 @@ import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { plan } from '../policy/plan.ts'
 import { loadPicture, type StoredPicture } from '../store/load-picture.ts'
 import { settleUses } from '../store/settle-uses.ts'
+import { AvoidedSwaps } from './avoided-swaps.ts'
 import { readPicture, sharedOf } from './read-picture.ts'
 import { resolveUses } from './resolve-uses.ts'
 
@@ -62,6 +63,7 @@ export class BudgetPlanner {
   #learnedAt = 0
   #ran = new Map<string, { jobs: number; totalMs: number }>()
   #holdsCopies = false
+  readonly #avoided = new AvoidedSwaps()
   #unload: readonly ModelOnDevice[] = []
 
   constructor(db: Queryable) {
@@ -88,6 +90,7 @@ export class BudgetPlanner {
     this.#holdsCopies = false
     this.#unload = []
     this.#ran = new Map()
+    this.#avoided.startOver()
   }
 
   async prepare(request: BudgetRequest): Promise<BudgetedCycle> {
@@ -166,13 +169,14 @@ export class BudgetPlanner {
     })
     const counts = new Map<number, number>()
     for (const { class: id, count } of starts) counts.set(id, (counts.get(id) ?? 0) + count)
+    const avoided = this.#avoided.count(picture, decided.starts)
     const budget = written({
       ...notes,
       ...(starts.length > 0 && { starts }),
       ...(going.length > 0 && {
         unload: going.map(({ worker, model, devices }) => ({ worker, model, devices })),
       }),
-      ...avoidedSwaps(picture, decided.starts, workerId),
+      ...(Object.keys(avoided).length > 0 && { avoided }),
     })
     return { budget, counts }
   }
@@ -228,23 +232,4 @@ function idleCopies(drawn: ReadonlyMap<string, Drawn>, ending: ReadonlySet<strin
     copies.set(key, known)
   }
   return [...copies.values()].filter(({ left }) => left === 0).map(({ copy }) => copy)
-}
-
-/** Jobs that start on a copy that is there, while strict order would first have loaded the model of an older one. */
-function avoidedSwaps(
-  picture: StoredPicture,
-  starts: ReturnType<typeof plan>['starts'],
-  workerId: string,
-): { readonly avoided?: Readonly<Record<string, number>> } {
-  const loaded = new Set(
-    picture.residents.filter(({ worker }) => worker === workerId).map(({ model }) => model),
-  )
-  const cold = picture.queues.filter(({ model }) => model !== null && !loaded.has(model))
-  const avoided: Record<string, number> = {}
-  for (const { classId, count, model, newResident } of starts) {
-    if (model === null || newResident) continue
-    const { since } = picture.queues.find((each) => each.class === classId)!
-    if (cold.some((other) => other.since < since)) avoided[model] = (avoided[model] ?? 0) + count
-  }
-  return Object.keys(avoided).length === 0 ? {} : { avoided }
 }

@@ -5,7 +5,6 @@ import { listBudgets, type StoredBudget } from '../store/list-budgets.ts'
 import { type CopyOnDevice, listCopies } from '../store/list-copies.ts'
 import { listDevices, type StoredDevice } from '../store/list-devices.ts'
 import { listModels, type StoredModel } from '../store/list-models.ts'
-import { EXACT_DEPTH } from '../store/sample-queues.ts'
 import { type Ahead, lookAhead, type NextOnDevice, type QueueOutlook } from './look-ahead.ts'
 
 export interface BudgetView extends StoredBudget {
@@ -48,6 +47,9 @@ export interface BudgetsState {
   readonly models: readonly ModelView[]
   readonly queues: readonly BudgetQueue[]
 }
+
+/** A depth is counted up to here for each task. By default no more than 500 wait. */
+const EXACT_DEPTH = 1000
 
 /** What there is, what is held of it, what is loaded and what waits. Locks nothing, decides nothing. */
 export async function readBudgets(db: Queryable): Promise<BudgetsState> {

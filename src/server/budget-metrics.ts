@@ -41,7 +41,7 @@ export class BudgetMetrics {
     this.#loadSeconds = counter('model_load_seconds', 'Time spent on loading a model', 'model')
     this.#avoided = counter(
       'model_swaps_avoided',
-      'Jobs served by a loaded copy while strict order would first have loaded another model',
+      'Jobs served by a loaded copy past an older one whose model was not loaded',
       'model',
     )
     this.#outOfMemory = counter(

@@ -13,7 +13,7 @@ export interface StoredModel {
   readonly loads: number
   /** Of all its loads. */
   readonly loadTotalMs: number
-  /** Jobs that a loaded copy served while strict order would first have loaded the model of an older one. */
+  /** Jobs that a loaded copy served past an older one whose model was not loaded, each of those counted once. */
   readonly swapsAvoided: number
   /** Attempts that ended for lack of memory. */
   readonly outOfMemory: number

@@ -163,6 +163,29 @@ describe('the view', () => {
     })
   })
 
+  test('counts loads, and what strict order would have swapped for', async () => {
+    const sums = async () => {
+      const { models } = await view()
+      const own = models.filter(({ name }) => name === 'llama' || name === 'flux')
+      const sum = (of: (model: (typeof own)[number]) => number) =>
+        own.reduce((all, each) => all + of(each), 0)
+      return { loads: sum((each) => each.loads), avoided: sum((each) => each.swapsAvoided) }
+    }
+    await server.app.stopWorking()
+    const before = await sums()
+    gate.open()
+    const jobs = []
+    for (const n of [1, 2, 3]) jobs.push(await server.app.submit(chat, n), await server.app.submit(draw, n))
+    await server.app.work({ capacity: 0, name: 'w1' })
+    await Promise.all(jobs.map((job) => job.result()))
+    // Strict order would load six times: dispatch serves three of one model, then three of the other.
+    const after = await until(async () => {
+      const found = await sums()
+      return found.loads === before.loads + 2 ? found : undefined
+    }, 'both loads to be told')
+    expect(after.avoided - before.avoided).toBe(2)
+  })
+
   test('tells who waits for a budget that has no devices', async () => {
     await server.app.submitMany(scan, [1, 2, 3])
     await gate.arrived(2)
