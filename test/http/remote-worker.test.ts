@@ -1,6 +1,8 @@
+import pino from 'pino'
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { remoteWorker, task } from '../../src/index.ts'
 import { RemoteWorker } from '../../src/server/remote/remote-worker.ts'
+import { RemoteWorkers } from '../../src/server/remote/remote-workers.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { startTestServer, useServer } from '../support/http-server.ts'
@@ -225,10 +227,17 @@ describe('waiting', () => {
   test('ends with nothing when the time is up, and when a newer request of the worker comes', async () => {
     const id = await register()
     expect(await cycle(id, { waitMs: 10 })).toEqual({ jobs: [] })
-    const older = cycle(id, { waitMs: 20_000 })
-    const newer = cycle(id, { waitMs: 10 })
+    let answered = false
+    const older = cycle(id, { waitMs: 30_000 }).finally(() => {
+      answered = true
+    })
+    // Two that are sent at once may arrive the other way round; the next one is newer in any case.
+    const overtaken = async () => {
+      expect(await cycle(id, { waitMs: 10 })).toEqual({ jobs: [] })
+      return answered
+    }
+    await until(overtaken, 'the older one to be answered', 20_000)
     expect(await older).toEqual({ jobs: [] })
-    expect(await newer).toEqual({ jobs: [] })
   })
 
   test('brings cancels and drains at once', async () => {
@@ -271,6 +280,23 @@ describe('a key', () => {
       expect([path, answer.status, answer.json().code]).toEqual([path, 403, 'FORBIDDEN'])
     }
     expect(jobs).toHaveLength(1)
+  })
+
+  test('is not refused because another one asks for the same worker at the same moment', async () => {
+    const [mine, foreign] = [await register(), await register({}, other)]
+    const keys = await database.sql<{ key_id: string }>(
+      'select key_id from sluice.workers where id = any ($1) order by id',
+      [[mine, foreign]],
+    )
+    const [own, theirs] = keys.map((each) => each.key_id) as [string, string]
+    const { app } = server
+    const log = pino({ level: 'silent' })
+    // One that knows no worker yet: both wait for the same look.
+    const workers = new RemoteWorkers({ app, room: app.room, log, version: '', draining: () => false })
+    onTestFinished(() => workers.stop())
+    const [refused, found] = await Promise.allSettled([workers.get(mine, theirs), workers.get(mine, own)])
+    expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'FORBIDDEN' } })
+    expect(found).toMatchObject({ status: 'fulfilled', value: { id: mine } })
   })
 
   test('may not use a worker that speaks to the database itself', async () => {

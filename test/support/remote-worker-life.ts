@@ -54,7 +54,7 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
     const id = await call('register', () =>
       transactForCallers(db, (tx) => registerRemoteWorker(tx, facts, [TASK])),
     )
-    const worker = await call('find', () => findRemoteWorker(calls, id, KEY))
+    const worker = await call('find', () => findRemoteWorker(calls, id))
     return { id, dispatcher: new RemoteDispatcher({ db: calls, connection: db, worker }) }
   }
 
