@@ -336,3 +336,5 @@ export const WindowChangeBody = Type.Object({ before: Type.Integer(), after: Typ
 export type WindowChangeBody = Static<typeof WindowChangeBody>
 
 export const PriorityBody = Type.Object({ priority: Priority }, STRICT)
+/** No more of the job than that: who may change jobs of others need not be one who may read them. */
+export const ReprioritisedBody = Type.Object({ id: JobId, status: Status, priority: Priority })

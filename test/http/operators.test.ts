@@ -91,7 +91,7 @@ describe('jobs of whomever', () => {
       key,
       body: { priority: 9 },
     })
-    expect([patch.status, patch.json().priority]).toEqual([200, 9])
+    expect([patch.status, patch.json()]).toEqual([200, { id, status: 'queued', priority: 9 }])
     const cancel = await server.call('POST', `/admin/workers/jobs/${id}/cancel`, { key })
     expect(cancel.json()).toEqual({ id, status: 'cancelled' })
     const again = await server.call('POST', `/admin/workers/jobs/${id}/cancel`, { key })

@@ -1,12 +1,12 @@
 import { StatusBody, WorkerNameParams, WorkersAskedBody } from '../../api/admin-workers.ts'
-import { ChangedJobBody, JobBody, JobParams, PriorityBody } from '../../api/jobs.ts'
+import { ChangedJobBody, JobParams, PriorityBody, ReprioritisedBody } from '../../api/jobs.ts'
 import type { Queryable } from '../../db/database.ts'
 import * as jobControl from '../../engine/job-control.ts'
 import { type SystemStatus, systemStatus } from '../../engine/system-status.ts'
 import { askToStop, setDraining } from '../../engine/worker-control.ts'
 import { statusOf } from '../../model/job.ts'
 import { change } from '../change.ts'
-import { orNull, toJobBody } from '../job-bodies.ts'
+import { orNull } from '../job-bodies.ts'
 import { toLaneBody } from '../lane-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
@@ -77,7 +77,7 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
         tags,
         params: JobParams,
         body: PriorityBody,
-        response: { 200: JobBody },
+        response: { 200: ReprioritisedBody },
       },
     },
     async (request) => {
@@ -85,11 +85,11 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
       return change(parts, request, { action: 'job.priority', target: `job ${id}` }, async (tx) => {
         const before = await jobControl.getJob(tx, id)
         await jobControl.reprioritise(tx, id, request.body.priority)
-        const after = await jobControl.getJob(tx, id)
+        const { status, priority } = await jobControl.getJob(tx, id)
         return {
-          result: toJobBody(after),
+          result: { id, status, priority },
           before: { priority: before.priority },
-          after: { priority: after.priority },
+          after: { priority },
         }
       })
     },
