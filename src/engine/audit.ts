@@ -1,6 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { toStorableText } from '../model/json.ts'
-import { withoutSecrets } from '../model/redact.ts'
+import { withoutSecrets, withoutSecretsIn } from '../model/redact.ts'
 import { insertAudit } from '../store/insert-audit.ts'
 
 export interface AuditEntry {
@@ -35,8 +35,9 @@ export async function audit(tx: Queryable, entry: AuditEntry): Promise<void> {
     keyId: entry.keyId ?? null,
     action: text(entry.action),
     target: entry.target === undefined ? null : text(entry.target),
-    before: entry.before,
-    after: entry.after,
+    // Comments and reasons are the caller's own words.
+    before: withoutSecretsIn(entry.before),
+    after: withoutSecretsIn(entry.after),
     refused: entry.refused === undefined ? null : text(entry.refused),
     requestId: entry.requestId === undefined ? null : text(entry.requestId),
   })

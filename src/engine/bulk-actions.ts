@@ -4,6 +4,7 @@ import { SluiceError } from '../errors.ts'
 import { checkText, invalidArgument } from '../model/argument.ts'
 import { ACTIVE_STATUSES, type JobStatus, statusOf } from '../model/job.ts'
 import { toStorableText } from '../model/json.ts'
+import { withoutSecretsIn } from '../model/redact.ts'
 import { cancelJobs } from '../store/cancel-jobs.ts'
 import type { JobSearch } from '../store/find-jobs.ts'
 import { type AuditOfOne, insertAudits } from '../store/insert-audits.ts'
@@ -176,5 +177,6 @@ async function writeDown(
   action: string,
   rows: readonly AuditOfOne[],
 ): Promise<void> {
-  if (rows.length > 0) await insertAudits(tx, { actor: name, keyId, requestId, action }, rows)
+  if (rows.length > 0)
+    await insertAudits(tx, { actor: name, keyId, requestId, action }, withoutSecretsIn(rows))
 }

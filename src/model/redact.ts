@@ -7,3 +7,10 @@ const SECRET = /sl[kst]_[A-Za-z0-9_-]{20,}/g
 export function withoutSecrets(text: string): string {
   return text.replace(SECRET, (secret) => `${secret.slice(0, 4)}***`)
 }
+
+/** The same for all texts in a value that is JSON. */
+export function withoutSecretsIn<T>(value: T): T {
+  const text = JSON.stringify(value)
+  const clean = text === undefined ? undefined : withoutSecrets(text)
+  return clean === undefined || clean === text ? value : (JSON.parse(clean) as T)
+}

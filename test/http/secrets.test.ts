@@ -163,3 +163,18 @@ test('what a job was given is with the job, and neither in the log nor in the au
   expect(server.log()).not.toContain(input)
   for (const { table, text } of await rows()) if (table === 'audit') expect(text).not.toContain(input)
 })
+
+test('a key in the reason of a cancel does not get into the audit', async () => {
+  const key = secrets.get('a key')!
+  const written = `slk_${random()}`
+  const body = { task: 'plain', runAt: '1h', tags: ['to-be-cancelled'] }
+  await server.call('POST', '/jobs', { key, body })
+  const answer = await server.call('POST', '/jobs/actions', {
+    key,
+    body: { action: 'cancel', filter: { tag: 'to-be-cancelled' }, reason: `leaked ${written}` },
+  })
+  expect(answer.json()).toMatchObject({ changed: 1 })
+  const lines = (await rows()).filter(({ table }) => table === 'audit').map(({ text }) => text)
+  expect(lines.filter((line) => line.includes('leaked slk_***'))).toHaveLength(1)
+  expect(lines.join()).not.toContain(written)
+})
