@@ -95,8 +95,12 @@ function translateRefusal(error: unknown): unknown {
   return fromDatabase(error)
 }
 
-/** Only what carries a SQLSTATE or a system's code came from the database: a TypeError is a bug, not a lost connection. */
+/**
+ * Only what carries a SQLSTATE or a system's code came from the database. A TypeError is a bug, not a lost connection, also
+ * where Node has given it a code, such as ERR_INVALID_ARG_TYPE.
+ */
 function fromDatabase(error: unknown): unknown {
+  if (error instanceof TypeError || error instanceof RangeError) return error
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' && !code.startsWith('FST_') ? translateError(error) : error
 }
