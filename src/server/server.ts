@@ -11,7 +11,7 @@ import { registerReplayed } from './once.ts'
 import { registerOpenApi, registerReference } from './openapi.ts'
 import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
-import { refuseConnection } from './refuse-connection.ts'
+import { MAX_HEADER_BYTES, refuseConnection } from './refuse-connection.ts'
 import { registerRequestLog } from './request-log.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { admissionRoutes } from './routes/admission.ts'
@@ -108,7 +108,7 @@ export async function buildServer(
     },
     clientErrorHandler: refuseConnection,
     http: {
-      maxHeaderSize: 16 * 1024,
+      maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: limits.headersMs,
       connectionsCheckingInterval: limits.checkEveryMs,
     },
