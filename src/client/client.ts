@@ -22,6 +22,7 @@ import { LaneBody, type LaneList } from '../api/lanes.ts'
 import { type FiredBody, FiringList, ScheduleBody, ScheduleList } from '../api/schedules.ts'
 import type { TaskList } from '../api/tasks.ts'
 import { SluiceError } from '../errors.ts'
+import { invalidArgument } from '../model/argument.ts'
 import type { JobStatus } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
@@ -429,20 +430,25 @@ function schedulePath(name: string, below = ''): string {
 }
 
 function idempotent(key: string | undefined): Record<string, string> {
-  return key === undefined ? {} : { 'idempotency-key': key }
+  if (key === undefined) return {}
+  // `fetch` refuses other characters as if there were no server.
+  if (/^[\x21-\x7e]{1,200}$/.test(key)) return { 'idempotency-key': key }
+  throw invalidArgument('idempotencyKey', key, '1 to 200 printable ASCII characters without spaces')
 }
 
 function toSubmission(name: string, input: unknown, options: Omit<SubmitOptions, 'idempotencyKey'>): object {
   return { ...withTexts(options), name, input: input ?? null }
 }
 
-/** Dates as the wire has them. */
+/** Dates as the wire has them. @throws {SluiceError} `INVALID_ARGUMENT` for one that is none. */
 function withTexts(fields: object): object {
   return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      value instanceof Date ? value.toISOString() : value,
-    ]),
+    Object.entries(fields).map(([name, value]) => {
+      if (!(value instanceof Date)) return [name, value]
+      if (Number.isNaN(value.getTime()))
+        throw invalidArgument(name, value, 'a Date that is a time, such as new Date("2031-05-01T08:00:00Z")')
+      return [name, value.toISOString()]
+    }),
   )
 }
 

@@ -1,6 +1,7 @@
 import { readProblem } from '../api/problem.ts'
 import { checkServer, checkServerKey } from '../api/server-address.ts'
 import { isErrorCode, messageOf, SluiceError } from '../errors.ts'
+import { toStorableJson } from '../model/json.ts'
 
 /** Where a server is, and what opens it. */
 export interface ServerOptions {
@@ -53,7 +54,7 @@ export class Link {
    * Sends a request and gives the JSON of its answer; `null` where there is none.
    *
    * @throws {SluiceError} as the server says; `SERVER_UNAVAILABLE` when there is no server of Sluice, or nobody knows
-   *   whether it was done.
+   *   whether it was done; `NOT_STORABLE` for a body that JSON cannot say.
    */
   async call<T>(method: Method, path: string, request: Request = {}): Promise<T> {
     const late = AbortSignal.timeout(ANSWER_MS)
@@ -90,7 +91,8 @@ export class Link {
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...headers,
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      // As the library judges it: JSON would write NaN as null, and a job would run with another input than its author's.
+      ...(body !== undefined && { body: toStorableJson(body, 'what is sent') }),
       ...(signal !== undefined && { signal }),
     }
     const response = await fetch(url, init).catch((error) => this.#fail(error, request.signal))
