@@ -1,10 +1,19 @@
+import type { JobSummaryBody } from '../api/job-list.ts'
 import type { JobBody, TreeBody } from '../api/jobs.ts'
 import type { TreeNode } from '../engine/tree.ts'
-import type { JobView } from '../store/find-jobs.ts'
+import type { JobSummary, JobView } from '../store/find-jobs.ts'
 
 export function toJobBody(job: JobView): JobBody {
+  return { ...job, ...written(job) }
+}
+
+export function toSummaryBody(job: JobSummary): JobSummaryBody {
+  return { ...job, ...written(job) }
+}
+
+/** What the wire writes differently. */
+function written(job: JobSummary) {
   return {
-    ...job,
     tags: [...job.tags],
     submittedAt: job.submittedAt.toISOString(),
     readyAt: job.readyAt.toISOString(),

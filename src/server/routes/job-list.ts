@@ -1,9 +1,8 @@
-import { JobListBody, type JobSummaryBody, ListQuery } from '../../api/job-list.ts'
+import { JobListBody, ListQuery } from '../../api/job-list.ts'
 import { type JobCriteria, readPage, toCursor } from '../../engine/job-list.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import type { JobStatus } from '../../model/job.ts'
-import type { JobSummary } from '../../store/find-jobs.ts'
-import { orNull } from '../job-bodies.ts'
+import { toSummaryBody } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen } from '../visible-job.ts'
 
@@ -49,16 +48,4 @@ export function onlyOf(criteria: JobCriteria, owner: string | undefined): JobCri
   if (owner === undefined) return criteria
   const { submittedBy = owner } = criteria
   return submittedBy === owner ? { ...criteria, submittedBy } : undefined
-}
-
-function toSummaryBody(job: JobSummary): JobSummaryBody {
-  return {
-    ...job,
-    tags: [...job.tags],
-    submittedAt: job.submittedAt.toISOString(),
-    readyAt: job.readyAt.toISOString(),
-    deadlineAt: orNull(job.deadlineAt),
-    startedAt: orNull(job.startedAt),
-    finishedAt: orNull(job.finishedAt),
-  }
 }

@@ -12,6 +12,7 @@ import { parseDuration } from '../../model/duration.ts'
 import type { KeyView } from '../../store/list-keys.ts'
 import { authorOf } from '../author.ts'
 import { carryOut } from '../change.ts'
+import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/keys`: who may come in. */
@@ -98,9 +99,9 @@ function toBody(key: KeyView): KeyBody {
     state,
     createdAt: createdAt.toISOString(),
     createdBy,
-    expiresAt: expiresAt?.toISOString() ?? null,
-    lastUsedAt: lastUsedAt?.toISOString() ?? null,
-    revokedAt: revokedAt?.toISOString() ?? null,
+    expiresAt: orNull(expiresAt),
+    lastUsedAt: orNull(lastUsedAt),
+    revokedAt: orNull(revokedAt),
     revokedBy,
   }
 }

@@ -25,6 +25,7 @@ import {
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { Firing } from '../../store/list-firings.ts'
 import { change } from '../change.ts'
+import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 const READ = ['jobs:submit', 'jobs:read:all'] as const
@@ -253,7 +254,7 @@ function toBody(schedule: ScheduleView): ScheduleBody {
   return {
     ...schedule,
     tags: [...tags],
-    nextAt: nextAt?.toISOString() ?? null,
+    nextAt: orNull(nextAt),
     last: last === null ? null : { ...last, tickAt: last.tickAt.toISOString() },
     operatorSet: [...operatorSet],
     createdAt: createdAt.toISOString(),
@@ -266,7 +267,7 @@ function toFiringBody(firing: Firing): FiringBody {
   return {
     ...firing,
     tickAt: tickAt.toISOString(),
-    since: since?.toISOString() ?? null,
+    since: orNull(since),
     firedAt: firedAt.toISOString(),
   }
 }

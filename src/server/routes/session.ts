@@ -7,6 +7,7 @@ import type { Caller } from '../../engine/access/caller.ts'
 import { closeSession, csrfTokenOf, type NewSession, openSession } from '../../engine/access/sessions.ts'
 import { authorOf } from '../author.ts'
 import type { Identification } from '../identify.ts'
+import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import {
   checkSameOrigin,
@@ -100,7 +101,7 @@ function toBody(caller: Caller, expiresAt: Date | null, csrfToken: string | null
     name,
     role,
     permissions: [...permissions],
-    expiresAt: expiresAt?.toISOString() ?? null,
+    expiresAt: orNull(expiresAt),
     csrfToken,
   }
 }
