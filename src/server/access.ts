@@ -56,8 +56,9 @@ function isAccess(access: Access | undefined): access is Access {
 }
 
 /**
- * A program on this machine. A proxy in front speaks from here too, but adds who it speaks for; a page of another site
- * that was given our address speaks from here too, but to the name of its own host.
+ * A program on this machine. A proxy in front speaks from here too, but adds who it speaks for: not every one does so
+ * unasked, which the guide to access says. A page of another site that was given our address speaks from here too, but to
+ * the name of its own host.
  */
 function isLocal(request: FastifyRequest): boolean {
   const { forwarded, 'x-forwarded-for': forwardedFor, host } = request.headers
