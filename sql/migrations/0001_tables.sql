@@ -154,8 +154,8 @@ create table sluice.jobs (
   policy       jsonb,                        -- what its step says instead of its task: retry, timeoutMs, approval
   superseded_at timestamptz,                 -- a rerun of its tree has put another in its place
   trace        text,                         -- what it was submitted under: a traceparent, and after a space its tracestate
-  approved_by  text,
   uses         jsonb,                        -- what it draws from budgets, where that is not the same for all of its task: {uses, perJob}
+  approved_by  text,
   constraint running_has_a_lease
     check (state <> 'running' or (started_at is not null and (worker_id is not null or composite is not null))),
   constraint leaf_has_a_class check (class_id is not null or composite is not null or state >= 'completed'),

@@ -227,7 +227,7 @@ describe('the schema', () => {
     await database.sql('create table sluice.mine (id integer)')
     undo.push(
       definition!.text,
-      `alter table sluice.attempts add constraint attempts_ending_check check (ending in ('failed', 'lost', 'snoozed', 'returned', 'rerun'))`,
+      `alter table sluice.attempts add constraint attempts_ending_check check (ending in ('failed', 'lost', 'snoozed', 'returned', 'rerun', 'out_of_memory'))`,
       'alter table sluice.jobs add column approved_by text',
       `create index jobs_ready on sluice.jobs (class_id, rank, id) where state = 'ready'`,
       'drop table sluice.mine',
