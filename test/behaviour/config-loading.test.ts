@@ -136,22 +136,33 @@ tasks:
   })
 
   test('what this version has no engine for is refused where its key is written', async () => {
+    await write('sluice.yaml', 'capacity: 2\nfleet: { pools: { local: { max: 3 } } }\n')
+    expect(await refusal()).toBe('sluice.yaml:2:1: fleet: not supported by this version; remove it')
+  })
+
+  test('budgets and what draws from them are checked, with the line of each problem', async () => {
     await write(
       'sluice.yaml',
-      `admission: { maxActive: 1024, maxQueued: { align: 500 } }
-budgets: { vram: { per: device, size: 24GB } }
+      `budgets:
+  vram: { gpu0: 24GB, gpu1: 24XB }
+  licences: -1
+models: { llama3.1-8b: { load: soon } }
 tasks:
-  align: { exec: [./align.sh], model: llama3.1-8b }
+  align: { exec: [./align.sh], model: llama3.1-8b, uses: { vram: 5GB } }
   resize:
-    priority: 10
-    uses: { vram: 5GB }
+    uses:
+      vram: "\${{ input.n + }}"
+    parallel: 0
 `,
     )
-    expect((await refusal()).split('\n')).toEqual([
-      '3 problems:',
-      '  sluice.yaml:2:1: budgets: not supported by this version; remove it',
-      '  sluice.yaml:4:32: tasks.align.model: not supported by this version; remove it',
-      '  sluice.yaml:7:5: tasks.resize.uses: not supported by this version; remove it',
+    const lines = (await refusal()).split('\n')
+    expect(lines.map((line) => /^ +(\S+ \S+):/.exec(line)?.[1] ?? line)).toEqual([
+      '5 problems:',
+      'sluice.yaml:2:29: budgets.vram.gpu1',
+      'sluice.yaml:3:13: budgets.licences',
+      'sluice.yaml:4:32: models["llama3.1-8b"].load',
+      'sluice.yaml:9:13: tasks.resize.uses.vram',
+      'sluice.yaml:10:15: tasks.resize.parallel',
     ])
   })
 
