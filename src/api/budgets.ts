@@ -28,6 +28,9 @@ const outlook = {
       'starts: with the next look. next: what is in its way makes room. parallel: its model is loaded, as jobs end. held: others hold the room. behind: the room is kept for another',
   }),
   reason: Type.String({ description: 'The same in words' }),
+  need: AmountOrNull('On one device; null where that is not the matter'),
+  room: AmountOrNull('What is free of it there'),
+  heldBy: Type.Array(Type.String(), { description: 'Models in its way' }),
   until: Type.Unsafe<string | null>({
     ...TimestampOrNull,
     description: 'When it may claim the room, at the latest; null: not known',

@@ -14,6 +14,11 @@ export type Outlook = Verdict['kind'] | 'starts' | 'no-worker'
 export interface QueueOutlook {
   readonly why: Outlook
   readonly reason: string
+  /** On one device, and what is free of it there; null where that is not the matter. */
+  readonly need: number | null
+  readonly room: number | null
+  /** Models in its way. */
+  readonly heldBy: readonly string[]
   /** When it may claim room at the latest; null: not known. */
   readonly until: Date | null
 }
@@ -29,6 +34,8 @@ export interface Ahead {
   /** By the key of the device, or the name of a shared budget; what is closest to its start first. */
   readonly byDevice: ReadonlyMap<string, readonly NextOnDevice[]>
 }
+
+const FREE = { need: null, room: null, heldBy: [], until: null } as const
 
 /** Workers that are asked: those beyond say the same as some before them. */
 const MOST_WORKERS = 20
@@ -67,7 +74,7 @@ class Found {
       if (queue === undefined) continue
       const what = newResident ? `${queue.model} is loaded for it` : 'it starts'
       const when = worker.full ? `once worker ${worker.name} has a job less` : 'with the next look'
-      const outlook = { why: 'starts' as const, reason: `${what} ${when}`, until: null }
+      const outlook = { ...FREE, why: 'starts' as const, reason: `${what} ${when}` }
       this.#note(queue, 9, outlook, [...new Set(places.map(({ device }) => device))])
     }
     for (const { classId, why } of verdicts) {
@@ -82,7 +89,7 @@ class Found {
     const byClass = new Map<number, QueueOutlook>()
     for (const [classId, queue] of this.#queues) {
       const entry = this.#byClass.get(classId)?.outlook
-      byClass.set(classId, entry ?? { why: 'no-worker', reason: nobody(queue), until: null })
+      byClass.set(classId, entry ?? { ...FREE, why: 'no-worker', reason: nobody(queue) })
     }
     const byDevice = new Map<string, NextOnDevice[]>()
     for (const [device, entries] of this.#byDevice) {
@@ -121,7 +128,9 @@ function outlookOf(why: Verdict, { task, model }: BudgetQueue): QueueOutlook {
   const told = describeVerdict(why, model, task, model ?? `task ${task}`)
   const otherwise =
     why.kind === 'lane-full' ? 'its lane starts no more just now' : 'the workers that run it are at capacity'
-  return { why: why.kind, reason: told?.reason ?? otherwise, until: told?.wait.until ?? null }
+  if (told === undefined) return { ...FREE, why: why.kind, reason: otherwise }
+  const { need, room, heldBy, until } = told.wait
+  return { why: why.kind, reason: told.reason, need, room, heldBy, until }
 }
 
 /** The devices it is about; of a shared budget, its name. */

@@ -13,6 +13,7 @@ export function toBudgetsBody({ budgets, models, queues }: BudgetsView): Budgets
     queues: queues.map((queue) => ({
       ...queue,
       oldestAt: queue.oldestAt.toISOString(),
+      heldBy: [...queue.heldBy],
       until: orNull(queue.until),
     })),
   }
@@ -33,7 +34,7 @@ export function toBudgetBody(budget: BudgetView): BudgetBody {
         devices: [...copy.devices],
         since: copy.since.toISOString(),
       })),
-      next: device.next.map((next) => ({ ...next, until: orNull(next.until) })),
+      next: device.next.map((next) => ({ ...next, heldBy: [...next.heldBy], until: orNull(next.until) })),
     })),
   }
 }

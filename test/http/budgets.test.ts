@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { BudgetBody, BudgetsBody } from '../../src/api/budgets.ts'
 import { model, outOfMemory, task } from '../../src/index.ts'
+import { DEFAULT_MAX_WAIT_MS } from '../../src/model/budget.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
@@ -105,7 +106,7 @@ describe('the view', () => {
       bytes: true,
       safety: GB,
       quantum: 9,
-      maxWaitMs: 120_000,
+      maxWaitMs: DEFAULT_MAX_WAIT_MS,
     })
     const [big, small] = [BIG, SMALL].map((key) => vram.devices.find((each) => each.key === key)!)
     expect(big).toMatchObject({
@@ -160,6 +161,8 @@ describe('the view', () => {
       depth: 1,
       why: 'held',
       reason: big!.next[1]!.reason,
+      need: 13 * GB,
+      heldBy: ['llama'],
     })
   })
 
@@ -255,11 +258,16 @@ describe('a change', () => {
     expect((await audited('budget.change')).at(-1)).toMatchObject({
       actor: 'olga',
       target: 'budget licences',
-      before: { capacity: 1, maxWaitMs: 120_000, quantum: 9, limits: {} },
+      before: { capacity: 1, maxWaitMs: DEFAULT_MAX_WAIT_MS, quantum: 9, limits: {} },
       after: { capacity: 3, maxWaitMs: 30_000, quantum: 2.5 },
     })
     const reset = await server.call('POST', '/admin/budgets/licences/reset', { key: operator })
-    expect(reset.json()).toMatchObject({ capacity: 2, maxWaitMs: 120_000, quantum: 9, operatorSet: [] })
+    expect(reset.json()).toMatchObject({
+      capacity: 2,
+      maxWaitMs: DEFAULT_MAX_WAIT_MS,
+      quantum: 9,
+      operatorSet: [],
+    })
     expect((await audited('budget.reset')).at(-1)).toMatchObject({
       target: 'budget licences',
       before: { capacity: 3 },

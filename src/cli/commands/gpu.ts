@@ -74,7 +74,9 @@ class DeviceLines {
     this.#title()
     this.#held()
     this.#measured()
-    const names = [...copies, ...next].map(({ model }) => widthOf(printable(model ?? '')))
+    const names = [...copies.map(({ model }) => model), ...next.map(({ model, task }) => model ?? task)].map(
+      (name) => widthOf(printable(name)),
+    )
     const width = Math.min(40, Math.max(0, ...names))
     for (const copy of copies.slice(0, MOST_LINES)) {
       const jobs = copy.running === 0 ? 'idle' : count(copy.running, 'job')
@@ -88,8 +90,9 @@ class DeviceLines {
       ]
       this.#line(copy.state, `${padded(copy.model, width)}  ${parts.join(', ')}`)
     }
-    next.slice(0, MOST_LINES).forEach(({ model, task, reason }, index) => {
-      this.#line(index === 0 ? 'next' : '', `${padded(model ?? task, width)}  ${reason}`)
+    next.slice(0, MOST_LINES).forEach((each, index) => {
+      const name = padded(each.model ?? each.task, width)
+      this.#line(index === 0 ? 'next' : '', `${name}  ${this.#shortly(each)}`)
     })
     const left = next.length - MOST_LINES
     if (left > 0) this.#line('', `and ${left} more`)
@@ -146,6 +149,20 @@ class DeviceLines {
     // Bars have colours, whose codes take no room: only plain text is cut.
     const room = (this.#out.columns ?? Number.POSITIVE_INFINITY) - 12
     this.#out.line(`${head}${text.includes('\u001b') ? text : cut(printable(text), room)}`.trimEnd())
+  }
+
+  /** Why it waits, without what stands on the lines above. */
+  #shortly({ why, reason, need, room, heldBy, until }: DeviceView['next'][number]): string {
+    const who = heldBy.length === 0 ? 'running jobs' : heldBy.join(', ')
+    const holds = heldBy.length === 1 ? 'holds' : 'hold'
+    const due = until === null ? '' : `; due in ${roughly(until.getTime() - this.#now)}`
+    if (why === 'held' && need !== null && room !== null)
+      return `needs ${this.#size(need)}, ${this.#size(room)} is free; ${who} ${holds} the rest${due}`
+    if (why === 'shared-full' && need !== null && room !== null)
+      return `needs ${this.#size(need)}, ${this.#size(room)} is left`
+    if (why === 'parallel') return 'as its jobs end: it serves as many as it may'
+    if (why === 'next') return `comes next: ${who} ${heldBy.length === 1 ? 'makes' : 'make'} room`
+    return reason
   }
 
   #size(amount: number): string {
