@@ -152,6 +152,29 @@ describe('a request with an Idempotency-Key', () => {
     ])
   })
 
+  test('may fire a schedule or cancel a job, each once: a repeated cancel does not delete', async () => {
+    const schedule = { name: 'yearly', task: 'echo', cron: '0 0 1 1 *' }
+    expect((await server.call('POST', '/schedules', { key: ann, body: schedule })).status).toBe(201)
+    const key = newKey()
+    const before = await countJobs()
+    const fired = await post('/schedules/yearly/fire', undefined, key)
+    expect(fired.status).toBe(202)
+    const again = await post('/schedules/yearly/fire', undefined, key)
+    expect([again.status, again.text, again.headers['idempotency-replayed']]).toEqual([
+      202,
+      fired.text,
+      'true',
+    ])
+    expect((await countJobs()) - before).toBe(1)
+    const { id } = fired.json<{ id: string }>()
+    const cancel = () =>
+      server.call('DELETE', `/jobs/${id}`, { key: ann, headers: { 'idempotency-key': `${key}-cancel` } })
+    const cancelled = await cancel()
+    expect(cancelled.json()).toEqual({ id, deleted: false, status: 'cancelled' })
+    expect((await cancel()).text).toBe(cancelled.text)
+    expect((await server.app.getJob(id)).status).toBe('cancelled')
+  })
+
   test('may be used for something else after 24 hours, before and after old answers were pruned', async () => {
     for (const prune of [false, true]) {
       const key = newKey()

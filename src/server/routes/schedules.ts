@@ -1,3 +1,4 @@
+import { IdempotencyHeaders } from '../../api/jobs.ts'
 import {
   FiredBody,
   type FiringBody,
@@ -191,12 +192,14 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         summary: 'Submit its job now, disabled or not; its ticks come as before',
         tags: TAGS,
         params: ScheduleParams,
+        headers: IdempotencyHeaders,
         response: { 200: FiredBody, 202: FiredBody },
       },
     },
     async (request, reply) => {
       const { name } = request.params
-      const fired = await change(parts, request, about('fire', name), async (tx) => {
+      // A repeat after a lost answer must not submit a second job.
+      const fired = await change(parts, request, { ...about('fire', name), once: true }, async (tx) => {
         await changeable(tx, request.caller, name)
         const result = await fireNow(tx, name, request.caller.name)
         return { result, after: { jobId: result.id } }
