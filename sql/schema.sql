@@ -81,7 +81,7 @@ create table sluice.budgets (
   bytes boolean not null default false,
   safety double precision not null default 0,
   quantum double precision not null default 9,
-  max_wait_ms bigint not null default 120000,
+  max_wait_ms bigint not null default 180000,
   operator_set text[] not null default '{}'::text[],
   declared jsonb not null default '{}'::jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),

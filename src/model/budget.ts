@@ -39,7 +39,7 @@ export interface ModelSettings {
 /** Of a budget that reads its GPUs: what drivers and other programs take is never known to the byte. */
 const DEFAULT_SAFETY = 512 * 1024 ** 2
 export const DEFAULT_QUANTUM = 9
-export const DEFAULT_MAX_WAIT_MS = 120_000
+export const DEFAULT_MAX_WAIT_MS = 180_000
 
 const OPTIONS = ['devices', 'safety', 'quantum', 'maxWait']
 const wait = duration({ min: 1, max: MAX_STORED_MS })

@@ -13,7 +13,7 @@ import {
 } from '../../src/engine/access/sessions.ts'
 import { hasCode } from '../../src/index.ts'
 import { repeated } from './persistent-caller.ts'
-import { until } from './until.ts'
+import { patiently } from './until.ts'
 
 /**
  * What happens to keys, roles and sessions, on an address where any statement may fail: a change and its line in the
@@ -39,7 +39,7 @@ export async function liveAccess(db: Database, round: number): Promise<string[]>
   )
   await change('changeRole', (tx) => changeRole(tx, role.name, ['jobs:submit'], author))
   const key = await change('createKey', (tx) => createKey(tx, { name: 'life', role: 'viewer' }, author))
-  await until(async () => {
+  await patiently(async () => {
     const caller = await repeated('authenticate', () => authenticate(calls, key.key))
     expect('the key', key.id, caller?.keyId)
     return (await repeated('getKey', () => getKey(calls, key.id))).lastUsedAt !== null

@@ -6,7 +6,7 @@ import { ownersOf } from '../../src/engine/job-control.ts'
 import { hasCode, type Sluice, SluiceError } from '../../src/index.ts'
 import type { Sql } from './database.ts'
 import { repeated } from './persistent-caller.ts'
-import { until } from './until.ts'
+import { patiently } from './until.ts'
 
 /**
  * Limits that are set and undone, results that are made once and requests that are repeated, on an address where any
@@ -34,7 +34,7 @@ async function result(app: Sluice, sql: Sql, round: number): Promise<string[]> {
   const input = { n: round }
   const submission = await toSubmission(wanted.name, input, { key: wanted.key }, 'life')
   const parts = { submitter, gate: new AdmissionGate(calls) }
-  const ensured = await until(
+  const ensured = await patiently(
     () =>
       repeated('ensureResult', async () => {
         const answer = await ensureResult(db, wanted, JSON.stringify(input), submission, parts)
@@ -69,7 +69,7 @@ async function request(app: Sluice, sql: Sql, round: number): Promise<string[]> 
   const submission = await toSubmission('plain', { n: 0 }, { tags: [tag] }, 'life')
   const asked = { owner: 'life', key: tag, hash: createHash('sha256').update(tag).digest() }
   const ask = () =>
-    until(
+    patiently(
       () =>
         repeated('a request with a key', () =>
           answerOnce(db, asked, async (tx) => (await submitter.submitIn(tx, [submission]))[0]!),

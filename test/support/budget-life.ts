@@ -1,7 +1,7 @@
 import { type Sluice, type TaskContext, task } from '../../src/index.ts'
 import type { Sql } from './database.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
-import { until } from './until.ts'
+import { patiently } from './until.ts'
 
 /** What the tasks below draw from. */
 export const LIFE_BUDGETS = { seats: 2, vram: { gpu0: '24GB' } } as const
@@ -49,7 +49,7 @@ export async function liveBudgets(app: Sluice, sql: Sql, round: number): Promise
   await repeated('setBudget', () => app.setBudget('seats', { capacity: 3 }))
   await repeated('resetBudget', () => app.resetBudget('seats'))
   const endings = [await settled(modelled), await settled(expressed)]
-  await until(
+  await patiently(
     async () =>
       (await sql(`select 1 from sluice.jobs where id = $1 and state = 'completed'`, [row!.id])).length === 1,
     `job ${row!.id}, submitted through SQL, to end`,

@@ -19,7 +19,7 @@ import { liveLists } from './list-life.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
 import { liveRemotely } from './remote-worker-life.ts'
 import { askToLeave, liveServer } from './server-life.ts'
-import { until } from './until.ts'
+import { patiently } from './until.ts'
 
 const STALE = '2s'
 
@@ -150,7 +150,7 @@ export class JobLife {
 
   async #none(what: string, from: string): Promise<void> {
     try {
-      await until(async () => (await this.#sql(`select 1 ${from} limit 1`)).length === 0, what)
+      await patiently(async () => (await this.#sql(`select 1 ${from} limit 1`)).length === 0, what)
     } catch {
       const [row] = await this.#sql<{ rows: unknown }>(
         `select jsonb_agg(to_jsonb(x)) as rows from (select * ${from} limit 5) x`,
@@ -305,7 +305,7 @@ export class JobLife {
     this.#expect('cancelled: on request', (await settled(later)).error)
 
     const held = await repeated('submit', () => app.submit('held', null, { key: `held-${this.#round}` }))
-    await until(() => this.#running.has(held.id), `job ${held.id} to run`)
+    await patiently(() => this.#running.has(held.id), `job ${held.id} to run`)
     await once('cancel of a running job', () => app.cancel(held.id))
     this.#expect('cancelled', (await settled(held)).error?.slice(0, 9))
   }
@@ -315,7 +315,7 @@ export class JobLife {
     await settled(job)
     await once('rerun', () => app.rerun(job.id))
     await settled(job)
-    await until(async () => (await this.#stateOf(job.id)) === 'completed', `job ${job.id} to end again`)
+    await patiently(async () => (await this.#stateOf(job.id)) === 'completed', `job ${job.id} to end again`)
     await repeated('listAttempts', () => app.listAttempts(job.id))
     await once('remove', () => app.remove(job.id))
     this.#expect(undefined, await this.#stateOf(job.id))
@@ -324,7 +324,7 @@ export class JobLife {
     await settled(old)
     this.planted.add(old.id)
     await this.#sql(`update sluice.jobs set finished_at = now() - interval '8 days' where id = $1`, [old.id])
-    await until(async () => (await this.#stateOf(old.id)) === undefined, `job ${old.id} to be pruned`)
+    await patiently(async () => (await this.#stateOf(old.id)) === undefined, `job ${old.id} to be pruned`)
   }
 
   async #deadline(app: Sluice): Promise<void> {
@@ -350,10 +350,9 @@ export class JobLife {
     )
     this.planted.add(row!.id)
     // Each connection a duty loses begins the time anew in which workers may report, and there is a fault for each statement.
-    await until(
+    await patiently(
       async () => (await this.#stateOf(row!.id)) === 'completed',
       `orphan ${row!.id} to be found`,
-      60_000,
     )
   }
 
@@ -368,7 +367,7 @@ export class JobLife {
   /** A worker that a fault kept silent for too long is declared dead and comes back a moment later. */
   async #drain(app: Sluice, draining: boolean): Promise<void> {
     const tell = () => repeated('drain', () => app.drainWorker(`life-${this.#round}`, draining))
-    await until(
+    await patiently(
       () =>
         tell().catch((error) => {
           if (!hasCode(error.cause, 'WORKER_NOT_FOUND')) throw error
@@ -405,7 +404,7 @@ export class JobLife {
         if (!hasCode(error, 'SCHEDULE_EXISTS')) throw error
       }
     })
-    await until(async () => {
+    await patiently(async () => {
       const firings = await repeated('listFirings', () => app.listFirings(name))
       return firings.some(({ jobId }) => jobId !== null)
     }, `schedule ${name} to fire`)
@@ -448,7 +447,7 @@ export class JobLife {
     const job = await repeated('submit of a workflow', () =>
       app.submit('window', null, { key: `window-${this.#round}` }),
     )
-    const fanOut = await until(() => this.#busyFanOut(job.id), `a child of workflow ${job.id} to run`)
+    const fanOut = await patiently(() => this.#busyFanOut(job.id), `a child of workflow ${job.id} to run`)
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 2))
     await repeated('why', () => app.why(fanOut))
     const children = await repeated('listJobs', () => app.listJobs({ parent: fanOut }))
@@ -471,7 +470,7 @@ export class JobLife {
     const item = tree.children[1]!.children[2]!
     await repeated('trace', () => app.trace(item.id))
     await once('retry', () => app.retry(job.id, { from: 'fan' }))
-    await until(async () => (await this.#stateOf(job.id)) === 'completed', `workflow ${job.id} to end again`)
+    await patiently(async () => (await this.#stateOf(job.id)) === 'completed', `workflow ${job.id} to end again`)
     const again = await repeated('tree', () => app.tree(job.id))
     this.#expect(true, again.children[1]!.earlierIds.includes(tree.children[1]!.id))
   }

@@ -6,7 +6,7 @@ import { readPage } from '../../src/engine/job-list.ts'
 import type { Sluice } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
 import { repeated, settled } from './persistent-caller.ts'
-import { until } from './until.ts'
+import { patiently } from './until.ts'
 
 /**
  * Lists, what is done to whole lists, and streams, on an address where any statement may fail. What is repeated does no
@@ -38,7 +38,7 @@ async function bulk(app: Sluice, tag: string): Promise<string[]> {
   if (errors.some((error) => error !== 'cancelled: in bulk'))
     violations.push(`${tag} ended with ${errors.join()}`)
   await act({ action: 'retry' })
-  await until(
+  await patiently(
     async () => (await repeated('listJobs', () => app.listJobs({ tag, status: ['completed'] }))).length === 2,
     `${tag} to run again`,
   )
@@ -55,7 +55,7 @@ async function stream(app: Sluice, round: number): Promise<string[]> {
   try {
     const job = await repeated('submit', () => app.submit('plain', { n: round }))
     events.open(job.id, { tree: false, logs: true, position: START }, sink)
-    await until(() => told.at(-1)?.event === 'end', `the stream of job ${job.id} to end`)
+    await patiently(() => told.at(-1)?.event === 'end', `the stream of job ${job.id} to end`)
   } finally {
     await events.close()
   }

@@ -5,7 +5,7 @@ import { systemStatus } from '../../src/engine/system-status.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import { declareDeadline } from '../../src/store/declare-deadline.ts'
 import { repeated } from './persistent-caller.ts'
-import { until } from './until.ts'
+import { patiently } from './until.ts'
 
 /** What a server looks at and sets up, on an address where any statement may fail. */
 export async function liveServer(app: Sluice): Promise<void> {
@@ -17,7 +17,7 @@ export async function liveServer(app: Sluice): Promise<void> {
   await repeated('the first look at claims', () => watch.look())
   await repeated('the next look at claims', () => watch.look())
   // It says so when it cannot look, and is asked again.
-  await until(
+  await patiently(
     async () => (await new ReadinessProbe(calls).look()).database === 'ok',
     'the server to be ready',
   )
@@ -29,7 +29,7 @@ export async function liveServer(app: Sluice): Promise<void> {
  */
 export async function askToLeave(app: Sluice, name: string): Promise<void> {
   let unsure = false
-  await until(async () => {
+  await patiently(async () => {
     try {
       return await app.stopWorker(name)
     } catch (error) {

@@ -20,3 +20,11 @@ export async function until<T>(
     await delay(10)
   }
 }
+
+/** As `until`, for lives in which every statement fails: what is lost is found again by polls and duties, each in its time. */
+export function patiently<T>(
+  look: () => T | Promise<T>,
+  what: string,
+): Promise<Exclude<T, false | null | undefined>> {
+  return until(look, what, 60_000)
+}
