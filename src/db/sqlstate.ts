@@ -85,7 +85,8 @@ function detailsOf(code: ErrorCode, detail: string | undefined): Record<string, 
   if (detail === undefined) return {}
   // Ceiling, active and retryAfter, or the same of a task: numbers, as sluice.refuse_v1 writes them.
   // So are the facts of sluice.checked_uses_v1.
-  if (code === 'ADMISSION_REJECTED' || code === 'BUDGET_EXCEEDED') return JSON.parse(detail) as Record<string, unknown>
+  if (code === 'ADMISSION_REJECTED' || code === 'BUDGET_EXCEEDED')
+    return JSON.parse(detail) as Record<string, unknown>
   return { [code === 'KEY_CONFLICT' ? 'jobId' : 'name']: detail }
 }
 

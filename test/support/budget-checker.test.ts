@@ -54,7 +54,11 @@ test('a job that should draw and does not is told, as is a reservation removed t
   check.apply([job('2', '1', 'running', '2')])
   check.apply([job('3'), draws('3', '1')])
   check.apply([
-    { table: 'sluice.reservations', kind: 'DELETE', row: { job_id: '3', attempt: '1', budget: 'vram', device: 'g' } },
+    {
+      table: 'sluice.reservations',
+      kind: 'DELETE',
+      row: { job_id: '3', attempt: '1', budget: 'vram', device: 'g' },
+    },
   ])
   expect(found).toEqual([
     'budget drawn: job 1 runs as attempt 1 and draws from nothing',

@@ -470,7 +470,10 @@ export class JobLife {
     const item = tree.children[1]!.children[2]!
     await repeated('trace', () => app.trace(item.id))
     await once('retry', () => app.retry(job.id, { from: 'fan' }))
-    await patiently(async () => (await this.#stateOf(job.id)) === 'completed', `workflow ${job.id} to end again`)
+    await patiently(
+      async () => (await this.#stateOf(job.id)) === 'completed',
+      `workflow ${job.id} to end again`,
+    )
     const again = await repeated('tree', () => app.tree(job.id))
     this.#expect(true, again.children[1]!.earlierIds.includes(tree.children[1]!.id))
   }
