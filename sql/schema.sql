@@ -2153,8 +2153,8 @@ AS $function$
    where c.job_id = p_id and c.total is not null
 $function$;
 
---- function sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb)
-CREATE OR REPLACE FUNCTION sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb)
+--- function sluice.fire_schedule_now_v1(p_name text, p_by text)
+CREATE OR REPLACE FUNCTION sluice.fire_schedule_now_v1(p_name text, p_by text)
  RETURNS TABLE(job_id bigint, attached boolean)
  LANGUAGE plpgsql
 AS $function$
@@ -2168,7 +2168,7 @@ begin
   end if;
   select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
     v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
-                                             'by', p_by) || p_extra), 'soon') s;
+                                             'by', p_by)), 'soon') s;
   insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
     values (p_name, clock_timestamp(), job_id, attached, p_by);
   return next;

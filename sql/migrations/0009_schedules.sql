@@ -114,9 +114,9 @@ begin
   return next;
 end $$;
 
--- Submits a schedule's job now, because somebody asked for it; its ticks come as before. p_extra is added to what
--- submit_v1 gets. No row: there is no such schedule. Refusals are the caller's, as with any submission.
-create function sluice.fire_schedule_now_v1(p_name text, p_by text, p_extra jsonb) returns table (job_id bigint, attached boolean)
+-- Submits a schedule's job now, because somebody asked for it; its ticks come as before. No row:
+-- there is no such schedule. Refusals are the caller's, as with any submission.
+create function sluice.fire_schedule_now_v1(p_name text, p_by text) returns table (job_id bigint, attached boolean)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -128,7 +128,7 @@ begin
   end if;
   select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
     v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
-                                             'by', p_by) || p_extra), 'soon') s;
+                                             'by', p_by)), 'soon') s;
   insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
     values (p_name, clock_timestamp(), job_id, attached, p_by);
   return next;

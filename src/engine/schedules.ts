@@ -133,16 +133,14 @@ export async function removeSchedule(db: Queryable, name: string): Promise<void>
 /**
  * Submits a schedule's job now, disabled or not and whatever else runs; its ticks come as before.
  *
- * @param extra Added to the submission: who is to be named in the audit.
  * @throws {SluiceError} `SCHEDULE_NOT_FOUND`, and what `submit` throws.
  */
 export async function fireNow(
   db: Queryable,
   name: string,
   by: string,
-  extra: Readonly<Record<string, unknown>> = {},
 ): Promise<{ readonly id: string; readonly attached: boolean }> {
-  const fired = isName(checkText(name, 'name')) ? await fireScheduleNow(db, name, by, extra) : undefined
+  const fired = isName(checkText(name, 'name')) ? await fireScheduleNow(db, name, by) : undefined
   if (fired === undefined) throw await notFound(db, name)
   return fired
 }
