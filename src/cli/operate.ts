@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { LoadedConfig } from '../config/load-config.ts'
 import { hasCode, SluiceError } from '../errors.ts'
@@ -18,6 +19,22 @@ export function dataFolderOf(world: World, options: CommonOptions): string {
 }
 
 /**
+ * A key and no server: whoever set it means one. Without this an empty database is made here, and a list of its jobs says
+ * that there are none. Where a database is named, or lies here already, it is meant.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT`
+ */
+export function refuseForgottenServer(world: World, dataFolder: string): void {
+  const { SLUICE_KEY = '', DATABASE_URL = '' } = world.environment
+  if (world.server !== undefined || SLUICE_KEY === '' || DATABASE_URL !== '' || existsSync(dataFolder)) return
+  throw new SluiceError('INVALID_ARGUMENT', 'SLUICE_KEY is set and SLUICE_SERVER is not', {
+    details: {
+      [HINT]: `set SLUICE_SERVER to the address of the server; to begin a database in ${dataFolder} instead, unset SLUICE_KEY`,
+    },
+  })
+}
+
+/**
  * For commands that look and operate: through the server, where one was named, else on the database, which is let go in
  * every case.
  *
@@ -34,6 +51,7 @@ export async function operate(
     return work(new SluiceClient(world.server)).catch(pointToServer)
   }
   const dataFolder = dataFolderOf(world, options)
+  refuseForgottenServer(world, dataFolder)
   const app = await world.open({ dataFolder, ...(config !== undefined && { config }) })
   try {
     return await work(app)

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { CATALOGUE } from '../../src/cli/catalogue.ts'
 import { VERSION } from '../../src/version.ts'
@@ -198,3 +199,22 @@ test('a reader that leaves early ends the command without a word', async () => {
 function literal(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 }
+
+describe('a key without a server', () => {
+  const key = { SLUICE_KEY: `slk_${'x'.repeat(43)}`, SLUICE_SERVER: undefined }
+
+  test.each([[['ps']], [['submit', 'hello']], [['worker']]])(
+    'is a server that was forgotten: sluice %s begins no database',
+    async (args) => {
+      const environment = { ...key, DATABASE_URL: '', SLUICE_DATA: `${cli.folder}/nothing-here` }
+      const { code, stdout, stderr } = await cli.run(args, { environment })
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toMatch(/SLUICE_KEY is set and SLUICE_SERVER is not/)
+      expect(existsSync(`${cli.folder}/nothing-here`)).toBe(false)
+    },
+  )
+
+  test("is nobody's business where a database is named", async () => {
+    expect((await cli.run(['ps'], { environment: key })).code).toBe(0)
+  })
+})

@@ -15,7 +15,7 @@ import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
 import { createLog } from '../log.ts'
-import { dataFolderOf } from '../operate.ts'
+import { dataFolderOf, refuseForgottenServer } from '../operate.ts'
 import { HINT } from '../report-error.ts'
 
 interface WorkerOptions extends CommonOptions {
@@ -59,6 +59,8 @@ function labels(text: string, before: readonly string[] | undefined): readonly s
 }
 
 async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
+  const dataFolder = dataFolderOf(world, options)
+  refuseForgottenServer(world, dataFolder)
   const stops = world.interrupts.take()
   const config = await loadConfig({ path: options.config, folder: world.folder })
   const tasks = chooseTasks(config, options.tasks)
@@ -76,7 +78,7 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
   }
   const app =
     world.server === undefined
-      ? await world.open({ config, dataFolder: dataFolderOf(world, options), log })
+      ? await world.open({ config, dataFolder, log })
       : await workThrough(world.server, config, { ...work, only: tasks, log })
   try {
     if (!stops.soon.aborted) {
