@@ -2,14 +2,17 @@
 """A complete worker for Sluice in Python's standard library; docs/reference/worker-protocol.md describes the protocol.
 
 SLUICE_SERVER=http://127.0.0.1:8080 SLUICE_KEY=slk_... python3 worker.py
+
+The key has the role worker. Ctrl-C or SIGTERM: finishes what runs and leaves; a second one: at once, and others take it over.
 """
-import http.client, json, os, signal, socket, threading, time, urllib.error, urllib.request
+import http.client, json, os, signal, socket, sys, threading, time, urllib.error, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 
-SERVER = os.environ["SLUICE_SERVER"].rstrip("/") + "/api/v1"
-KEY = os.environ.pop("SLUICE_KEY")  # out of the environment of whatever tasks start
+SERVER = os.environ.get("SLUICE_SERVER", "http://127.0.0.1:8080").rstrip("/") + "/api/v1"
+KEY = os.environ.pop("SLUICE_KEY", "")  # out of the environment of whatever tasks start
 CAPACITY = int(os.environ.get("SLUICE_CAPACITY", "4"))
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FAILED = (OSError, http.client.HTTPException)  # refused, no answer, or half an answer
 
 def post(path, body=None, timeout=30):
@@ -17,6 +20,15 @@ def post(path, body=None, timeout=30):
     data = b"" if body is None else json.dumps(body).encode()
     with urllib.request.urlopen(urllib.request.Request(SERVER + path, data, headers), timeout=timeout) as answer:
         return json.load(answer)
+
+def reason_of(error):
+    """What went wrong, in the server's own words where there are some."""
+    if isinstance(error, urllib.error.HTTPError):
+        try:
+            return f"{error.code} {json.load(error)['detail']}"
+        except (ValueError, KeyError, TypeError, *FAILED):
+            pass
+    return str(getattr(error, "reason", error))
 
 class Job:
     """What a task gets beside its input. Once the job is to stop, `progress` raises: a long task calls it now and then."""
@@ -102,9 +114,16 @@ class Worker:
             job = self.running[given["id"]] = Job(self, given)
             pool.submit(job.run, self.tasks[given["task"]])
 
+    def ask_to_stop(self, *_):
+        self.stopping = True
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_DFL)  # the second one ends the process: others take over what runs here
+
     def run(self):
         threading.Thread(target=self.beat, daemon=True).start()
-        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "stopping", True))
+        for each in SIGNALS:
+            signal.signal(each, self.ask_to_stop)
+        print(f"ready to take jobs: {', '.join(self.tasks)}", flush=True)
         with ThreadPoolExecutor(CAPACITY) as pool:
             while not self.stopping or self.running:
                 try:
@@ -112,12 +131,26 @@ class Worker:
                     self.wake.wait(0.2 if self.running else 0)
                     self.wake.clear()
                 except FAILED as error:
-                    print("a cycle failed:", error, flush=True)
+                    print("a cycle failed:", reason_of(error), flush=True)
                     time.sleep(1)
                     if isinstance(error, urllib.error.HTTPError) and error.code == 404:  # declared dead: begin anew
                         self.stop(list(self.running), "lost")
                         self.id = None
-        self.send("close", {"why": "stopped"})
+        try:
+            self.send("close", {"why": "stopped"})
+        except FAILED as error:  # nothing runs any more: the server finds out by itself
+            print("could not say goodbye:", reason_of(error), flush=True)
+        print("stopped", flush=True)
+
+def start(tasks):
+    """Runs a worker until it is told to stop; ends the program with a line where the server cannot be reached or refuses."""
+    try:
+        worker = Worker(tasks)
+    except FAILED as error:
+        sys.exit(f"cannot register at {SERVER}: {reason_of(error)}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    worker.run()
 
 def count_words(text, job):
     words = text.split()
@@ -126,4 +159,4 @@ def count_words(text, job):
     return {word: words.count(word) for word in sorted(set(words))}
 
 if __name__ == "__main__":
-    Worker({"count_words": count_words}).run()
+    start({"count_words": count_words})

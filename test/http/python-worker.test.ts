@@ -25,6 +25,34 @@ def wait(_, job):
 Worker({"wait": wait}).run()
 `
 
+/** One with a task that ends once the worker has been asked to stop. */
+const BUSY = `
+import time
+from worker import start
+
+def last(_, job):
+    job.progress(0.5, "begun")
+    while not job.worker.stopping:
+        time.sleep(0.02)
+
+start({"last": last})
+`
+
+/** What a process says, so far. */
+function textOf(child: ChildProcess): () => string {
+  let text = ''
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (part) => (text += String(part)))
+  return () => text
+}
+
+async function runPython(env: NodeJS.ProcessEnv): Promise<{ status: number | null; stderr: string }> {
+  const child = spawn('python3', [`${FOLDER}worker.py`], { env, stdio: 'pipe' })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const said = textOf(child)
+  await once(child, 'close')
+  return { status: child.exitCode, stderr: said() }
+}
+
 async function startPython(args: readonly string[], address: string, task: string): Promise<ChildProcess> {
   const env = {
     ...process.env,
@@ -33,7 +61,7 @@ async function startPython(args: readonly string[], address: string, task: strin
     PYTHONPATH: FOLDER,
     PYTHONDONTWRITEBYTECODE: '1',
   }
-  const worker = spawn('python3', args, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const worker = spawn('python3', args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   onTestFinished(() => void worker.kill('SIGKILL'))
   // It makes the task known when it registers.
   await until(
@@ -44,9 +72,9 @@ async function startPython(args: readonly string[], address: string, task: strin
   return worker
 }
 
-async function leave(worker: ChildProcess): Promise<void> {
+async function leave(worker: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   const exited = once(worker, 'exit')
-  worker.kill('SIGTERM')
+  worker.kill(signal)
   expect(await exited).toEqual([0, null])
   expect(await server.app.listWorkers()).toEqual([])
 }
@@ -82,5 +110,30 @@ describe.skipIf(missing)(missing ? 'in Python (python3 is not installed)' : 'in 
     await until(async () => (await server.app.getJob(id)).status === 'cancelled', 'it to stop', 30_000)
     expect(await server.app.getJob(id)).toMatchObject({ attempt: 1, losses: 0 })
     await leave(worker)
+  })
+
+  test('a worker that gets Ctrl-C finishes and reports what runs, and leaves without a traceback', {
+    timeout: 60_000,
+  }, async () => {
+    const worker = await startPython(['-c', BUSY], server.url, 'last')
+    const said = textOf(worker)
+    const { id } = await server.app.submit('last', null)
+    await until(async () => (await server.app.getJob(id)).progress === 0.5, 'the job to run', 30_000)
+    expect(said()).toMatch(/^ready to take jobs: last$/m)
+
+    await leave(worker, 'SIGINT')
+    expect(await server.app.getJob(id)).toMatchObject({ status: 'completed', attempt: 1 })
+    expect(said()).not.toContain('Traceback')
+  })
+
+  test.each([
+    ['a server that is not there', () => 'http://127.0.0.1:1', 'worker', /cannot register at .*: .*refused/],
+    ['a key that may not', () => server.url, 'viewer', /cannot register at .*: 403 .*workers:run/],
+  ] as const)('%s is told in a line', { timeout: 60_000 }, async (_, address, role, expected) => {
+    const env = { ...process.env, SLUICE_SERVER: address(), SLUICE_KEY: await server.keyOf(role) }
+    const { status, stderr } = await runPython(env)
+    expect(status).toBe(1)
+    expect(stderr.trim()).toMatch(expected)
+    expect(stderr.trim()).not.toContain('\n')
   })
 })
