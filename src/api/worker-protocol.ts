@@ -104,6 +104,11 @@ export const Registered = Type.Object({
   id: Type.String({ description: 'For every later request. A worker that registers again is another one' }),
   heartbeatMs: Type.Integer({ description: 'Send a heartbeat at least this often' }),
   staleMs: StaleByLane,
+  differs: Type.Optional(
+    Type.Array(Type.Object({ task: Type.String(), fields: Type.Array(Type.String()) }), {
+      description: 'Tasks that are known otherwise than this worker says, and in what: what is known counts',
+    }),
+  ),
 })
 export type Registered = Static<typeof Registered>
 

@@ -72,6 +72,9 @@ const OPTIONS = optionNames<RemoteWorkerOptions>({
   shutdownGrace: true,
 })
 
+/** What a worker reads and cannot bring about. Lanes place its tasks, so they are not passed over as a whole. */
+const OF_THE_SERVER = ['budgets', 'models', 'admission', 'schedules', 'workflows'] as const
+
 /**
  * Makes this process a worker that needs no access to the database: it speaks to a server. Resolves when it is ready to
  * take jobs.
@@ -79,7 +82,8 @@ const OPTIONS = optionNames<RemoteWorkerOptions>({
  * Tasks that nobody has made known yet are made known as they are here; what is known of the others stays as it is.
  *
  * @throws {SluiceError} `INVALID_ARGUMENT`; `INVALID_CONFIG`; `SERVER_UNAVAILABLE`; `UNAUTHENTICATED` and `FORBIDDEN` when
- *   the key does not do; `UNKNOWN_LANE` when a new task names a lane that the server does not have.
+ *   the key does not do; `UNKNOWN_LANE` and `BUDGET_NOT_FOUND` when a new task names a lane or a budget that the server
+ *   does not have.
  *
  * @example
  * const worker = await remoteWorker({ server: 'https://jobs.example.com', key, tasks: [resize], capacity: 8 })
@@ -101,6 +105,12 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
     },
   })
   const { byName } = new TaskSet(tasks, config, {})
+  const ignored = OF_THE_SERVER.filter((section) => config?.config[section] !== undefined)
+  if (ignored.length > 0)
+    log.info(
+      { file: config?.file, sections: ignored },
+      `${ignored.join(' and ')} of this file have no effect behind a server: only those in the config of the server count`,
+    )
   const { server: _, key: __, ...workOptions } = work
   let worker: Worker | undefined
   const stopAsked = () => {

@@ -17,6 +17,7 @@ import { registerWorker } from '../store/register-worker.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
+import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 
 export { type Beat, beat } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
@@ -35,28 +36,39 @@ export interface NamedLease {
   readonly workerId: string
 }
 
+export interface RegisteredWorker {
+  readonly id: string
+  /** What its tasks say otherwise than is known of them: that does not count. */
+  readonly differing: readonly TaskDifference[]
+}
+
 /**
  * Registers a worker that speaks to a server, and makes its tasks known where nobody has done so yet. Only its key may
  * use it.
  *
  * @param tx A transaction: both or neither.
- * @throws {SluiceError} `UNKNOWN_LANE` when a task that is new names a lane that does not exist.
+ * @param plain A task of which nothing is said, to tell what a worker asks for from what it leaves open.
+ * @throws {SluiceError} `UNKNOWN_LANE` when a task that is new names a lane that does not exist; `BUDGET_NOT_FOUND` when it
+ *   draws from a budget that nobody has declared.
  */
 export async function registerRemoteWorker(
   tx: Queryable,
   identity: WorkerIdentity & { readonly keyId: string },
   tasks: readonly TaskRecord[],
-): Promise<string> {
+  plain: TaskRecord,
+): Promise<RegisteredWorker> {
   toStorableJson(checkLabels(identity.labels, 'labels'), 'labels')
   for (const { name, requires } of tasks)
     toStorableJson(checkLabels(requires, `requires of task ${name}`), `requires of task ${name}`)
+  const differing = await compareTasks(tx, tasks, plain)
   await addTasks(tx, tasks)
-  return registerWorker(tx, {
+  const id = await registerWorker(tx, {
     ...identity,
     name: toStorableText(identity.name, 200),
     host: toStorableText(identity.host, 200),
     version: toStorableText(identity.version, 100),
   })
+  return { id, differing }
 }
 
 /**

@@ -171,6 +171,48 @@ describe('the protocol', () => {
     expect([answer.status, answer.json().detail]).toEqual([400, expect.stringContaining(problem)])
   })
 
+  test('a new task that draws from a budget nobody has declared is refused', async () => {
+    const body = { name: 'x', capacity: 1, cores: 1, tasks: [{ name: 'rfar', uses: { tokens: 3 } }] }
+    const answer = await server.call('POST', '/workers', { key, body })
+    expect([answer.status, answer.json()]).toEqual([
+      404,
+      expect.objectContaining({
+        code: 'BUDGET_NOT_FOUND',
+        detail: expect.stringContaining('task rfar uses budget tokens, which nobody has declared'),
+        name: 'tokens',
+        task: 'rfar',
+      }),
+    ])
+    expect(await database.sql(`select name from sluice.tasks where name = 'rfar'`)).toEqual([])
+  })
+
+  test('a worker hears in what its tasks are known otherwise, as far as it says something of them', async () => {
+    const tasks = [{ name: 'echo', lane: 'narrow', priority: 9, losses: 3 }, { name: 'narrow' }]
+    const answer = await server.call('POST', '/workers', {
+      key,
+      body: { name: 'w', capacity: 1, cores: 1, tasks },
+    })
+    expect(answer.json()).toMatchObject({ differs: [{ task: 'echo', fields: ['lane', 'priority'] }] })
+    await server.call('POST', `/workers/${answer.json<{ id: string }>().id}/close`, { key, body: {} })
+  })
+
+  test('a remote worker writes into its log what the server does not take from it', async () => {
+    const lines: string[] = []
+    const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
+    const loaded = { file: '/w/sluice.yaml', folder: '/w', tasks: [], workflows: [], locate: () => undefined }
+    const config = { budgets: { tokens: 3 } }
+    const worker = await remoteWorker({
+      server: server.url,
+      key,
+      log,
+      tasks: [task({ name: 'echo', priority: 7, run: () => 1 })],
+      config: { ...loaded, config } as never,
+    })
+    await worker.close()
+    expect(lines.join('')).toContain('the server knows task echo with another priority, which counts')
+    expect(lines.join('')).toContain('budgets of this file have no effect behind a server')
+  })
+
   test('what a worker no longer holds it is told to stop', async () => {
     const id = await register()
     const job = await submit(1)

@@ -51,8 +51,8 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
   const register = async () => {
     const identity = { name: `remote-${round}`, host: '', pid: 0, version: '', capacity: 4, cores: 1 }
     const facts = { ...identity, tasks: [TASK.name], labels: {}, keyId: KEY }
-    const id = await call('register', () =>
-      transactForCallers(db, (tx) => registerRemoteWorker(tx, facts, [TASK])),
+    const { id } = await call('register', () =>
+      transactForCallers(db, (tx) => registerRemoteWorker(tx, facts, [TASK], TASK)),
     )
     const worker = await call('find', () => findRemoteWorker(calls, id))
     return { id, dispatcher: new RemoteDispatcher({ db: calls, connection: db, worker }) }

@@ -7,6 +7,7 @@ import {
   findRemoteWorker,
   loadOrders,
   loadStale,
+  type RegisteredWorker,
   registerRemoteWorker,
   workerEnded,
 } from '../../engine/remote-workers.ts'
@@ -76,8 +77,9 @@ export class RemoteWorkers {
   async register(
     identity: WorkerIdentity & { readonly keyId: string },
     tasks: readonly TaskRecord[],
-  ): Promise<string> {
-    return transactForCallers(this.#parts.room.db, (tx) => registerRemoteWorker(tx, identity, tasks))
+    plain: TaskRecord,
+  ): Promise<RegisteredWorker> {
+    return transactForCallers(this.#parts.room.db, (tx) => registerRemoteWorker(tx, identity, tasks, plain))
   }
 
   /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`; what the database throws. */

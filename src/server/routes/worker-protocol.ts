@@ -66,13 +66,16 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
       const pooled = tasks.filter((task) => task.pooled === true).map((task) => task.name)
       const { keyId } = request.caller
-      const id = await workers.register(
+      const { deadlineMs } = room.settings
+      const { id, differing } = await workers.register(
         { name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
-        tasks.map((task) => recordOf(task, room.settings.deadlineMs)),
+        tasks.map((task) => recordOf(task, deadlineMs)),
+        recordOf({ name: '' }, deadlineMs),
       )
       const staleMs = Object.fromEntries(await workers.staleByLane())
       reply.code(201)
-      return { id, heartbeatMs: room.heartbeatMs, staleMs }
+      const differs = differing.map(({ task, fields }) => ({ task, fields: [...fields] }))
+      return { id, heartbeatMs: room.heartbeatMs, staleMs, ...(differs.length > 0 && { differs }) }
     },
   )
 

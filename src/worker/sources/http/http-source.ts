@@ -265,6 +265,11 @@ export class HttpSource implements JobSource {
     this.#workerId = registered.id
     this.#heartbeatMs = registered.heartbeatMs
     this.#staleByLane = new Map(Object.entries(registered.staleMs))
+    for (const { task, fields } of registered.differs ?? [])
+      this.#options.log.warn(
+        { task, fields },
+        `the server knows task ${task} with another ${fields.join(', ')}, which counts: change it in the config of the server, or in a program with access to the database`,
+      )
   }
 
   /** What an answer says about jobs. One that is known already was given by two answers. */
