@@ -3033,6 +3033,8 @@ declare
   v_active  bigint[];
   v_since   timestamptz;
   v_rate    real;
+  v_now     timestamptz := clock_timestamp();
+  v_spans   tstzmultirange;   -- when some listed job was active
   v_elapsed double precision;
   v_depths  jsonb;         -- those that wait, by task
   v_bounds  jsonb;         -- with those that run, which may come back to wait
@@ -3041,10 +3043,15 @@ begin
   select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0) into v_rows, v_since, v_rate
     from sluice.ledger_v1() l;
   v_listed := array(select u.id from sluice.charges c, unnest(c.ids) u(id) where c.seq = any (v_rows) except select unnest(p_new));
-  v_active := array(select j.id from unnest(v_listed) g(id) join sluice.jobs j on j.id = g.id where j.state < 'completed');
+  select coalesce(array_agg(a.id) filter (where a.state < 'completed'), '{}'),
+         range_agg(tstzrange(a.since, greatest(a.since, coalesce(a.finished_at, v_now))))
+    into v_active, v_spans
+    from (select j.id, j.state, j.finished_at, least(v_now, greatest(j.submitted_at, v_since)) as since
+            from unnest(v_listed) g(id) join sluice.jobs j on j.id = g.id) a;
   if v_since is not null then
-    v_elapsed := extract(epoch from clock_timestamp() - v_since);
-    v_rate := (cardinality(v_listed) - cardinality(v_active) + 2 * v_rate) / (v_elapsed + 2);
+    select coalesce(sum(extract(epoch from upper(s) - lower(s))), 0) into v_elapsed from unnest(v_spans) s;
+    v_rate := greatest((cardinality(v_listed) - cardinality(v_active) + 2 * v_rate) / (v_elapsed + 2),
+                       least(v_rate, 1 / greatest(v_elapsed, 1)));
   end if;
   if not p_set.complete then
     v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));

@@ -178,7 +178,8 @@ $$;
 
 -- Looks up what the ledger lists, and begins it anew with what is still active and p_new. Refuses p_new if it does not fit.
 -- The caller has the lock. How fast jobs end is learned on the way: what is gone since the last beginning, and for the two
--- seconds before that what was known then.
+-- seconds before that what was known then. Only the time counts in which some listed job was active: an idle night says
+-- nothing about how fast jobs end. While none has ended yet, what was known holds until one is overdue.
 create function sluice.recount_v1(p_set sluice.admission, p_new bigint[]) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -190,6 +191,8 @@ declare
   v_active  bigint[];
   v_since   timestamptz;
   v_rate    real;
+  v_now     timestamptz := clock_timestamp();
+  v_spans   tstzmultirange;   -- when some listed job was active
   v_elapsed double precision;
   v_depths  jsonb;         -- those that wait, by task
   v_bounds  jsonb;         -- with those that run, which may come back to wait
@@ -198,10 +201,15 @@ begin
   select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0) into v_rows, v_since, v_rate
     from sluice.ledger_v1() l;
   v_listed := array(select u.id from sluice.charges c, unnest(c.ids) u(id) where c.seq = any (v_rows) except select unnest(p_new));
-  v_active := array(select j.id from unnest(v_listed) g(id) join sluice.jobs j on j.id = g.id where j.state < 'completed');
+  select coalesce(array_agg(a.id) filter (where a.state < 'completed'), '{}'),
+         range_agg(tstzrange(a.since, greatest(a.since, coalesce(a.finished_at, v_now))))
+    into v_active, v_spans
+    from (select j.id, j.state, j.finished_at, least(v_now, greatest(j.submitted_at, v_since)) as since
+            from unnest(v_listed) g(id) join sluice.jobs j on j.id = g.id) a;
   if v_since is not null then
-    v_elapsed := extract(epoch from clock_timestamp() - v_since);
-    v_rate := (cardinality(v_listed) - cardinality(v_active) + 2 * v_rate) / (v_elapsed + 2);
+    select coalesce(sum(extract(epoch from upper(s) - lower(s))), 0) into v_elapsed from unnest(v_spans) s;
+    v_rate := greatest((cardinality(v_listed) - cardinality(v_active) + 2 * v_rate) / (v_elapsed + 2),
+                       least(v_rate, 1 / greatest(v_elapsed, 1)));
   end if;
   if not p_set.complete then
     v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
