@@ -1,9 +1,10 @@
 import type { Queryable } from '../db/database.ts'
-import { formatQuantity } from '../model/amount.ts'
+import { formatQuantity, roomToShow, wholeAmount } from '../model/amount.ts'
 import type { Verdict } from '../policy/decision.ts'
 import { plan } from '../policy/plan.ts'
 import { findPlanners } from '../store/find-planners.ts'
-import { loadPicture, type StoredPicture } from '../store/load-picture.ts'
+import { listDevices, type StoredDevice } from '../store/list-devices.ts'
+import { loadPicture } from '../store/load-picture.ts'
 import { readPicture } from './read-picture.ts'
 
 /** What a job waits for that draws from budgets. Fields that do not apply are null. */
@@ -51,7 +52,7 @@ export async function explainBudget(
   task: string,
 ): Promise<BudgetObstacle | undefined> {
   const workers = await findPlanners(db, jobId, MOST_WORKERS)
-  let best: { verdict: Verdict; picture: StoredPicture; model: string | null } | undefined
+  let best: { verdict: Verdict; model: string | null } | undefined
   for (const { id, free, classes } of workers) {
     const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] })
     const queues = picture.queues.filter((queue) => queue.task === task)
@@ -63,9 +64,21 @@ export async function explainBudget(
     const found = decided.verdicts.find(({ classId }) => own.has(classId))
     if (found === undefined) continue
     if (best === undefined || CLOSENESS[found.why.kind] > CLOSENESS[best.verdict.kind])
-      best = { verdict: found.why, picture, model: queues[0]!.model }
+      best = { verdict: found.why, model: queues[0]!.model }
   }
-  return best === undefined ? undefined : describeVerdict(best.verdict, best.model, task)
+  if (best === undefined) return undefined
+  const { verdict, model } = best
+  const what = model === null ? 'it' : `its model ${model}`
+  return describeVerdict(verdict, { task, model, what, devices: await listDevices(db) })
+}
+
+/** What a verdict is told of. */
+export interface Subject {
+  readonly task: string
+  readonly model: string | null
+  /** What is spoken of: a job's model, unless somebody tells it of the model itself. */
+  readonly what: string
+  readonly devices: readonly Pick<StoredDevice, 'budget' | 'key' | 'total' | 'limit' | 'capacity'>[]
 }
 
 const NOTHING: BudgetWait = {
@@ -78,19 +91,12 @@ const NOTHING: BudgetWait = {
   until: null,
 }
 
-/**
- * A verdict in words. `undefined`: not budgets hold it, but its lane or the capacity of workers.
- *
- * @param what What is spoken of: a job's model, unless somebody tells it of the model itself.
- */
-export function describeVerdict(
-  verdict: Verdict,
-  model: string | null,
-  task: string,
-  what = model === null ? 'it' : `its model ${model}`,
-): BudgetObstacle | undefined {
-  // Rooms have a billionth more than there is, for the sake of sums.
-  const size = (amount: number) => formatQuantity(Math.round(amount * 1000) / 1000, amount >= 1024 ** 2)
+/** A verdict in words. `undefined`: not budgets hold it, but its lane or the capacity of workers. */
+export function describeVerdict(verdict: Verdict, subject: Subject): BudgetObstacle | undefined {
+  const { task, model, what, devices: known } = subject
+  const size = (amount: number) => formatQuantity(wholeAmount(amount), amount >= 1024 ** 2)
+  const free = (room: number, budget: string, device: string) =>
+    roomToShow(room, known.find((each) => each.budget === budget && each.key === device)?.capacity ?? null)
   const on = (devices: readonly string[]) => (devices.length === 0 ? '' : ` on ${devices.join(', ')}`)
   switch (verdict.kind) {
     case 'too-big': {
@@ -98,18 +104,26 @@ export function describeVerdict(
       const reason =
         offered === 0
           ? `no worker that runs task ${task} offers a device of budget ${budget}`
-          : `${what} needs ${size(need)} of ${budget}${devices > 1 ? ` on each of ${devices} devices` : ' on one device'}; the largest that a worker offers has ${size(largest)}`
+          : `${what} needs ${size(need)} of ${budget}${devices > 1 ? ` on each of ${devices} devices` : ' on one device'}; the largest that a worker offers has ${size(largest)}${limitBelow(need, budget, subject)}`
       return { wait: { ...NOTHING, budget, need, room: largest, model }, reason }
     }
     case 'shared-full': {
-      const { budget, need, room } = verdict
+      const { budget, need } = verdict
+      const room = free(verdict.room, budget, '')
       const reason = `budget ${budget} is used up: it needs ${size(need)}, ${size(room)} is left`
       return { wait: { ...NOTHING, budget, need, room, model }, reason }
     }
     case 'held': {
-      const { budget, device, need, room, by } = verdict
+      const { budget, device, need, by } = verdict
+      const room = free(verdict.room, budget, device)
       const until = momentOf(verdict.until)
-      const reason = `${what} needs ${size(need)} of ${budget} on ${device}, where ${size(room)} is free; ${holders(by)}${until === null ? '' : `; it is due at ${until.toISOString()}`}`
+      const where = `${size(need)} of ${budget} on ${device}, where ${size(room)} is free`
+      // Its own copy cannot make room for it.
+      const others = by.filter((each) => each !== model)
+      const reason =
+        by.length > 0 && others.length === 0
+          ? `${what} is loaded, and a job of it needs another ${where}${limitOf(known.find((each) => each.budget === budget && each.key === device))}`
+          : `${what} needs ${where}; ${holders(others)}${until === null ? '' : `; its turn comes at ${until.toISOString()} at the latest`}`
       return { wait: { ...NOTHING, budget, device, need, room, model, heldBy: by, until }, reason }
     }
     case 'next': {
@@ -145,6 +159,22 @@ export function describeVerdict(
 /** With an enormous quantum a turn ends after all dates there are. */
 function momentOf(ms: number | null): Date | null {
   return ms === null || !(ms <= 8.64e15) ? null : new Date(ms)
+}
+
+/** That an operator's limit is what makes a device too small, where that is so. */
+function limitBelow(need: number, budget: string, { devices }: Subject): string {
+  return limitOf(
+    devices.find(
+      ({ budget: of, limit, total }) =>
+        of === budget && limit !== null && limit < need && (total ?? need) >= need,
+    ),
+  )
+}
+
+function limitOf(device: Subject['devices'][number] | undefined): string {
+  if (device === undefined || device.limit === null || device.limit !== device.capacity) return ''
+  const limit = formatQuantity(device.limit, device.limit >= 1024 ** 2)
+  return `: an operator's limit holds ${device.key} at ${limit}`
 }
 
 function holders(by: readonly string[]): string {

@@ -169,18 +169,22 @@ async function readyToStart(db: Queryable, job: JobView): Promise<Found> {
 
 function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacle): Found {
   if (found === undefined) return { wait: FREE, reason: 'it is about to start' }
-  const { lane, ahead, rate, depth, requires } = found
+  const { lane, ahead, rate, depth, requires, budgeted } = found
   // How long it waits says only that it may be its budget; the policy knows.
   const obstacle = found.obstacle === 'budget' ? null : found.obstacle
-  const kind: WaitKind = obstacle ?? (drawn !== undefined ? 'budget' : depth > 1 ? 'turn' : 'nothing')
+  const kind: WaitKind =
+    obstacle ?? (drawn !== undefined ? 'budget' : depth > 1 || ahead > 0 ? 'turn' : 'nothing')
   const reason =
     (obstacle === null ? undefined : found.reason) ??
     drawn?.reason ??
     (depth > 1
-      ? `its turn: ${depth - 1} others of task ${job.task} wait in lane ${lane}`
-      : 'nothing stands in its way: a worker takes it with its next look')
-  const estimateSeconds =
-    STANDING.has(kind) || kind === 'nothing' || rate === null ? null : Math.ceil((ahead + 1) / rate)
+      ? `its turn: ${depth - 1} ${depth === 2 ? 'other' : 'others'} of task ${job.task} ${depth === 2 ? 'waits' : 'wait'} in lane ${lane}`
+      : ahead > 0
+        ? `its turn: others of lane ${lane} come first`
+        : 'nothing stands in its way: a worker takes it with its next look')
+  // How fast a lane was says nothing of a job that waits for a device or a budget: swaps and turns do.
+  const isGuess = STANDING.has(kind) || kind === 'nothing' || budgeted
+  const estimateSeconds = isGuess || rate === null ? null : Math.ceil((ahead + 1) / rate)
   return {
     wait: {
       ...FREE,
@@ -279,10 +283,11 @@ function inWords(told: Omit<Explanation, 'words'>): string[] {
   const way = kind === 'lane_disabled' ? ` (sluice resume ${lane} opens it)` : ''
   const words = [`job ${job.id} (${job.task}) is ${job.status}: ${reason}${way}`]
   if (told.wait.by !== null) words.push(`the lane was changed by ${told.wait.by}`)
-  if (position !== null && position > 1) words.push(`${position - 1} come before it`)
+  if (position !== null && position > 1)
+    words.push(position === 2 ? '1 comes before it' : `${position - 1} come before it`)
   if (estimateSeconds !== null && told.wait.until === null)
     words.push(
-      `at the rate of late that takes about ${estimateSeconds} ${estimateSeconds === 1 ? 'second' : 'seconds'}`,
+      `as fast as others ended lately, that takes about ${estimateSeconds} ${estimateSeconds === 1 ? 'second' : 'seconds'}`,
     )
   for (const { jobId, task, worker, since } of holders.slice(0, 5)) {
     const where = worker === null ? '' : ` on ${worker}`

@@ -2,9 +2,10 @@ import type { Queryable } from '../db/database.ts'
 import type { Plan, Verdict } from '../policy/decision.ts'
 import { plan } from '../policy/plan.ts'
 import type { BudgetQueue } from '../store/list-budget-queues.ts'
+import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type LivePlanner, listPlanners } from '../store/list-planners.ts'
 import { loadPicture } from '../store/load-picture.ts'
-import { CLOSENESS, describeVerdict } from './explain-budget.ts'
+import { CLOSENESS, describeVerdict, type Subject } from './explain-budget.ts'
 import { readPicture } from './read-picture.ts'
 
 /** What the policy would do with a queue now. `starts`: with the next look. `no-worker`: nobody is there who could. */
@@ -41,9 +42,13 @@ const FREE = { need: null, room: null, heldBy: [], until: null } as const
 const MOST_WORKERS = 20
 
 /** Asks the policy, for each worker, what it would start, load and wait for now. Nothing is changed by it. */
-export async function lookAhead(db: Queryable, queues: readonly BudgetQueue[]): Promise<Ahead> {
-  const found = new Found(queues)
-  if (queues.length === 0) return found.tell()
+export async function lookAhead(
+  db: Queryable,
+  queues: readonly BudgetQueue[],
+  devices: Subject['devices'],
+): Promise<Ahead> {
+  if (queues.length === 0) return new Found(queues, devices, []).tell()
+  const found = new Found(queues, devices, await listLanes(db))
   for (const worker of await listPlanners(db, MOST_WORKERS)) {
     const { id, free, classes } = worker
     const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] })
@@ -61,11 +66,15 @@ interface Entry {
 /** Of several workers the one that is closest to a start counts, for the queue and on each device. */
 class Found {
   readonly #queues: ReadonlyMap<number, BudgetQueue>
+  readonly #devices: Subject['devices']
+  readonly #lanes: readonly Lane[]
   readonly #byClass = new Map<number, Entry>()
   readonly #byDevice = new Map<string, Map<number, Entry>>()
 
-  constructor(queues: readonly BudgetQueue[]) {
+  constructor(queues: readonly BudgetQueue[], devices: Subject['devices'], lanes: readonly Lane[]) {
     this.#queues = new Map(queues.map((queue) => [queue.classId, queue]))
+    this.#devices = devices
+    this.#lanes = lanes
   }
 
   add(worker: LivePlanner, { starts, verdicts }: Plan): void {
@@ -80,8 +89,21 @@ class Found {
     for (const { classId, why } of verdicts) {
       const queue = this.#queues.get(classId)
       if (queue === undefined) continue
-      this.#note(queue, CLOSENESS[why.kind], outlookOf(why, queue), devicesOf(why))
+      this.#note(queue, CLOSENESS[why.kind], this.#outlookOf(why, queue), devicesOf(why))
     }
+  }
+
+  #outlookOf(why: Verdict, { task, model, lane }: BudgetQueue): QueueOutlook {
+    const what = model ?? `task ${task}`
+    const told = describeVerdict(why, { task, model, what, devices: this.#devices })
+    if (told === undefined) {
+      const named = this.#lanes.find(({ name }) => name === lane)
+      const atCapacity = 'the workers that run it are at capacity'
+      const reason = why.kind === 'lane-full' && named !== undefined ? fullLane(named) : atCapacity
+      return { ...FREE, why: why.kind, reason }
+    }
+    const { need, room, heldBy, until } = told.wait
+    return { why: why.kind, reason: told.reason, need, room, heldBy, until }
   }
 
   tell(): Ahead {
@@ -124,13 +146,13 @@ function keepCloser(entries: Map<number, Entry>, classId: number, entry: Entry):
   if (known === undefined || entry.rank > known.rank) entries.set(classId, entry)
 }
 
-function outlookOf(why: Verdict, { task, model }: BudgetQueue): QueueOutlook {
-  const told = describeVerdict(why, model, task, model ?? `task ${task}`)
-  const otherwise =
-    why.kind === 'lane-full' ? 'its lane starts no more just now' : 'the workers that run it are at capacity'
-  if (told === undefined) return { ...FREE, why: why.kind, reason: otherwise }
-  const { need, room, heldBy, until } = told.wait
-  return { why: why.kind, reason: told.reason, need, room, heldBy, until }
+/** Which limit it is, by name: a lane without slots has one for each worker, its cores unless somebody said otherwise. */
+function fullLane({ name, enabled, slots, perWorker, running }: Lane): string {
+  if (!enabled) return `lane ${name} is drained`
+  if (slots !== null && running >= slots) return `lane ${name} is full: ${running} of ${slots} slots are busy`
+  if (perWorker === null) return `lane ${name} starts no more just now`
+  const most = perWorker === 0 ? 'its number of cores' : String(perWorker)
+  return `each worker has as many jobs of lane ${name} as perWorker allows: ${most}`
 }
 
 /** The devices it is about; of a shared budget, its name. */

@@ -112,6 +112,23 @@ export function formatQuantity(value: number, bytes: boolean): string {
   return String(value)
 }
 
+/** Of a capacity: so much more may be taken than there is, since sums of fractions do not come out even. */
+const TOLERANCE = 1e-9
+
+/**
+ * What is free as people and programs are told it: without the tolerance, sizes in whole bytes and small numbers in
+ * thousandths.
+ */
+export function roomToShow(room: number, capacity: number | null): number {
+  const without = capacity === null ? room : Math.min(capacity, room - capacity * TOLERANCE)
+  return Math.max(0, wholeAmount(without))
+}
+
+/** Whole from a mebibyte on, where nobody means a part of a byte, else in thousandths. */
+export function wholeAmount(amount: number): number {
+  return amount >= 1024 ** 2 ? Math.round(amount) : Math.round(amount * 1000) / 1000
+}
+
 export function formatAmount({ devices, each }: Amount, bytes: boolean): string {
   return devices === 1
     ? formatQuantity(each, bytes)

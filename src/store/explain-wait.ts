@@ -34,7 +34,9 @@ export interface LaneWait {
   readonly reason: string | null
   /** How many of its class wait, itself included, up to 10,000. */
   readonly depth: number
-  /** How many of its lane come before it, up to 10,000. */
+  /** It draws from budgets: the policy of budgets says when it starts. */
+  readonly budgeted: boolean
+  /** How many come before it, up to 10,000: of its lane; where it draws from budgets, of its model or else of its task. */
   readonly ahead: number
   /** Jobs of the lane that ended lately, in a second. `null`: too few to tell. */
   readonly rate: number | null
@@ -47,7 +49,7 @@ export interface LaneWait {
 const EXPLAIN = statement(
   'explain_wait',
   `select c.lane, l.slots, l.per_worker as "perWorker", coalesce(s.running, 0) as running, l.updated_by as "changedBy",
-          l.updated_at as "changedAt", c.requires, s.obstacle, s.reason, coalesce(s.depth, 1) as depth, a.ahead, r.rate,
+          l.updated_at as "changedAt", c.requires, s.obstacle, s.reason, coalesce(s.depth, 1) as depth, c.budgeted, a.ahead, r.rate,
           coalesce(h.holders, '[]') as holders
      from sluice.jobs m
      join sluice.classes c on c.id = m.class_id
@@ -57,7 +59,7 @@ const EXPLAIN = statement(
       select count(*)::integer as ahead from (
         select 1 from sluice.classes k cross join lateral (
           select 1 from sluice.jobs j where j.class_id = k.id and j.state = 'ready' and (j.rank, j.id) < (m.rank, m.id) limit 10000) one
-         where k.lane = c.lane limit 10000) x) a
+         where k.lane = c.lane and (not c.budgeted or k.id = c.id or k.model = c.model) limit 10000) x) a
     cross join lateral (
       select case when count(*) > 1 then (count(*) / greatest(extract(epoch from clock_timestamp() - min(e.finished_at)), 0.001))::float8 end as rate
         from (select j.class_id, j.finished_at from sluice.jobs j

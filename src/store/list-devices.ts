@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { roomToShow } from '../model/amount.ts'
 
 /** A device under one budget, with what is drawn from it. A shared budget is one device with the key ''. */
 export interface StoredDevice {
@@ -42,10 +43,7 @@ const LIST = statement(
           array(select distinct w.name from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id
                  where o.budget = d.budget and o.device = d.key and w.ended_at is null order by w.name) as workers
      from sluice.devices d
-    -- Rooms have a billionth more than there is, for the sake of sums: nobody has to see it.
-    cross join lateral (
-      select case when x.room <= 2e-9 * sluice.capacity_v1(d) then 0 else least(x.room, sluice.capacity_v1(d)) end as room
-        from (select sluice.room_v1(d.budget, d.key) as room) x) o
+    cross join lateral (select sluice.room_v1(d.budget, d.key) as room) o
     cross join lateral (
       select coalesce(sum(r.amount), 0)::float8 as amount, count(*)::integer as running
         from sluice.reservations r join sluice.jobs j on j.id = r.job_id
@@ -57,5 +55,9 @@ const LIST = statement(
 )
 
 export async function listDevices(db: Queryable): Promise<StoredDevice[]> {
-  return db.run<StoredDevice & Record<string, unknown>>(LIST)
+  const devices = await db.run<StoredDevice & Record<string, unknown>>(LIST)
+  return devices.map((device) => {
+    const { room, capacity } = device
+    return { ...device, room: room === null ? null : roomToShow(room, capacity) }
+  })
 }

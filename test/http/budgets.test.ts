@@ -285,7 +285,7 @@ describe('a change', () => {
         task: 'huge',
         model: null,
         why: 'too-big',
-        reason: 'task huge needs 20GB of vram on one device; the largest that a worker offers has 10GB',
+        reason: `task huge needs 20GB of vram on one device; the largest that a worker offers has 10GB: an operator's limit holds ${BIG} at 10GB`,
       },
     ])
     await change('vram', { limits: { [BIG]: null } })

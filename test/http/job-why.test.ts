@@ -91,8 +91,8 @@ describe('a job says what holds it', () => {
     expect(told.estimateSeconds).toBeGreaterThan(0)
     expect(told.words).toEqual([
       `job ${last.id} (other) is queued: lane tight is full: 2 of 2 slots are busy`,
-      '1 come before it',
-      expect.stringMatching(/^at the rate of late that takes about \d+ seconds?$/),
+      '1 comes before it',
+      expect.stringMatching(/^as fast as others ended lately, that takes about \d+ seconds?$/),
       expect.stringMatching(/^in flight: job \d+ \(held\) on w1 since 20/),
       expect.stringMatching(/^in flight: job \d+ \(held\) on w1 since 20/),
     ])

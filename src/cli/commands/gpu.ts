@@ -155,7 +155,7 @@ class DeviceLines {
   #shortly({ why, reason, need, room, heldBy, until }: DeviceView['next'][number]): string {
     const who = heldBy.length === 0 ? 'running jobs' : heldBy.join(', ')
     const holds = heldBy.length === 1 ? 'holds' : 'hold'
-    const due = until === null ? '' : `; due in ${roughly(until.getTime() - this.#now)}`
+    const due = until === null ? '' : `; its turn within ${roughly(until.getTime() - this.#now)}`
     if (why === 'held' && need !== null && room !== null)
       return `needs ${this.#size(need)}, ${this.#size(room)} is free; ${who} ${holds} the rest${due}`
     if (why === 'shared-full' && need !== null && room !== null)
