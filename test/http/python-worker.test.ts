@@ -127,8 +127,13 @@ describe.skipIf(missing)(missing ? 'in Python (python3 is not installed)' : 'in 
   })
 
   test.each([
-    ['a server that is not there', () => 'http://127.0.0.1:1', 'worker', /cannot register at .*: .*refused/],
-    ['a key that may not', () => server.url, 'viewer', /cannot register at .*: 403 .*workers:run/],
+    [
+      'a server that is not there',
+      (): string => 'http://127.0.0.1:1',
+      'worker',
+      /cannot register at .*: .*refused/,
+    ],
+    ['a key that may not', (): string => server.url, 'viewer', /cannot register at .*: 403 .*workers:run/],
   ] as const)('%s is told in a line', { timeout: 60_000 }, async (_, address, role, expected) => {
     const env = { ...process.env, SLUICE_SERVER: address(), SLUICE_KEY: await server.keyOf(role) }
     const { status, stderr } = await runPython(env)
