@@ -140,7 +140,7 @@ export const BudgetsBody = Type.Object({
 })
 export type BudgetsBody = Static<typeof BudgetsBody>
 
-export const BudgetParams = Type.Object({ name: Name }, STRICT)
+export const BudgetParams = Type.Object({ name: { ...Name, examples: ['vram'] } }, STRICT)
 
 const Quantity = {
   type: ['number', 'string'],

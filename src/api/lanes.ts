@@ -4,8 +4,10 @@ import { Duration, Name, Timestamp } from './scalars.ts'
 const Limit = (description: string) =>
   Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0, maximum: 2_147_483_647, description })
 
+const LaneName = { ...Name, examples: ['default'] }
+
 export const LaneBody = Type.Object({
-  name: Name,
+  name: LaneName,
   slots: Limit('Jobs at once in the whole system; null: no limit'),
   perWorker: Limit('Jobs at once in each worker; null: no limit, 0: its number of cores'),
   pollMs: Type.Integer(),
@@ -30,7 +32,7 @@ export type LaneBody = Static<typeof LaneBody>
 export const LaneList = Type.Object({ lanes: Type.Array(LaneBody) })
 export type LaneList = Static<typeof LaneList>
 
-export const LaneParams = Type.Object({ name: Name }, { additionalProperties: false })
+export const LaneParams = Type.Object({ name: LaneName }, { additionalProperties: false })
 
 export const LaneChangeBody = Type.Object(
   {

@@ -18,7 +18,10 @@ export type RoleBody = Static<typeof RoleBody>
 export const RoleList = Type.Object({ roles: Type.Array(RoleBody) })
 export type RoleList = Static<typeof RoleList>
 
-export const RoleParams = Type.Object({ name: Name }, { additionalProperties: false })
+export const RoleParams = Type.Object(
+  { name: { ...Name, examples: ['viewer'] } },
+  { additionalProperties: false },
+)
 
 const Permissions = Type.Array(Permission, { minItems: 1, maxItems: 100, examples: [['jobs:read:all']] })
 

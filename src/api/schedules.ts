@@ -73,7 +73,10 @@ export type ScheduleCreateBody = Static<typeof ScheduleCreateBody>
 export const ScheduleChangeBody = Type.Object(FIELDS, { additionalProperties: false, minProperties: 1 })
 export type ScheduleChangeBody = Static<typeof ScheduleChangeBody>
 
-export const ScheduleParams = Type.Object({ name: Name }, { additionalProperties: false })
+export const ScheduleParams = Type.Object(
+  { name: { ...Name, examples: ['nightly'] } },
+  { additionalProperties: false },
+)
 
 export const ScheduleBody = Type.Object({
   name: Name,
@@ -145,7 +148,12 @@ export type FiringList = Static<typeof FiringList>
 
 export const FiringQuery = Type.Object(
   {
-    before: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,17}$' })),
+    before: Type.Optional(
+      Type.String({
+        pattern: '^[1-9][0-9]{0,17}$',
+        'x-rule': 'the `next` of the page before, a whole number',
+      }),
+    ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 50 })),
   },
   { additionalProperties: false },

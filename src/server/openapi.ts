@@ -26,11 +26,53 @@ const TAGS: readonly (readonly [name: string, description: string])[] = [
   ['schedules', 'Jobs that are submitted by the clock'],
   ['lanes', 'How much runs at once'],
   ['workers', 'Who runs what'],
+  ['budgets', 'What running jobs draw from: memory of GPUs, licences'],
   ['admission', 'How much may enter'],
   ['access', 'Keys, roles, sessions, the audit'],
   ['worker protocol', 'For workers without access to the database'],
   ['server', 'Health, metrics, this description'],
 ]
+
+/** Answers that no schema writes: texts, streams, and what is made elsewhere. */
+const UNWRITTEN: Readonly<Record<string, object>> = {
+  '/metrics': { 200: textAnswer('Metrics in the text format of Prometheus', 'text/plain') },
+  '/openapi.json': { 200: { description: 'This description', type: 'object' } },
+  '/api/v1/jobs/:id/stream': {
+    200: textAnswer('Events, until the job has ended', 'text/event-stream'),
+    204: { description: 'The client has had all events', type: 'null' },
+  },
+}
+
+function textAnswer(description: string, type: string): object {
+  return { description, content: { [type]: { schema: { type: 'string' } } } }
+}
+
+const PROBLEM = { content: { [PROBLEM_TYPE]: { schema: Problem } } }
+
+/** Wrong keys are counted wherever keys are looked at, and submissions wherever there is a ceiling. */
+const TOO_MANY = {
+  ...PROBLEM,
+  description:
+    'At the ceiling, or too many wrong keys came from this address: try again after Retry-After seconds',
+  headers: { 'Retry-After': { type: 'integer', minimum: 1, description: 'Whole seconds' } },
+}
+
+/**
+ * The name of an operation in generated clients: `GET /api/v1/jobs/:id/logs` is `getJobLogs`. It follows from the address, so
+ * it stays as long as that does.
+ */
+function operationId(method: string, url: string): string {
+  const steps = url
+    .replace(/^\/api\/v1/, '')
+    .split('/')
+    .slice(1)
+  const words = steps.flatMap((step, i) => {
+    if (step.startsWith(':')) return []
+    const one = steps[i + 1]?.startsWith(':') === true
+    return (one ? step.replace(/s$/, '') : step).split(/\W/)
+  })
+  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
+}
 
 /** Answers are described by their status where nothing else is said of them. */
 function withWords(response: object | undefined): object {
@@ -65,11 +107,13 @@ export async function registerOpenApi(server: Server, { version }: ServerParts):
         url,
         schema: {
           ...described,
+          operationId: operationId(String(route.method), url),
           security: open ? [] : [{ key: [] }],
           ...(needs.length > 0 && { 'x-permission': needs }),
           response: {
-            ...withWords(described?.response),
-            default: { description: 'Refused or failed', content: { [PROBLEM_TYPE]: { schema: Problem } } },
+            ...withWords({ ...UNWRITTEN[url], ...described?.response }),
+            ...(access !== 'public' && { 429: TOO_MANY }),
+            default: { description: 'Refused or failed', ...PROBLEM },
           },
         },
       }
@@ -106,6 +150,8 @@ export async function registerReference(server: Server): Promise<void> {
       uiConfig: {
         validatorUrl: null,
         docExpansion: 'list',
+        // Which permission each operation needs.
+        showExtensions: true,
         // The other layout has a bar for reading descriptions of other servers, which the policy of this page forbids.
         layout: 'BaseLayout',
         requestInterceptor: addCsrfToken as never,

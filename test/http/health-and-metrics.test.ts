@@ -119,7 +119,14 @@ describe('/metrics', () => {
 describe('the description', () => {
   interface OpenApi {
     openapi: string
-    paths: Record<string, Record<string, { responses: Record<string, unknown>; security: unknown[] }>>
+    tags: { name: string }[]
+    paths: Record<string, Record<string, Operation>>
+  }
+  interface Operation {
+    readonly operationId: string
+    readonly tags: readonly string[]
+    readonly responses: Readonly<Record<string, { readonly headers?: object }>>
+    readonly security: readonly unknown[]
   }
 
   test('names every route there is, with its permission and its refusals', async () => {
@@ -134,6 +141,21 @@ describe('the description', () => {
       const isOpen = config!.access === 'public' || config!.access === 'sign-in'
       expect(operation!.security).toHaveLength(isOpen ? 0 : 1)
     }
+  })
+
+  test('gives every operation a name of its own, a tag that is declared and an answer for success', async () => {
+    const { tags, paths } = (await server.at('GET', '/openapi.json')).json<OpenApi>()
+    const declared = tags.map(({ name }) => name)
+    const operations = Object.values(paths).flatMap((methods) => Object.values(methods))
+    for (const { operationId, tags: own, responses, security } of operations) {
+      expect(operationId).toMatch(/^[a-z]+([A-Z][a-z]*)+$/)
+      expect(declared, operationId).toEqual(expect.arrayContaining([...own]))
+      expect(Object.keys(responses).join(' '), operationId).toMatch(/\b2\d\d\b/)
+      if (security.length > 0) expect(responses[429]?.headers, operationId).toHaveProperty('Retry-After')
+    }
+    const names = operations.map(({ operationId }) => operationId)
+    expect(new Set(names).size).toBe(names.length)
+    expect(names).toEqual(expect.arrayContaining(['getJob', 'postJobs', 'getJobLogs', 'deleteSchedule']))
   })
 
   test('agrees with the reference for people, which lists every route', async () => {

@@ -1,3 +1,4 @@
+import { Type } from 'typebox'
 import { IdempotencyHeaders } from '../../api/jobs.ts'
 import {
   FiredBody,
@@ -171,6 +172,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
           'One that a config file names comes back when that file is next applied: disable it instead.',
         tags: TAGS,
         params: ScheduleParams,
+        response: { 204: Type.Null() },
       },
     },
     async (request, reply) => {
@@ -180,7 +182,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         await removeSchedule(tx, name)
         return { result: undefined, before: factsOf(before) }
       })
-      return reply.code(204).send()
+      return reply.code(204).send(null)
     },
   )
 
