@@ -45,7 +45,11 @@ export const AuditQuery = Type.Object(
     since: Type.Optional(Timestamp),
     until: Type.Optional(Timestamp),
     before: Type.Optional(
-      Type.String({ pattern: '^[1-9][0-9]{0,17}$', description: 'The `next` of the page before' }),
+      Type.String({
+        pattern: '^[1-9][0-9]{0,17}$',
+        'x-rule': 'the `next` of the page before, a whole number',
+        description: 'The `next` of the page before',
+      }),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
   },

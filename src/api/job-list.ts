@@ -29,6 +29,7 @@ export const ListQuery = Type.Object(
     status: Type.Optional(
       Type.String({
         pattern: `^(${names})(,(${names}))*$`,
+        'x-rule': `some of ${JOB_STATUSES.join(', ')}, with commas between`,
         description: `Some of ${JOB_STATUSES.join(', ')}, with commas between`,
         examples: ['queued,running'],
       }),

@@ -95,6 +95,7 @@ export const IdempotencyHeaders = Type.Object({
       minLength: 1,
       maxLength: 200,
       pattern: '^[\\x21-\\x7e]+$',
+      'x-rule': '1 to 200 letters, digits and signs of ASCII, without spaces',
       description: 'The same request with the same key, within 24 h, gets the first answer again',
     }),
   ),
@@ -153,7 +154,11 @@ export type AttemptsBody = Static<typeof AttemptsBody>
 export const LogsQuery = Type.Object(
   {
     after: Type.Optional(
-      Type.String({ pattern: '^[0-9]{1,19}$', description: 'Lines after the one with this id' }),
+      Type.String({
+        pattern: '^[0-9]{1,19}$',
+        'x-rule': 'the id of a line, a whole number',
+        description: 'Lines after the one with this id',
+      }),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, default: 1000 })),
   },

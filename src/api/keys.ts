@@ -3,6 +3,7 @@ import { Duration, Name, TextOrNull, Timestamp, TimestampOrNull } from './scalar
 
 export const KeyId = Type.String({
   pattern: '^[1-9][0-9]{0,17}$',
+  'x-rule': 'the id of a key, a whole number such as 3',
   description: 'Id of an API key: a whole number, as text. It opens nothing',
   examples: ['3'],
 })

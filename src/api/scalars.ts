@@ -1,15 +1,25 @@
 import { Type } from 'typebox'
+import { NAME_RULE } from '../model/setting-value.ts'
 
-/** The texts and numbers that many bodies have in common. */
+/**
+ * The texts and numbers that many bodies have in common.
+ *
+ * Where there is a pattern, `x-rule` says the same in words, for the message that refuses what does not match.
+ */
 
 export const JobId = Type.String({
   pattern: '^[1-9][0-9]{0,18}$',
+  'x-rule': 'the id of a job, a whole number such as 42',
   description: 'Id of a job: a whole number, as text',
   examples: ['42'],
 })
 
 /** Names of lanes, tasks, workflows, roles and schedules. */
-export const Name = Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$', examples: ['resize'] })
+export const Name = Type.String({
+  pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$',
+  'x-rule': NAME_RULE,
+  examples: ['resize'],
+})
 
 export const Timestamp = Type.String({ format: 'date-time', examples: ['2031-05-01T08:00:00.000Z'] })
 

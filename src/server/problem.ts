@@ -16,6 +16,11 @@ const OF_FASTIFY: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_HANDLER_TIMEOUT: 'DATABASE_UNAVAILABLE',
 }
 
+/** Said instead of what Fastify says, which helps nobody. */
+const ADVICE: Partial<Record<ErrorCode, string>> = {
+  UNSUPPORTED_MEDIA_TYPE: 'the body must be JSON, and be sent as such: send Content-Type: application/json',
+}
+
 /** Details that would tell strangers where the database is stay in the log. */
 const UNSAID: Partial<Record<ErrorCode, string>> = {
   DATABASE_UNAVAILABLE:
@@ -88,7 +93,7 @@ function translateRefusal(error: unknown): unknown {
   if (error instanceof SluiceError) return error
   const { code, statusCode, message } = error as Partial<FastifyError>
   if (typeof code === 'string' && OF_FASTIFY[code] !== undefined)
-    return new SluiceError(OF_FASTIFY[code], message ?? '', { cause: error })
+    return new SluiceError(OF_FASTIFY[code], ADVICE[OF_FASTIFY[code]] ?? message ?? '', { cause: error })
   // Syntax of JSON and of addresses, prototype poisoning, a content-length that does not fit.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new SluiceError('INVALID_ARGUMENT', message ?? 'the request cannot be read', { cause: error })

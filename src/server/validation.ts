@@ -15,6 +15,7 @@ const PLACES: Readonly<Record<string, string>> = {
 
 interface Found {
   readonly keyword: string
+  readonly schemaPath: string
   readonly instancePath: string
   readonly params: object
   readonly message: string
@@ -53,9 +54,44 @@ function describe(errors: readonly Found[], value: unknown, schema: TSchema, par
   }
   const found = at(value, path)
   const name = path.length === 0 ? place : path.join('.')
-  const { allowedValues } = error.params as { allowedValues?: readonly unknown[] }
-  const rule = allowedValues === undefined ? error.message : `must be one of ${allowedValues.join(', ')}`
-  return refuse(name, `${name}: ${show(found)} in ${place} is not right: it ${rule}`)
+  const rule = ruleOf(error, schema)
+  if (path.length === 0 && (found ?? null) === null)
+    return refuse(name, `${name} is missing, or null: it ${rule}`)
+  // What an address has is named by its parameter, and may come from somebody who never saw the address.
+  const where = path.length === 0 || part === 'params' ? '' : ` in ${place}`
+  return refuse(name, `${name}: ${show(found)}${where} is not right: it ${rule}`)
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  integer: 'a whole number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'null',
+}
+
+/** What would be right, in words: `must be the id of a job, a whole number such as 42`. */
+function ruleOf({ keyword, params, message, schemaPath }: Found, schema: TSchema): string {
+  const { allowedValues, type, format } = params as {
+    readonly allowedValues?: readonly unknown[]
+    readonly type?: string | readonly string[]
+    readonly format?: string
+  }
+  if (allowedValues !== undefined) return `must be one of ${allowedValues.join(', ')}`
+  if (keyword === 'type' && type !== undefined)
+    return `must be ${[type]
+      .flat()
+      .map((each) => KINDS[each] ?? each)
+      .join(' or ')}`
+  if (format === 'date-time') return 'must be a time such as 2031-05-01T08:00:00Z'
+  const at = pathOf(schemaPath).reduce<unknown>(
+    (found, step) => (found as Record<string, unknown> | undefined)?.[step],
+    schema,
+  )
+  const words = keyword === 'pattern' ? (at as { 'x-rule'?: string } | undefined)?.['x-rule'] : undefined
+  return words === undefined ? message : `must be ${words}`
 }
 
 function unknownField(place: string, path: readonly string[], name: string, schema: TSchema): string {

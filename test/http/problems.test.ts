@@ -83,6 +83,57 @@ describe('every refusal is problem+json with a code', () => {
     expect(problem.detail).not.toBe('')
   })
 
+  test('a body whose type is missing or another is told the right one', async () => {
+    for (const type of ['application/x-www-form-urlencoded', 'text/plain']) {
+      const answer = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task":"echo"}', type) })
+      expect([answer.status, answer.json().detail]).toEqual([
+        415,
+        'the body must be JSON, and be sent as such: send Content-Type: application/json',
+      ])
+    }
+  })
+
+  test.each([
+    [
+      'GET',
+      '/jobs/vera',
+      undefined,
+      'id: "vera" is not right: it must be the id of a job, a whole number such as 42',
+    ],
+    [
+      'GET',
+      '/jobs?status=odd',
+      undefined,
+      'status: "odd" in the query is not right: it must be some of awaiting_approval',
+    ],
+    [
+      'DELETE',
+      '/keys/vera',
+      undefined,
+      'id: "vera" is not right: it must be the id of a key, a whole number such as 3',
+    ],
+    ['POST', '/jobs', 'null', 'the body is missing, or null: it must be an object'],
+    ['POST', '/jobs', undefined, 'the body is missing, or null: it must be an object'],
+    ['POST', '/jobs', '{"task":5}', 'task: 5 in the body is not right: it must be a text'],
+    [
+      'POST',
+      '/jobs',
+      '{"task":"1st"}',
+      'task: "1st" in the body is not right: it must be a name of 1 to 100',
+    ],
+    [
+      'GET',
+      '/jobs?submittedFrom=x',
+      undefined,
+      'submittedFrom: "x" in the query is not right: it must be a time such as',
+    ],
+  ])('%s %s %s says in words what would be right', async (method, path, body, words) => {
+    const request = body === undefined ? {} : json(body)
+    const { detail } = (await server.call(method, path, { key, ...request })).json<{ detail: string }>()
+    expect(detail).toContain(words)
+    expect(detail).not.toContain('pattern')
+  })
+
   test('a wrong method is told the right ones', async () => {
     const answer = await server.at('PUT', '/api/v1/admin/workers/lanes/default')
     expect(answer.headers.allow).toBe('GET, PATCH')
