@@ -24,8 +24,10 @@ function show(world: World, id: string, options: CommonOptions): Promise<ExitCod
       writeJson(world.out, { ...job, attempts })
       return EXIT.done
     }
-    const { reason } = await system.why(id)
-    writeFacts(world.out, facts(job, job.finishedAt === null ? reason : undefined))
+    const { job: seen, reason } = await system.why(id)
+    // It may have moved on between the two looks: a reason of another status says nothing of this one.
+    const holds = job.finishedAt === null && seen.status === job.status
+    writeFacts(world.out, facts(job, holds ? reason : undefined))
     if (attempts.length > 1 || attempts.some((each) => each.error !== null)) {
       world.out.line()
       writeAttempts(world, attempts)
