@@ -1,4 +1,6 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { Database } from '../../src/db/database.ts'
+import { checkQueues } from '../../src/engine/diagnosis/queues.ts'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -79,6 +81,19 @@ test("a job that an operator's limit keeps from starting says so, and gets no es
   expect(told.reason).toMatch(
     /^its model llama needs 16GB of vram on one device; the largest that a worker offers has 12GB: an operator's limit holds \S+ at 12GB$/,
   )
+  const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'doctor' })
+  onTestFinished(() => db.close())
+  const doctor = await until(async () => {
+    const found = await checkQueues({ db, now: Date.now() })
+    return found.some(({ level }) => level === 'note') && found
+  }, 'a second to go by')
+  expect(doctor).toMatchObject([
+    {
+      check: 'task chat',
+      found: expect.stringMatching(/^1 waiting in lane default, .*an operator's limit holds \S+ at 12GB$/),
+      advice: 'sluice gpu shows what holds it, and what comes next',
+    },
+  ])
   await app.setBudget('vram', { limits: { gpu0: null } })
   await until(async () => (await app.getJob(late.id)).state === 'completed', 'it to run without the limit')
 })
