@@ -2,10 +2,9 @@ import type { FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
 import { audit } from '../engine/audit.ts'
-import { SluiceError } from '../errors.ts'
 import { once } from './once.ts'
 import type { ServerParts } from './parts.ts'
-import { recordRefusal } from './refusals.ts'
+import { recordingRefusals } from './refusals.ts'
 
 /** What a change leaves behind: the answer, and what the audit says. */
 export interface Changed<T> {
@@ -52,12 +51,8 @@ export async function carryOut<T>(
   what: What,
   work: (tx: Queryable) => Promise<T>,
 ): Promise<T> {
-  try {
-    const { db } = parts.room
-    return what.once === true ? await once(db, request, work) : await transactForCallers(db, work)
-  } catch (error) {
-    if (error instanceof SluiceError && (error.status === 403 || error.status === 409))
-      await recordRefusal(parts, request, what.action, error.code, what.target)
-    throw error
-  }
+  const { db } = parts.room
+  return recordingRefusals(parts, request, what, () =>
+    what.once === true ? once(db, request, work) : transactForCallers(db, work),
+  )
 }

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { audit } from '../engine/audit.ts'
+import { SluiceError } from '../errors.ts'
 import { withoutSecrets } from '../model/redact.ts'
 import { AttemptLimit } from './attempt-limit.ts'
 import type { ServerParts } from './parts.ts'
@@ -29,6 +30,26 @@ export async function recordRefusal(
     refused,
     requestId: request.id,
   }).catch((error) => request.log.warn({ err: error }, 'a refused attempt could not be written down'))
+}
+
+/**
+ * Does something, and writes it into the audit when it is refused (403 or 409).
+ *
+ * @param target What it was about. Default: the address.
+ */
+export async function recordingRefusals<T>(
+  parts: ServerParts,
+  request: FastifyRequest,
+  { action, target }: { readonly action: string; readonly target?: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof SluiceError && (error.status === 403 || error.status === 409))
+      await recordRefusal(parts, request, action, error.code, target)
+    throw error
+  }
 }
 
 /** Without the query, and without keys: people put secrets there. */

@@ -250,6 +250,39 @@ describe('refused attempts leave a line with the code:', () => {
     ])
   })
 
+  test('a submission whose key or Idempotency-Key is taken by another', async () => {
+    const key = await server.keyOf('submitter', 'twice')
+    await newJob('plain', { key: 'taken' })
+    const once = { 'idempotency-key': 'used' }
+    const plain = { task: 'plain' }
+    await server.call('POST', '/jobs', { key, headers: once, body: plain })
+    const conflicts: [string, string, Request, string, string][] = [
+      [
+        'POST',
+        '/jobs',
+        { body: { ...plain, key: 'taken', input: 2 } },
+        'task plain, key taken',
+        'KEY_CONFLICT',
+      ],
+      ['POST', '/jobs/bulk', { body: { jobs: [{ ...plain, key: 'taken', input: 2 }] } }, '', 'KEY_CONFLICT'],
+      ['PUT', '/results/plain/taken', { body: { input: 2 } }, '', 'KEY_CONFLICT'],
+      [
+        'POST',
+        '/jobs',
+        { headers: once, body: { ...plain, input: 2 } },
+        'task plain',
+        'IDEMPOTENCY_CONFLICT',
+      ],
+    ]
+    for (const [method, path, request, target, refused] of conflicts) {
+      const answer = await server.call(method, path, { key, ...request })
+      expect([answer.status, answer.json().code]).toEqual([409, refused])
+      const { entries } = await audit(`?requestId=${answer.headers['x-request-id']}`)
+      const expected = target === '' ? `${method} /api/v1${path}` : target
+      expect(entries).toMatchObject([{ actor: 'twice', action: 'job.submit', target: expected, refused }])
+    }
+  })
+
   test('a hundred of one key a minute, and no more', async () => {
     const worker = await server.keyOf('worker', 'stubborn')
     for (let times = 0; times < 110; times++)

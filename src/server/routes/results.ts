@@ -2,11 +2,13 @@ import { EnsureBody, PendingBody, ResultBody, ResultParams } from '../../api/res
 import { type Ensured, ensureResult, findEnsured } from '../../engine/ensure-result.ts'
 import { toStorableJson } from '../../model/json.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { recordingRefusals } from '../refusals.ts'
 import { submissionOf } from '../submissions.ts'
 import { hiddenJobs, ownerSeen } from '../visible-job.ts'
 
 /** `/results/:name/:key`: a result that is there, or the one job that works on it. */
-export function resultRoutes(server: Server, { room }: ServerParts): void {
+export function resultRoutes(server: Server, parts: ServerParts): void {
+  const { room } = parts
   const tags = ['results']
   const response = { 200: ResultBody, 202: PendingBody }
 
@@ -30,10 +32,10 @@ export function resultRoutes(server: Server, { room }: ServerParts): void {
       const json = toStorableJson(input, 'input')
       const submission = await submissionOf(room, request, name, input, { key })
       const wanted = { name, key, owner: ownerSeen(request) }
-      const found = await ensureResult(room.db, wanted, json, submission, {
-        submitter: room.submitter,
-        gate: room.gate,
-      })
+      const { submitter, gate } = room
+      const found = await recordingRefusals(parts, request, { action: 'job.submit' }, () =>
+        ensureResult(room.db, wanted, json, submission, { submitter, gate }),
+      )
       if (!found.done && found.attached) {
         const { jobId, attached } = found
         const hidden = await hiddenJobs(room.calls, request, [jobId])

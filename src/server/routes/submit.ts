@@ -13,14 +13,20 @@ import type { SubmitOptions } from '../../app/submission.ts'
 import { NameKinds } from '../../engine/name-kinds.ts'
 import type { Submission } from '../../engine/submitter.ts'
 import { SluiceError } from '../../errors.ts'
+import { withoutSecrets } from '../../model/redact.ts'
 import type { SubmittedJob } from '../../store/submit-jobs.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { recordingRefusals } from '../refusals.ts'
 import { submissionOf } from '../submissions.ts'
 import { hiddenJobs } from '../visible-job.ts'
 
+/** What the audit says of submissions, done and refused. */
+const SUBMIT = 'job.submit'
+
 /** `POST /jobs` and `POST /jobs/bulk`. */
-export function submitRoutes(server: Server, { room }: ServerParts): void {
+export function submitRoutes(server: Server, parts: ServerParts): void {
+  const { room } = parts
   const { gate } = room
   const kinds = new NameKinds(room.calls)
   const config = { access: 'jobs:submit' } as const
@@ -42,10 +48,16 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
     },
     async (request, reply) => {
       const submission = await toSubmission(room, kinds, request, request.body, '')
-      const { id, attached } =
+      const { task, key = '' } = submission
+      const what = {
+        action: SUBMIT,
+        target: withoutSecrets(`task ${task}${key === '' ? '' : `, key ${key}`}`),
+      }
+      const { id, attached } = await recordingRefusals(parts, request, what, () =>
         idempotencyKey(request) === undefined
-          ? await gate.pass([submission], () => room.submitter.submit(submission))
-          : await once(room.db, request, async (tx) => (await room.submitter.submitIn(tx, [submission]))[0]!)
+          ? gate.pass([submission], () => room.submitter.submit(submission))
+          : once(room.db, request, async (tx) => (await room.submitter.submitIn(tx, [submission]))[0]!),
+      )
       const location = { location: `/api/v1/jobs/${id}` }
       if (!attached) return reply.code(202).headers(location).send({ id, attached })
       const [job] = await withReadable(room, request, [{ id, attached }])
@@ -73,10 +85,11 @@ export function submitRoutes(server: Server, { room }: ServerParts): void {
       for (const [index, job] of request.body.jobs.entries())
         submissions.push(await toSubmission(room, kinds, request, job, `jobs.${index}.`))
       // A repeat gets its answer also where a new submission would be refused.
-      const jobs =
+      const jobs = await recordingRefusals(parts, request, { action: SUBMIT }, () =>
         idempotencyKey(request) === undefined
-          ? await gate.pass(submissions, () => room.submitter.submitMany(submissions))
-          : await once(room.db, request, (tx) => room.submitter.submitIn(tx, submissions))
+          ? gate.pass(submissions, () => room.submitter.submitMany(submissions))
+          : once(room.db, request, (tx) => room.submitter.submitIn(tx, submissions)),
+      )
       return reply.code(202).send({ jobs: await withReadable(room, request, jobs) })
     },
   )
