@@ -87,11 +87,10 @@ export function timesOf(model: string | null, picture: Picture): ModelView {
 
 function queueOf(view: QueueView, picture: Picture): Queue {
   const isShared = ({ budget }: Ask) => picture.shared.has(budget)
-  const perJob = view.model === null ? [] : view.perJob
   return {
     view,
-    perJob: perJob.filter((ask) => !isShared(ask)),
-    shared: addUp([...(view.head.uses ?? view.uses), ...perJob].filter(isShared)),
+    perJob: view.perJob.filter((ask) => !isShared(ask)),
+    shared: addUp([...(view.head.uses ?? view.uses), ...view.perJob].filter(isShared)),
     left: Math.max(0, Math.min(view.depth, view.most)),
   }
 }
@@ -99,15 +98,24 @@ function queueOf(view: QueueView, picture: Picture): Queue {
 /** One ask for each budget: each by itself could fit where both do not. */
 function addUp(asks: readonly Ask[]): Ask[] {
   const sums = new Map<string, Ask>()
-  for (const ask of asks) sums.set(ask.budget, { ...ask, each: ask.each + (sums.get(ask.budget)?.each ?? 0) })
+  for (const { budget, devices, each } of asks) {
+    const sum = sums.get(budget) ?? { budget, devices, each: 0 }
+    sums.set(budget, { budget, devices: Math.max(sum.devices, devices), each: sum.each + each })
+  }
   return [...sums.values()]
 }
 
 function asksOf(view: QueueView, picture: Picture): CopyAsk[] {
-  const uses = (view.head.uses ?? view.uses).filter(({ budget }) => !picture.shared.has(budget))
+  const isDevice = ({ budget }: Ask) => !picture.shared.has(budget)
+  const uses = (view.head.uses ?? view.uses).filter(isDevice)
+  const perJob = view.perJob.filter(isDevice)
   if (view.model === null)
-    return uses.map(({ budget, devices, each }) => ({ budget, devices, resident: 0, perJob: each }))
-  const perJob = view.perJob.filter(({ budget }) => !picture.shared.has(budget))
+    return addUp([...uses, ...perJob]).map(({ budget, devices, each }) => ({
+      budget,
+      devices,
+      resident: 0,
+      perJob: each,
+    }))
   const asks = uses.map(({ budget, devices, each }) => ({
     budget,
     devices,

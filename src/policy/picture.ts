@@ -72,7 +72,7 @@ export interface QueueView {
   readonly parallel: number
   /** Of devices: the model's memory, or without a model what a job takes. Of shared budgets: what a job takes. */
   readonly uses: readonly Ask[]
-  /** What each running job adds on the devices of its model. */
+  /** What each running job adds on the devices of its model, and of shared budgets. Without a model it adds to `uses`. */
   readonly perJob: readonly Ask[]
   /** Jobs that the lane allows to start now. */
   readonly most: number

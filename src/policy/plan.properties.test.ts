@@ -114,7 +114,7 @@ test('what starts together never exceeds the room of a device, a shared budget, 
         }
         if (newResident) copies.add(copy)
         const queue = picture.queues[classId]!
-        const jobs = [...(queue.head.uses ?? queue.uses), ...(model === null ? [] : queue.perJob)]
+        const jobs = [...(queue.head.uses ?? queue.uses), ...queue.perJob]
         for (const { budget, each } of jobs)
           if (budget === 'licences') taken.set(budget, (taken.get(budget) ?? 0) + count * each)
       }

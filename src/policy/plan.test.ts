@@ -347,6 +347,18 @@ test('what a job takes of a shared budget by its task and by its model is added 
   ).toEqual([])
 })
 
+test('without a model, what each job adds counts with what it uses, as the claim will', () => {
+  const ask = (budget: string, each: number) => ({ budget, devices: 1, each })
+  const perJob = [ask('vram', 3), ask('licences', 1)]
+  const jobs = queue(null, { uses: [ask('vram', 5), ask('licences', 1)], perJob })
+  const given = (licences: number) => picture({ shared: new Map([['licences', licences]]), queues: [jobs] })
+
+  expect(plan(given(100)).starts).toMatchObject([
+    { count: 3, places: [{ budget: 'vram', device: 'a', resident: 0, perJob: 8 }] },
+  ])
+  expect(started(given(1))).toEqual([])
+})
+
 test('an idle model goes when a job of another, loaded beside it, has no room', () => {
   const perJob = [{ budget: 'vram', devices: 1, each: 2 }]
   const residents = [resident('A', 'a', { gb: 16 }), resident('B', 'a', { gb: 7, idleSince: NOW - 1000 })]
