@@ -3,7 +3,7 @@ import { checkServer, checkServerKey } from '../api/server-address.ts'
 import type { RegisterBody, WorkerTask } from '../api/worker-protocol.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { Log } from '../engine/log.ts'
-import { SluiceError } from '../errors.ts'
+import { hasCode, SluiceError } from '../errors.ts'
 import { checkList, checkOptions, invalidArgument, optionNames } from '../model/argument.ts'
 import { resolveSettings, type SettingsSource } from '../model/settings.ts'
 import { HttpSource } from '../worker/sources/http/http-source.ts'
@@ -134,6 +134,8 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
     shutdownGraceMs: settings.shutdownGraceMs,
     log,
     onStopAsked: stopAsked,
+  }).catch((error: unknown) => {
+    throw hasCode(error, 'UNKNOWN_LANE') ? laneOfServer(error) : error
   })
   return new RemoteWorker(worker)
 }
@@ -170,6 +172,14 @@ function toWire(task: AnyTask, pooled: boolean): WorkerTask {
     ...(model !== undefined && { model }),
     ...(parallel !== 1 && { parallel }),
   }
+}
+
+/** Who is refused has often named the lane, in the wrong file; and a worker's key may not list those there are. */
+function laneOfServer({ message, details }: SluiceError): SluiceError {
+  const hint = 'lanes of this file are not made through a server: name the lane in the config of the server'
+  return new SluiceError('UNKNOWN_LANE', `the server has refused a task: ${message}`, {
+    details: { ...details, hint },
+  })
 }
 
 function textOf(option: unknown, variable: string, name: string): string {

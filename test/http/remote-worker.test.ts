@@ -447,6 +447,15 @@ test('one new job makes a few of 500 idle workers look, not all of them', { time
   expect(looks - before).toBeLessThan(60)
 })
 
+test('a remote worker whose file names a lane that the server does not have is told where it belongs', async () => {
+  const night = task({ name: 'at-night', lane: 'night', run: () => 1 })
+  await expect(remoteWorker({ server: server.url, key, tasks: [night] })).rejects.toMatchObject({
+    code: 'UNKNOWN_LANE',
+    message: expect.stringContaining('night'),
+    details: { hint: expect.stringContaining('name the lane in the config of the server') },
+  })
+})
+
 test('the library works through a server without a database of its own', async () => {
   const done = new Gate()
   const greet = task({
