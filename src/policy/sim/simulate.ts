@@ -121,8 +121,9 @@ class Simulation {
   #decide(): void {
     for (let moves = this.#policy.decide(this.#stage); moves.length > 0 && !this.#isLivelock(); ) {
       this.#looksInVain = 0
+      const before = this.#rooms()
       for (const move of moves) this.#apply(move)
-      this.#checkRooms()
+      this.#checkRooms(before)
       moves = this.#policy.decide(this.#stage)
     }
     const { now } = this.#stage
@@ -211,6 +212,8 @@ class Simulation {
       return
     }
     copy.loadedAt = now
+    // A device is measured: from here on what the copy really takes counts.
+    copy.charged = Math.max(copy.charged, copy.model.memory)
     if (copy.jobs.size === 0) copy.idleSince = now
     for (const job of copy.jobs) this.#run(copy, job)
   }
@@ -269,15 +272,22 @@ class Simulation {
     list.push(spanOf(copy, copy.devices[0]!, from, this.#stage.now))
   }
 
-  /** As the engine does: an eighth of what was seen last. */
+  /** Slower than the engine, where what was seen last counts three tenths: here the times of a model do not drift. */
   #learn(copy: SimCopy, what: 'loadMs' | 'runMs', seen: number): void {
     const known = this.#stage.known.get(copy.model.name)!
     known[what] += (seen - known[what]) / 8
   }
 
-  #checkRooms(): void {
-    for (const device of this.#stage.workload.devices)
-      if (this.#stage.room(device) < -1e-6 * device.memory) this.#overcommits += 1
+  #rooms(): number[] {
+    return this.#stage.workload.devices.map((device) => this.#stage.room(device))
+  }
+
+  /** Copies that turn out larger than thought may fill a device beyond what it has. Only a decision over-commits it. */
+  #checkRooms(before: readonly number[]): void {
+    const least = this.#stage.workload.devices.map(({ memory }) => -1e-6 * memory)
+    this.#rooms().forEach((room, at) => {
+      if (room < least[at]! && room < before[at]!) this.#overcommits += 1
+    })
   }
 }
 

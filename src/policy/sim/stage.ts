@@ -7,7 +7,7 @@ export interface SimCopy {
   readonly worker: string
   readonly devices: readonly string[]
   /** On each device, as the policy counts it. */
-  readonly charged: number
+  charged: number
   readonly createdAt: number
   loadedAt: number | null
   unloading: boolean
