@@ -50,7 +50,7 @@ create table sluice.workflows (
   name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
   graph       text not null references sluice.graphs (hash),
   priority    integer not null default 0 check (priority between -1000000 and 1000000),
-  deadline_ms bigint check (deadline_ms > 0),
+  deadline_ms bigint check (deadline_ms between 1 and 3153600000000),
   timeout_ms  bigint check (timeout_ms > 0),
   updated_at  timestamptz not null default clock_timestamp()
 );
@@ -62,7 +62,7 @@ create table sluice.tasks (
   class_id    integer not null,
   priority    integer not null default 0 check (priority between -1000000 and 1000000),
   approval    boolean not null default false,
-  deadline_ms bigint check (deadline_ms > 0),
+  deadline_ms bigint check (deadline_ms between 1 and 3153600000000),
   max_losses  integer not null default 3 check (max_losses >= 0),
   on_lost     text not null default 'retry' check (on_lost in ('retry', 'fail')),
   uses        jsonb,                       -- by budget: {devices, each}, or the text of an expression; null: it draws from none

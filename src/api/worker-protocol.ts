@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { MAX_STORED_MS } from '../model/setting-value.ts'
 import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
 
 /**
@@ -63,7 +64,7 @@ export const WorkerTask = Type.Object(
     lane: Type.Optional(Name),
     priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
     approval: Type.Optional(Type.Boolean()),
-    deadlineMs: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+    deadlineMs: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_STORED_MS })),
     losses: Type.Optional(Type.Integer({ minimum: 0, maximum: 32_767 })),
     onLost: Type.Optional(Type.Unsafe<'retry' | 'fail'>({ type: 'string', enum: ['retry', 'fail'] })),
     requires: Type.Optional(Labels),
