@@ -1,18 +1,31 @@
 import { SluiceError } from '../errors.ts'
 
-/** The address of a server without a slash at its end. @throws {SluiceError} `INVALID_ARGUMENT` */
-export function checkServer(server: string): string {
+/** A host, perhaps with a port and a path, and no @: that may be a password, which no message repeats. */
+const HOST_ONLY = /^[\w.-]+(:\d{1,5})?(\/[\w./-]*)?$|^\[[0-9a-f:]+\](:\d{1,5})?\/?$/i
+
+/**
+ * The address of a server without a slash at its end.
+ *
+ * @param what Where it was said: an option or a variable.
+ * @throws {SluiceError} `INVALID_ARGUMENT`
+ */
+export function checkServer(server: string, what = 'server'): string {
   let url: URL | undefined
   try {
     url = new URL(server)
   } catch {
     // Told below.
   }
+  if (typeof server === 'string' && HOST_ONLY.test(server))
+    throw new SluiceError('INVALID_ARGUMENT', `${what}: ${server} has no scheme; write http://${server}`)
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '')
-    throw new SluiceError('INVALID_ARGUMENT', 'server: give an address such as https://sluice.example.com')
+    throw new SluiceError('INVALID_ARGUMENT', `${what}: give an address such as https://sluice.example.com`)
   // Not repeated in the message: it is a secret.
   if (url.username !== '' || url.password !== '')
-    throw new SluiceError('INVALID_ARGUMENT', 'server: leave user and password out of the address; use a key')
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `${what}: leave user and password out of the address; use a key`,
+    )
   return url.href.replace(/\/+$/, '')
 }
 

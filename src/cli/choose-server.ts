@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { checkServer } from '../api/server-address.ts'
 import type { ServerOptions } from '../client/link.ts'
 import { SluiceError } from '../errors.ts'
 import { HINT } from './report-error.ts'
@@ -23,7 +24,7 @@ export function addServerOptions(command: Command, hidden: boolean): void {
 /**
  * The server that was named: by an option of the command or of the one above it, else in the environment.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` when there is no key for it.
+ * @throws {SluiceError} `INVALID_ARGUMENT` when it is no address, or there is no key for it.
  */
 export function chooseServer(called: Command, environment: NodeJS.ProcessEnv): ServerOptions | undefined {
   const commands = [called, ...(called.parent === null ? [] : [called.parent])]
@@ -31,6 +32,7 @@ export function chooseServer(called: Command, environment: NodeJS.ProcessEnv): S
     among.map((command) => command.opts()[name] as string | undefined).find((each) => each !== undefined)
   const server = given('server', commands) ?? environment.SLUICE_SERVER ?? ''
   if (server === '') return undefined
+  checkServer(server, given('server', commands) === undefined ? 'SLUICE_SERVER' : '--server')
   const written = given(
     'key',
     commands.filter((command) => withKey.has(command)),

@@ -200,6 +200,24 @@ function literal(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 }
 
+test.each([
+  [
+    ['ps'],
+    { SLUICE_SERVER: '127.0.0.1:8080' },
+    'SLUICE_SERVER: 127.0.0.1:8080 has no scheme; write http://127.0.0.1:8080',
+  ],
+  [
+    ['ps', '--server', 'localhost:8080'],
+    {},
+    '--server: localhost:8080 has no scheme; write http://localhost:8080',
+  ],
+  [['ps'], { SLUICE_SERVER: 'ann:secret@host' }, 'SLUICE_SERVER: give an address such as https://'],
+])('an address without a scheme is told with where it stands: %j %j', async (args, environment, expected) => {
+  const { code, stderr } = await cli.run(args, { environment: { SLUICE_KEY: 'slk_x', ...environment } })
+  expect([code, stderr]).toEqual([2, expect.stringContaining(expected)])
+  expect(stderr).not.toContain('secret')
+})
+
 describe('a key without a server', () => {
   const key = { SLUICE_KEY: `slk_${'x'.repeat(43)}`, SLUICE_SERVER: undefined }
 
