@@ -10,6 +10,7 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
   KEY_NOT_FOUND: 'sluice keys lists them',
   ROLE_NOT_FOUND: 'sluice roles lists them',
   KEY_CONFLICT: 'use another key, or the input of the job that has it',
+  ADMISSION_REJECTED: 'nothing was stored; sluice admission shows the limits and changes them',
   SERVER_UNAVAILABLE: '--server or SLUICE_SERVER names the server',
   UNAUTHENTICATED: 'SLUICE_KEY holds the key for the server; sluice keys, on the database, makes one',
   DATABASE_UNAVAILABLE: 'DATABASE_URL names the database; without it the embedded one is used',

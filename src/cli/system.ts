@@ -53,7 +53,12 @@ export interface System
     | 'listFirings'
   > {
   readonly access: Pick<AccessControl, keyof AccessControl>
-  submit(name: string, input: unknown, options: SubmitOptions): Promise<Submitted>
+  /** @param options.idempotencyKey Only where it is a server: a database keeps no answers. */
+  submit(
+    name: string,
+    input: unknown,
+    options: SubmitOptions & { readonly idempotencyKey?: string },
+  ): Promise<Submitted>
   listJobs(filter: Omit<JobFilter, 'ids' | 'parent'>): Promise<JobSummary[]>
   why(id: string): Promise<Why>
   sampleQueues(): Promise<Pick<QueueSample, 'lane' | 'depth' | 'oldestAt'>[]>

@@ -19,6 +19,7 @@ describe.each(WAYS)('over %s', (way) => {
     expect(refused.stderr).toContain(
       '2 of at most 2 jobs of noop wait, so one more cannot be admitted; try again in',
     )
+    expect(refused.stderr).toContain('hint:  nothing was stored; sluice admission shows the limits')
 
     const changed = await cli.json<Admission>(
       'admission',

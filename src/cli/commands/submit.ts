@@ -1,4 +1,3 @@
-import type { SubmitOptions } from '../../app/submission.ts'
 import { loadConfig } from '../../config/load-config.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { Duration } from '../../model/duration.ts'
@@ -23,6 +22,7 @@ interface SubmitCommandOptions extends CommonOptions {
   readonly runAt?: Date | Duration
   readonly deadline?: Duration
   readonly tag?: readonly string[]
+  readonly idempotencyKey?: string
   readonly wait?: boolean
 }
 
@@ -39,6 +39,7 @@ export const declareSubmit: Declare = (command, act) => {
     .option('--run-at <time>', 'not before: 2031-05-01T08:00:00Z, or 10m from now', moment)
     .option('--deadline <duration>', 'fail if it has not started this long after it could', duration)
     .option('--tag <tag>', 'a word to find it by; may be repeated', several)
+    .option('--idempotency-key <key>', 'with a server: sent again with the same key, it is done once')
     .option('--wait', 'wait for the end; print the result, or exit with 1')
     .addHelpText(
       'after',
@@ -49,6 +50,14 @@ export const declareSubmit: Declare = (command, act) => {
 }
 
 async function submit(world: World, task: string, options: SubmitCommandOptions): Promise<ExitCode> {
+  if (options.idempotencyKey !== undefined && world.server === undefined)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      '--idempotency-key needs a server: a database keeps no answers',
+      {
+        details: { [HINT]: 'name one with --server or SLUICE_SERVER, or use --key: one active job per key' },
+      },
+    )
   const input = await readInput(world, options.input)
   const config =
     world.server === undefined ? await loadConfig({ path: options.config, folder: world.folder }) : undefined
@@ -84,14 +93,15 @@ async function submitTo(
   input: unknown,
   given: SubmitCommandOptions,
 ): Promise<Submitted> {
-  const { key, priority, lane, runAt, deadline, tag } = given
-  const options: SubmitOptions = {
+  const { key, priority, lane, runAt, deadline, tag, idempotencyKey } = given
+  const options: Parameters<System['submit']>[2] = {
     ...(key !== undefined && { key }),
     ...(priority !== undefined && { priority }),
     ...(lane !== undefined && { lane }),
     ...(runAt !== undefined && { runAt }),
     ...(deadline !== undefined && { deadline }),
     ...(tag !== undefined && { tags: tag }),
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
   }
   try {
     return await system.submit(task, input, options)
