@@ -87,6 +87,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/logs.ts')).declareLogs,
   },
   {
+    name: 'tasks',
+    summary: 'list what can be submitted',
+    group: LOOK,
+    load: async () => (await import('./commands/tasks.ts')).declareTasks,
+  },
+  {
     name: 'lanes',
     summary: 'list lanes; change one',
     group: LOOK,

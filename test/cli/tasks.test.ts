@@ -1,0 +1,37 @@
+import { describe, expect, test } from 'vitest'
+import { useDatabase } from '../support/database.ts'
+import { useWay, WAYS } from './ways.ts'
+
+describe.each(WAYS)('over %s', (way) => {
+  const database = useDatabase()
+  const { cli, direct } = useWay(way, database)
+
+  test('sluice tasks lists what can be submitted', async () => {
+    expect((await cli.run(['tasks'])).stdout).toMatch(/^no task or workflow is known yet: name one/)
+    await cli.write(
+      'sluice.yaml',
+      'tasks: { noop: { exec: [/bin/true] } }\nworkflows: { twice: { steps: { one: { task: noop } } } }\n',
+    )
+    await direct.json('submit', 'noop')
+    expect((await cli.run(['tasks'])).stdout).toMatch(
+      /^NAME +KIND +LANE\nnoop +task +default\ntwice +workflow\n$/,
+    )
+    expect(await cli.json('tasks')).toEqual([
+      { name: 'noop', kind: 'task', lane: 'default' },
+      { name: 'twice', kind: 'workflow', lane: null },
+    ])
+  })
+
+  test('submit with an idempotency key is done once by a server; a database refuses it', async () => {
+    const again = ['submit', 'noop', '--idempotency-key', 'order-7', '--json']
+    const [first, second] = [await cli.run(again), await cli.run(again)]
+    if (way === 'the database') {
+      expect(first.code).toBe(2)
+      expect(first.stderr).toContain('--idempotency-key needs a server')
+      return
+    }
+    expect([first.code, second.stdout]).toEqual([0, first.stdout])
+    const other = await cli.run([...again, '--input', '1'])
+    expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('IDEMPOTENCY_CONFLICT')])
+  })
+})
