@@ -499,7 +499,7 @@ create table sluice.tasks (
   refusal jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
   constraint tasks_class_id_fkey FOREIGN KEY (class_id) REFERENCES sluice.classes(id),
-  constraint tasks_deadline_ms_check CHECK ((deadline_ms > 0)),
+  constraint tasks_deadline_ms_check CHECK (((deadline_ms >= 1) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint tasks_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
   constraint tasks_max_losses_check CHECK ((max_losses >= 0)),
   constraint tasks_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
@@ -578,7 +578,7 @@ create table sluice.workflows (
   deadline_ms bigint,
   timeout_ms bigint,
   updated_at timestamp with time zone not null default clock_timestamp(),
-  constraint workflows_deadline_ms_check CHECK ((deadline_ms > 0)),
+  constraint workflows_deadline_ms_check CHECK (((deadline_ms >= 1) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint workflows_graph_fkey FOREIGN KEY (graph) REFERENCES sluice.graphs(hash),
   constraint workflows_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint workflows_pkey PRIMARY KEY (name),
@@ -1406,8 +1406,9 @@ begin
         ids := ids || v_job.id;
         lanes := lanes || p_class_lane[v_ord];
         places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
-        v_new := v_new || (select jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
-                                                               'amount', d.amount))
+        -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
+        v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
+                                                                        'amount', d.amount)), '[]')
                              from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
         exit;
       end loop;
@@ -1726,7 +1727,8 @@ begin
     loop
       v_most := least(v_row.ended, v_free, v_take[v_row.lane], v_class_max[v_row.class],
                       case when v_limit[v_row.lane] is not null then v_slots[v_row.lane] - v_run[v_row.lane] end);
-      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane or p_classes[v_row.class] = any (v_planned);
+      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane
+                    or exists (select 1 from sluice.classes c where c.id = p_classes[v_row.class] and c.budgeted);
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now
        where j.id = any (array(
@@ -1864,13 +1866,14 @@ begin
                           from unnest(p_classes, v_counts) with ordinality c(id, n, ord) order by c.ord);
     end if;
 
-    -- Lock exactly what is taken; rows that others are taking are stepped over.
+    -- Lock exactly what is taken; rows that others are taking are stepped over. A class that draws from budgets is taken only
+    -- as planned, also by a worker that has not heard yet that it does.
     select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
       from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
      cross join lateral (select j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                             and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
                             for no key update skip locked) x
-     where c.n > 0;
+     where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
     if v_drawn <> '{}' then
       v_ids := v_ids || v_drawn;
       v_id_lane := v_id_lane || v_drawn_lane;
@@ -2270,8 +2273,8 @@ begin
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
             w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
-            -- Changes with every new class and every change to a lane. Not the largest id or time: a later commit may be older.
-            (select count(*) || '/' || count(*) filter (where c.budgeted) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+            -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
+            (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $function$;
 
 --- function sluice.hint_v1(p_what text, p_when text)
@@ -2825,7 +2828,7 @@ begin
     'devices', (select coalesce(jsonb_agg(jsonb_build_object('key', d.key, 'budget', d.budget, 'capacity', sluice.capacity_v1(d),
                         'room', sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded)) order by d.budget, d.key), '[]')
                   from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
-                 where o.worker_id = p_worker and v_queues is not null),
+                 where o.worker_id = p_worker and v_queues is not null and d.lost_at is null),
     'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
                         'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
@@ -2945,7 +2948,7 @@ RETURN (CASE WHEN (p_ageing_ms IS NULL) THEN 0 ELSE (floor(((EXTRACT(epoch FROM 
 
 --- function sluice.reconcile_budgets_v1()
 CREATE OR REPLACE FUNCTION sluice.reconcile_budgets_v1()
- RETURNS TABLE(what text, subject text, held double precision, capacity double precision)
+ RETURNS TABLE(what text, subject text)
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -2960,13 +2963,14 @@ begin
   -- A device that nobody has offered for a day is not waited for.
   delete from sluice.devices d
    where d.key <> '' and d.seen_at < clock_timestamp() - interval '1 day'
+     and d.most is null   -- an operator's limit stays until it is reset
      and not exists (select 1 from sluice.worker_devices o where o.budget = d.budget and o.device = d.key)
      and not exists (select 1 from sluice.reservations r where r.budget = d.budget and r.device = d.key);
   if found then
     perform sluice.judge_tasks_v1();
   end if;
   return query
-  select 'undrawn', 'job ' || j.id, 0::double precision, null::double precision
+  select 'undrawn', 'job ' || j.id
     from sluice.jobs j join sluice.classes c on c.id = j.class_id and c.budgeted join sluice.tasks t on t.name = c.task
    where j.state = 'running' and j.started_at > t.updated_at
      and not exists (select 1 from sluice.reservations r where r.job_id = j.id and r.attempt = j.attempt)
@@ -3168,7 +3172,7 @@ begin
       -- What workers have reported, and what files say each machine has: a worker may not have come yet.
       select max(k.capacity), coalesce(max(k.fits), 0) into v_largest, v_fits
         from (select g.host, max(g.capacity) as capacity, (count(*) filter (where g.capacity >= v_row.each))::integer as fits
-                from (select d.host, coalesce(sluice.capacity_v1(d), 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
+                from (select d.host, coalesce(d.total, 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
                       union all
                       select null, e.value::double precision from jsonb_each_text(v_row.declared) e) g
                group by g.host) k;
@@ -3394,6 +3398,7 @@ begin
   if not found then
     return false;
   end if;
+  perform 1 from sluice.devices d where d.budget = p_name order by d.key for no key update;   -- as cycles lock them
   update sluice.devices d set most = null where d.budget = p_name and d.most is not null;
   -- As if it were new: all of it is taken.
   update sluice.budgets b set declared = '{}' where b.name = p_name;

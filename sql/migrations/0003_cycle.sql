@@ -352,7 +352,8 @@ begin
     loop
       v_most := least(v_row.ended, v_free, v_take[v_row.lane], v_class_max[v_row.class],
                       case when v_limit[v_row.lane] is not null then v_slots[v_row.lane] - v_run[v_row.lane] end);
-      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane or p_classes[v_row.class] = any (v_planned);
+      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane
+                    or exists (select 1 from sluice.classes c where c.id = p_classes[v_row.class] and c.budgeted);
       return query
       update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now
        where j.id = any (array(
@@ -490,13 +491,14 @@ begin
                           from unnest(p_classes, v_counts) with ordinality c(id, n, ord) order by c.ord);
     end if;
 
-    -- Lock exactly what is taken; rows that others are taking are stepped over.
+    -- Lock exactly what is taken; rows that others are taking are stepped over. A class that draws from budgets is taken only
+    -- as planned, also by a worker that has not heard yet that it does.
     select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
       from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
      cross join lateral (select j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                             and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
                             for no key update skip locked) x
-     where c.n > 0;
+     where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
     if v_drawn <> '{}' then
       v_ids := v_ids || v_drawn;
       v_id_lane := v_id_lane || v_drawn_lane;

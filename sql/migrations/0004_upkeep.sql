@@ -13,8 +13,8 @@ begin
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
             w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
-            -- Changes with every new class and every change to a lane. Not the largest id or time: a later commit may be older.
-            (select count(*) || '/' || count(*) filter (where c.budgeted) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+            -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
+            (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $$;
 
 -- Ends the attempts of running jobs that nobody holds any more, as their tasks say: back in line, or failed. The caller has locked

@@ -17,7 +17,7 @@ create table sluice.budgets (
   devices      jsonb not null default '{}',          -- else: what each machine has, by name
   bytes        boolean not null default false,       -- its amounts are sizes of memory; for people only
   safety       double precision not null default 0 check (safety >= 0 and safety < 'Infinity'),   -- left free on each device, as measured
-  quantum      double precision not null default 9 check (quantum >= 0 and quantum < 'Infinity'), -- a model serves for so many of its load times
+  quantum      double precision not null default 9 check (quantum between 0 and 1000000), -- a model serves for so many of its load times
   max_wait_ms  bigint not null default 180000 check (max_wait_ms > 0),   -- from this wait on a model may take another's place
   operator_set text[] not null default '{}',         -- fields an operator changed: files and code leave them alone
   declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it
@@ -151,7 +151,8 @@ return case
   else round((p_amount / 1024 ^ 4)::numeric, 1)::float8 || 'TB' end;
 
 -- Why a job that draws this much could never start: {budget, needs, devices, largest, offered}. Null: it could, or nobody
--- knows. Amounts that are expressions are not looked at. A device that is lost may come back.
+-- knows. Amounts that are expressions are not looked at. A device that is lost may come back, and an operator's limit on one
+-- may be lifted: for both a job waits.
 create function sluice.refusal_v1(p_uses jsonb, p_per_job jsonb) returns jsonb
 language plpgsql stable as $$
 declare
@@ -173,7 +174,7 @@ begin
       -- What workers have reported, and what files say each machine has: a worker may not have come yet.
       select max(k.capacity), coalesce(max(k.fits), 0) into v_largest, v_fits
         from (select g.host, max(g.capacity) as capacity, (count(*) filter (where g.capacity >= v_row.each))::integer as fits
-                from (select d.host, coalesce(sluice.capacity_v1(d), 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
+                from (select d.host, coalesce(d.total, 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
                       union all
                       select null, e.value::double precision from jsonb_each_text(v_row.declared) e) g
                group by g.host) k;
@@ -296,6 +297,7 @@ begin
   if not found then
     return false;
   end if;
+  perform 1 from sluice.devices d where d.budget = p_name order by d.key for no key update;   -- as cycles lock them
   update sluice.devices d set most = null where d.budget = p_name and d.most is not null;
   -- As if it were new: all of it is taken.
   update sluice.budgets b set declared = '{}' where b.name = p_name;
@@ -365,7 +367,7 @@ begin
   return query select b.name, b.auto, b.devices from sluice.budgets b where b.kind = 'device' order by b.name;
 end $$;
 
--- What a worker has to know to plan: its devices with their room, what is loaded on them, its queues with their heads, never
+-- What a worker has to know to plan: its devices with their room, less those that are lost, what is loaded on them, its queues with their heads, never
 -- their rows. Nothing is locked: what is decided from it is checked again by the claim.
 --   p_ended     jobs whose endings come with the cycle that is being planned
 --   p_unloaded  copies that the cycle will report as unloaded: [{model, device}]
@@ -411,7 +413,7 @@ begin
     'devices', (select coalesce(jsonb_agg(jsonb_build_object('key', d.key, 'budget', d.budget, 'capacity', sluice.capacity_v1(d),
                         'room', sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded)) order by d.budget, d.key), '[]')
                   from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
-                 where o.worker_id = p_worker and v_queues is not null),
+                 where o.worker_id = p_worker and v_queues is not null and d.lost_at is null),
     'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
                         'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
@@ -545,8 +547,9 @@ begin
         ids := ids || v_job.id;
         lanes := lanes || p_class_lane[v_ord];
         places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
-        v_new := v_new || (select jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
-                                                               'amount', d.amount))
+        -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
+        v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
+                                                                        'amount', d.amount)), '[]')
                              from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
         exit;
       end loop;
@@ -765,9 +768,8 @@ begin
 end $$;
 
 -- Removes what no longer counts: reservations of attempts that have ended, copies and devices of workers that have. Reports as
--- drift what runs in a class that is planned and draws from nothing, and devices of which more is held than there is although
--- nobody made them smaller in the last hour.
-create function sluice.reconcile_budgets_v1() returns table (what text, subject text, held double precision, capacity double precision)
+-- drift what runs in a class that is planned and draws from nothing.
+create function sluice.reconcile_budgets_v1() returns table (what text, subject text)
 language plpgsql as $$
 begin
   delete from sluice.reservations r
@@ -781,13 +783,14 @@ begin
   -- A device that nobody has offered for a day is not waited for.
   delete from sluice.devices d
    where d.key <> '' and d.seen_at < clock_timestamp() - interval '1 day'
+     and d.most is null   -- an operator's limit stays until it is reset
      and not exists (select 1 from sluice.worker_devices o where o.budget = d.budget and o.device = d.key)
      and not exists (select 1 from sluice.reservations r where r.budget = d.budget and r.device = d.key);
   if found then
     perform sluice.judge_tasks_v1();
   end if;
   return query
-  select 'undrawn', 'job ' || j.id, 0::double precision, null::double precision
+  select 'undrawn', 'job ' || j.id
     from sluice.jobs j join sluice.classes c on c.id = j.class_id and c.budgeted join sluice.tasks t on t.name = c.task
    where j.state = 'running' and j.started_at > t.updated_at
      and not exists (select 1 from sluice.reservations r where r.job_id = j.id and r.attempt = j.attempt)

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { hasCode, type SluiceOptions, task } from '../../src/index.ts'
+import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
+import { DEFAULT_RULES } from '../../src/policy/picture.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -105,6 +107,53 @@ describe('a shared budget', () => {
     expect(await (async () => gate.arrivals.length)()).toBe(10)
     gate.open()
     await until(async () => (await held('whole')) === 0, 'all to end')
+  })
+})
+
+describe('a task whose uses change while a worker does not know yet', () => {
+  /** As another program would, but so that the worker hears of it with its next heartbeat only. */
+  const change = (name: string, uses: string | null, budgeted: boolean) =>
+    database.sql(
+      `with t as (update sluice.tasks set uses = $2::jsonb, updated_at = clock_timestamp() where name = $1)
+       update sluice.classes set budgeted = $3 where task = $1`,
+      [name, uses, budgeted],
+    )
+
+  test('does not run without drawing', async () => {
+    const gate = new Gate()
+    const plain = task({ name: 'plain', run: (n: number) => gate.pass(String(n)) })
+    const app = await apps.open({ tasks: [plain], budgets: { passes: 1 }, lanes })
+    await app.work({ capacity: 0 })
+    await app.submit(plain, 0)
+    await gate.arrived(1)
+    await change('plain', '{"passes": {"devices": 1, "each": 1}}', true)
+    await app.submitMany(plain, [1, 2, 3])
+    await gate.arrived(2)
+    expect(await held('passes')).toBe(1)
+    expect(gate.arrivals).toEqual(['0', '1'])
+    gate.open()
+    await until(
+      async () => (await app.listJobs({ status: ['queued', 'running'] })).length === 0,
+      'all to run',
+    )
+  })
+
+  test('and no longer draws takes nothing from those that do', async () => {
+    const gate = new Gate()
+    const pass = (n: number) => gate.pass(String(n))
+    const former = task({ name: 'former', uses: { doors: 1 }, run: pass })
+    const still = task({ name: 'still', uses: { doors: 1 }, run: pass })
+    const app = await apps.open({ tasks: [former, still], budgets: { doors: 2 }, lanes })
+    // Still claimed by plan, in one cycle with the others.
+    await change('former', null, true)
+    await app.submit(former, 0)
+    await app.submitMany(still, [1, 2, 3])
+    await app.work({ capacity: 0 })
+    await gate.arrived(3)
+    expect([...gate.arrivals].sort()).toEqual(['0', '1', '2'])
+    expect(await held('doors')).toBe(2)
+    gate.open()
+    await until(async () => (await held('doors')) === 0, 'all to end')
   })
 })
 
@@ -353,6 +402,14 @@ test('uses in the file stand over those in the code, key by key', async () => {
   )
   const one = (each: number) => ({ devices: 1, each })
   expect(row).toEqual({ uses: { a: one(1), b: one(3), c: one(4) }, parallel: 2, model: 'of-the-code' })
+})
+
+test('policy, settings and database agree on the rules of a budget that says nothing of them', async () => {
+  expect({ quantum: DEFAULT_QUANTUM, maxWaitMs: DEFAULT_MAX_WAIT_MS }).toEqual(DEFAULT_RULES)
+  const [made] = await database.sql<{ quantum: number; wait: string }>(
+    `insert into sluice.budgets (name, kind) values ('silent', 'shared') returning quantum, max_wait_ms as wait`,
+  )
+  expect({ quantum: made!.quantum, maxWaitMs: Number(made!.wait) }).toEqual(DEFAULT_RULES)
 })
 
 test('a machine without GPUs runs what reads them without limits', async () => {

@@ -322,6 +322,8 @@ describe('readings', () => {
     const app = await apps.open({ tasks: [work, small], budgets, lanes })
     await app.work({ capacity: 0 })
     await until(async () => (await devices())[BIG]?.lost === false, 'both GPUs to be seen')
+    // Also not on a model that is loaded there.
+    expect(await (await app.submit(work, 0)).result()).toBe(BIG)
     gpus.remove(BIG)
     await until(async () => (await devices())[BIG]?.lost === true, 'the loss to be seen')
     const waiting = await app.submit(work, 1)
