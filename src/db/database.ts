@@ -73,6 +73,11 @@ const RAW_ROWS: RowForm = { rowMode: 'array', types: RAW }
 const DEFAULT_STATEMENT_TIMEOUT_MS = 30_000
 /** For a new connection. For the pool this includes waiting for a free one. */
 const CONNECT_TIMEOUT_MS = 10_000
+/**
+ * A process that stands still in the middle of a transaction would keep its locks for as long as it does: the row of the
+ * ceiling stops every submission, that of a running job the whole worker.
+ */
+const BEGIN = `begin; set local idle_in_transaction_session_timeout = '10s'`
 
 /**
  * A small pool of connections.
@@ -140,7 +145,10 @@ export class Database implements RawQueryable {
     }
   }
 
-  /** Runs `work` on one connection between BEGIN and COMMIT; any error rolls back and is passed on. */
+  /**
+   * Runs `work` on one connection between BEGIN and COMMIT; any error rolls back and is passed on. So does the server when it
+   * hears nothing for 10 s.
+   */
   async transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#connect()
     // Without names: a clash would spoil the whole transaction.
@@ -149,7 +157,7 @@ export class Database implements RawQueryable {
     }
     let broken = false
     try {
-      await this.#command(client, 'begin')
+      await this.#command(client, BEGIN)
       const result = await work(tx)
       await this.#command(client, 'commit')
       return result

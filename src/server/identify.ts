@@ -90,7 +90,8 @@ export class Identification {
     credential: string,
     find: () => Promise<T | undefined>,
   ): Promise<T> {
-    const address = sourceOf(request.ip)
+    // Of a connection that has gone meanwhile there is no address any more.
+    const address = sourceOf(request.ip ?? '')
     // With what it was given as: a good key in the place of something else is still a good key in its own.
     const known = hashOf(`${as} ${credential}`).toString('base64')
     if (this.#isBad(known)) throw unauthenticated()

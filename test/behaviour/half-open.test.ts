@@ -150,6 +150,33 @@ test.concurrent('workflows go on without hints, and not at the pace of upkeep', 
   expect(performance.now() - started).toBeLessThan(5000)
 })
 
+test.concurrent(
+  'a process that stands still in a transaction holds up nobody for long',
+  LIMIT,
+  async (context) => {
+    const { database } = await place(context)
+    const app = await open(context, database.directUrl, { admission: { maxActive: 10 } })
+    const db = new Database({ url: database.directUrl, maxConnections: 1, applicationName: 'frozen' })
+    let wake = () => {}
+    const asleep = new Promise<void>((resolve) => {
+      wake = resolve
+    })
+    let locked = false
+    const frozen = db.transaction(async (tx) => {
+      await tx.run({ name: 'half_open_lock', text: 'select 1 from sluice.admission for update' })
+      locked = true
+      await asleep
+    })
+    await until(() => locked, 'the lock')
+    const started = performance.now()
+    await app.submit(echo, { n: 1 })
+    expect(performance.now() - started).toBeLessThan(20_000)
+    wake()
+    await expect(frozen).rejects.toThrow()
+    await db.close()
+  },
+)
+
 test.concurrent('closing does not wait for connections that went silent', LIMIT, async (context) => {
   const { proxy } = await place(context)
   const db = new Database({ url: proxy.url, maxConnections: 2, applicationName: 'idle' })
