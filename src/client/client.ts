@@ -130,8 +130,8 @@ export class SluiceClient {
     const { idempotencyKey, ...rest } = options
     const body = toSubmission(name, input, rest)
     const headers = idempotent(idempotencyKey)
-    const { id, attached } = await this.#link.call<SubmittedBody>('POST', '/jobs', { body, headers })
-    return new SubmittedJob(this.#link, id, attached)
+    const job = await this.#link.call<SubmittedBody>('POST', '/jobs', { body, headers })
+    return new SubmittedJob(this.#link, job.id, job.attached, job.readable)
   }
 
   /** Stores up to 4,000 jobs in one request: all or none. */
@@ -144,7 +144,7 @@ export class SluiceClient {
     const body = { jobs: inputs.map((input) => toSubmission(name, input, rest)) }
     const headers = idempotent(idempotencyKey)
     const { jobs } = await this.#link.call<BulkSubmittedBody>('POST', '/jobs/bulk', { body, headers })
-    return jobs.map(({ id, attached }) => new SubmittedJob(this.#link, id, attached))
+    return jobs.map(({ id, attached, readable }) => new SubmittedJob(this.#link, id, attached, readable))
   }
 
   /** A handle on a job submitted earlier, by whomever. */

@@ -19,10 +19,12 @@ export class SubmittedJob<Result = unknown> {
   /** True when an active job with the same key was found, and nothing new was stored. */
   readonly attached: boolean
   readonly #link: Link
+  readonly #readable: boolean
 
   /** @internal */
-  constructor(link: Link, id: string, attached: boolean) {
+  constructor(link: Link, id: string, attached: boolean, readable = true) {
     this.#link = link
+    this.#readable = readable
     this.id = id
     this.attached = attached
   }
@@ -31,10 +33,11 @@ export class SubmittedJob<Result = unknown> {
    * Waits until the job has ended and gives its result. A server that goes away is waited for; giving up changes nothing
    * for the job.
    *
-   * @throws {SluiceError} `JOB_FAILED` or `JOB_CANCELLED` with the job's error as message; `JOB_NOT_FOUND`;
-   *   `RESULT_TIMEOUT`; the signal's own reason when that has fired; what the server refuses.
+   * @throws {SluiceError} `JOB_FAILED` or `JOB_CANCELLED` with the job's error as message; `JOB_NOT_FOUND`,
+   *   also at once for the job of somebody else that a key was attached to; `RESULT_TIMEOUT`; the signal's own reason when that has fired; what the server refuses.
    */
   async result({ timeout, signal }: ResultOptions = {}): Promise<Result> {
+    if (!this.#readable) throw notYours(this.id)
     if (timeout === undefined) return this.#wait(signal)
     const timeoutMs = parseDuration(timeout, 'timeout')
     const late = AbortSignal.timeout(Math.max(1, timeoutMs))
@@ -61,4 +64,14 @@ export class SubmittedJob<Result = unknown> {
     const code = job.status === 'failed' ? 'JOB_FAILED' : 'JOB_CANCELLED'
     throw new SluiceError(code, job.error ?? job.status, { details: { jobId: this.id } })
   }
+}
+
+/** Attaching tells only the id of a job that the caller may not read: nobody can wait for its end. */
+function notYours(id: string): SluiceError {
+  const hint = 'submit again when the key is free, or with another key'
+  return new SluiceError(
+    'JOB_NOT_FOUND',
+    `job ${id} has this key already and is not yours to read: its end cannot be waited for`,
+    { details: { jobId: id, hint } },
+  )
 }

@@ -370,6 +370,13 @@ test('attaching to a job of somebody else tells its id and no more', async () =>
     0,
     `job ${id} has this key already, but is not yours to read; attached to it\n`,
   ])
+  const waited = await remote.run(
+    ['submit', 'parked', '--key', 'shared', '--run-at', '1h', '--wait'],
+    options,
+  )
+  expect(waited.code).toBe(1)
+  expect(waited.stderr).toContain(`job ${id} has this key already and is not yours to read`)
+  expect(waited.stderr).toContain('hint:  submit again when the key is free')
 })
 
 test('waiting and following go on where they were when a server is killed and started again', {
