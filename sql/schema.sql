@@ -91,7 +91,7 @@ create table sluice.budgets (
   constraint budgets_max_wait_ms_check CHECK ((max_wait_ms > 0)),
   constraint budgets_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint budgets_pkey PRIMARY KEY (name),
-  constraint budgets_quantum_check CHECK (((quantum >= (0)::double precision) AND (quantum < 'Infinity'::double precision))),
+  constraint budgets_quantum_check CHECK (((quantum >= (0)::double precision) AND (quantum <= (1000000)::double precision))),
   constraint budgets_safety_check CHECK (((safety >= (0)::double precision) AND (safety < 'Infinity'::double precision)))
 );
 
