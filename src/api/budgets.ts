@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { MAX_QUANTUM } from '../model/budget.ts'
 import { Duration, Name, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
@@ -155,7 +156,7 @@ export const BudgetChangeBody = Type.Object(
       Type.Unsafe<number | string>({ ...Quantity, description: 'Of a shared budget: a number, or a size' }),
     ),
     safety: Type.Optional(Type.Unsafe<number | string>(Quantity)),
-    quantum: Type.Optional(Type.Number({ minimum: 0 })),
+    quantum: Type.Optional(Type.Number({ minimum: 0, maximum: MAX_QUANTUM })),
     maxWait: Type.Optional(Duration),
     limits: Type.Optional(
       Type.Unsafe<Record<string, number | string | null>>({

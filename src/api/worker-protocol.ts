@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { MAX_LOAD_MS } from '../model/budget.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
 import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
 
@@ -29,8 +30,8 @@ const Labels = Type.Record(
 )
 const Quantity = (description?: string) =>
   Type.Number({ minimum: 0, maximum: 1e18, ...(description !== undefined && { description }) })
-const QuantityOrNull = (description: string) =>
-  Type.Unsafe<number | null>({ type: ['number', 'null'], minimum: 0, maximum: 1e18, description })
+const QuantityOrNull = (description: string, maximum = 1e18) =>
+  Type.Unsafe<number | null>({ type: ['number', 'null'], minimum: 0, maximum, description })
 const ModelName = Type.String({ minLength: 1, maxLength: 200, examples: ['llama3.1-8b'] })
 const DeviceKey = Type.String({
   minLength: 1,
@@ -154,7 +155,9 @@ export const ModelNewsBody = Type.Object(
           {
             model: ModelName,
             devices: Type.Array(DeviceKey, { maxItems: 64 }),
-            loadMs: Type.Optional(QuantityOrNull('How long it took; null: its programs load it themselves')),
+            loadMs: Type.Optional(
+              QuantityOrNull('How long it took; null: its programs load it themselves', MAX_LOAD_MS),
+            ),
             observed: Type.Optional(
               Type.Record(Type.String({ maxLength: 400 }), Quantity(), {
                 description: 'By device: how much more was used after the load than before',
@@ -177,8 +180,8 @@ export const ModelNewsBody = Type.Object(
         Type.Object(
           {
             model: ModelName,
-            jobs: Count('Jobs that have completed'),
-            totalMs: Quantity('Without waiting for the model'),
+            jobs: Count('Jobs that have completed', 1_000_000),
+            totalMs: Type.Number({ minimum: 0, maximum: 1e15, description: 'Without waiting for the model' }),
           },
           CLOSED,
         ),
@@ -201,7 +204,7 @@ export const DevicesBody = Type.Object(
           total: QuantityOrNull('What it has in all; null: not known, or without bounds'),
           used: Type.Optional(QuantityOrNull('As measured')),
           free: Type.Optional(QuantityOrNull('As measured')),
-          ageMs: Type.Optional(QuantityOrNull('Milliseconds since the measurement')),
+          ageMs: Type.Optional(QuantityOrNull('Milliseconds since the measurement', MAX_STORED_MS)),
           lost: Type.Optional(Type.Boolean({ description: 'It was there and is gone' })),
         },
         CLOSED,
@@ -310,6 +313,14 @@ export const HeartbeatAnswer = Type.Object({
 })
 export type HeartbeatAnswer = Static<typeof HeartbeatAnswer>
 
+/** The database knows no year 0 and no zone that is further than 15 hours from Greenwich. */
+const LogTime = Type.String({
+  format: 'date-time',
+  pattern: '^[12][0-9]{3}-.*(?:[Zz]|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$',
+  'x-rule': 'a time between the years 1000 and 2999, such as 2031-05-01T08:00:00Z',
+  examples: ['2031-05-01T08:00:00.000Z'],
+})
+
 export const LogsBody = Type.Object(
   {
     lines: Type.Array(
@@ -317,7 +328,7 @@ export const LogsBody = Type.Object(
         {
           id: JobId,
           attempt: Attempt,
-          at: Timestamp,
+          at: LogTime,
           level: Type.Unsafe<'debug' | 'info' | 'warn' | 'error'>({
             type: 'string',
             enum: ['debug', 'info', 'warn', 'error'],

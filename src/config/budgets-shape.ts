@@ -20,7 +20,7 @@ export const budgets = record(budget)
 
 const model: Shape<ModelSource | null, ModelSource> = {
   keys: [
-    { path: 'load', bound: '>= 0ms, <= 36500d' },
+    { path: 'load', bound: '>= 0ms, <= 1d' },
     { path: 'pinned', bound: 'true or false' },
   ],
   check(found, at) {

@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { parseQuantity, quantity } from '../model/amount.ts'
 import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
+import { parseQuantum, QUANTUM_RULE } from '../model/budget.ts'
 import type { Duration } from '../model/duration.ts'
 import { duration, isName, MAX_STORED_MS } from '../model/setting-value.ts'
 import { type BudgetChange, changeBudget } from '../store/change-budget.ts'
@@ -101,8 +102,8 @@ function checked(change: OperatorBudgetChange): BudgetChange {
   const { capacity, safety, quantum, maxWait, limits } = change
   if (Object.values(change).every((value) => value === undefined))
     throw invalidArgument('change', change, `an object with any of ${OPTIONS.join(', ')}`)
-  if (quantum !== undefined && !(Number.isFinite(quantum) && quantum >= 0))
-    throw invalidArgument('quantum', quantum, 'a number of at least 0')
+  if (quantum !== undefined && parseQuantum(quantum) === undefined)
+    throw invalidArgument('quantum', quantum, QUANTUM_RULE)
   if (limits !== undefined && (typeof limits !== 'object' || limits === null || Array.isArray(limits)))
     throw invalidArgument('limits', limits, 'an object of amounts by the key or the name of a device')
   const maxWaitMs = maxWait === undefined ? undefined : wait.read(maxWait)

@@ -3,6 +3,7 @@ import { translateError } from '../db/sqlstate.ts'
 import { hasCode, messageOf } from '../errors.ts'
 import type { EndedAttempt } from '../model/assignment.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
+import { MAX_COUNT } from '../model/setting-value.ts'
 import { plan } from '../policy/plan.ts'
 import { loadPicture, type StoredPicture } from '../store/load-picture.ts'
 import { settleUses } from '../store/settle-uses.ts'
@@ -207,7 +208,7 @@ export class BudgetPlanner {
   #learn(ran: ModelNews['ran'], now: number): ModelNews['ran'] {
     for (const { model, jobs, totalMs } of ran) {
       const { jobs: before = 0, totalMs: beforeMs = 0 } = this.#ran.get(model) ?? {}
-      this.#ran.set(model, { jobs: before + jobs, totalMs: beforeMs + totalMs })
+      this.#ran.set(model, { jobs: Math.min(before + jobs, MAX_COUNT), totalMs: beforeMs + totalMs })
     }
     if (this.#ran.size === 0 || now - this.#learnedAt < LEARN_MS) return []
     const all = [...this.#ran].map(([model, sums]) => ({ model, ...sums }))

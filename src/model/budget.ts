@@ -40,6 +40,11 @@ export interface ModelSettings {
 const DEFAULT_SAFETY = 512 * 1024 ** 2
 export const DEFAULT_QUANTUM = 9
 export const DEFAULT_MAX_WAIT_MS = 180_000
+/** Times the longest load it is still a date: with more, the end of a turn would be none. */
+export const MAX_QUANTUM = 1_000_000
+export const QUANTUM_RULE = `a number from 0 to ${MAX_QUANTUM}`
+/** Of one load: a day. */
+export const MAX_LOAD_MS = 86_400_000
 
 const OPTIONS = ['devices', 'safety', 'quantum', 'maxWait']
 const wait = duration({ min: 1, max: MAX_STORED_MS })
@@ -100,7 +105,7 @@ function readDevices(value: Readonly<Record<string, unknown>>, report: Report): 
     problem([], `names no devices; write ${BUDGET_RULE}`)
   const bytes = auto || [...named, ...below].some(([, given]) => hasUnit(given))
   const safety = number('safety', parseQuantity, quantity.expected)
-  const quantum = number('quantum', parseNumber, 'a number of at least 0')
+  const quantum = number('quantum', parseQuantum, QUANTUM_RULE)
   const maxWaitMs = number('maxWait', (given) => wait.read(given), wait.expected)
   if (!good) return undefined
   return complete({
@@ -122,11 +127,11 @@ function complete(
   return { quantum: DEFAULT_QUANTUM, maxWaitMs: DEFAULT_MAX_WAIT_MS, ...read }
 }
 
-function parseNumber(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined
+export function parseQuantum(value: unknown): number | undefined {
+  return typeof value === 'number' && value >= 0 && value <= MAX_QUANTUM ? value : undefined
 }
 
-const load = duration({ min: 0, max: MAX_STORED_MS })
+const load = duration({ min: 0, max: MAX_LOAD_MS })
 
 export function readModel(name: string, value: unknown, report: Report): ModelSettings | undefined {
   if (!isModelName(name)) {

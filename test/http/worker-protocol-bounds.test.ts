@@ -6,7 +6,7 @@ import { useServer } from '../support/http-server.ts'
 // What a worker that errs or lies may send, and what must stay readable for everybody else afterwards.
 const echo = task({ name: 'echo', run: async (input: unknown) => input })
 const database = useDatabase()
-const server = useServer(database, { tasks: [echo], stale: '10m' })
+const server = useServer(database, { tasks: [echo], stale: '10m', budgets: { vram: { gpu0: '8GB' } } })
 let key = ''
 let admin = ''
 
@@ -20,6 +20,11 @@ const registering = (body: object) =>
     key,
     body: { name: 'by-hand', capacity: 10, cores: 2, tasks: [{ name: 'echo' }], ...body },
   })
+
+const told = async (path: string, body: object) => {
+  const { id } = (await registering({})).json<{ id: string }>()
+  return server.call('POST', `/workers/${id}/${path}`, { key, body })
+}
 
 describe('deadlines', () => {
   test('a task with a deadline of more than 100 years is refused, and the list of jobs stays readable', async () => {
@@ -39,5 +44,87 @@ describe('deadlines', () => {
     await expect(
       database.sql(`update sluice.tasks set deadline_ms = 3153600000001 where name = 'late'`),
     ).rejects.toThrow(/tasks_deadline_ms_check/)
+  })
+})
+
+describe('budgets', () => {
+  test('a load of more than a day and a quantum of more than a million are refused', async () => {
+    const loaded = (loadMs: number) =>
+      told('cycle', { running: [], free: 0, news: { loaded: [{ model: 'm', devices: ['GPU-a'], loadMs }] } })
+    expect((await loaded(1e18)).status).toBe(400)
+    expect((await loaded(86_400_001)).status).toBe(400)
+    expect((await loaded(86_400_000)).status).toBe(200)
+    const quantum = (value: number) =>
+      server.call('PATCH', '/admin/budgets/vram', { key: admin, body: { quantum: value } })
+    expect((await quantum(1e15)).status).toBe(400)
+    expect((await quantum(1_000_000)).status).toBe(200)
+    await expect(server.app.setBudget('vram', { quantum: 1e15 })).rejects.toThrow(/from 0 to 1000000/)
+    await expect(database.sql(`update sluice.budgets set quantum = 1e15`)).rejects.toThrow(/quantum/)
+    expect((await server.call('GET', '/admin/budgets', { key: admin })).status).toBe(200)
+  })
+})
+
+describe('numbers and times that the database cannot hold', () => {
+  const line = (at: string) => ({ lines: [{ id: '1', attempt: 1, at, level: 'info', line: 'x' }] })
+
+  test.each([
+    '0000-01-01T00:00:00Z',
+    '2031-05-01T08:00:00+23:59',
+    '2031-05-01T08:00:00-15:00',
+    '0044-03-15T08:00:00Z',
+  ])('a log line of %s is refused with words', async (at) => {
+    const answer = await told('logs', line(at))
+    expect(answer.status, answer.text).toBe(400)
+    expect(answer.text).toContain('2031-05-01T08:00:00Z')
+  })
+
+  test.each(['2031-05-01T08:00:00Z', '2031-05-01T08:00:00.123456+14:00', '1999-12-31T23:59:59-09:30'])(
+    'a log line of %s is taken, or refused for its job only',
+    async (at) => {
+      expect((await told('logs', line(at))).json()).toEqual({ refused: ['1'] })
+    },
+  )
+
+  test('measurements older than 100 years, and more jobs than anybody has run, are refused', async () => {
+    const device = { budget: 'vram', key: 'by-hand/gpu0', name: 'gpu0', total: 1, used: 0, free: 1 }
+    expect((await told('devices', { devices: [{ ...device, ageMs: 3e14 }] })).status).toBe(400)
+    const ran = (jobs: number, times: number, totalMs = 1) =>
+      told('cycle', {
+        running: [],
+        free: 0,
+        news: { ran: Array.from({ length: times }, () => ({ model: 'm', jobs, totalMs })) },
+      })
+    expect((await ran(2_147_483_647, 1)).status).toBe(400)
+    expect((await ran(1, 1, 1e18)).status).toBe(400)
+    expect((await ran(1_000_000, 1000)).status).toBe(200)
+  })
+
+  test('lists from the year 0 on, or to a zone a day away, are answered', async () => {
+    for (const at of ['0000-01-01T00:00:00Z', '2031-05-01T08:00:00%2B23:59', '9999-12-31T23:59:59Z'])
+      for (const path of [
+        `/jobs?submittedFrom=${at}`,
+        `/jobs?finishedTo=${at}`,
+        `/audit?since=${at}`,
+        `/audit?until=${at}`,
+      ]) {
+        const { status, text } = await server.call('GET', path, { key: admin })
+        expect(status, text).toBeLessThan(500)
+        expect(status, text).not.toBe(404)
+      }
+  })
+
+  test('ids beyond those of the database are jobs that the worker does not hold', async () => {
+    const id = '9999999999999999999'
+    const answers = [
+      await told('cycle', { running: [{ id, attempt: 1 }], free: 0 }),
+      await told('cycle', { running: [], ended: [{ id, attempt: 1, ending: 'failed' }], free: 0 }),
+      await told('logs', { lines: [{ ...line('2031-05-01T08:00:00Z').lines[0], id }] }),
+      await told('progress', { notes: [{ id, attempt: 1, progress: 0.5 }] }),
+      await told('steps/load', { id, attempt: 1, name: 's' }),
+      await told('steps/save', { id, attempt: 1, name: 's', result: '1' }),
+      await told('checkpoint/load', { id, attempt: 1 }),
+      await told('checkpoint/save', { id, attempt: 1, value: '1' }),
+    ]
+    for (const { status, text } of answers) expect(status, text).toBeLessThan(500)
   })
 })

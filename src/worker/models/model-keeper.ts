@@ -1,3 +1,4 @@
+import { MAX_LOAD_MS } from '../../model/budget.ts'
 import type { ModelNews, ModelOnDevice } from '../../model/device.ts'
 import type { Attempt } from '../attempt.ts'
 import type { DeviceWatch } from '../devices/device-watch.ts'
@@ -162,7 +163,12 @@ export class ModelKeeper implements CopyEvents {
       log.info({ model: copy.model, devices: copy.devices, ms: Math.round(loadMs) }, 'a model is loaded')
       copy.told = true
       if (copy.silent) return
-      this.#news.loaded({ model: copy.model, devices: copy.devices, loadMs, observed })
+      this.#news.loaded({
+        model: copy.model,
+        devices: copy.devices,
+        loadMs: Math.min(loadMs, MAX_LOAD_MS),
+        observed,
+      })
       this.#options.onNews()
     }
   }
