@@ -325,6 +325,49 @@ describe('lanes, workers and queues', () => {
     ])
   })
 
+  test('budgets that differ from the config are told, and whether an operator or another program did it', async () => {
+    await cli.write(
+      'budgets.yaml',
+      'budgets: { seats: 3, vram: { gpu0: 24GB, safety: 1GB, maxWait: 5m }, later: 1 }\n',
+    )
+    const declared = {
+      seats: { kind: 'shared', capacity: 3 },
+      vram: { kind: 'device', devices: { gpu0: 24 * 1024 ** 3 }, bytes: true, safety: 1024 ** 3 },
+    }
+    for (const [name, given] of Object.entries(declared))
+      await database.sql('select sluice.change_budget_v1($1, $2, $3, false)', [
+        name,
+        JSON.stringify(given),
+        'test',
+      ])
+    undo.push('delete from sluice.budgets')
+    await cli.run(['budgets', 'set', 'seats', '--capacity', '5'])
+    const { stdout } = await cli.run(['doctor', '--json', '--config', 'budgets.yaml'])
+    const { findings } = JSON.parse(stdout) as Report
+    expect(findings.filter(({ check }) => check.startsWith('budget '))).toEqual([
+      {
+        check: 'budget seats',
+        level: 'note',
+        found: expect.stringMatching(
+          /^capacity is 5, set by an operator \(last change .+ by .+\); the config says 3$/,
+        ),
+        advice: 'sluice budgets reset seats lets the config decide again',
+      },
+      {
+        check: 'budget vram',
+        level: 'note',
+        found: 'maxWait is 3m; the config says 5m',
+        advice: 'the config is applied when a worker or program with it starts',
+      },
+      {
+        check: 'budget later',
+        level: 'note',
+        found: 'is in the config and not in the database',
+        advice: 'it is made when a worker or program with this config starts',
+      },
+    ])
+  })
+
   test('a stale time that the heartbeat does not allow is a problem, with the command that mends it', async () => {
     await database.sql(`update sluice.settings set value = 8000 where name = 'heartbeat_ms'`)
     undo.push(

@@ -1,18 +1,28 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatQuantity } from '../../model/amount.ts'
 import { formatDuration } from '../../model/duration.ts'
+import type { Settings } from '../../model/settings.ts'
 import { type ExaminedBudgets, examineBudgets } from '../../store/examine-budgets.ts'
+import { listBudgets, type StoredBudget } from '../../store/list-budgets.ts'
 import { type Finding, ok } from '../finding.ts'
+import { differs, notMade } from './differs.ts'
 
 type Device = ExaminedBudgets['devices'][number]
 
 /** A measurement counts for this long. */
 const FRESH_MS = 15_000
 
-/** Devices that are lost, overdrawn or not measured, and tasks whose jobs can never start. */
-export async function checkBudgets({ db }: { db: Queryable }): Promise<Finding[]> {
+/** Devices that are lost, overdrawn or not measured, tasks whose jobs can never start, and where budgets differ from the config. */
+export async function checkBudgets({
+  db,
+  settings,
+}: {
+  db: Queryable
+  settings: Settings | undefined
+}): Promise<Finding[]> {
   const { devices, impossible, undeclared } = await examineBudgets(db)
   const findings = [
+    ...(settings === undefined ? [] : differences(settings, await listBudgets(db))),
     ...devices.flatMap(aboutDevice),
     ...impossible.map(({ task, why }) => ({
       check: `task ${task}`,
@@ -32,6 +42,34 @@ export async function checkBudgets({ db }: { db: Queryable }): Promise<Finding[]
     ok('budgets', `${devices.length} ${devices.length === 1 ? 'device' : 'devices'} or shared amounts`),
     ...findings,
   ]
+}
+
+/** What operators may change, and how it is written. */
+const FIELDS: readonly {
+  readonly name: string
+  readonly column: 'capacity' | 'safety' | 'quantum' | 'maxWaitMs'
+  readonly format: (value: number, bytes: boolean) => string
+}[] = [
+  { name: 'capacity', column: 'capacity', format: formatQuantity },
+  { name: 'safety', column: 'safety', format: formatQuantity },
+  { name: 'quantum', column: 'quantum', format: String },
+  { name: 'maxWait', column: 'maxWaitMs', format: (value) => formatDuration(value) },
+]
+
+function differences(settings: Settings, budgets: readonly StoredBudget[]): Finding[] {
+  return [...settings.budgets].flatMap(([name, wanted]) => {
+    const check = `budget ${name}`
+    const budget = budgets.find((each) => each.name === name)
+    if (budget === undefined) return [notMade(check)]
+    return FIELDS.flatMap(({ name: field, column, format }) => {
+      const [should, is] = [wanted[column], budget[column]]
+      if (should === is || should === null || is === null) return []
+      const operator = budget.operatorSet.includes(column)
+        ? { ...budget, reset: `sluice budgets reset ${name}` }
+        : undefined
+      return [differs(check, field, format(should, wanted.bytes), format(is, wanted.bytes), operator)]
+    })
+  })
 }
 
 function aboutDevice(device: Device): Finding[] {

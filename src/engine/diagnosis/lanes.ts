@@ -5,6 +5,7 @@ import { LANE_COLUMNS, LANE_FIELDS, type LaneSettings, type Settings } from '../
 import { type Lane, listLanes } from '../../store/list-lanes.ts'
 import { readSettings, type SharedSettings } from '../../store/read-settings.ts'
 import { type Finding, ok } from '../finding.ts'
+import { differs, notMade } from './differs.ts'
 
 /** Lanes that cannot work, and where they differ from the config: an operator's change wins until it is reset. */
 export async function checkLanes(patient: {
@@ -52,13 +53,7 @@ function differences(settings: Settings, shared: SharedSettings, lanes: readonly
   for (const [name, wanted] of settings.lanes) {
     const lane = lanes.find((each) => each.name === name)
     if (lane === undefined) {
-      if (wanted.given.size > 0)
-        found.push({
-          check: `lane ${name}`,
-          level: 'note',
-          found: 'is in the config and not in the database',
-          advice: 'it is made when a worker or program with this config starts',
-        })
+      if (wanted.given.size > 0) found.push(notMade(`lane ${name}`))
     } else found.push(...laneDifferences(name, wanted, lane))
   }
   return found
@@ -69,31 +64,11 @@ function laneDifferences(name: string, wanted: LaneSettings, lane: Lane): Findin
     const column = LANE_COLUMNS[field]
     const reader: Reader<unknown, unknown> = LANE_FIELDS[field]
     if (wanted[column] === lane[column]) return []
-    const operator = lane.operatorSet.includes(column) ? lane : undefined
+    const operator = lane.operatorSet.includes(column)
+      ? { ...lane, reset: `sluice lanes reset ${name}` }
+      : undefined
     return [
       differs(`lane ${name}`, field, reader.format(wanted[column]), reader.format(lane[column]), operator),
     ]
   })
-}
-
-function differs(
-  check: string,
-  field: string,
-  wanted: string,
-  actual: string,
-  operator: Lane | undefined,
-): Finding {
-  const by =
-    operator === undefined
-      ? ''
-      : `, set by an operator (last change ${operator.updatedAt.toISOString()} by ${operator.updatedBy})`
-  return {
-    check,
-    level: 'note',
-    found: `${field} is ${actual}${by}; the config says ${wanted}`,
-    advice:
-      operator === undefined
-        ? 'the config is applied when a worker or program with it starts'
-        : `sluice lanes reset ${operator.name} lets the config decide again`,
-  }
 }
