@@ -7,6 +7,9 @@ export interface BudgetWarning {
   readonly message: string
 }
 
+/** Nobody draws less from the memory of a device: a unit was forgotten. */
+const SMALLEST_SIZE = 1024
+
 /**
  * What is odd about tasks with models and budgets, each with its consequence.
  *
@@ -54,6 +57,13 @@ function aboutBudget(
   if (!budget.auto && sizes.every((size) => size === 0))
     return warn(`uses budget ${name}, of which there is 0: none of its jobs can start`)
   const [uses, perJob] = [task.uses?.[name], task.perJob?.[name]]
+  const small = budget.bytes
+    ? [uses, perJob].find((each) => typeof each === 'object' && each.each > 0 && each.each < SMALLEST_SIZE)
+    : undefined
+  if (typeof small === 'object')
+    return warn(
+      `uses ${small.each} bytes of budget ${name}, whose amounts are sizes: write a unit, such as ${small.each}GB`,
+    )
   if (typeof uses === 'string' || typeof perJob === 'string' || budget.auto) return []
   const need = (uses?.each ?? 0) + (perJob?.each ?? 0)
   const devices = Math.max(uses?.devices ?? 1, perJob?.devices ?? 1)

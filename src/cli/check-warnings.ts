@@ -38,6 +38,7 @@ export function findWarnings(checked: Checked): Warning[] {
     ...unknownTasks(loaded, names),
     ...singleBraces(loaded),
     ...budgetWarnings(tasks, budgets, []),
+    ...unknownModels(loaded, tasks),
   ]
 }
 
@@ -74,6 +75,17 @@ function unknownTasks({ config }: LoadedConfig, tasks: readonly string[]): Warni
         return { lane, message: `names task ${task}, which this file does not declare; ${hint}` }
       }),
   )
+}
+
+/** Models need not be in the file: only a name that is nearly one of those there is told. */
+function unknownModels({ config }: LoadedConfig, tasks: readonly AnyTask[]): Warning[] {
+  const known = Object.keys(config.models ?? {})
+  return tasks.flatMap(({ name, model }) => {
+    const near = model === undefined || known.includes(model) ? undefined : suggest(model, known)
+    return near === undefined
+      ? []
+      : [{ task: name, message: `names model ${model}, which models does not have; did you mean ${near}?` }]
+  })
 }
 
 const SINGLE_BRACE = /\$\{(?!\{)\s*((?:input|steps|item|index)\b[^{}]*)\}/
