@@ -8,6 +8,7 @@ import { Cli, type Running } from './cli.ts'
 const database = useDatabase()
 const cli = new Cli({ DATABASE_URL: database.url, SLUICE_LOG: 'info' })
 const own = new Cli({ DATABASE_URL: '', SLUICE_LOG: 'warn' })
+const fresh = new Cli({ DATABASE_URL: '', SLUICE_LOG: 'warn' })
 
 const YAML = `
 tasks:
@@ -127,6 +128,25 @@ describe('sluice up', () => {
         )?.[1],
       )
     await until(async () => (await running()) > 0, 'sample jobs to run')
+    expect(await up.end('SIGINT')).toBe(0)
+  })
+
+  test('with --tour takes, in an empty folder, what README and the guide send with curl', async () => {
+    const up = fresh.start(['up', '--port', '0', '--tour'])
+    const url = await address(up)
+    const key = /^admin key: (slk_[\w-]{43})$/m.exec(up.stdout)![1]!
+    for (const page of ['README.md', 'docs/guides/server.md']) {
+      const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+      const bodies = [...text.matchAll(/^ +-d '(\{.*?\})'/gm)].map((match) => match[1]!)
+      expect(bodies, page).toHaveLength(1)
+      const { status, body } = await ask(`${url}/api/v1/jobs`, key, { method: 'POST', body: bodies[0]! })
+      expect([page, status]).toEqual([page, 202])
+      const { id } = body as { id: string }
+      await until(async () => {
+        const job = (await ask(`${url}/api/v1/jobs/${id}`, key)).body as { status: string }
+        return job.status === 'completed'
+      }, `job ${id} of ${page} to complete`)
+    }
     expect(await up.end('SIGINT')).toBe(0)
   })
 })
