@@ -260,6 +260,9 @@ begin
     raise exception 'submitted_by: must be a text of 1 to 200 characters' using errcode = 'SL005', detail = 'submitted_by';
   elsif length(input::text) > 16777216 then
     raise exception 'input: must not be longer than 16 MiB' using errcode = 'SL005', detail = 'input';
+  elsif length(input::text) > 2000 and jsonb_path_exists(input, 'strict $.**{1000 to last} ? (@.type() == "array" || @.type() == "object")') then
+    -- As deep as src/model/json.ts allows: programs that write it out again run out of stack beyond.
+    raise exception 'input: must not be nested deeper than 1000 levels' using errcode = 'SL005', detail = 'input';
   end if;
   select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
     'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,

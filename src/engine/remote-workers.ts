@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkLabels } from '../model/argument.ts'
-import { toStorableJson, toStorableText } from '../model/json.ts'
+import { checkDepth, toStorableJson, toStorableText } from '../model/json.ts'
 import type { LogLine, ProgressNote } from '../model/log-line.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
@@ -188,18 +188,19 @@ export async function closeRemoteWorker(db: Queryable, workerId: string, why: st
 }
 
 /**
- * A text that is JSON, as it is.
+ * A text that is JSON and not too deep, as it is.
  *
  * @throws {SluiceError} `NOT_STORABLE`
  */
 export function checkJsonText(text: string, what: string): string {
   try {
     JSON.parse(text)
-    return text
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new SluiceError('NOT_STORABLE', `${what} is no JSON text: ${why}`, { cause })
   }
+  checkDepth(text, what)
+  return text
 }
 
 function checkStepName(name: string): string {

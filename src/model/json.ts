@@ -50,7 +50,7 @@ export function toStorableJson(value: unknown, what: string): string {
   // Each test below is a search in native code that nearly always finds nothing.
   if (text.includes('null')) checkNumbers(value, what, 0)
   if (text.includes('\\u0000') || text.includes('\\ud')) checkEscapes(text, what)
-  if (text.length > 2 * MAX_JSON_DEPTH) checkDepth(text, what)
+  checkDepth(text, what)
   return text
 }
 
@@ -72,7 +72,9 @@ function checkEscapes(text: string, what: string): void {
   )
 }
 
-function checkDepth(text: string, what: string): void {
+/** @throws {SluiceError} `NOT_STORABLE` when a JSON text is nested deeper than 1000 levels. */
+export function checkDepth(text: string, what: string): void {
+  if (text.length <= 2 * MAX_JSON_DEPTH) return
   let depth = 0
   let inText = false
   for (let i = 0; i < text.length; i++) {

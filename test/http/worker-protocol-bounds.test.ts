@@ -128,3 +128,53 @@ describe('numbers and times that the database cannot hold', () => {
     for (const { status, text } of answers) expect(status, text).toBeLessThan(500)
   })
 })
+
+describe('values nested too deep', () => {
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+
+  async function claimed(): Promise<{ worker: string; job: { id: string; attempt: number } }> {
+    const { id: worker } = (await registering({})).json<{ id: string }>()
+    await server.app.submit('echo', null)
+    const answer = await server.call('POST', `/workers/${worker}/cycle`, {
+      key,
+      body: { running: [], free: 1 },
+    })
+    const [job] = answer.json<{ jobs: { id: string; attempt: number }[] }>().jobs
+    return { worker, job: { id: job!.id, attempt: job!.attempt } }
+  }
+
+  test('such a result of a worker makes its job fail, which everybody can read', async () => {
+    for (const [depth, status] of [
+      [1000, 'completed'],
+      [1001, 'failed'],
+      [6000, 'failed'],
+    ] as const) {
+      const { worker, job } = await claimed()
+      const ended = [{ ...job, ending: 'completed', result: nested(depth) }]
+      const body = { running: [], ended, free: 0 }
+      expect((await server.call('POST', `/workers/${worker}/cycle`, { key, body })).status).toBe(200)
+      const read = await server.call('GET', `/jobs/${job.id}`, { key: admin })
+      expect(read.status, read.text.slice(0, 200)).toBe(200)
+      expect(read.json()).toMatchObject({ status })
+    }
+  })
+
+  test('such a step or checkpoint is refused', async () => {
+    const { worker, job } = await claimed()
+    const send = (path: string, body: object) =>
+      server.call('POST', `/workers/${worker}/${path}`, { key, body: { ...job, ...body } })
+    expect((await send('steps/save', { name: 's', result: nested(6000) })).status).toBe(400)
+    expect((await send('checkpoint/save', { value: nested(6000) })).status).toBe(400)
+    expect((await send('checkpoint/save', { value: nested(1000) })).status).toBe(200)
+  })
+
+  test('such an input is refused by the function for SQL, and one that is as deep as allowed is read', async () => {
+    const submit = (depth: number) =>
+      database.sql<{ id: string }>(`select sluice.submit('echo', $1) as id`, [nested(depth)])
+    await expect(submit(1001)).rejects.toThrow('input: must not be nested deeper than 1000 levels')
+    await expect(submit(6000)).rejects.toThrow(/nested deeper than 1000 levels|stack depth/)
+    const [row] = await submit(1000)
+    const read = await server.call('GET', `/jobs/${row!.id}`, { key: admin })
+    expect(read.status, read.text.slice(0, 200)).toBe(200)
+  })
+})
