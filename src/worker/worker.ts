@@ -158,8 +158,8 @@ export class Worker {
     await this.#options.devices.stop()
     // Before it is off the books: from then on its memory counts as free.
     await this.#options.models.stop(this.#hurried ? HURRY_MS : this.#options.shutdownGraceMs)
-    await this.#source.close(why)
     await this.#options.pool?.stop(this.#options.graceMs)
+    await this.#source.close(why)
     await this.#options.workdirs.close()
   }
 
