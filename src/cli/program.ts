@@ -26,7 +26,7 @@ export async function runProgram(argv: readonly string[], world: World): Promise
   try {
     return await parse(argv, world)
   } catch (error) {
-    return reportError(world.err, toUsageError(error, argv), {
+    return reportError(world.err, error, {
       json,
       debug: (world.environment.SLUICE_DEBUG ?? '') !== '',
     })
@@ -79,7 +79,7 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
   } catch (error) {
     // Help and version end this way too.
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done
-    throw error
+    throw toUsageError(error, argv, program)
   }
   return exitCode
 }
@@ -92,8 +92,17 @@ function addCommonOptions(command: Command): void {
 }
 
 /** Commander's errors in our words and with our code. Others pass through. */
-function toUsageError(error: unknown, argv: readonly string[]): unknown {
+function toUsageError(error: unknown, argv: readonly string[], program: Command): unknown {
   if (!(error instanceof CommanderError)) return error
+  const [first, second] = argv.filter((each) => !each.startsWith('-'))
+  const command = program.commands.find((each) => each.name() === first)
+  const below = command?.commands.find((each) => each.name() === second)
+  if (
+    error.code === 'commander.excessArguments' &&
+    below === undefined &&
+    (command?.commands.length ?? 0) > 0
+  )
+    return unknownSubcommand(command!, second ?? '')
   if (error.code === 'commander.unknownCommand') {
     const word = argv.find((each) => !each.startsWith('-')) ?? ''
     const near = suggest(
@@ -107,11 +116,22 @@ function toUsageError(error: unknown, argv: readonly string[]): unknown {
     })
   }
   const [message, suggestion] = error.message.replace(/^error: /, '').split('\n')
-  const command = CATALOGUE.find(({ name }) => name === argv.find((each) => !each.startsWith('-')))
-  const help = `sluice ${command === undefined ? '' : `${command.name} `}--help says what is possible`
+  const path = [command, below].flatMap((each) => (each === undefined ? [] : [`${each.name()} `])).join('')
+  const help = `sluice ${path}--help says what is possible`
   return new SluiceError('INVALID_ARGUMENT', message ?? 'the command line is wrong', {
     details: {
       [HINT]: suggestion === undefined ? help : `${suggestion.replace(/^\(|\)$/g, '').toLowerCase()} ${help}`,
     },
   })
+}
+
+function unknownSubcommand(command: Command, word: string): SluiceError {
+  const names = command.commands.map((each) => each.name())
+  const near = suggest(word, names)
+  const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`
+  return new SluiceError(
+    'INVALID_ARGUMENT',
+    `sluice ${command.name()} has no subcommand ${JSON.stringify(word)}`,
+    { details: { [HINT]: `${hint}; sluice ${command.name()} --help tells what they do` } },
+  )
 }

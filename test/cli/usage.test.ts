@@ -47,7 +47,17 @@ describe.concurrent('a wrong command line', () => {
     [['nice', '1', 'high'], 'Write a whole number.', 'sluice nice'],
     [['nice', '1', '1000001'], 'priority: 1000001 must be a whole number from', undefined],
     [['lanes', 'set', 'system'], 'nothing to set: give --slots', undefined],
-    [['lanes', 'set', 'system', '--slots', '-1'], 'Write a whole number of at least 0', 'sluice lanes'],
+    [
+      ['lanes', 'set', 'system', '--slots', '-1'],
+      'Write a whole number of at least 0',
+      'sluice lanes set --help',
+    ],
+    [
+      ['schedules', 'pause', 'tick'],
+      'sluice schedules has no subcommand "pause"',
+      'there are add, set, show, enable, disable',
+    ],
+    [['lanes', 'rest', 'x'], 'sluice lanes has no subcommand "rest"', 'did you mean reset?'],
     [['lanes', 'set', 'system', '--stale', '10s'], 'must be greater than twice the heartbeat', undefined],
     [['submit', 'a', '--input', '{a:1}'], '--input is not JSON', '@FILE reads a file'],
     [['submit', 'a', '--input', '@none.json'], 'no such file', undefined],
