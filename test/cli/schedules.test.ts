@@ -95,7 +95,11 @@ schedules: { nightly: { workflow: chain, cron: "0 3 * * *", timezone: Europe/Ber
     test('an operator wins over the file until reset, and a removal says that the file brings it back', {
       timeout: 120_000,
     }, async () => {
-      await cli.run(['schedules', 'disable', 'nightly'])
+      expect((await cli.run(['schedules', 'show', 'nightly'])).stdout).toMatch(
+        /\nnext +\S+T0[12]:00:00\.000Z, \d{4}-\d\d-\d\d 03:00 in Europe\/Berlin\n/,
+      )
+      const disabled = await cli.run(['schedules', 'disable', 'nightly'])
+      expect(disabled.stdout).toMatch(/\nnext +never: it is disabled\n/)
       await direct.run(['submit', 'noop'])
       const { stdout } = await cli.run(['schedules'])
       expect(stdout).toMatch(/\nnightly +disabled .* never +enabled\n/)

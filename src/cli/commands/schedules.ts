@@ -197,16 +197,28 @@ function show(world: World, name: string, options: CommonOptions): Promise<ExitC
   })
 }
 
+/** In UTC, as all times are told, and as the clocks of its zone show it. */
+function nextTick({ nextAt, enabled, timezone }: ScheduleView): string {
+  if (!enabled) return 'never: it is disabled'
+  if (nextAt === null) return 'never'
+  if (timezone === 'UTC') return nextAt.toISOString()
+  const local = new Intl.DateTimeFormat('sv-SE', {
+    timeZone: timezone,
+    dateStyle: 'short',
+    timeStyle: 'short',
+  })
+  return `${nextAt.toISOString()}, ${local.format(nextAt)} in ${timezone}`
+}
+
 function writeSchedule(world: World, schedule: ScheduleView): void {
-  const { task, workflow, input, tags, priority, deadlineMs, enabled, nextAt, declared, operatorSet } =
-    schedule
+  const { task, workflow, input, tags, priority, deadlineMs, enabled, declared, operatorSet } = schedule
   writeFacts(world.out, [
     ['schedule', schedule.name],
     ['state', enabled ? 'enabled' : 'disabled'],
     [task === null ? 'workflow' : 'task', task ?? workflow ?? ''],
     ['cron', schedule.cron],
     ['time zone', schedule.timezone],
-    ['next', nextAt?.toISOString() ?? 'never'],
+    ['next', nextTick(schedule)],
     ['input', input === null ? undefined : JSON.stringify(input)],
     ['key', schedule.key ?? undefined],
     ['priority', priority === null ? undefined : String(priority)],
