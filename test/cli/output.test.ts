@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { changeOf } from '../../src/cli/commands/audit.ts'
 import { createLog } from '../../src/cli/log.ts'
 import { roughly } from '../../src/cli/output/in-words.ts'
 import type { Output } from '../../src/cli/output/output.ts'
@@ -148,4 +149,13 @@ describe('the log', () => {
     createLog(page, { level: 'shout', json: true }).info({}, 'told')
     expect(page.lines).toHaveLength(1)
   })
+})
+
+test('a change in the audit shows the fields that differ, and no others', () => {
+  expect(
+    changeOf({ before: { slots: 2, poll: 5, tags: ['a'] }, after: { slots: 3, poll: 5, tags: ['a'] } }),
+  ).toBe('{"slots":2} -> {"slots":3}')
+  expect(changeOf({ before: { limit: null }, after: { limit: null, by: 'ann' } })).toBe('{} -> {"by":"ann"}')
+  expect(changeOf({ before: { slots: 2 }, after: null })).toBe('{"slots":2} -> null')
+  expect(changeOf({ before: null, after: { slots: 2 } })).toBe('{"slots":2}')
 })

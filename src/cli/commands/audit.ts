@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { InvalidArgumentError } from 'commander'
 import { parseDuration } from '../../model/duration.ts'
 import type { AuditFilter, AuditView } from '../../store/list-audit.ts'
@@ -86,7 +87,19 @@ const COLUMNS: readonly Column<AuditView>[] = [
   { title: 'CHANGE', value: changeOf, shrinks: true, optional: true },
 ]
 
-function changeOf({ before, after }: AuditView): string {
+/** Of a change only the fields that differ: what stayed is in the JSON. */
+export function changeOf({ before, after }: Pick<AuditView, 'before' | 'after'>): string {
   if (before === null) return after === null ? '' : JSON.stringify(after)
-  return `${JSON.stringify(before)} -> ${JSON.stringify(after)}`
+  if (!isRecord(before) || !isRecord(after)) return `${JSON.stringify(before)} -> ${JSON.stringify(after)}`
+  const differing = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (name) => !isDeepStrictEqual(before[name], after[name]),
+  )
+  if (differing.length === 0) return 'as it was'
+  const only = (of: Readonly<Record<string, unknown>>) =>
+    JSON.stringify(Object.fromEntries(differing.filter((name) => name in of).map((name) => [name, of[name]])))
+  return `${only(before)} -> ${only(after)}`
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
