@@ -22,6 +22,8 @@ export interface PostOptions {
  * nowhere else: not in addresses, messages or causes of errors.
  */
 export class ServerLink {
+  /** As its user wrote it, for messages. */
+  readonly #server: string
   readonly #base: URL
   readonly #authorization: string
   readonly #request: typeof http.request
@@ -29,7 +31,8 @@ export class ServerLink {
 
   /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
   constructor({ server, key }: ServerAddress) {
-    this.#base = new URL(`${checkServer(server)}/api/v1`)
+    this.#server = checkServer(server)
+    this.#base = new URL(`${this.#server}/api/v1`)
     this.#authorization = `Bearer ${checkServerKey(key)}`
     const secure = this.#base.protocol === 'https:'
     this.#request = secure ? https.request : http.request
@@ -57,7 +60,7 @@ export class ServerLink {
     return new Promise((resolve, reject) => {
       const fail = (why: string) =>
         reject(
-          new SluiceError('SERVER_UNAVAILABLE', `the server at ${this.#base.href} cannot be reached: ${why}`),
+          new SluiceError('SERVER_UNAVAILABLE', `the server at ${this.#server} cannot be reached: ${why}`),
         )
       const sent = this.#request(
         this.#base,
@@ -100,7 +103,7 @@ export class ServerLink {
     } catch {
       throw new SluiceError(
         'SERVER_UNAVAILABLE',
-        `what answers at ${this.#base.href} does not speak Sluice's protocol: look at the address`,
+        `what answers at ${this.#server} does not speak Sluice's protocol: look at the address`,
       )
     }
   }
@@ -111,7 +114,7 @@ export class ServerLink {
       const detail = problem?.detail ?? `status ${status}`
       return new SluiceError(
         'SERVER_UNAVAILABLE',
-        `the server at ${this.#base.href} cannot do it now: ${detail}`,
+        `the server at ${this.#server} cannot do it now: ${detail}`,
       )
     }
     return new SluiceError(problem.code, problem.detail)
