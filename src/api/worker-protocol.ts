@@ -36,6 +36,8 @@ const ModelName = Type.String({ minLength: 1, maxLength: 200, examples: ['llama3
 const DeviceKey = Type.String({
   minLength: 1,
   maxLength: 400,
+  pattern: '^[A-Za-z0-9_.:/@-]*$',
+  'x-rule': "a GPU's uuid, or HOST/NAME: letters, digits and _ . : / @ -",
   examples: ['GPU-0855af70-e82d-72f2-b86c-3a835999b974'],
 })
 const Amounts = (description: string) =>
@@ -200,7 +202,9 @@ export const DevicesBody = Type.Object(
         {
           budget: Name,
           key: DeviceKey,
-          name: Type.Optional(Type.String({ maxLength: 200 })),
+          name: Type.Optional(
+            Type.String({ maxLength: 200, pattern: '^[ -~]*$', 'x-rule': 'a text of plain ASCII' }),
+          ),
           total: QuantityOrNull('What it has in all; null: not known, or without bounds'),
           used: Type.Optional(QuantityOrNull('As measured')),
           free: Type.Optional(QuantityOrNull('As measured')),
