@@ -6,27 +6,39 @@ import { WatchedCommits } from '../support/watched-commits.ts'
 
 const database = useDatabase()
 
+/** On a busy machine little may happen in one round. */
+const MOST_ROUNDS = 4
+
 test('eight workers keep every promise at every commit while processes, connections and requests fail', async () => {
   const seed = Number(process.env.SLUICE_CHAOS_SEED ?? Math.floor(Math.random() * 1_000_000_000))
   console.log(`chaos with seed ${seed}; SLUICE_CHAOS_SEED repeats its plan`)
   const commits = await WatchedCommits.open(database.directUrl)
   onTestFinished(() => commits.close())
-  const report = await Chaos.run({
-    url: database.directUrl,
-    commits,
-    seed,
-    seconds: 12,
-    faults: QUICK_FAULTS,
-    drainMs: 60_000,
-  })
-  const { seen, peak, budgets } = commits.checker
-  console.log(JSON.stringify({ ...report, seen, budgets: budgets.seen, peak: Object.fromEntries(peak) }))
-  // Without these the run proved nothing.
-  expect(seen.claims).toBeGreaterThan(100)
-  expect(seen.growths).toBeGreaterThan(20)
-  expect(seen.takeovers).toBeGreaterThan(0)
-  expect(budgets.seen.reservations).toBeGreaterThan(20)
-  expect(budgets.seen.copies).toBeGreaterThan(1)
-  expect(budgets.seen.peak).toBeGreaterThan(0.9)
-  expect(peak.get('a')).toBeGreaterThanOrEqual(7)
-}, 150_000)
+  // Without these a run proves nothing.
+  const missing = (): string[] => {
+    const { seen, peak, budgets } = commits.checker
+    const wanted = {
+      '100 claims': seen.claims > 100,
+      '20 growths': seen.growths > 20,
+      'a take-over': seen.takeovers > 0,
+      '20 reservations': budgets.seen.reservations > 20,
+      'two copies of models': budgets.seen.copies > 1,
+      'a device that is nearly full': budgets.seen.peak > 0.9,
+      'a lane with seven jobs at once': (peak.get('a') ?? 0) >= 7,
+    }
+    return Object.entries(wanted).flatMap(([what, isSeen]) => (isSeen ? [] : [what]))
+  }
+  for (let round = 0; round < MOST_ROUNDS && missing().length > 0; round++) {
+    const report = await Chaos.run({
+      url: database.directUrl,
+      commits,
+      seed: seed + round,
+      seconds: 12,
+      faults: QUICK_FAULTS,
+      drainMs: 60_000,
+    })
+    const { seen, peak, budgets } = commits.checker
+    console.log(JSON.stringify({ ...report, seen, budgets: budgets.seen, peak: Object.fromEntries(peak) }))
+  }
+  expect(missing(), 'what did not happen').toEqual([])
+}, 400_000)
