@@ -77,7 +77,8 @@ class DeviceLines {
     const names = [...copies.map(({ model }) => model), ...next.map(({ model, task }) => model ?? task)].map(
       (name) => widthOf(printable(name)),
     )
-    const width = Math.min(40, Math.max(0, ...names))
+    const most = this.#out.columns === undefined ? Number.POSITIVE_INFINITY : 40
+    const width = Math.min(most, Math.max(0, ...names))
     for (const copy of copies.slice(0, MOST_LINES)) {
       const jobs = copy.running === 0 ? 'idle' : count(copy.running, 'job')
       const parts = [
