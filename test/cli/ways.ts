@@ -3,9 +3,14 @@ import type { TestDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
 import { Cli } from './cli.ts'
 
-/** What commands speak to. What is about a running system is tested over both. */
-export const WAYS = ['the database', 'a server'] as const
-export type Way = (typeof WAYS)[number]
+export type Way = 'the database' | 'a server'
+
+/**
+ * What commands speak to. What is about a running system is tested over both: in the long tests, since each command is a
+ * process. Otherwise `through-server.test.ts` compares what they print.
+ */
+export const WAYS: readonly Way[] =
+  process.env.SLUICE_TEST_WAYS === 'all' ? ['the database', 'a server'] : ['the database']
 
 /** No database: whoever speaks to a server needs none, and must not look for one. */
 const NOWHERE = 'postgres://127.0.0.1:1/none'
