@@ -11,6 +11,9 @@ export function saysNothing({ assignments, lost, again, unload = [] }: RemoteAns
   return assignments.length === 0 && lost.length === 0 && unload.length === 0 && !again
 }
 
+/** A request was judged when it came. One that waits no longer than others take is not judged again. */
+const TRUSTED_MS = 100
+
 const NOTHING: PollAnswer = { assignments: [], lost: [], refused: [], again: false }
 
 /** What a look for one worker came to. `nothing` of a worker that runs nothing means that nothing is there for its like. */
@@ -43,6 +46,8 @@ export class IdlePoll {
   readonly worker: IdleWorker
   readonly answered: Promise<PollAnswer>
   readonly #request: RemoteCycle
+  readonly #checkRight: () => Promise<void>
+  readonly #since = performance.now()
   readonly #timer: NodeJS.Timeout
   #answer: (answer: PollAnswer) => void = () => {}
   #fail: (error: unknown) => void = () => {}
@@ -51,8 +56,15 @@ export class IdlePoll {
   /** Came during a look: told after it, unless that has found something. */
   #orders: Orders | undefined
 
-  constructor(worker: IdleWorker, request: RemoteCycle, waitMs: number) {
+  /** @param checkRight Fails when the caller may take no jobs any more: a key may be revoked while it waits. */
+  constructor(
+    worker: IdleWorker,
+    request: RemoteCycle,
+    waitMs: number,
+    checkRight: () => Promise<void> = async () => {},
+  ) {
     this.worker = worker
+    this.#checkRight = checkRight
     const { news: _, ...rest } = request
     this.#request = { ...rest, ended: [] }
     this.answered = new Promise((resolve, reject) => {
@@ -78,6 +90,13 @@ export class IdlePoll {
     if (this.#over || this.#looking) return 'over'
     this.#looking = true
     try {
+      if (performance.now() - this.#since > TRUSTED_MS) await this.#checkRight()
+      // Ended meanwhile: what it would claim might reach nobody.
+      if (this.#over) {
+        this.#looking = false
+        this.#answer(NOTHING)
+        return 'over'
+      }
       const found = await this.worker.look(this.#request)
       this.#looking = false
       if (saysNothing(found)) {

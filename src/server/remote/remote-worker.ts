@@ -13,6 +13,8 @@ export interface WaitingCycle extends RemoteCycle {
   readonly waitMs: number
   /** Ask the database what the worker holds, whatever this server believes. */
   readonly resync: boolean
+  /** Fails when the caller may take no jobs any more. Asked before a poll that has waited looks for some. */
+  readonly checkRight: () => Promise<void>
 }
 
 /**
@@ -144,7 +146,7 @@ export class RemoteWorker implements IdleWorker {
     readyHints: number,
     onGone: (gone: () => void) => void,
   ): Promise<PollAnswer> {
-    const poll = new IdlePoll(this, request, request.waitMs)
+    const poll = new IdlePoll(this, request, request.waitMs, request.checkRight)
     onGone(() => poll.end())
     const answer = await this.#room.wait(poll, readyHints, this.#ordersTold)
     this.#ordersTold = this.#room.ordersTold

@@ -2,12 +2,10 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { StreamHeaders, StreamQuery } from '../../api/job-stream.ts'
 import { JobParams } from '../../api/jobs.ts'
-import { authenticate } from '../../engine/access/authenticate.ts'
-import type { Caller } from '../../engine/access/caller.ts'
-import { authenticateSession } from '../../engine/access/sessions.ts'
 import { JobEvents } from '../../engine/job-events.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import { readPosition, START, type StreamPosition } from '../../model/stream-position.ts'
+import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { readSessionCookie } from '../session-cookie.ts'
 import { OpenStreams, type Right, STREAM_LIMITS, type StreamLimits } from '../stream/open-streams.ts'
@@ -68,14 +66,10 @@ function rightOf(parts: ServerParts, request: FastifyRequest, own: boolean): Rig
   const { calls } = parts.room
   const { authorization } = request.headers
   const token = authorization?.replace(/^Bearer +/i, '') ?? readSessionCookie(request) ?? ''
-  const ask = async (): Promise<Caller | undefined> =>
-    authorization === undefined
-      ? (await authenticateSession(calls, token))?.caller
-      : await authenticate(calls, token)
   return {
     name: `${own ? 'own' : 'all'} ${token}`,
     async refused() {
-      const caller = await ask()
+      const caller = await identifyAgain(calls, request)
       if (caller === undefined) return 'UNAUTHENTICATED'
       return caller.may(own ? 'jobs:read' : 'jobs:read:all') ? undefined : 'FORBIDDEN'
     },

@@ -1,4 +1,4 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import {
   CheckpointAnswer,
   CheckpointBody,
@@ -20,6 +20,7 @@ import {
   StepResultBody,
   WorkerParams,
 } from '../../api/worker-protocol.ts'
+import type { Queryable } from '../../db/database.ts'
 import {
   appendRemoteLogs,
   loadRemoteCheckpoint,
@@ -30,6 +31,8 @@ import {
   saveRemoteStep,
 } from '../../engine/remote-workers.ts'
 import { SluiceError } from '../../errors.ts'
+import { forbidden } from '../access.ts'
+import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
 import { firstDue, recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
@@ -96,7 +99,8 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false, news } = request.body
       const reported = ended.map(toEnded)
       const told = news === undefined ? {} : { news: toNews(news) }
-      const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, ...told }
+      const checkRight = () => checkStillAllowed(room.calls, request)
+      const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, checkRight, ...told }
       const onGone = (gone: () => void) => whenGone(reply, gone)
       const answer = await workers.cycle(request.params.id, request.caller.keyId, cycle, onGone)
       if (reported.length > 0) room.noteEnded(firstDue(reported))
@@ -304,6 +308,14 @@ function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWork
       return { done: true }
     },
   )
+}
+
+/** A key may be revoked, or its role lose the right, while a poll of it waits. @throws {SluiceError} `UNAUTHENTICATED`, `FORBIDDEN` */
+async function checkStillAllowed(db: Queryable, request: FastifyRequest): Promise<void> {
+  const caller = await identifyAgain(db, request)
+  if (caller === undefined)
+    throw new SluiceError('UNAUTHENTICATED', 'the key or session has expired or was revoked meanwhile')
+  if (!caller.may(config.access)) throw forbidden(caller, [config.access])
 }
 
 /** Calls back when the client has closed the connection before it had its answer. */
