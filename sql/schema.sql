@@ -3295,22 +3295,32 @@ CREATE OR REPLACE FUNCTION sluice.report_devices_v1(p_worker bigint, p_readings 
 AS $function$
 declare
   v_host    text;
+  v_owner   text;   -- of its key; null: it needs none
+  v_taken   text[] := '{}';
   v_changed boolean := false;
   v_new     boolean;
   v_row     record;
 begin
   perform set_config('synchronous_commit', 'off', true);
-  select w.host into v_host from sluice.workers w where w.id = p_worker and w.ended_at is null;
+  select w.host, case when w.key_id is not null then coalesce((select k.name from sluice.api_keys k where k.id = w.key_id), '') end
+    into v_host, v_owner from sluice.workers w where w.id = p_worker and w.ended_at is null;
   if found and jsonb_array_length(p_readings) > 0 then
     for v_row in
-      select g.budget, g.key, g.name, g.total, g.used, g.free, g.lost,
+      select g.budget, g.key, g.name, case when b.auto then g.total else least(g.total, (b.devices ->> g.name)::double precision) end as total,
+             g.used, g.free, g.lost,
              clock_timestamp() - make_interval(secs => g."ageMs" / 1000.0) as measured_at
         from jsonb_to_recordset(p_readings) as g(budget text, key text, name text, total double precision, used double precision,
                                                  free double precision, "ageMs" double precision, lost boolean)
         join sluice.budgets b on b.name = g.budget and b.kind = 'device'
-       where g.key <> ''
+       where case when not b.auto then b.devices ? g.name and g.key = v_host || '/' || g.name
+                  else g.key = v_host || '/cpu' or g.key ~ '^(GPU|MIG)-[A-Za-z0-9/-]{1,200}$' end
+         and (v_owner is null or not exists (
+           select 1 from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id and w.ended_at is null
+             left join sluice.api_keys k on k.id = w.key_id
+            where o.budget = g.budget and o.device = g.key and (w.key_id is null or coalesce(k.name, '') <> v_owner)))
        order by g.budget, g.key
     loop
+      v_taken := v_taken || (v_row.budget || ' ' || v_row.key);
       select d.key is null or d.total is distinct from v_row.total or (d.lost_at is not null) <> v_row.lost into v_new
         from (select 1) one left join sluice.devices d on d.budget = v_row.budget and d.key = v_row.key;
       v_changed := v_changed or v_new;
@@ -3325,12 +3335,10 @@ begin
              measured_at = greatest(excluded.measured_at, d.measured_at),
              lost_at = case when excluded.lost_at is null then null else coalesce(d.lost_at, excluded.lost_at) end;
     end loop;
-    delete from sluice.worker_devices w where w.worker_id = p_worker
-       and not exists (select 1 from jsonb_to_recordset(p_readings) as g(budget text, key text) where g.budget = w.budget and g.key = w.device);
+    delete from sluice.worker_devices w where w.worker_id = p_worker and w.budget || ' ' || w.device <> all (v_taken);
     v_changed := v_changed or found;
     insert into sluice.worker_devices (worker_id, budget, device)
-    select p_worker, g.budget, g.key from jsonb_to_recordset(p_readings) as g(budget text, key text)
-      join sluice.devices d on d.budget = g.budget and d.key = g.key
+    select p_worker, split_part(t, ' ', 1), substr(t, strpos(t, ' ') + 1) from unnest(v_taken) t
     on conflict do nothing;
     v_changed := v_changed or found;
     if v_changed then
@@ -3776,6 +3784,9 @@ begin
     raise exception 'submitted_by: must be a text of 1 to 200 characters' using errcode = 'SL005', detail = 'submitted_by';
   elsif length(input::text) > 16777216 then
     raise exception 'input: must not be longer than 16 MiB' using errcode = 'SL005', detail = 'input';
+  elsif length(input::text) > 2000 and jsonb_path_exists(input, 'strict $.**{1000 to last} ? (@.type() == "array" || @.type() == "object")') then
+    -- As deep as src/model/json.ts allows: programs that write it out again run out of stack beyond.
+    raise exception 'input: must not be nested deeper than 1000 levels' using errcode = 'SL005', detail = 'input';
   end if;
   select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
     'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
