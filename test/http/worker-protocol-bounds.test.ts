@@ -64,6 +64,17 @@ describe('budgets', () => {
   })
 })
 
+test('a task whose uses are no expression, or read something else than input, is refused', async () => {
+  for (const vram of ['${{ input. }}', '${{ steps.a }}', '${{ (1 }}']) {
+    const answer = await registering({ tasks: [{ name: 'odd', uses: { vram } }] })
+    expect(answer.status, answer.text).toBe(400)
+    expect(answer.text).toContain('uses of task odd.vram')
+  }
+  const fine = { name: 'fine', uses: { vram: '${{ input.size }}' } }
+  const answer = await registering({ tasks: [fine] })
+  expect(answer.status, answer.text).toBe(201)
+})
+
 describe('numbers and times that the database cannot hold', () => {
   const line = (at: string) => ({ lines: [{ id: '1', attempt: 1, at, level: 'info', line: 'x' }] })
 

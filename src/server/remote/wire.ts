@@ -8,7 +8,7 @@ import type {
 } from '../../api/worker-protocol.ts'
 import { checkJsonText } from '../../engine/remote-workers.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
-import { AMOUNT_RULE, amount, isExpression, type StoredAmount } from '../../model/amount.ts'
+import { AMOUNT_RULE, amount, expressionIn, isExpression, type StoredAmount } from '../../model/amount.ts'
 import type { Assignment, EndedAttempt } from '../../model/assignment.ts'
 import type { DeviceReading, ModelNews } from '../../model/device.ts'
 import type { Ending } from '../../model/job.ts'
@@ -16,6 +16,7 @@ import { toStorableText } from '../../model/json.ts'
 import { isName, NAME_RULE } from '../../model/setting-value.ts'
 import { isModelName, MODEL_RULE } from '../../model/task-fields.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
+import { parseExpression } from '../../workflow/expression/expression.ts'
 import type { PollAnswer } from './idle-poll.ts'
 
 const MAX_ERROR = 16_384
@@ -54,9 +55,25 @@ function amountsOf(given: WorkerTask['uses'], where: string): Readonly<Record<st
     const read = amount.read(value)
     if (read === undefined)
       throw new SluiceError('INVALID_ARGUMENT', `${where}.${budget}: must be ${AMOUNT_RULE}`)
+    if (isExpression(read)) checkExpression(read, `${where}.${budget}`)
     return [budget, read] as const
   })
   return entries.length === 0 ? null : Object.fromEntries(entries)
+}
+
+/** One that cannot be worked out would fail every job of the task. */
+function checkExpression(text: string, where: string): void {
+  let strange: readonly string[] | undefined
+  try {
+    strange = parseExpression(expressionIn(text)).reads.find(([root]) => root !== 'input')
+  } catch (cause) {
+    throw new SluiceError('INVALID_ARGUMENT', `${where}: ${messageOf(cause)}`, { cause })
+  }
+  if (strange !== undefined)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `${where}: reads ${strange.join('.')}; only input is known here`,
+    )
 }
 
 export function toNews({ loaded = [], unloaded = [], ran = [] }: ModelNewsBody): ModelNews {
