@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { Readable } from './jobs.ts'
 import {
   Duration,
   JobId,
@@ -159,5 +160,5 @@ export const FiringQuery = Type.Object(
   { additionalProperties: false },
 )
 
-export const FiredBody = Type.Object({ id: JobId, attached: Type.Boolean() })
+export const FiredBody = Type.Object({ id: JobId, attached: Type.Boolean(), readable: Readable })
 export type FiredBody = Static<typeof FiredBody>

@@ -34,8 +34,8 @@ const MAX_NAME = 200
 /**
  * Makes a key.
  *
- * @throws {SluiceError} `ROLE_NOT_FOUND`; `FORBIDDEN` when its role has a permission that the author does not have;
- *   `INVALID_ARGUMENT`.
+ * @throws {SluiceError} `ROLE_NOT_FOUND`; `FORBIDDEN` when its role has a permission that the author does not have, or when
+ *   somebody else has its name and the author may not read all jobs; `INVALID_ARGUMENT`.
  */
 export async function createKey(tx: Queryable, wanted: NewKey, author: Author): Promise<CreatedKey> {
   const name = checkName(wanted.name)
@@ -44,6 +44,7 @@ export async function createKey(tx: Queryable, wanted: NewKey, author: Author): 
   await lockAccess(tx)
   const role = await getRole(tx, checkText(wanted.role, 'role'))
   checkWithin(author, permissionSet(role.permissions), `the role ${role.name}`)
+  await checkOwner(tx, name, author)
   const key = newSecret('key')
   const id = await insertKey(tx, {
     name,
@@ -107,6 +108,17 @@ export async function revokeKey(tx: Queryable, id: string, author: Author): Prom
     after: { state: after.state },
   })
   return after
+}
+
+/** A key with the name of somebody else reads that one's jobs: only who reads everybody's may make it. */
+async function checkOwner(tx: Queryable, name: string, author: Author): Promise<void> {
+  if (name === author.name || author.permissions.has('jobs:read:all')) return
+  if (!(await keyList.isOwnerOfKey(tx, name))) return
+  throw new SluiceError(
+    'FORBIDDEN',
+    `${JSON.stringify(name)} has a key already, and whoever has that name sees its jobs: take another name, or ask somebody who may read all jobs (jobs:read:all)`,
+    { details: { missing: ['jobs:read:all'] } },
+  )
 }
 
 function checkName(value: unknown): string {

@@ -29,6 +29,7 @@ import type { Firing } from '../../store/list-firings.ts'
 import { change } from '../change.ts'
 import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { hiddenJobs } from '../visible-job.ts'
 
 const READ = ['jobs:submit', 'jobs:read:all'] as const
 const TAGS = ['schedules']
@@ -206,6 +207,8 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         const result = await fireNow(tx, name, request.caller.name)
         return { result, after: { jobId: result.id } }
       })
+      if (fired.attached && (await hiddenJobs(parts.room.calls, request, [fired.id])).has(fired.id))
+        return reply.code(200).send({ ...fired, readable: false })
       return reply
         .code(fired.attached ? 200 : 202)
         .header('location', `/api/v1/jobs/${fired.id}`)
