@@ -152,6 +152,16 @@ export function roomFor(demand: Demand, spot: Spot): number {
   return Math.max(0, room)
 }
 
+/**
+ * The same for one more job on a copy that is there. What is kept for others of its priority does not bind it: they wait for the
+ * copy to end its turn, and it would sit there idle until then.
+ */
+export function roomBeside(demand: Demand, spot: Spot): number {
+  let room = spot.room
+  for (const kept of spot.kept) if (kept.demand.priority > demand.priority) room -= kept.amount
+  return Math.max(0, room)
+}
+
 export function binds(kept: Kept, demand: Demand): boolean {
   return kept.demand !== demand && (kept.firm || kept.demand.priority > demand.priority)
 }

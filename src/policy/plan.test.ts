@@ -408,3 +408,41 @@ test('a copy on a device that is no longer offered gets no jobs', () => {
 
   expect(started(given)).toEqual(['load A x1 on b'])
 })
+
+test('room that is kept for a model which waits for the turn of another does not keep that one from its jobs', () => {
+  const ask = (each: number) => [{ budget: 'vram', devices: 1, each }]
+  const queue = (classId: number, name: string, memory: number, waitingSince: number) => ({
+    classId,
+    task: name,
+    model: name,
+    depth: 1,
+    head: { priority: 0, waitingSince, uses: null },
+    parallel: 1,
+    uses: ask(memory),
+    perJob: ask(1),
+    most: 100,
+  })
+  const { starts } = plan({
+    now: 1_000_000,
+    free: 10,
+    devices: [{ key: 'gpu0', budget: 'vram', capacity: 36, room: 18 }],
+    shared: new Map(),
+    residents: [
+      {
+        id: '0',
+        model: 'loaded',
+        shares: [{ budget: 'vram', device: 'gpu0', amount: 18 }],
+        mine: true,
+        loadedAt: 999_000,
+        unloading: false,
+        running: 0,
+        idleSince: 999_500,
+        pinned: false,
+      },
+    ],
+    queues: [queue(1, 'loaded', 18, 2000), queue(2, 'due', 20, 1000)],
+    models: new Map(),
+    rules: new Map([['vram', RULES]]),
+  })
+  expect(starts.map(({ classId }) => classId)).toEqual([1])
+})

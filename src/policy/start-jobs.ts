@@ -1,6 +1,6 @@
 import type { Place, Start } from './decision.ts'
 import type { Demand, Queue } from './demand.ts'
-import { type Copy, type Floor, roomFor, type Spot } from './floor.ts'
+import { type Copy, type Floor, roomBeside, roomFor, type Spot } from './floor.ts'
 import type { Way } from './pack.ts'
 
 /**
@@ -50,12 +50,13 @@ function takeJob(floor: Floor, demand: Demand, copy: Copy, queue: Queue): boolea
   if (floor.free < 1 || copy.running >= queue.view.parallel) return false
   if (queue.shared.some(({ budget, each }) => floor.shared.get(budget)! < each)) return false
   const spots: [Spot, number][] = []
+  const roomOf = copy.view === undefined ? roomFor : roomBeside
   for (const { budget, each } of queue.perJob) {
     const shares = copy.shares.filter((share) => share.budget === budget)
     if (shares.length === 0) return false
     for (const share of shares) {
       const spot = floor.spotOf(share)!
-      if (roomFor(demand, spot) < each) return false
+      if (roomOf(demand, spot) < each) return false
       spots.push([spot, each])
     }
   }
