@@ -2,8 +2,8 @@ import type { Queryable } from '../db/database.ts'
 import { formatQuantity, roomToShow, wholeAmount } from '../model/amount.ts'
 import type { Verdict } from '../policy/decision.ts'
 import { plan } from '../policy/plan.ts'
-import { findPlanners } from '../store/find-planners.ts'
 import { listDevices, type StoredDevice } from '../store/list-devices.ts'
+import { listPlanners } from '../store/list-planners.ts'
 import { loadPicture } from '../store/load-picture.ts'
 import { readPicture } from './read-picture.ts'
 
@@ -27,7 +27,7 @@ export interface BudgetObstacle {
 }
 
 /** Workers that are asked: those beyond say the same as some before them. */
-const MOST_WORKERS = 20
+export const MOST_WORKERS = 20
 
 /** The later, the closer the job is to its start: of several workers the nearest counts. */
 export const CLOSENESS: Readonly<Record<Verdict['kind'], number>> = {
@@ -51,7 +51,7 @@ export async function explainBudget(
   jobId: string,
   task: string,
 ): Promise<BudgetObstacle | undefined> {
-  const workers = await findPlanners(db, jobId, MOST_WORKERS)
+  const workers = await listPlanners(db, MOST_WORKERS, jobId)
   let best: { verdict: Verdict; model: string | null } | undefined
   for (const { id, free, classes } of workers) {
     const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] })

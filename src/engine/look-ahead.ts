@@ -5,7 +5,7 @@ import type { BudgetQueue } from '../store/list-budget-queues.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type LivePlanner, listPlanners } from '../store/list-planners.ts'
 import { loadPicture } from '../store/load-picture.ts'
-import { CLOSENESS, describeVerdict, type Subject } from './explain-budget.ts'
+import { CLOSENESS, describeVerdict, MOST_WORKERS, type Subject } from './explain-budget.ts'
 import { readPicture } from './read-picture.ts'
 
 /** What the policy would do with a queue now. `starts`: with the next look. `no-worker`: nobody is there who could. */
@@ -37,9 +37,6 @@ export interface Ahead {
 }
 
 const FREE = { need: null, room: null, heldBy: [], until: null } as const
-
-/** Workers that are asked: those beyond say the same as some before them. */
-const MOST_WORKERS = 20
 
 /** Asks the policy, for each worker, what it would start, load and wait for now. Nothing is changed by it. */
 export async function lookAhead(

@@ -22,10 +22,19 @@ const LIST = statement(
       select array_agg(c.id order by c.id) as classes from sluice.classes c
        where c.task = any (w.tasks) and c.requires <@ w.labels and c.budgeted) k
     where w.ended_at is null and not w.draining and k.classes is not null
+      and ($2::bigint is null or (select j.class_id from sluice.jobs j where j.id = $2) = any (k.classes))
     order by w.id limit $1`,
 )
 
-/** Live workers that may start jobs which draw from budgets. */
-export async function listPlanners(db: Queryable, limit: number): Promise<LivePlanner[]> {
-  return db.run<LivePlanner & Record<string, unknown>>(LIST, [limit])
+/**
+ * Live workers that may start jobs which draw from budgets.
+ *
+ * @param jobId Only those that could run this job: none where it draws from no budget.
+ */
+export async function listPlanners(
+  db: Queryable,
+  limit: number,
+  jobId: string | null = null,
+): Promise<LivePlanner[]> {
+  return db.run<LivePlanner & Record<string, unknown>>(LIST, [limit, jobId])
 }
