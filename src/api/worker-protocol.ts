@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { MAX_LOAD_MS } from '../model/budget.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
+import { MAX_ATTEMPTS } from './attempts-of-a-request.ts'
 import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
 
 /**
@@ -14,8 +15,6 @@ const CLOSED = { additionalProperties: false } as const
 const MAX_COUNT = 2_147_483_647
 /** The longest a cycle waits for jobs. Less than what balancers and clients commonly allow an answer. */
 export const MAX_WAIT_MS = 30_000
-/** Jobs at once that one request may speak about. */
-export const MAX_ATTEMPTS = 20_000
 export const MAX_LINES = 1000
 
 const Count = (description: string, maximum = MAX_COUNT) => Type.Integer({ minimum: 0, maximum, description })

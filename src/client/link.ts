@@ -1,4 +1,4 @@
-import { readProblem } from '../api/problem.ts'
+import { readProblem } from '../api/read-problem.ts'
 import { checkServer, checkServerKey } from '../api/server-address.ts'
 import { isErrorCode, messageOf, SluiceError } from '../errors.ts'
 import { toStorableJson } from '../model/json.ts'

@@ -1,6 +1,5 @@
 import { writeSync } from 'node:fs'
 import { basename } from 'node:path'
-import { createJiti } from 'jiti'
 import { messageOf } from '../errors.ts'
 import { formatDuration } from '../model/duration.ts'
 import { describe, invalidConfig } from '../model/setting-value.ts'
@@ -46,6 +45,8 @@ export async function readModule(
   file: string,
   limitMs = LONGEST_RUN_MS,
 ): Promise<ConfigModule> {
+  // Only those who have such a config wait for the compiler to load.
+  const { createJiti } = await import('jiti')
   // The cache of compiled code would lie in a shared temporary folder, where others could plant code.
   const jiti = createJiti(path, { fsCache: false, interopDefault: false })
   let exported: Record<string, unknown>

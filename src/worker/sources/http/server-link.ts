@@ -1,6 +1,6 @@
 import http from 'node:http'
 import https from 'node:https'
-import { readProblem } from '../../../api/problem.ts'
+import { readProblem } from '../../../api/read-problem.ts'
 import { checkServer, checkServerKey } from '../../../api/server-address.ts'
 import { isErrorCode, messageOf, SluiceError } from '../../../errors.ts'
 

@@ -1,9 +1,5 @@
-import {
-  type EndedBody,
-  type JobBody,
-  MAX_ATTEMPTS,
-  type ModelNewsBody,
-} from '../../../api/worker-protocol.ts'
+import { MAX_ATTEMPTS } from '../../../api/attempts-of-a-request.ts'
+import type { EndedBody, JobBody, ModelNewsBody } from '../../../api/worker-protocol.ts'
 import type { Assignment, EndedAttempt } from '../../../model/assignment.ts'
 import type { LeafPolicy } from '../../../model/composite.ts'
 import type { ModelNews } from '../../../model/device.ts'

@@ -1,0 +1,2 @@
+/** Jobs at once that one request of a worker may speak about. */
+export const MAX_ATTEMPTS = 20_000
