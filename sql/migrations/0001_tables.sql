@@ -98,6 +98,10 @@ create table sluice.workers (
   labels     jsonb not null default '{}',              -- what it offers to tasks with requirements
   pooled     text[] not null default '{}',             -- of the tasks those that need a process of its pool
   key_id     bigint,                                   -- of a worker behind a server: only this key may speak for it
+  rank       integer not null default 0,               -- its place among workers, the smallest first; among equals who came first
+  pool       text,                                     -- the pool it belongs to; null: it was started by hand
+  request    text,                                     -- the request for workers that it was started for
+  build      text,                                     -- which build of the program it runs, as that says
   draining   boolean not null default false,
   stopping   boolean not null default false,           -- asked to end: it leaves once what it runs has ended
   started_at timestamptz not null default clock_timestamp(),

@@ -30,7 +30,9 @@ let admitted = 0
 let refused = 0
 const attempt = async (submit) => {
   try {
-    admitted += (await submit()).length
+    // Not in one line: the sum would be read before the wait, and others' additions lost.
+    const jobs = await submit()
+    admitted += jobs.length
   } catch (error) {
     if (!hasCode(error, 'ADMISSION_REJECTED') && error.code !== 'SL007') throw error
     refused++
