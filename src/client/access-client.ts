@@ -1,6 +1,7 @@
 import { AuditList, type AuditQuery } from '../api/audit.ts'
 import { CreatedKeyBody, KeyBody, KeyList, type NewKeyBody } from '../api/keys.ts'
 import { RoleBody, RoleList } from '../api/roles.ts'
+import { SessionBody } from '../api/session.ts'
 import { type Dated, dated } from './dated.ts'
 import { type Link, segment } from './link.ts'
 
@@ -8,19 +9,36 @@ export type Key = Dated<KeyBody>
 export type CreatedKey = Dated<CreatedKeyBody>
 export type Role = Dated<RoleBody>
 export type AuditPage = Dated<AuditList>
+/** Who somebody is and what they may do. */
+export type Session = Dated<SessionBody>
 
 /** What to look for in the audit, with dates for moments. */
 export type AuditFilter = Omit<Dated<AuditQuery>, 'before' | 'limit'>
 
 const PAGE = 1000
 
-/** Keys, roles and the audit, for whoever has `access:manage`. */
+/** Sessions; and keys, roles and the audit, for whoever has `access:manage`. */
 export class AccessClient {
   readonly #link: Link
 
   /** @internal */
   constructor(link: Link) {
     this.#link = link
+  }
+
+  /** Opens a session in a browser, whose cookie travels from then on by itself. A token is good for one. */
+  async signIn(secret: { readonly key: string } | { readonly token: string }): Promise<Session> {
+    return dated(SessionBody, await this.#link.call<SessionBody>('POST', '/session', { body: secret }))
+  }
+
+  /** Whose key or session this is, and what it may do; of a session with the `csrfToken` that changes need. */
+  async session(): Promise<Session> {
+    return dated(SessionBody, await this.#link.call<SessionBody>('GET', '/session'))
+  }
+
+  /** Ends the session of this browser. */
+  async signOut(): Promise<void> {
+    await this.#link.call('DELETE', '/session')
   }
 
   /** All keys, revoked and expired ones included. */

@@ -1,5 +1,5 @@
 export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from '../errors.ts'
-export type { AccessClient, AuditFilter, AuditPage, CreatedKey, Key, Role } from './access-client.ts'
+export type { AccessClient, AuditFilter, AuditPage, CreatedKey, Key, Role, Session } from './access-client.ts'
 export {
   type Attempt,
   type Budget,
@@ -8,10 +8,12 @@ export {
   type Job,
   type JobCriteria,
   type JobFilter,
+  type JobPage,
   type JobSummary,
   type Lane,
   type LogLine,
   type ManyDone,
+  type ManyProgress,
   type Schedule,
   SluiceClient,
   type SubmitOptions,
