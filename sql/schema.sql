@@ -68,6 +68,7 @@ create table sluice.audit (
   after jsonb,
   refused text,
   request_id text,
+  reason text,
   constraint audit_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_insert_scale_factor=0.2);
 
@@ -2626,6 +2627,7 @@ begin
   ids := array(select distinct a from unnest(v_all) a where a >= v_stop order by a desc limit p_limit + 1);
   if cardinality(ids) > p_limit then
     next := ids[p_limit];
+    || case when p_filter ? 'retrying' then ' and (j.failures > 0 or j.losses > 0)' else '' end
     ids := ids[:p_limit];
   elsif v_stop > 0 then
     next := v_stop;

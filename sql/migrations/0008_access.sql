@@ -67,7 +67,8 @@ create table sluice.audit (
   before     jsonb,
   after      jsonb,
   refused    text,          -- the code it was refused with; null: it was done
-  request_id text
+  request_id text,
+  reason     text           -- why, in the words of whoever did it
 ) with (autovacuum_vacuum_insert_scale_factor = 0.2);
 
 -- The first key of an empty database, or null when there has ever been one. Several servers may start at once: the lock

@@ -16,6 +16,10 @@ export const AuditEntryBody = Type.Object({
     description: 'The code it was refused with; null: it was done',
   }),
   requestId: TextOrNull,
+  reason: Type.Unsafe<string | null>({
+    ...TextOrNull,
+    description: 'Why, as the header x-sluice-reason said',
+  }),
 })
 export type AuditEntryBody = Static<typeof AuditEntryBody>
 

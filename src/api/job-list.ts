@@ -22,6 +22,9 @@ const CRITERIA = {
   error: Type.Optional(
     Type.String({ minLength: 1, maxLength: 200, description: 'A part of the error, in capitals or not' }),
   ),
+  retrying: Type.Optional(
+    Type.Boolean({ description: 'true: an attempt has failed or was lost, and the job waits for another' }),
+  ),
 }
 
 export const ListQuery = Type.Object(

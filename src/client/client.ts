@@ -36,6 +36,7 @@ import { SubmittedJob } from './submitted-job.ts'
 
 export type Job = Dated<JobBody>
 export type JobSummary = Dated<JobListBody>['jobs'][number]
+export type JobPage = Dated<JobListBody>
 export type Attempt = Dated<AttemptsBody>['attempts'][number]
 export type LogLine = Dated<LogLineBody>
 export type Trace = Dated<TraceBody>
@@ -75,6 +76,20 @@ export interface ManyDone {
   readonly refused: readonly { readonly id: string; readonly code: string; readonly detail: string }[]
 }
 
+/** How far an action on many jobs has come. */
+export interface ManyProgress {
+  readonly matched: number
+  readonly changed: number
+  readonly refused: number
+}
+
+interface ManyOptions {
+  /** Only counts. */
+  readonly dryRun?: boolean
+  /** Told after each part of the work: every 20 s at the latest. */
+  readonly onProgress?: (done: ManyProgress) => void
+}
+
 const MOST_REFUSED = 100
 
 type Moment = 'submittedFrom' | 'submittedTo' | 'finishedFrom' | 'finishedTo'
@@ -101,14 +116,23 @@ export interface SubmitOptions
  * await job.result()
  */
 export class SluiceClient {
+  readonly #options: ServerOptions
   readonly #link: Link
   /** Keys, roles and the audit. */
   readonly access: AccessClient
 
   /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
   constructor(options: ServerOptions) {
+    this.#options = options
     this.#link = new Link(options)
     this.access = new AccessClient(this.#link)
+  }
+
+  /** The same, with a reason that goes into the audit with whatever it changes: at most 500 characters. */
+  because(reason: string): SluiceClient {
+    const { headers, ...options } = this.#options
+    const why = encodeURIComponent(reason)
+    return new SluiceClient({ ...options, headers: () => ({ ...headers?.(), 'x-sluice-reason': why }) })
   }
 
   /** What is at the other end, in words. */
@@ -158,21 +182,25 @@ export class SluiceClient {
 
   /** Jobs that match every filter given, newest first, without their inputs and results; 50 unless `limit` says otherwise. */
   async listJobs(filter: JobFilter = {}): Promise<JobSummary[]> {
-    const { status, limit = 50, before, ...rest } = filter
+    const { limit = 50, before, ...rest } = filter
     const found: JobSummary[] = []
-    let place: { before?: string | undefined; cursor?: string } | undefined = { before }
-    while (place !== undefined && found.length < limit) {
-      const query: object = {
-        ...withTexts(rest),
-        status: status?.join(','),
-        limit: Math.min(MAX_PAGE, limit - found.length),
-        ...place,
-      }
-      const page: Dated<JobListBody> = dated(JobListBody, await this.#get<JobListBody>('/jobs', query))
+    let page: JobPage = { jobs: [], next: null }
+    do {
+      const place = page.next === null && before !== undefined ? { before } : {}
+      const wanted = { ...rest, ...place, limit: Math.min(MAX_PAGE, limit - found.length) }
+      if (wanted.limit > 0) page = await this.listJobsPage(wanted, page.next ?? undefined)
       found.push(...page.jobs)
-      place = page.next === null ? undefined : { cursor: page.next }
-    }
+    } while (page.next !== null && found.length < limit)
     return found
+  }
+
+  /**
+   * One page of a list, newest first, with up to `limit` of 200 jobs. It may be short, even empty, and yet be followed: go
+   * on from `next` until that is `null`.
+   */
+  async listJobsPage(filter: JobFilter = {}, cursor?: string): Promise<JobPage> {
+    const query = { ...toListQuery(filter), cursor }
+    return dated(JobListBody, await this.#get<JobListBody>('/jobs', query))
   }
 
   async listAttempts(id: string): Promise<Attempt[]> {
@@ -231,25 +259,27 @@ export class SluiceClient {
   /** Cancels all jobs that match; trees are meant as a whole. For whoever has `workers:manage`, as the next two. */
   async cancelMany(
     filter: JobCriteria,
-    options: { readonly reason?: string; readonly dryRun?: boolean } = {},
+    options: ManyOptions & { readonly reason?: string } = {},
   ): Promise<ManyDone> {
-    const { reason, dryRun } = options
-    return this.#actOnMany({ action: 'cancel', filter: withTexts(filter), reason, dryRun })
+    const { reason, dryRun, onProgress } = options
+    return this.#actOnMany({ action: 'cancel', filter: withTexts(filter), reason, dryRun }, onProgress)
   }
 
   /** Runs all failed and cancelled jobs again that match; of trees what failed. */
-  async retryMany(filter: JobCriteria, options: { readonly dryRun?: boolean } = {}): Promise<ManyDone> {
-    return this.#actOnMany({ action: 'retry', filter: withTexts(filter), dryRun: options.dryRun })
+  async retryMany(filter: JobCriteria, options: ManyOptions = {}): Promise<ManyDone> {
+    const { dryRun, onProgress } = options
+    return this.#actOnMany({ action: 'retry', filter: withTexts(filter), dryRun }, onProgress)
   }
 
   /** Changes the priority of all waiting jobs that match. */
   async reprioritiseMany(
     filter: JobCriteria,
     priority: number,
-    options: { readonly dryRun?: boolean } = {},
+    options: ManyOptions = {},
   ): Promise<ManyDone> {
-    const { dryRun } = options
-    return this.#actOnMany({ action: 'priority', filter: withTexts(filter), priority, dryRun })
+    const { dryRun, onProgress } = options
+    const body = { action: 'priority', filter: withTexts(filter), priority, dryRun }
+    return this.#actOnMany(body, onProgress)
   }
 
   /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
@@ -392,7 +422,7 @@ export class SluiceClient {
   }
 
   /** A server answers after 20 s at the latest, with where to go on. */
-  async #actOnMany(body: object): Promise<ManyDone> {
+  async #actOnMany(body: object, onProgress?: (done: ManyProgress) => void): Promise<ManyDone> {
     const done = { matched: 0, changed: 0, refused: [] as ManyDone['refused'][number][] }
     let cursor: string | null | undefined
     while (cursor !== null) {
@@ -403,6 +433,7 @@ export class SluiceClient {
       done.changed += part.changed
       done.refused.push(...part.refused.slice(0, MOST_REFUSED - done.refused.length))
       cursor = part.next
+      onProgress?.({ ...done, refused: done.refused.length })
     }
     return done
   }
@@ -438,6 +469,10 @@ function idempotent(key: string | undefined): Record<string, string> {
 
 function toSubmission(name: string, input: unknown, options: Omit<SubmitOptions, 'idempotencyKey'>): object {
   return { ...withTexts(options), name, input: input ?? null }
+}
+
+function toListQuery({ status, ...rest }: JobFilter): object {
+  return { ...withTexts(rest), status: status?.join(',') }
 }
 
 /** Dates as the wire has them. @throws {SluiceError} `INVALID_ARGUMENT` for one that is none. */

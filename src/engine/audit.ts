@@ -18,6 +18,8 @@ export interface AuditEntry {
   /** The code it was refused with. Without it, it was done. */
   readonly refused?: string | undefined
   readonly requestId?: string | undefined
+  /** Why, in the words of whoever did it. */
+  readonly reason?: string | undefined
 }
 
 /** Longer texts are cut: a target can hold a name that a caller chose. */
@@ -40,6 +42,7 @@ export async function audit(tx: Queryable, entry: AuditEntry): Promise<void> {
     after: withoutSecretsIn(entry.after),
     refused: entry.refused === undefined ? null : text(entry.refused),
     requestId: entry.requestId === undefined ? null : text(entry.requestId),
+    reason: entry.reason === undefined ? null : text(entry.reason),
   })
 }
 

@@ -32,6 +32,8 @@ export interface BulkAuthor {
   readonly name: string
   readonly keyId?: string | undefined
   readonly requestId?: string | undefined
+  /** Why, in their own words. */
+  readonly reason?: string | undefined
 }
 
 export interface BulkAnswer {
@@ -173,10 +175,10 @@ async function retryEach(db: Database, ids: readonly string[], author: BulkAutho
 
 async function writeDown(
   tx: Queryable,
-  { name, keyId, requestId }: BulkAuthor,
+  { name, keyId, requestId, reason }: BulkAuthor,
   action: string,
   rows: readonly AuditOfOne[],
 ): Promise<void> {
   if (rows.length > 0)
-    await insertAudits(tx, { actor: name, keyId, requestId, action }, withoutSecretsIn(rows))
+    await insertAudits(tx, { actor: name, keyId, requestId, reason, action }, withoutSecretsIn(rows))
 }

@@ -64,6 +64,7 @@ const CRITERIA: Readonly<Record<keyof JobCriteria, true>> = {
   finishedFrom: true,
   finishedTo: true,
   error: true,
+  retrying: true,
 }
 const CRITERIA_OPTIONS = optionNames<JobCriteria>(CRITERIA)
 const FILTER_OPTIONS = optionNames<JobFilter>({
@@ -132,10 +133,19 @@ export async function readPageOfIds(
 /** Checks what is searched for. @throws {SluiceError} `INVALID_ARGUMENT` naming the field. */
 export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
   checkOptions(criteria, CRITERIA_OPTIONS, name)
-  const { status } = criteria
+  const { status, retrying } = criteria
+  if (retrying !== undefined && typeof retrying !== 'boolean')
+    throw invalidArgument('retrying', retrying, 'true or false')
   if (status !== undefined) checkList(status, 'status', checkStatus)
   return {
-    ...(status !== undefined && { states: JOB_STATES.filter((state) => status.includes(statusOf(state))) }),
+    ...((status !== undefined || retrying === true) && {
+      states: JOB_STATES.filter(
+        (state) =>
+          (status === undefined || status.includes(statusOf(state))) &&
+          (retrying !== true || statusOf(state) === 'queued'),
+      ),
+    }),
+    ...(retrying === true && { retrying }),
     ...fieldsOf(criteria, ['task', 'lane', 'key', 'tag', 'submittedBy', 'error'] as const, checkSearched),
     ...fieldsOf(
       criteria,

@@ -35,11 +35,12 @@ export async function change<T>(
   what: What,
   work: (tx: Queryable) => Promise<Changed<T>>,
 ): Promise<T> {
-  const { caller, id: requestId } = request
+  const { caller, id: requestId, reason } = request
+  const author = { actor: caller.name, keyId: caller.keyId, requestId, reason }
   return carryOut(parts, request, what, async (tx) => {
     const { result, before, after } = await work(tx)
     const { action, target } = what
-    await audit(tx, { actor: caller.name, keyId: caller.keyId, action, target, before, after, requestId })
+    await audit(tx, { ...author, action, target, before, after })
     return result
   })
 }

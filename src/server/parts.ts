@@ -49,5 +49,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set before any handler of a route that is not public. */
     caller: Caller
+    /** Why it is done, as the header `x-sluice-reason` says. */
+    reason: string | undefined
   }
 }

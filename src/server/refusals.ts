@@ -29,6 +29,7 @@ export async function recordRefusal(
     target,
     refused,
     requestId: request.id,
+    reason: request.reason,
   }).catch((error) => request.log.warn({ err: error }, 'a refused attempt could not be written down'))
 }
 

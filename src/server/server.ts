@@ -11,6 +11,7 @@ import { registerReplayed } from './once.ts'
 import { registerOpenApi, registerReference } from './openapi.ts'
 import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
+import { registerReason } from './reason.ts'
 import { MAX_HEADER_BYTES, refuseConnection } from './refuse-connection.ts'
 import { registerRequestLog } from './request-log.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
@@ -126,6 +127,7 @@ export async function buildServer(
   registerJsonBody(server)
   registerReplayed(server)
   const identification = registerAccess(server, parts)
+  registerReason(server)
   registerNotFound(server)
   await registerOpenApi(server, parts)
 

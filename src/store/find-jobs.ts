@@ -58,6 +58,8 @@ export interface JobSearch {
   readonly finishedTo?: Date
   /** A part of the error, in capitals or not. */
   readonly error?: string
+  /** Waits for another attempt. */
+  readonly retrying?: boolean
 }
 
 const COLUMNS = `j.id, j.task, c.lane, j.composite, j.parent_id, j.root_id, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,

@@ -9,12 +9,13 @@ export interface AuditRow {
   readonly after: unknown
   readonly refused: string | null
   readonly requestId: string | null
+  readonly reason: string | null
 }
 
 const INSERT = statement(
   'insert_audit',
-  `insert into sluice.audit (actor, key_id, action, target, before, after, refused, request_id)
-   values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+  `insert into sluice.audit (actor, key_id, action, target, before, after, refused, request_id, reason)
+   values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 )
 
 export async function insertAudit(db: Queryable, row: AuditRow): Promise<void> {
@@ -28,5 +29,6 @@ export async function insertAudit(db: Queryable, row: AuditRow): Promise<void> {
     json(row.after),
     row.refused,
     row.requestId,
+    row.reason,
   ])
 }

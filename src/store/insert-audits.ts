@@ -9,8 +9,8 @@ export interface AuditOfOne {
 
 const INSERT = statement(
   'insert_audits',
-  `insert into sluice.audit (actor, key_id, action, request_id, target, before, after)
-   select $1, $2, $3, $4, g.target, g.before, g.after from jsonb_to_recordset($5) as g(target text, before jsonb, after jsonb)`,
+  `insert into sluice.audit (actor, key_id, action, request_id, reason, target, before, after)
+   select $1, $2, $3, $4, $6, g.target, g.before, g.after from jsonb_to_recordset($5) as g(target text, before jsonb, after jsonb)`,
 )
 
 /** Writes down what somebody did to many at once, a row for each. */
@@ -20,9 +20,11 @@ export async function insertAudits(
     readonly actor: string
     readonly keyId: string | undefined
     readonly requestId: string | undefined
+    readonly reason: string | undefined
     readonly action: string
   },
   rows: readonly AuditOfOne[],
 ): Promise<void> {
-  await db.run(INSERT, [by.actor, by.keyId ?? null, by.action, by.requestId ?? null, JSON.stringify(rows)])
+  const { actor, keyId = null, action, requestId = null, reason = null } = by
+  await db.run(INSERT, [actor, keyId, action, requestId, JSON.stringify(rows), reason])
 }

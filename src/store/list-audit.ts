@@ -12,6 +12,8 @@ export interface AuditView {
   /** The code it was refused with; `null`: it was done. */
   readonly refused: string | null
   readonly requestId: string | null
+  /** Why, in the words of whoever did it. */
+  readonly reason: string | null
 }
 
 export interface AuditFilter {
@@ -44,7 +46,7 @@ const LIST = statement(
         and ($9::timestamptz is null or at < $9)
       order by id desc limit $11
    )
-   select f.id, f.at, f.actor, f.key_id as "keyId", f.action, f.target, f.before, f.after, f.refused, f.request_id as "requestId",
+   select f.id, f.at, f.actor, f.key_id as "keyId", f.action, f.target, f.before, f.after, f.refused, f.request_id as "requestId", f.reason,
           e.last, e.looked, e.oldest
      from (select min(id) as last, count(*)::integer as looked, min(at) as oldest from seen) e
      left join found f on true order by f.id desc`,

@@ -31,6 +31,7 @@ interface Entry {
   readonly after: unknown
   readonly refused: string | null
   readonly requestId: string | null
+  readonly reason: string | null
 }
 
 async function audit(query: string): Promise<{ entries: Entry[]; next: string | null }> {
@@ -146,7 +147,15 @@ async function newWorker(): Promise<string> {
   return 'w-1'
 }
 
-test('every route that changes something leaves a line, with who, what and the id of the request', async () => {
+/** Who submits or signs in says with what, not why. */
+const WITHOUT_REASON: ReadonlySet<string> = new Set([
+  'POST /api/v1/jobs',
+  'POST /api/v1/jobs/bulk',
+  'PUT /api/v1/results/:name/:key',
+  'POST /api/v1/session',
+])
+
+test('every route that changes something leaves a line, with who, what, why and the id of the request', async () => {
   const unsafe = server.http.routeTable
     .flatMap(({ method, url }) => [method].flat().map((each) => `${each} ${url}`))
     .filter((name) => !/^(?:GET|HEAD|OPTIONS) /.test(name))
@@ -157,14 +166,16 @@ test('every route that changes something leaves a line, with who, what and the i
   const found: Record<string, unknown> = {}
   for (const [name, prepare] of Object.entries(CHANGES)) {
     const { path, ...request } = await prepare()
-    const answer: Answer = await server.call(name.split(' ')[0]!, path, { key: admin, ...request })
+    const headers = { ...request.headers, 'x-sluice-reason': encodeURIComponent('it grew: 7 €') }
+    const answer: Answer = await server.call(name.split(' ')[0]!, path, { key: admin, ...request, headers })
     const { entries } = await audit(`?requestId=${answer.headers['x-request-id']}`)
     const good = entries.filter(
-      ({ actor, keyId, action, target, refused }) =>
+      ({ actor, keyId, action, target, refused, reason }) =>
         actor === 'root' &&
         keyId !== null &&
         /^[a-z]+\.[a-z-]+$/.test(action) &&
         target !== null &&
+        reason === (WITHOUT_REASON.has(name) ? null : 'it grew: 7 €') &&
         refused === null,
     )
     found[name] =
@@ -173,6 +184,18 @@ test('every route that changes something leaves a line, with who, what and the i
         : [answer.text, entries]
   }
   expect(found).toEqual(Object.fromEntries(Object.keys(CHANGES).map((name) => [name, 'written down'])))
+})
+
+test('a reason that is none, or too long, is refused before anything is changed', async () => {
+  const reasons = ['%zz', 'x'.repeat(501)]
+  for (const reason of reasons) {
+    const answer = await server.call('PATCH', '/admin/workers/lanes/system', {
+      key: admin,
+      body: { slots: 5 },
+      headers: { 'x-sluice-reason': reason },
+    })
+    expect([answer.status, answer.json().code]).toEqual([400, 'INVALID_ARGUMENT'])
+  }
 })
 
 test('a change says what was so before and is so after', async () => {

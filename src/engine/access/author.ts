@@ -9,6 +9,8 @@ export interface Author {
   readonly keyId?: string | undefined
   readonly permissions: ReadonlySet<Permission>
   readonly requestId?: string | undefined
+  /** Why, in their own words. */
+  readonly reason?: string | undefined
 }
 
 /** Whoever has the database has everything. */
@@ -31,5 +33,6 @@ export function checkWithin(author: Author, wanted: ReadonlySet<Permission>, wha
 }
 
 export function entryOf(author: Author, action: string, target: string): AuditEntry {
-  return { actor: author.name, keyId: author.keyId, requestId: author.requestId, action, target }
+  const { name, keyId, requestId, reason } = author
+  return { actor: name, keyId, requestId, reason, action, target }
 }

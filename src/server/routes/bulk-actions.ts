@@ -27,7 +27,7 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
       const criteria = onlyOf(filter, ownerSeen(request))
       if (criteria === undefined) return { matched: 0, changed: 0, refused: [], next: null }
       const { name, keyId } = request.caller
-      const author = { name, keyId, requestId: request.id }
+      const author = { name, keyId, requestId: request.id, reason: request.reason }
       const answer = await actInBulk(db, calls, action, criteria, author, { dryRun, cursor })
       return { ...answer, refused: [...answer.refused] }
     },

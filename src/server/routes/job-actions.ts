@@ -164,7 +164,7 @@ async function cancelOrDelete(
   reason: string,
   only: 'cancel' | 'delete' | undefined,
 ): Promise<RemovedJobJson> {
-  const { caller, id: requestId } = request
+  const { caller, id: requestId, reason: why } = request
   const target = `job ${id}`
   return carryOut<RemovedJobJson>(
     parts,
@@ -172,7 +172,8 @@ async function cancelOrDelete(
     { action: only === 'delete' ? 'job.delete' : 'job.cancel', target, once: true },
     async (tx) => {
       const { state, status } = await ownJob(tx, request, id)
-      const entry = { actor: caller.name, keyId: caller.keyId, target, before: { status }, requestId }
+      const author = { actor: caller.name, keyId: caller.keyId, requestId, reason: why }
+      const entry = { ...author, target, before: { status } }
       // The other of the two then refuses with the state the job is in.
       if (only === undefined ? isFinal(state) : only === 'delete') {
         await jobControl.remove(tx, id)
