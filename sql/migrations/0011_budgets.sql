@@ -377,17 +377,51 @@ begin
   return query select b.name, b.auto, b.devices from sluice.budgets b where b.kind = 'device' order by b.name;
 end $$;
 
+-- What a job may draw at most on this worker's devices, by budget: their capacities, the largest first, and of shared budgets all
+-- there is. A lost device has nothing. 1e300 stands for no bounds, which JSON cannot say.
+create function sluice.offers_v1(p_worker bigint) returns jsonb
+language sql stable as $$
+  select coalesce(jsonb_object_agg(g.budget, g.capacities), '{}') from (
+    select d.budget, jsonb_agg(coalesce(sluice.capacity_v1(d), 1e300) order by coalesce(sluice.capacity_v1(d), 1e300) desc) as capacities
+      from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
+     where o.worker_id = p_worker and d.lost_at is null group by d.budget
+    union all
+    select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
+$$;
+
+-- Whether a job with amounts of its own could run on such devices once nothing else is on them.
+--   p_seen  what its model was seen to need, where that is more than what was said
+create function sluice.could_run_v1(p_uses jsonb, p_offers jsonb, p_seen jsonb) returns boolean
+language plpgsql immutable as $$
+begin
+  return not exists (
+    select 1 from (
+      select u.key as budget, (u.value ->> 'devices')::integer as devices,
+             greatest((u.value ->> 'each')::double precision, (p_seen ->> u.key)::double precision) as each from jsonb_each(p_uses -> 'uses') u
+      union all
+      select u.key, (u.value ->> 'devices')::integer, (u.value ->> 'each')::double precision from jsonb_each(p_uses -> 'perJob') u) a
+     group by a.budget
+    having coalesce((p_offers -> a.budget ->> max(a.devices) - 1)::double precision < sum(a.each), true));
+end $$;
+
 -- What a worker has to know to plan: its devices with their room, less those that are lost, what is loaded on them, its queues with their heads, never
 -- their rows. Nothing is locked: what is decided from it is checked again by the claim.
 --   p_ended     jobs whose endings come with the cycle that is being planned
 --   p_unloaded  copies that the cycle will report as unloaded: [{model, device}]
-create function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer) returns jsonb
+--   p_job       take this one for the head of its class: somebody asks about it
+--
+-- The head of a queue is the first job that could run on the devices of this worker: one that is too large for all of them does not
+-- keep those behind it waiting. It is looked for among a thousand, twice as many as may wait by default. Where there is none, the
+-- first is the head.
+create function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer,
+                                  p_job bigint default null) returns jsonb
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_now     timestamptz := clock_timestamp();
+  v_offers  jsonb := sluice.offers_v1(p_worker);
   v_queues  jsonb;
   v_devices text[];
   v_models  text[];
@@ -395,13 +429,15 @@ begin
   -- Queues first: an idle worker need not know more.
   select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
            case when l.ageing_ms is null then -h.rank else floor(extract(epoch from v_now) * 1000 / l.ageing_ms)::integer - h.rank end,
-           'since', extract(epoch from h.ready_at) * 1000, 'own', h.uses, 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+           'since', extract(epoch from h.ready_at) * 1000,
+           'own', coalesce((select j.uses from sluice.jobs j where j.id = p_job and j.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
            'expressed', t.expressed,
            'most', case when not l.enabled then 0 else least(
               2147483647, l.slots - coalesce(u.others, 0) - u.mine, case l.per_worker when 0 then w.cores else l.per_worker end - u.mine) end,
            'unread', case when t.expressed then (
               select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', x.input)) from (
-                select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 20) x
+                select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                   and (j.rank, j.id) >= (h.rank, h.id) order by j.rank, j.id limit 20) x
                where x.uses is null) end))
     into v_queues
     from unnest(p_classes) k(id)
@@ -409,9 +445,19 @@ begin
     join sluice.tasks t on t.name = c.task
     join sluice.lanes l on l.name = c.lane
     join sluice.workers w on w.id = p_worker
-   cross join lateral (select j.rank, j.ready_at, j.uses from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                        order by j.rank, j.id limit 1) h
-   cross join lateral (select count(*)::integer as depth from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_depth) x) n
+    left join sluice.models m on m.name = c.model
+   cross join lateral (select j.rank, j.id, j.ready_at, j.uses from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                        order by j.rank, j.id limit 1) f
+   cross join lateral (
+     select y.* from (
+       (select x.rank, x.id, x.ready_at, x.uses, x.place - 1 as passed
+          from (select j.rank, j.id, j.ready_at, j.uses, row_number() over (order by j.rank, j.id) as place
+                  from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1000) x
+         where f.uses is not null and (x.uses is null or sluice.could_run_v1(x.uses, v_offers, m.amounts))
+         order by x.rank, x.id limit 1)
+       union all select f.rank, f.id, f.ready_at, f.uses, 0) y limit 1) h
+   cross join lateral (select (count(*) - h.passed)::integer as depth
+                         from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_depth + h.passed) x) n
    cross join lateral (select (select sum(o.slots) from sluice.holdings o where o.lane = c.lane and o.worker_id <> p_worker)::integer as others,
                               (select count(*) from sluice.jobs j join sluice.classes jc on jc.id = j.class_id
                                 where j.worker_id = p_worker and j.state = 'running' and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u;
@@ -459,7 +505,8 @@ end $$;
 --   avoided  {model: jobs} served by a copy while strict order would have loaded another
 --   hint     others may find room now
 --
--- A class is served in its order: what does not fit anywhere is not overtaken by others of its class.
+-- A class is served in its order: what does not fit yet is not overtaken by others of its class. Only what could never run on the
+-- devices of this worker is.
 create function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes integer[], p_class_lane integer[],
                                          p_counts integer[], out ids bigint[], out lanes integer[], out places jsonb)
 language plpgsql
@@ -467,6 +514,8 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
+  v_offers   jsonb;
+  v_seen     jsonb;
   v_room     jsonb;           -- by budget and device; null: without bounds
   v_left     jsonb;
   v_starts   jsonb;
@@ -507,6 +556,7 @@ begin
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.jobs j where j.id = r.job_id and j.attempt = r.attempt and j.state is not distinct from 'running');
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
+  v_offers := sluice.offers_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
                   group by 1 order by min(s.ord) loop
@@ -514,8 +564,10 @@ begin
     select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), p_counts[v_ord])::integer into v_starts, v_count
       from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord) where (s.start ->> 'class')::integer = v_class;
     continue when coalesce(v_count, 0) <= 0;
+    v_seen := (select m.amounts from sluice.models m where m.name = v_starts -> 0 ->> 'model');
     for v_job in
       select j.id, j.attempt, j.uses from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
+         and (j.uses is null or sluice.could_run_v1(j.uses, v_offers, v_seen))
        order by j.rank, j.id limit v_count for no key update skip locked
     loop
       v_fits := false;

@@ -54,7 +54,7 @@ export async function explainBudget(
   const workers = await listPlanners(db, MOST_WORKERS, jobId)
   let best: { verdict: Verdict; model: string | null } | undefined
   for (const { id, free, classes } of workers) {
-    const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] })
+    const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] }, jobId)
     const queues = picture.queues.filter((queue) => queue.task === task)
     if (queues.length === 0) return undefined
     const decided = plan(readPicture(picture, id, free, new Map(classes.map((each) => [each, 1_000_000]))))

@@ -64,7 +64,7 @@ export interface StoredCopy {
   readonly pinned: boolean
 }
 
-const LOAD = statement('load_picture', 'select sluice.picture_v1($1, $2, $3, $4, $5) as picture')
+const LOAD = statement('load_picture', 'select sluice.picture_v1($1, $2, $3, $4, $5, $6) as picture')
 
 /** Entries of the index that one look may count; 10,000 take 1 to 2 ms. Beyond its share a queue is just deep. */
 const COUNTED = 20_000
@@ -74,14 +74,16 @@ const DEEPEST = 1000
  * What a worker needs to plan.
  *
  * @param soon Endings and unloaded copies that the planned cycle will report: they are taken for recorded.
+ * @param jobId Shown as the head of its class: for those who ask about this one.
  */
 export async function loadPicture(
   db: Queryable,
   workerId: string,
   classes: readonly number[],
   soon: { readonly ended: readonly string[]; readonly unloaded: readonly ModelOnDevice[] },
+  jobId: string | null = null,
 ): Promise<StoredPicture> {
   const depth = Math.min(DEEPEST, Math.ceil(COUNTED / Math.max(1, classes.length)))
-  const values = [workerId, classes, soon.ended, JSON.stringify(soon.unloaded), depth]
+  const values = [workerId, classes, soon.ended, JSON.stringify(soon.unloaded), depth, jobId]
   return (await db.run<{ picture: StoredPicture }>(LOAD, values))[0]!.picture
 }

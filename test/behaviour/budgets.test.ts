@@ -318,6 +318,40 @@ describe('what a job needs', () => {
     expect(failed.error).toBe('budget: it needs 100GB of vram on one device; the largest has 24GB')
   })
 
+  test('keeps nobody behind it waiting while it is more than any live device has, and why tells it', async () => {
+    const gate = new Gate()
+    const scan = task({
+      name: 'scan',
+      uses: { vram: '${{ input.gb * 1073741824 }}', readers: '${{ input.readers }}' },
+      run: ({ gb }: { gb: number; readers: number }) => gate.pass(String(gb)),
+    })
+    const app = await apps.open({ tasks: [scan], budgets: { ...ONE_GPU, readers: 9 }, lanes })
+    await app.work({ capacity: 0 })
+    await app.stopWorking()
+    const large = await app.submit(scan, { gb: 20, readers: 1 })
+    const many = await app.submit(scan, { gb: 5, readers: 8 })
+    await app.submit(scan, { gb: 6, readers: 2 })
+    // Through SQL: what it needs is not known until somebody looks behind the large ones.
+    await database.sql(`select sluice.submit('scan', '{"gb": 4, "readers": 2}')`)
+    await app.submit(scan, { gb: 3, readers: 1 })
+    await app.setBudget('readers', { capacity: 4 })
+    await app.setBudget('vram', { limits: { gpu0: '11GB' } })
+    await app.work({ capacity: 0 })
+    await gate.arrived(2)
+    // Those that fit keep their order: the third waits for the readers of the first two.
+    expect(gate.arrivals).toEqual(['6', '4'])
+    gate.open()
+    await until(() => gate.arrivals.length === 3, 'the third to run')
+    expect((await app.why(large.id)).reason).toMatch(
+      /^it needs 20GB of vram on one device; the largest that a worker offers has 11GB: an operator's limit holds \S+ at 11GB$/,
+    )
+    expect((await app.why(many.id)).reason).toBe('budget readers is used up: it needs 8, 4 is left')
+    await app.resetBudget('vram')
+    await app.resetBudget('readers')
+    await until(async () => (await app.getJob(many.id)).state === 'completed', 'both to run once they fit')
+    await until(async () => (await app.getJob(large.id)).state === 'completed', 'both to run once they fit')
+  })
+
   test('is refused at submit where it is fixed and too large, by SQL too, and fails a step of a workflow', async () => {
     const huge = task({ name: 'huge', uses: { vram: '48GB' }, run: () => null })
     const app = await apps.open({
