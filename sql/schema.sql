@@ -360,6 +360,35 @@ create table sluice.notes (
   constraint notes_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (1)::double precision)))
 ) with (fillfactor=50);
 
+--- table sluice.pools
+create table sluice.pools (
+  name text not null,
+  provisioner text not null default 'local'::text,
+  options jsonb not null default '{}'::jsonb,
+  labels jsonb not null default '{}'::jsonb,
+  min_workers integer not null default 0,
+  max_workers integer not null default 3,
+  capacity integer not null default 1,
+  idle_ms bigint default 60000,
+  lifetime_ms bigint default 86400000,
+  cooldown_ms bigint not null default 10000,
+  arrival_ms bigint not null default 120000,
+  operator_set text[] not null default '{}'::text[],
+  declared jsonb not null default '{}'::jsonb,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  updated_by text not null default 'sluice'::text,
+  constraint minimum_within_maximum CHECK ((min_workers <= max_workers)),
+  constraint pools_arrival_ms_check CHECK ((arrival_ms > 0)),
+  constraint pools_capacity_check CHECK ((capacity >= 0)),
+  constraint pools_cooldown_ms_check CHECK ((cooldown_ms >= 0)),
+  constraint pools_idle_ms_check CHECK ((idle_ms > 0)),
+  constraint pools_lifetime_ms_check CHECK ((lifetime_ms > 0)),
+  constraint pools_max_workers_check CHECK ((max_workers >= 0)),
+  constraint pools_min_workers_check CHECK ((min_workers >= 0)),
+  constraint pools_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
+  constraint pools_pkey PRIMARY KEY (name)
+) with (fillfactor=50);
+
 --- table sluice.reservations
 create table sluice.reservations (
   job_id bigint not null,
@@ -560,6 +589,10 @@ create table sluice.workers (
   labels jsonb not null default '{}'::jsonb,
   pooled text[] not null default '{}'::text[],
   key_id bigint,
+  rank integer not null default 0,
+  pool text,
+  request text,
+  build text,
   draining boolean not null default false,
   stopping boolean not null default false,
   started_at timestamp with time zone not null default clock_timestamp(),
@@ -1175,6 +1208,52 @@ begin
   return true;
 end $function$;
 
+--- function sluice.change_pool_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
+CREATE OR REPLACE FUNCTION sluice.change_pool_v1(p_name text, p_given jsonb, p_by text, p_operator boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_old   sluice.pools;
+  v_new   jsonb;
+  v_given jsonb;
+begin
+  if not p_operator then
+    insert into sluice.pools (name, updated_by) values (p_name, p_by) on conflict do nothing;
+    if found then
+      update sluice.pools p set declared = sluice.pool_fields_v1(p) where p.name = p_name;
+    end if;
+  end if;
+  select * into v_old from sluice.pools p where p.name = p_name for no key update;
+  if not found then
+    return false;
+  end if;
+  v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
+  v_new := sluice.pool_fields_v1(v_old) || v_given;
+  if not p_operator and (v_new ->> 'min')::integer > (v_new ->> 'max')::integer then
+    v_new := v_new || case when 'max' = any (v_old.operator_set) then jsonb_build_object('min', v_new -> 'max')
+                           when 'min' = any (v_old.operator_set) then jsonb_build_object('max', v_new -> 'min')
+                           else '{}' end;
+  end if;
+  if not p_operator and v_old.declared || p_given = v_old.declared and v_new = sluice.pool_fields_v1(v_old) then
+    return true;   -- every start of every program comes by here: nothing is new, nobody is told
+  end if;
+  update sluice.pools p
+     set provisioner = v_new ->> 'provisioner', options = v_new -> 'options', labels = v_new -> 'labels',
+         min_workers = (v_new ->> 'min')::integer, max_workers = (v_new ->> 'max')::integer,
+         capacity = (v_new ->> 'capacity')::integer, idle_ms = (v_new ->> 'idleMs')::bigint,
+         lifetime_ms = (v_new ->> 'lifetimeMs')::bigint, cooldown_ms = (v_new ->> 'cooldownMs')::bigint,
+         arrival_ms = (v_new ->> 'arrivalMs')::bigint,
+         operator_set = case when p_operator
+           then array(select distinct f from unnest(p.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
+           else p.operator_set end,
+         declared = case when p_operator then p.declared else p.declared || p_given end,
+         updated_at = clock_timestamp(), updated_by = p_by
+   where p.name = p_name;
+  perform pg_notify('sluice', 'workers');
+  return true;
+end $function$;
+
 --- function sluice.charge_deferred_v1()
 CREATE OR REPLACE FUNCTION sluice.charge_deferred_v1()
  RETURNS trigger
@@ -1317,6 +1396,8 @@ CREATE OR REPLACE FUNCTION sluice.claim_budgeted_v1(p_worker bigint, p_now times
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
+  v_offers   jsonb;
+  v_seen     jsonb;
   v_room     jsonb;           -- by budget and device; null: without bounds
   v_left     jsonb;
   v_starts   jsonb;
@@ -1357,6 +1438,7 @@ begin
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.jobs j where j.id = r.job_id and j.attempt = r.attempt and j.state is not distinct from 'running');
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
+  v_offers := sluice.offers_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
                   group by 1 order by min(s.ord) loop
@@ -1364,8 +1446,10 @@ begin
     select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), p_counts[v_ord])::integer into v_starts, v_count
       from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord) where (s.start ->> 'class')::integer = v_class;
     continue when coalesce(v_count, 0) <= 0;
+    v_seen := (select m.amounts from sluice.models m where m.name = v_starts -> 0 ->> 'model');
     for v_job in
       select j.id, j.attempt, j.uses from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
+         and (j.uses is null or sluice.could_run_v1(j.uses, v_offers, v_seen))
        order by j.rank, j.id limit v_count for no key update skip locked
     loop
       v_fits := false;
@@ -1506,6 +1590,23 @@ begin
   end if;
   return not exists (select 1 from sluice.jobs j where j.parent_id = p_parent and j.superseded_at is null
                         and j.state < 'completed' and j.cancel_at is null);
+end $function$;
+
+--- function sluice.could_run_v1(p_uses jsonb, p_offers jsonb, p_seen jsonb)
+CREATE OR REPLACE FUNCTION sluice.could_run_v1(p_uses jsonb, p_offers jsonb, p_seen jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+begin
+  return not exists (
+    select 1 from (
+      select u.key as budget, (u.value ->> 'devices')::integer as devices,
+             greatest((u.value ->> 'each')::double precision, (p_seen ->> u.key)::double precision) as each from jsonb_each(p_uses -> 'uses') u
+      union all
+      select u.key, (u.value ->> 'devices')::integer, (u.value ->> 'each')::double precision from jsonb_each(p_uses -> 'perJob') u) a
+     group by a.budget
+    having coalesce((p_offers -> a.budget ->> max(a.devices) - 1)::double precision < sum(a.each), true));
 end $function$;
 
 --- function sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea)
@@ -2548,6 +2649,7 @@ begin
     || case when p_filter ? 'submittedTo' then format(' and j.submitted_at < %L', p_filter ->> 'submittedTo') else '' end
     || case when p_filter ? 'finishedFrom' then format(' and j.finished_at >= %L', p_filter ->> 'finishedFrom') else '' end
     || case when p_filter ? 'finishedTo' then format(' and j.finished_at < %L', p_filter ->> 'finishedTo') else '' end
+    || case when p_filter ? 'retrying' then ' and (j.failures > 0 or j.losses > 0)' else '' end
     || case when p_filter ? 'error' then format(' and strpos(lower(j.error), %L) > 0', p_filter ->> 'error') else '' end;
   if p_filter ?| array['submittedTo', 'finishedTo'] then
     v_before := least(v_before, sluice.id_at_v1(
@@ -2627,7 +2729,6 @@ begin
   ids := array(select distinct a from unnest(v_all) a where a >= v_stop order by a desc limit p_limit + 1);
   if cardinality(ids) > p_limit then
     next := ids[p_limit];
-    || case when p_filter ? 'retrying' then ' and (j.failures > 0 or j.losses > 0)' else '' end
     ids := ids[:p_limit];
   elsif v_stop > 0 then
     next := v_stop;
@@ -2782,8 +2883,22 @@ begin
   end if;
 end $function$;
 
---- function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer)
-CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer)
+--- function sluice.offers_v1(p_worker bigint)
+CREATE OR REPLACE FUNCTION sluice.offers_v1(p_worker bigint)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_object_agg(g.budget, g.capacities), '{}') from (
+    select d.budget, jsonb_agg(coalesce(sluice.capacity_v1(d), 1e300) order by coalesce(sluice.capacity_v1(d), 1e300) desc) as capacities
+      from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
+     where o.worker_id = p_worker and d.lost_at is null group by d.budget
+    union all
+    select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
+$function$;
+
+--- function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint)
+CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint DEFAULT NULL::bigint)
  RETURNS jsonb
  LANGUAGE plpgsql
  STABLE
@@ -2795,6 +2910,7 @@ CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[
 AS $function$
 declare
   v_now     timestamptz := clock_timestamp();
+  v_offers  jsonb := sluice.offers_v1(p_worker);
   v_queues  jsonb;
   v_devices text[];
   v_models  text[];
@@ -2802,13 +2918,15 @@ begin
   -- Queues first: an idle worker need not know more.
   select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
            case when l.ageing_ms is null then -h.rank else floor(extract(epoch from v_now) * 1000 / l.ageing_ms)::integer - h.rank end,
-           'since', extract(epoch from h.ready_at) * 1000, 'own', h.uses, 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+           'since', extract(epoch from h.ready_at) * 1000,
+           'own', coalesce((select j.uses from sluice.jobs j where j.id = p_job and j.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
            'expressed', t.expressed,
            'most', case when not l.enabled then 0 else least(
               2147483647, l.slots - coalesce(u.others, 0) - u.mine, case l.per_worker when 0 then w.cores else l.per_worker end - u.mine) end,
            'unread', case when t.expressed then (
               select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', x.input)) from (
-                select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 20) x
+                select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                   and (j.rank, j.id) >= (h.rank, h.id) order by j.rank, j.id limit 20) x
                where x.uses is null) end))
     into v_queues
     from unnest(p_classes) k(id)
@@ -2816,9 +2934,19 @@ begin
     join sluice.tasks t on t.name = c.task
     join sluice.lanes l on l.name = c.lane
     join sluice.workers w on w.id = p_worker
-   cross join lateral (select j.rank, j.ready_at, j.uses from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                        order by j.rank, j.id limit 1) h
-   cross join lateral (select count(*)::integer as depth from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_depth) x) n
+    left join sluice.models m on m.name = c.model
+   cross join lateral (select j.rank, j.id, j.ready_at, j.uses from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                        order by j.rank, j.id limit 1) f
+   cross join lateral (
+     select y.* from (
+       (select x.rank, x.id, x.ready_at, x.uses, x.place - 1 as passed
+          from (select j.rank, j.id, j.ready_at, j.uses, row_number() over (order by j.rank, j.id) as place
+                  from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1000) x
+         where f.uses is not null and (x.uses is null or sluice.could_run_v1(x.uses, v_offers, m.amounts))
+         order by x.rank, x.id limit 1)
+       union all select f.rank, f.id, f.ready_at, f.uses, 0) y limit 1) h
+   cross join lateral (select (count(*) - h.passed)::integer as depth
+                         from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_depth + h.passed) x) n
    cross join lateral (select (select sum(o.slots) from sluice.holdings o where o.lane = c.lane and o.worker_id <> p_worker)::integer as others,
                               (select count(*) from sluice.jobs j join sluice.classes jc on jc.id = j.class_id
                                 where j.worker_id = p_worker and j.state = 'running' and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u;
@@ -2855,6 +2983,13 @@ begin
     'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $function$;
+
+--- function sluice.pool_fields_v1(p_pool sluice.pools)
+CREATE OR REPLACE FUNCTION sluice.pool_fields_v1(p_pool sluice.pools)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_object('provisioner', (p_pool).provisioner, 'options', (p_pool).options, 'labels', (p_pool).labels, 'min', (p_pool).min_workers, 'max', (p_pool).max_workers, 'capacity', (p_pool).capacity, 'idleMs', (p_pool).idle_ms, 'lifetimeMs', (p_pool).lifetime_ms, 'cooldownMs', (p_pool).cooldown_ms, 'arrivalMs', (p_pool).arrival_ms);
 
 --- function sluice.promote_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
@@ -3211,16 +3346,17 @@ begin
     using errcode = 'SL007', detail = p_facts || jsonb_build_object('retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
 end $function$;
 
---- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb, p_pooled text[], p_key bigint)
-CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb DEFAULT '{}'::jsonb, p_pooled text[] DEFAULT '{}'::text[], p_key bigint DEFAULT NULL::bigint)
+--- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb, p_pooled text[], p_key bigint, p_rank integer, p_pool text, p_request text, p_build text)
+CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb DEFAULT '{}'::jsonb, p_pooled text[] DEFAULT '{}'::text[], p_key bigint DEFAULT NULL::bigint, p_rank integer DEFAULT 0, p_pool text DEFAULT NULL::text, p_request text DEFAULT NULL::text, p_build text DEFAULT NULL::text)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key) returning id into v_id;
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build)
+    returning id into v_id;
   return v_id;
 end $function$;
 
@@ -3423,6 +3559,16 @@ AS $function$
 begin
   update sluice.lanes l set operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by where l.name = p_name;
   return found and sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
+end $function$;
+
+--- function sluice.reset_pool_v1(p_name text, p_by text)
+CREATE OR REPLACE FUNCTION sluice.reset_pool_v1(p_name text, p_by text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.pools p set operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by where p.name = p_name;
+  return found and sluice.change_pool_v1(p_name, (select p.declared from sluice.pools p where p.name = p_name), p_by, false);
 end $function$;
 
 --- function sluice.resize_window_v1(p_id bigint, p_size integer)

@@ -46,6 +46,8 @@ export const ERROR_STATUS = {
   BUDGET_NOT_FOUND: 404,
   /** No worker of that name or id is alive. */
   WORKER_NOT_FOUND: 404,
+  /** No pool of workers has that name. */
+  POOL_NOT_FOUND: 404,
   /** The key is held by an active job that was submitted with another input. */
   KEY_CONFLICT: 409,
   /** The Idempotency-Key was used for another request within 24 hours, or is in use right now. */

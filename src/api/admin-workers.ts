@@ -38,6 +38,13 @@ const Worker = Type.Object({
   version: Type.String(),
   capacity: Type.Integer({ description: '0: no limit of its own' }),
   tasks: Type.Array(Type.String()),
+  labels: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'What it offers to tasks with requires',
+  }),
+  rank: Type.Integer({ description: 'The smallest are given jobs first; among equals who came first' }),
+  pool: TextOrNull,
+  request: TextOrNull,
+  build: TextOrNull,
   draining: Type.Boolean(),
   stopping: Type.Boolean({ description: 'Asked to end: it leaves once what it runs has ended' }),
   running: Type.Integer(),

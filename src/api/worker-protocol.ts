@@ -95,6 +95,24 @@ export const RegisterBody = Type.Object(
     cores: Type.Integer({ minimum: 1, maximum: 65_536 }),
     tasks: Type.Array(WorkerTask, { maxItems: 10_000 }),
     labels: Type.Optional(Labels),
+    rank: Type.Optional(
+      Type.Integer({
+        minimum: -1_000_000,
+        maximum: 1_000_000,
+        description: 'Its place among workers, the smallest first; among equals who came first. Default: 0',
+      }),
+    ),
+    pool: Type.Optional(Name),
+    request: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description: 'The request for workers it was started for',
+      }),
+    ),
+    build: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 200, description: 'Which build of the program it runs' }),
+    ),
     host: Type.Optional(Type.String({ maxLength: 200 })),
     pid: Type.Optional(Count('For people who look for the process')),
     version: Type.Optional(Type.String({ maxLength: 100 })),

@@ -164,6 +164,7 @@ const SLUICE_OPTIONS = [
     admission: true,
     budgets: true,
     models: true,
+    fleet: true,
     schedules: true,
     config: true,
     log: true,

@@ -5,6 +5,7 @@ import { SluiceError } from '../errors.ts'
 import { LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
 import { changeBudget } from '../store/change-budget.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
+import { changePool } from '../store/change-pool.ts'
 import { createLanes, type LaneRecord } from '../store/create-lanes.ts'
 import { declareModels } from '../store/declare-models.ts'
 import { listBudgetNames } from '../store/list-budget-names.ts'
@@ -53,6 +54,7 @@ export async function publish(
     if (lane.given.size > 0) await changeLane(db, name, givenFields(lane), actor, false)
   }
   for (const [name, budget] of settings.budgets) await changeBudget(db, name, budget, actor, false)
+  for (const [name, pool] of settings.pools) await changePool(db, name, pool, actor, false)
   if (settings.models.length > 0) await declareModels(db, settings.models)
   const records = tasks.records(settings.deadlineMs)
   if (records.length > 0) await saveTasks(db, records)

@@ -64,6 +64,10 @@ const OPTIONS = optionNames<RemoteWorkerOptions>({
   capacity: true,
   name: true,
   labels: true,
+  rank: true,
+  inPool: true,
+  request: true,
+  build: true,
   pool: true,
   workdirRoot: true,
   onStopAsked: true,
@@ -73,7 +77,7 @@ const OPTIONS = optionNames<RemoteWorkerOptions>({
 })
 
 /** What a worker reads and cannot bring about. Lanes place its tasks, so they are not passed over as a whole. */
-const OF_THE_SERVER = ['budgets', 'models', 'admission', 'schedules', 'workflows'] as const
+const OF_THE_SERVER = ['budgets', 'models', 'admission', 'schedules', 'workflows', 'fleet'] as const
 
 /**
  * Makes this process a worker that needs no access to the database: it speaks to a server. Resolves when it is ready to
@@ -142,6 +146,7 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
 
 function registrationOf({ identity, tasks, processTasks }: SourceFacts): RegisterBody {
   const { name, host, pid, version, capacity, cores, labels } = identity
+  const { rank, pool, request, build } = identity
   return {
     name,
     host,
@@ -150,6 +155,10 @@ function registrationOf({ identity, tasks, processTasks }: SourceFacts): Registe
     capacity,
     cores,
     labels: labels as Record<string, string | number | boolean>,
+    ...(rank !== undefined && rank !== 0 && { rank }),
+    ...(typeof pool === 'string' && { pool }),
+    ...(typeof request === 'string' && { request }),
+    ...(typeof build === 'string' && { build }),
     tasks: [...tasks.values()].map((task) => toWire(task, processTasks.has(task.name))),
   }
 }

@@ -7,10 +7,12 @@ import {
   checkList,
   checkOptions,
   checkText,
+  checkWhole,
   invalidArgument,
   optionNames,
 } from '../model/argument.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
+import { isName, NAME_RULE } from '../model/setting-value.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
@@ -33,6 +35,14 @@ export interface WorkOptions {
   readonly name?: string
   /** What this worker offers to tasks with `requires`. */
   readonly labels?: Readonly<Record<string, string | number | boolean>>
+  /** Its place among workers: the smallest are given jobs first, among equals who came first. Default 0. */
+  readonly rank?: number
+  /** The pool of workers it belongs to, which says when it leaves. Default: SLUICE_POOL, else none. */
+  readonly inPool?: string
+  /** The request for workers that it was started for. Default: SLUICE_REQUEST. */
+  readonly request?: string
+  /** Which build of the program this is, for people. Default: SLUICE_BUILD. */
+  readonly build?: string
   /** Only these tasks. Default: all that the program has. */
   readonly tasks?: readonly string[]
   /** The warm processes for tasks with `execution: 'process'`. */
@@ -94,6 +104,10 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
       cores: availableParallelism(),
       tasks: [...tasks.keys()],
       labels: options.labels ?? {},
+      rank: options.rank ?? 0,
+      pool: poolOf(options.inPool),
+      request: textOf(options.request, 'SLUICE_REQUEST'),
+      build: textOf(options.build, 'SLUICE_BUILD'),
     },
     inlineTasks: [...tasks.values()].filter((task) => task.execution === 'inline').map((task) => task.name),
     tasks,
@@ -130,6 +144,10 @@ const WORK_OPTIONS = optionNames<WorkOptions>({
   capacity: true,
   name: true,
   labels: true,
+  rank: true,
+  inPool: true,
+  request: true,
+  build: true,
   tasks: true,
   pool: true,
   workdirRoot: true,
@@ -146,14 +164,35 @@ const POOL_OPTIONS = optionNames<NonNullable<WorkOptions['pool']>>({
 function checkWorkOptions(options: WorkOptions): number | undefined {
   checkOptions(options, WORK_OPTIONS, 'options')
   const { capacity, name, labels, tasks, pool, workdirRoot } = options
+  const { rank, inPool, request, build } = options
   if (capacity !== undefined && (!Number.isInteger(capacity) || capacity < 0))
     throw invalidArgument('capacity', capacity, 'a whole number, 0 (no limit) or more')
   if (name !== undefined) checkText(name, 'name')
   if (labels !== undefined) toStorableJson(checkLabels(labels, 'labels'), 'labels')
+  if (rank !== undefined) checkWhole(rank, 'rank', -1_000_000, 1_000_000)
+  if (inPool !== undefined) checkPool(inPool, 'inPool')
+  if (request !== undefined) checkText(request, 'request', { max: 200 })
+  if (build !== undefined) checkText(build, 'build', { max: 200 })
   if (tasks !== undefined) checkList(tasks, 'tasks', checkText)
   if (pool !== undefined) checkOptions(pool, POOL_OPTIONS, 'pool')
   if (workdirRoot !== undefined) checkText(workdirRoot, 'workdirRoot')
   return capacity
+}
+
+function checkPool(value: unknown, name: string): string {
+  if (typeof value === 'string' && isName(value)) return value
+  throw invalidArgument(name, value, `the name of a pool: ${NAME_RULE}`)
+}
+
+/** @throws {SluiceError} `INVALID_ARGUMENT` also for what the environment says. */
+function poolOf(given: string | undefined): string | null {
+  const name = given ?? process.env.SLUICE_POOL
+  return name === undefined || name === '' ? null : checkPool(name, 'SLUICE_POOL')
+}
+
+function textOf(given: string | undefined, variable: string): string | null {
+  const text = given ?? process.env[variable]
+  return text === undefined || text === '' ? null : toStorableText(text, 200)
 }
 
 function selectTasks(

@@ -142,13 +142,23 @@ describe('every problem is told, with its path, what was found and what would be
     ])
   })
 
-  test.each(['fleet'])('%s is known, and refused as long as no engine is behind it', (key) => {
-    expect(problemsOf({ [key]: {} })).toEqual([`${key}: not supported by this version; remove it`])
-  })
-
-  test('a refused key is told once, and nothing below it', () => {
-    expect(problemsOf({ fleet: { pools: -1, nonsense: { size: 'x' } } })).toEqual([
-      'fleet: not supported by this version; remove it',
+  test('a pool has bounds that fit together, and only what is known of pools', () => {
+    expect(
+      problemsOf({ fleet: { pools: { a: null, b: { min: 3, idle: 'none', labels: { gpu: true } } } } }),
+    ).toEqual([])
+    expect(
+      problemsOf({ fleet: { pools: { a: { min: 4 }, b: { min: 2, max: 1 }, c: { size: 3 } } } }),
+    ).toEqual([
+      'fleet.pools.a.min: is 4, more than max, which is 3; write at most 3, or raise max',
+      'fleet.pools.b.max: is 1, less than min, which is 2; write at least 2, or lower min',
+      expect.stringMatching(/^fleet\.pools\.c\.size: unknown key; /),
+    ])
+    expect(
+      problemsOf({ fleet: { pools: { a: { idle: 0, provisioner: 'hand', labels: { gpu: [1] } } } } }),
+    ).toEqual([
+      expect.stringMatching(/^fleet\.pools\.a\.idle: found 0; write a duration above 0/),
+      'fleet.pools.a.provisioner: found "hand"; write local or command or ecs or kubernetes',
+      'fleet.pools.a.labels: found a map; write a map of text, numbers, true and false',
     ])
   })
 
@@ -352,9 +362,9 @@ test('wrong keys and values do not type-check', () => {
   const misspelt: ConfigInput = { lanes: { a: { slot: 1 } } }
   // @ts-expect-error a word that is no choice
   const wrong: ConfigInput = { tasks: { a: { onLost: 'ignore' } } }
-  // @ts-expect-error a key this version does not support
-  const unsupported: ConfigInput = { fleet: { pools: {} } }
+  // @ts-expect-error a provisioner that does not exist
+  const unknown: ConfigInput = { fleet: { pools: { a: { provisioner: 'hand' } } } }
   expect(problemsOf(misspelt)).toHaveLength(1)
-  expect(problemsOf(unsupported)).toHaveLength(1)
+  expect(problemsOf(unknown)).toHaveLength(1)
   expect(problemsOf(wrong)).toHaveLength(1)
 })

@@ -3,6 +3,7 @@ import { orNone } from '../model/setting-value.ts'
 import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
 import { RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
 import { budgets, modelName, models, uses } from './budgets-shape.ts'
+import { fleet } from './fleet-shape.ts'
 import { schedules } from './schedules-shape.ts'
 import {
   type CheckedFields,
@@ -12,7 +13,6 @@ import {
   record,
   type Shape,
   text,
-  unsupported,
   value,
   type WrittenFields,
 } from './shape.ts'
@@ -157,7 +157,8 @@ const TOP = {
   models,
   /** Root jobs that may wait of each task that draws from budgets, where `admission.maxQueued` says nothing of it. */
   maxQueued: value(SETTINGS.maxQueued.reader),
-  fleet: unsupported,
+  /** Which workers come and go by themselves. */
+  fleet,
 } as const
 
 /** A config as it is written: durations as `15s` or milliseconds, every key optional. */

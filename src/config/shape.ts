@@ -179,12 +179,6 @@ export function object<F extends Fields>(fields: F): Shape<WrittenFields<F> | nu
   }
 }
 
-/** A key of the contract whose engine this version does not have. Refused, so that it is never ignored. */
-export const unsupported: Shape<undefined, undefined> = {
-  keys: [],
-  check: (_found, at) => at.report('not supported by this version; remove it', 'key'),
-}
-
 function keysUnder(key: string, { keys, bound }: Shape<unknown, unknown>): Key[] {
   return [{ path: key, bound }, ...keys.map((below) => ({ ...below, path: `${key}.${below.path}` }))]
 }

@@ -67,8 +67,14 @@ export async function registerRemoteWorker(
     name: toStorableText(identity.name, 200),
     host: toStorableText(identity.host, 200),
     version: toStorableText(identity.version, 100),
+    request: storableOrNull(identity.request),
+    build: storableOrNull(identity.build),
   })
   return { id, differing }
+}
+
+function storableOrNull(text: string | null | undefined): string | null {
+  return typeof text === 'string' ? toStorableText(text, 200) : null
 }
 
 /**

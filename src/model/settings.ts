@@ -1,6 +1,7 @@
 import { type AdmissionSettings, type AdmissionSource, resolveAdmission } from './admission.ts'
 import { type BudgetSettings, type BudgetsSource, type ModelSettings, resolveBudgets } from './budget.ts'
 import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
+import { type FleetSource, type PoolChange, resolvePools } from './pool.ts'
 import {
   count,
   duration,
@@ -105,6 +106,7 @@ export type SettingsSource = {
 } & {
   readonly lanes?: { readonly [name: string]: LaneSource } | undefined
   readonly admission?: AdmissionSource | undefined
+  readonly fleet?: FleetSource | null | undefined
 } & BudgetsSource
 
 /** The settings a process works with. */
@@ -122,6 +124,8 @@ export interface Settings {
   readonly admission: AdmissionSettings
   readonly budgets: ReadonlyMap<string, BudgetSettings>
   readonly models: readonly ModelSettings[]
+  /** What was given of each pool of workers. */
+  readonly pools: ReadonlyMap<string, PoolChange>
   /** Of tasks that draw from budgets. */
   readonly maxQueued: number
   /** Which were set by option, environment or file. The rest are defaults and overwrite nothing in the database. */
@@ -171,6 +175,7 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     lanes: resolveLanes(sources, problems, heartbeat, stale),
     admission: resolveAdmission(sources, problems),
     ...resolveBudgets(sources, problems),
+    pools: resolvePools(sources, problems),
     maxQueued: find('maxQueued').value,
     given,
   }

@@ -12,6 +12,14 @@ export interface WorkerIdentity {
   readonly labels: Readonly<Record<string, unknown>>
   /** Of the tasks those that need a process of its pool. Kept for workers behind a server: any server may serve them. */
   readonly pooled?: readonly string[]
+  /** Its place among workers, the smallest first; among equals who came first. Default 0. */
+  readonly rank?: number
+  /** The pool it belongs to. */
+  readonly pool?: string | null
+  /** The request for workers that it was started for. */
+  readonly request?: string | null
+  /** Which build of the program it runs. */
+  readonly build?: string | null
   /** The key that registered a worker behind a server. */
   readonly keyId?: string
 }

@@ -8,6 +8,16 @@ export interface WorkerView {
   readonly version: string
   readonly capacity: number
   readonly tasks: readonly string[]
+  /** What it offers to tasks with `requires`. */
+  readonly labels: Readonly<Record<string, unknown>>
+  /** Its place among workers, the smallest first; among equals who came first. */
+  readonly rank: number
+  /** The pool it belongs to. */
+  readonly pool: string | null
+  /** The request for workers that it was started for. */
+  readonly request: string | null
+  /** Which build of the program it runs, as that says. */
+  readonly build: string | null
   readonly draining: boolean
   /** Asked to end: it leaves once what it runs has ended. */
   readonly stopping: boolean
@@ -19,13 +29,13 @@ export interface WorkerView {
 
 const LIST = statement(
   'list_workers',
-  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.draining, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
+  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.labels, w.rank, w.pool, w.request, w.build, w.draining, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
           (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
           (select count(*)::integer from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as running
-     from sluice.workers w where w.ended_at is null order by w.id`,
+     from sluice.workers w where w.ended_at is null order by w.rank, w.id`,
 )
 
-/** The workers that have not ended, oldest first. */
+/** The workers that have not ended, in the order in which they are filled. */
 export async function listWorkers(db: Queryable): Promise<WorkerView[]> {
   return db.run<WorkerView & Record<string, unknown>>(LIST)
 }

@@ -115,7 +115,7 @@ describe('YAML', () => {
     poll: 3s
 heartbeat: 5s
 stale: 10s
-fleet: {}
+fleet: { pools: { a: { min: 4 } } }
 tasks:
   align: { exec: ./align.sh }
 `,
@@ -125,7 +125,7 @@ tasks:
       '  sluice.yaml:7:5: lanes.night.poll: written twice, first at sluice.yaml:6:5; keep one',
       '  sluice.yaml:2:49: lanes.interactive.slots: found -1; write a whole number of at least 0, or none',
       '  sluice.yaml:5:5: lanes.night.slot: unknown key; did you mean slots?',
-      '  sluice.yaml:10:1: fleet: not supported by this version; remove it',
+      '  sluice.yaml:10:29: fleet.pools.a.min: is 4, more than max, which is 3; write at most 3, or raise max',
       '  sluice.yaml:12:18: tasks.align.exec: found "./align.sh"; write the program and its arguments as a list, ' +
         'such as [./align.sh, --fast]; no shell is involved',
       '  sluice.yaml:4:13: lanes.night.tasks[0]: task align is put in lane night here and in lane interactive at ' +
@@ -133,11 +133,6 @@ tasks:
       '  sluice.yaml:9:8: stale: stale must be greater than twice the heartbeat, but stale is 10s (stale) and ' +
         'heartbeat is 5s (heartbeat); set stale to more than 10s, or heartbeat to less than 5s',
     ])
-  })
-
-  test('what this version has no engine for is refused where its key is written', async () => {
-    await write('sluice.yaml', 'capacity: 2\nfleet: { pools: { local: { max: 3 } } }\n')
-    expect(await refusal()).toBe('sluice.yaml:2:1: fleet: not supported by this version; remove it')
   })
 
   test('budgets and what draws from them are checked, with the line of each problem', async () => {

@@ -15,6 +15,7 @@ import { liveAccess } from './access-life.ts'
 import { liveAdmission } from './admission-life.ts'
 import { budgetTasks, LIFE_BUDGETS, liveBudgets } from './budget-life.ts'
 import type { Sql } from './database.ts'
+import { LIFE_POOLS, liveFleet } from './fleet-life.ts'
 import { liveLists } from './list-life.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
 import { liveRemotely } from './remote-worker-life.ts'
@@ -109,6 +110,7 @@ export class JobLife {
         this.#admission(app),
         this.#schedules(app),
         this.#budgets(app),
+        this.#fleet(app),
         liveServer(app),
         this.#lists(app),
       ])
@@ -214,6 +216,7 @@ export class JobLife {
         ],
         lanes,
         budgets: LIFE_BUDGETS,
+        fleet: { pools: LIFE_POOLS },
         models: { life: { load: '10ms' } },
         heartbeat: '300ms',
         grace: '1s',
@@ -491,6 +494,10 @@ export class JobLife {
   /** Jobs that draw from budgets. */
   async #budgets(app: Sluice): Promise<void> {
     this.violations.push(...(await liveBudgets(app, this.#sql, this.#round)))
+  }
+
+  async #fleet(app: Sluice): Promise<void> {
+    this.violations.push(...(await liveFleet(app)))
   }
 
   /** What may enter, results that are made once, requests that are repeated. */

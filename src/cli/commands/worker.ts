@@ -6,6 +6,7 @@ import type { ServerOptions } from '../../client/link.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Log } from '../../engine/log.ts'
 import { SluiceError } from '../../errors.ts'
+import { count } from '../../model/setting-value.ts'
 import { SETTINGS } from '../../model/settings.ts'
 import { suggest } from '../../model/suggest.ts'
 import { VERSION } from '../../version.ts'
@@ -18,11 +19,16 @@ import { createLog } from '../log.ts'
 import { dataFolderOf, refuseForgottenServer } from '../operate.ts'
 import { HINT } from '../report-error.ts'
 
+const RANK = count({ min: -1_000_000, max: 1_000_000 })
+
 interface WorkerOptions extends CommonOptions {
   readonly capacity?: Given<number>
   readonly name?: string
   readonly tasks?: readonly string[]
   readonly label?: readonly string[]
+  readonly rank?: Given<number>
+  readonly pool?: string
+  readonly build?: string
 }
 
 /** What both kinds of worker can do. */
@@ -41,6 +47,13 @@ export const declareWorker: Declare = (command, act) => {
     .option('--name <name>', 'default: host name and process id')
     .option('--tasks <list>', 'only these, with commas between', list)
     .option('--label <name=value>', 'what it offers to tasks with requires; may be repeated', labels)
+    .option(
+      '--rank <number>',
+      'its place in the order in which workers are filled (default: 0)',
+      setting(RANK),
+    )
+    .option('--pool <name>', 'the pool it belongs to, which says when it leaves (default: SLUICE_POOL)')
+    .option('--build <text>', 'which build of your program this is (default: SLUICE_BUILD)')
     .option('--config <file>', 'the config file with lanes and tasks')
     .addHelpText(
       'after',
@@ -75,6 +88,9 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
     onStopAsked: () => asked.abort(),
     labels: labelsOf(options.label),
     ...(options.capacity !== undefined && { capacity: options.capacity.value }),
+    ...(options.rank !== undefined && { rank: options.rank.value }),
+    ...(options.pool !== undefined && { inPool: options.pool }),
+    ...(options.build !== undefined && { build: options.build }),
   }
   const app =
     world.server === undefined

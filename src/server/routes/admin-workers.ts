@@ -125,6 +125,7 @@ function toStatusBody({ workers, lanes, queues, duties }: SystemStatus): StatusB
     workers: workers.map((worker) => ({
       ...worker,
       tasks: [...worker.tasks],
+      labels: { ...worker.labels },
       startedAt: worker.startedAt.toISOString(),
       seenAt: worker.seenAt.toISOString(),
       jobs: worker.jobs.map((job) => ({ ...job, startedAt: job.startedAt.toISOString() })),

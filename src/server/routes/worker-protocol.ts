@@ -64,6 +64,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     },
     async (request, reply) => {
       const { name, capacity, cores, tasks, labels = {}, host = '', pid = 0, version = '' } = request.body
+      const { rank = 0, pool = null, request: askedFor = null, build = null } = request.body
       const names = tasks.map((task) => task.name)
       if (new Set(names).size < names.length)
         throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
@@ -71,7 +72,10 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const { keyId } = request.caller
       const { deadlineMs } = room.settings
       const { id, differing } = await workers.register(
-        { name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
+        {
+          ...{ name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
+          ...{ rank, pool, request: askedFor, build },
+        },
         tasks.map((task) => recordOf(task, deadlineMs)),
         recordOf({ name: '' }, deadlineMs),
       )

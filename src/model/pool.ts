@@ -1,0 +1,180 @@
+import { checkLabels } from './argument.ts'
+import { chooseSetting, type Sources } from './choose-setting.ts'
+import type { Duration } from './duration.ts'
+import { toStorableJson } from './json.ts'
+import {
+  choice,
+  count,
+  duration,
+  formatPath,
+  isName,
+  MAX_STORED_MS,
+  NAME_RULE,
+  orNone,
+  type Problem,
+  type Reader,
+} from './setting-value.ts'
+
+/** What workers of a pool offer to tasks with `requires`. */
+export type Labels = Readonly<Record<string, string | number | boolean>>
+
+const stored = duration({ min: 1, max: MAX_STORED_MS })
+
+/** A map that is read by `check`, and stored as JSON. */
+function map<T extends object>(expected: string, check: (value: object) => void): Reader<T, T> {
+  const read = (value: unknown) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+    try {
+      check(value)
+      return value as T
+    } catch {
+      return undefined
+    }
+  }
+  return {
+    read,
+    readText: () => undefined,
+    expected,
+    bound: 'a map',
+    format: (value) => JSON.stringify(value),
+  }
+}
+
+/** The fields of a pool. The bounds are those of the pools table in the database. */
+export const POOL_FIELDS = {
+  /** Who starts workers for it. */
+  provisioner: choice('local', 'command', 'ecs', 'kubernetes'),
+  /** What the provisioner has to know. */
+  options: map<Readonly<Record<string, unknown>>>('a map of what its provisioner has to know', (value) => {
+    toStorableJson(value, 'options')
+  }),
+  /** What workers started for it offer to tasks with `requires`. */
+  labels: map<Labels>('a map of text, numbers, true and false', (value) => {
+    toStorableJson(checkLabels(value, 'labels'), 'labels')
+  }),
+  /** Workers that stay, whatever there is to do. */
+  min: count({ min: 0 }),
+  /** Workers at once, at most. */
+  max: count({ min: 0 }),
+  /** Jobs at once of each worker started for it. 0: no limit of its own. */
+  capacity: count({ min: 0 }),
+  /** A worker without a job for so long leaves. */
+  idle: orNone(stored),
+  /** A worker leaves after so long, once what it runs has ended. */
+  lifetime: orNone(stored),
+  /** Between two requests for workers. */
+  cooldown: duration({ min: 0, max: MAX_STORED_MS }),
+  /** By then a worker that was asked for has come. */
+  arrival: stored,
+} as const
+
+type PoolField = keyof typeof POOL_FIELDS
+
+/** Where each field of a pool is kept: durations become milliseconds. */
+export const POOL_COLUMNS = {
+  provisioner: 'provisioner',
+  options: 'options',
+  labels: 'labels',
+  min: 'min',
+  max: 'max',
+  capacity: 'capacity',
+  idle: 'idleMs',
+  lifetime: 'lifetimeMs',
+  cooldown: 'cooldownMs',
+  arrival: 'arrivalMs',
+} as const satisfies Readonly<Record<PoolField, keyof PoolSettings>>
+
+/** A pool as a config file or a caller writes it. */
+export interface PoolSource {
+  readonly provisioner?: 'local' | 'command' | 'ecs' | 'kubernetes' | undefined
+  readonly options?: Readonly<Record<string, unknown>> | undefined
+  readonly labels?: Labels | undefined
+  readonly min?: number | undefined
+  readonly max?: number | undefined
+  readonly capacity?: number | undefined
+  readonly idle?: Duration | 'none' | null | undefined
+  readonly lifetime?: Duration | 'none' | null | undefined
+  readonly cooldown?: Duration | undefined
+  readonly arrival?: Duration | undefined
+}
+
+export interface FleetSource {
+  readonly pools?: { readonly [name: string]: PoolSource | null | undefined } | null | undefined
+}
+
+/** A pool with all its values. */
+export interface PoolSettings {
+  readonly provisioner: 'local' | 'command' | 'ecs' | 'kubernetes'
+  readonly options: Readonly<Record<string, unknown>>
+  readonly labels: Labels
+  readonly min: number
+  readonly max: number
+  /** 0: no limit. */
+  readonly capacity: number
+  /** null: never. */
+  readonly idleMs: number | null
+  /** null: never. */
+  readonly lifetimeMs: number | null
+  readonly cooldownMs: number
+  readonly arrivalMs: number
+}
+
+/** What the database fills in too. */
+export const POOL_DEFAULTS: PoolSettings = {
+  provisioner: 'local',
+  options: {},
+  labels: {},
+  min: 0,
+  max: 3,
+  capacity: 1,
+  idleMs: 60_000,
+  lifetimeMs: 86_400_000,
+  cooldownMs: 10_000,
+  arrivalMs: 120_000,
+}
+
+/** What was given of a pool; the rest is left as it is, or has its default. */
+export type PoolChange = Partial<PoolSettings>
+
+/** The pools that file and code name, with what they say of each. Adds a problem for every value that cannot work. */
+export function resolvePools(
+  sources: Sources<{ readonly fleet?: FleetSource | null | undefined }>,
+  problems: Problem[],
+): ReadonlyMap<string, PoolChange> {
+  const names = new Set<string>()
+  for (const source of [sources.file, sources.options])
+    for (const name of Object.keys(source?.fleet?.pools ?? {})) names.add(name)
+  const pools = new Map<string, PoolChange>()
+  for (const name of names) {
+    const path = ['fleet', 'pools', name]
+    if (!isName(name)) {
+      problems.push({ path: formatPath(path), message: `the name of a pool must be ${NAME_RULE}` })
+      continue
+    }
+    const change: Record<string, unknown> = {}
+    for (const [field, reader] of Object.entries(POOL_FIELDS) as [PoolField, Reader<unknown, unknown>][]) {
+      const found = chooseSetting(sources, problems, [...path, field], undefined, reader, undefined)
+      if (found.given && found.valid) change[POOL_COLUMNS[field]] = found.value
+    }
+    const problem = boundsProblem(change)
+    if (problem !== undefined)
+      problems.push({ path: formatPath([...path, problem.field]), message: problem.message })
+    pools.set(name, change)
+  }
+  return pools
+}
+
+/** The rule between two fields: min <= max. What is not given counts as it is in `others`. */
+export function boundsProblem(
+  change: PoolChange,
+  others: Pick<PoolSettings, 'min' | 'max'> = POOL_DEFAULTS,
+): { readonly field: 'min' | 'max'; readonly message: string } | undefined {
+  const { min = others.min, max = others.max } = change
+  if (min <= max) return undefined
+  const field = change.max === undefined ? 'min' : 'max'
+  const message =
+    field === 'min'
+      ? `is ${min}, more than max, which is ${max}; write at most ${max}, or raise max`
+      : `is ${max}, less than min, which is ${min}; write at least ${min}, or lower min`
+  return { field, message }
+}

@@ -1,0 +1,33 @@
+import { type Queryable, statement } from '../db/database.ts'
+import type { PoolSettings } from '../model/pool.ts'
+
+/** A pool with who is in it. */
+export interface Pool extends PoolSettings {
+  readonly name: string
+  /** Workers of it that live and take jobs. */
+  readonly workers: number
+  /** Workers of it that live and take nothing new: on their way out, or drained by an operator. */
+  readonly draining: number
+  /** Jobs that they run. */
+  readonly running: number
+  /** Fields an operator changed. */
+  readonly operatorSet: readonly string[]
+  readonly updatedAt: Date
+  readonly updatedBy: string
+}
+
+const LIST = statement(
+  'list_pools',
+  `select p.name, p.provisioner, p.options, p.labels, p.min_workers as min, p.max_workers as max, p.capacity, p.idle_ms::float8 as "idleMs",
+          p.lifetime_ms::float8 as "lifetimeMs", p.cooldown_ms::float8 as "cooldownMs", p.arrival_ms::float8 as "arrivalMs",
+          p.operator_set as "operatorSet", p.updated_at as "updatedAt", p.updated_by as "updatedBy",
+          (count(w.id) filter (where not w.draining))::integer as workers, (count(w.id) filter (where w.draining))::integer as draining,
+          coalesce(sum((select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')), 0)::integer as running
+     from sluice.pools p left join sluice.workers w on w.pool = p.name and w.ended_at is null
+    group by p.name order by p.name`,
+)
+
+/** Every pool, by name. */
+export async function listPools(db: Queryable): Promise<Pool[]> {
+  return db.run<Pool & Record<string, unknown>>(LIST)
+}
