@@ -10,6 +10,8 @@ export interface FollowOptions {
   readonly logs?: boolean | undefined
   /** Ends it with the signal's reason. */
   readonly signal?: AbortSignal | undefined
+  /** Told true whenever a stream stands, and false when it has broken off and is about to be taken up again. */
+  readonly onLink?: ((up: boolean) => void) | undefined
 }
 
 /**
@@ -25,7 +27,7 @@ export async function* followJob(
   id: string,
   options: FollowOptions,
 ): AsyncGenerator<ServerEvent> {
-  const { tree, logs, signal } = options
+  const { tree, logs, signal, onLink } = options
   const path = `/jobs/${segment(id, 'id')}/stream`
   const patience = new Patience(signal)
   let last = ''
@@ -35,6 +37,7 @@ export async function* followJob(
       const headers = last === '' ? {} : { 'last-event-id': last }
       const body = await link.open(path, { query: { tree, logs }, headers, signal })
       if (body === undefined) return
+      onLink?.(true)
       for await (const event of readEvents(body)) {
         if (event.event === 'denied') throw denied(event)
         patience.renew()
@@ -45,6 +48,7 @@ export async function* followJob(
     } catch (error) {
       failure = error
     }
+    onLink?.(false)
     // Servers that stop end their streams without an error.
     await patience.after(failure)
   }
