@@ -26,10 +26,13 @@ const MAY_IMPORT = {
   worker: ['.', 'model'],
   // The only place where a worker meets the engine: behind the contract in worker/job-source.ts.
   'worker/sources': ['.', 'model', 'worker', 'db', 'engine', 'api'],
+  // Who starts workers, and when. Provisioners know nothing of the database.
+  fleet: ['.', 'model', 'db', 'store', 'engine', 'fleet/provisioners'],
+  'fleet/provisioners': ['.', 'model', 'fleet'],
   // The wire contract: browsers load it too.
   api: ['.', 'model'],
   client: ['.', 'model', 'api'],
-  app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'api'],
+  app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'fleet', 'api'],
   server: ['.', 'model', 'workflow', 'api', 'db', 'engine', 'app'],
   cli: [
     '.',

@@ -92,6 +92,8 @@ export const ERROR_STATUS = {
   EMBEDDED_UNAVAILABLE: 500,
   /** This worker cannot start the task: no program, no workdir, a failing initialiser. */
   WORKER_BROKEN: 503,
+  /** Whoever starts workers for a pool could not do it: no answer, no rights, no room. */
+  PROVISIONER_FAILED: 502,
   /** No process of the pool is free; whoever asks must look at `free` first. */
   POOL_FULL: 503,
   /** The process, application or worker is being closed. */

@@ -1,0 +1,164 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { messageOf } from '../../errors.ts'
+import { checkList, checkOptions, checkText } from '../../model/argument.ts'
+import {
+  environmentOf,
+  type InstanceState,
+  type Provisioner,
+  type ProvisionerSetting,
+  provisionerFailed,
+  type Started,
+  type StartRequest,
+} from '../provisioner.ts'
+import { resolveProgram } from '../resolve-program.ts'
+
+/** What a program may answer: some thousand instances. */
+const MAX_ANSWER_BYTES = 1_048_576
+/** Of what it says on stderr, for the message. */
+const MAX_COMPLAINT = 500
+/** Doors of ours that it does not need. What workers need, it has to bring itself. */
+const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
+const STATES: readonly unknown[] = ['starting', 'running', 'stopped', 'unknown']
+
+/**
+ * Asks an operator's program: one call for each request, JSON on stdin, JSON on stdout, exit code 0.
+ *
+ * It has to be idempotent itself: the same token and member twice is one worker. A program that runs past the time limit is
+ * killed with its process group.
+ */
+export class CommandProvisioner implements Provisioner {
+  readonly #argv: readonly string[]
+  readonly #pool: string
+  readonly #folder: string
+
+  constructor({ options, pool, folder }: ProvisionerSetting) {
+    const name = `fleet.pools.${pool}.options`
+    checkOptions(options, ['argv'], name)
+    this.#argv = resolveProgram(checkList(options.argv, `${name}.argv`, checkText), folder, `${name}.argv`)
+    this.#pool = pool
+    this.#folder = folder
+  }
+
+  async start(request: StartRequest, signal: AbortSignal): Promise<Started> {
+    const { token, pool, capacity, labels, members } = request
+    const answer = await this.#ask(
+      {
+        action: 'start',
+        pool,
+        token,
+        capacity,
+        labels,
+        members: members.map((member) => ({ member, environment: environmentOf(request, member) })),
+      },
+      signal,
+    )
+    const instances = listOf(answer.instances, 'instances').map((each) => ({
+      member: memberOf(each, members),
+      id: textOf(each.id, 'id'),
+    }))
+    const failures = listOf(answer.failures ?? [], 'failures').map((each) => ({
+      member: memberOf(each, members),
+      message: textOf(each.message, 'message'),
+    }))
+    if (instances.length === 0 && failures.length > 0)
+      throw provisionerFailed('refused', failures[0]!.message)
+    return { instances, failures }
+  }
+
+  async describe(ids: readonly string[], signal: AbortSignal): Promise<readonly InstanceState[]> {
+    const answer = await this.#ask({ action: 'describe', pool: this.#pool, instances: ids }, signal)
+    const told = new Map(
+      listOf(answer.instances, 'instances').map((each) => [textOf(each.id, 'id'), each] as const),
+    )
+    return ids.map((id): InstanceState => {
+      const { state, reason } = told.get(id) ?? {}
+      return {
+        id,
+        state: STATES.includes(state) ? (state as InstanceState['state']) : 'unknown',
+        ...(typeof reason === 'string' && { reason }),
+      }
+    })
+  }
+
+  async stop(ids: readonly string[], reason: string, signal: AbortSignal): Promise<void> {
+    await this.#ask({ action: 'stop', pool: this.#pool, instances: ids, reason }, signal)
+  }
+
+  async close(): Promise<void> {}
+
+  async #ask(question: object, signal: AbortSignal): Promise<Record<string, unknown>> {
+    signal.throwIfAborted()
+    const [command = '', ...args] = this.#argv
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !SECRETS.includes(name)))
+    const child = spawn(command, args, { cwd: this.#folder, env, detached: true, stdio: 'pipe' })
+    const kill = () => {
+      try {
+        process.kill(-child.pid!, 'SIGKILL')
+      } catch {
+        // It is gone already.
+      }
+    }
+    signal.addEventListener('abort', kill, { once: true })
+    try {
+      const exited = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
+      const out = collect(child.stdout, MAX_ANSWER_BYTES, kill)
+      const complaint = collect(child.stderr, MAX_ANSWER_BYTES, () => {})
+      // One that ends without reading breaks the pipe; its exit code says why.
+      child.stdin.on('error', () => {})
+      child.stdin.end(JSON.stringify(question))
+      const [code, by] = await exited
+      if (signal.aborted) throw provisionerFailed('timeout', `${command} gave no answer in time`)
+      if (code !== 0) {
+        const said = complaint().trim().slice(-MAX_COMPLAINT)
+        const how = code === null ? `was ended by ${by}` : `ended with code ${code}`
+        throw provisionerFailed('refused', `${command} ${how}${said === '' ? '' : `: ${said}`}`)
+      }
+      return parse(out(), command)
+    } catch (cause) {
+      if (cause instanceof Error && 'syscall' in cause)
+        throw provisionerFailed('refused', `cannot start ${command}: ${messageOf(cause)}`, cause)
+      throw cause
+    } finally {
+      signal.removeEventListener('abort', kill)
+    }
+  }
+}
+
+function collect(stream: NodeJS.ReadableStream, limit: number, onTooMuch: () => void): () => string {
+  const chunks: Buffer[] = []
+  let size = 0
+  stream.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size <= limit) chunks.push(chunk)
+    else onTooMuch()
+  })
+  return () => Buffer.concat(chunks).toString('utf8')
+}
+
+function parse(text: string, command: string): Record<string, unknown> {
+  let answer: unknown
+  try {
+    answer = JSON.parse(text)
+  } catch (cause) {
+    throw provisionerFailed('refused', `${command} did not answer with JSON: ${messageOf(cause)}`, cause)
+  }
+  if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
+    return answer as Record<string, unknown>
+  throw provisionerFailed('refused', `${command} did not answer with a JSON object`)
+}
+
+function listOf(value: unknown, name: string): Record<string, unknown>[] {
+  if (Array.isArray(value) && value.every((each) => typeof each === 'object' && each !== null)) return value
+  throw provisionerFailed('refused', `the program's answer: ${name} must be a list of objects`)
+}
+
+function textOf(value: unknown, name: string): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw provisionerFailed('refused', `the program's answer: ${name} must be a text`)
+}
+
+function memberOf({ member }: Record<string, unknown>, asked: readonly number[]): number {
+  if (typeof member === 'number' && asked.includes(member)) return member
+  throw provisionerFailed('refused', `the program's answer: member must be one of ${asked.join(', ')}`)
+}

@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { hostname } from 'node:os'
+import { builtEntry } from '../../built-entry.ts'
+import { SluiceError } from '../../errors.ts'
+import { checkList, checkOptions, checkText } from '../../model/argument.ts'
+import {
+  environmentOf,
+  type InstanceState,
+  type Provisioner,
+  type ProvisionerSetting,
+  provisionerFailed,
+  type Started,
+  type StartRequest,
+  startEach,
+} from '../provisioner.ts'
+import { resolveProgram } from '../resolve-program.ts'
+
+/** A worker that was asked to end has its own shutdown grace (30 s by default); after that nobody waits any more. */
+const CLOSE_MS = 35_000
+
+interface Child {
+  readonly process: ChildProcess
+  readonly id: string
+  ended: string | undefined
+}
+
+/**
+ * Workers as child processes on this machine: `sluice worker` with the config of this process, or `options.argv`.
+ *
+ * They outlive a crash of this process, go on with what they run and leave when they are idle. Another process does not know
+ * them; that no pool has more than its maximum is seen to when they register.
+ */
+export class LocalProvisioner implements Provisioner {
+  readonly #setting: ProvisionerSetting
+  readonly #argv: readonly string[]
+  /** By token and member. What has ended is kept until the process ends: its token must start nothing again. */
+  readonly #children = new Map<string, Child>()
+
+  constructor(setting: ProvisionerSetting) {
+    this.#setting = setting
+    this.#argv = argvOf(setting)
+  }
+
+  async start(request: StartRequest, signal: AbortSignal): Promise<Started> {
+    return startEach(request, (member) => this.#start(request, member, signal))
+  }
+
+  async describe(ids: readonly string[]): Promise<readonly InstanceState[]> {
+    const known = new Map([...this.#children.values()].map((child) => [child.id, child]))
+    return ids.map((id): InstanceState => {
+      const child = known.get(id)
+      if (child === undefined) return { id, state: 'unknown' }
+      return child.ended === undefined
+        ? { id, state: 'running' }
+        : { id, state: 'stopped', reason: child.ended }
+    })
+  }
+
+  async stop(ids: readonly string[]): Promise<void> {
+    for (const child of this.#children.values())
+      if (ids.includes(child.id) && child.ended === undefined) child.process.kill('SIGTERM')
+  }
+
+  async close(): Promise<void> {
+    const alive = [...this.#children.values()].filter((child) => child.ended === undefined)
+    const ends = alive.map((child) => once(child.process, 'exit'))
+    for (const child of alive) child.process.kill('SIGTERM')
+    const late = setTimeout(() => {
+      for (const child of alive) child.process.kill('SIGKILL')
+    }, CLOSE_MS)
+    await Promise.all(ends)
+    clearTimeout(late)
+  }
+
+  async #start(request: StartRequest, member: number, signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted()
+    const environment = environmentOf(request, member)
+    const token = environment.SLUICE_REQUEST!
+    const known = this.#children.get(token)
+    if (known !== undefined) return known.id
+    const [command = '', ...args] = this.#argv
+    const child = spawn(command, args, {
+      cwd: this.#setting.folder,
+      env: { ...process.env, ...this.#setting.environment, ...environment },
+      // The standard output belongs to this process; logs go where its own go.
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    try {
+      await once(child, 'spawn')
+    } catch (cause) {
+      throw provisionerFailed('refused', `cannot start ${command}: ${String(cause)}`, cause)
+    }
+    const started: Child = { process: child, id: `${hostname()}/${child.pid}`, ended: undefined }
+    child.on('exit', (code, by) => {
+      started.ended = by === null ? `ended with code ${code}` : `ended by ${by}`
+    })
+    this.#children.set(token, started)
+    return started.id
+  }
+}
+
+function argvOf({ options, pool, folder, configFile }: ProvisionerSetting): readonly string[] {
+  const name = `fleet.pools.${pool}.options`
+  checkOptions(options, ['argv'], name)
+  if (options.argv !== undefined)
+    return resolveProgram(checkList(options.argv, `${name}.argv`, checkText), folder, `${name}.argv`)
+  if (configFile === undefined) {
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `fleet.pools.${pool}: there is no config file whose tasks a worker could run; write ${name}.argv, the program that is a worker`,
+    )
+  }
+  return [process.execPath, builtEntry('../../cli/main', import.meta.url), 'worker', '--config', configFile]
+}
