@@ -1060,10 +1060,13 @@ CREATE OR REPLACE FUNCTION sluice.change_admission_v1(p_given jsonb, p_by text, 
 AS $function$
 declare
   v_old   sluice.admission;
-  v_given jsonb := p_given;   -- what of it is taken
+  v_given jsonb := p_given - 'implied';   -- what of it is taken
+  v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
   v_queue jsonb;
+  v_kept  jsonb;                          -- tasks whose depths come with their uses
 begin
   select * into v_old from sluice.admission for no key update;
+  p_given := v_given;
   if p_default then
     -- Of depths only those of tasks that nobody has spoken of.
     v_queue := coalesce(p_given -> 'maxQueued', '{}') - array(select jsonb_object_keys(coalesce(v_old.declared -> 'maxQueued', '{}')))
@@ -1078,17 +1081,22 @@ begin
   if not p_operator then
     v_queue := v_queue - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
   end if;
+  v_kept := coalesce(v_old.declared -> 'implied', '{}');
+  select v_kept - array_agg(k.task) || coalesce(jsonb_object_agg(k.task, true) filter (
+           where v_implied and (v_kept ? k.task or not coalesce(v_old.declared -> 'maxQueued' ? k.task, false))), '{}')
+    into v_kept from jsonb_object_keys(p_given -> 'maxQueued') k(task) having count(*) > 0;
+  v_kept := coalesce(v_kept, v_old.declared -> 'implied', '{}');
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
          operator_set = case when not p_operator then a.operator_set else array(
            select distinct f from unnest(a.operator_set || array(select 'maxActive' where p_given ? 'maxActive')
                                          || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
-         declared = case when p_operator then a.declared else a.declared || p_given
+         declared = case when p_operator then a.declared else a.declared || p_given || jsonb_build_object('implied', v_kept)
            || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
-      or not a.max_queued @> jsonb_strip_nulls(v_queue);
+      or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
    where not a.limited or a.max_active is not null and v_old.max_active is null
@@ -3529,7 +3537,8 @@ declare
   v_declared jsonb;
 begin
   update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared into v_declared;
-  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared, p_by, false);
+  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared - 'implied', p_by, false);
+  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}'));
 end $function$;
 
 --- function sluice.reset_budget_v1(p_name text, p_by text)
@@ -3819,6 +3828,8 @@ CREATE OR REPLACE FUNCTION sluice.settle_tasks_v1(p_names text[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  v_gone text[];
 begin
   update sluice.classes c set budgeted = t.uses is not null
     from sluice.tasks t
@@ -3828,6 +3839,13 @@ begin
   end if;
   update sluice.tasks t set refusal = null where t.name = any (p_names) and t.uses is null and t.refusal is not null;
   perform sluice.judge_tasks_v1();
+  v_gone := array(select t.name from sluice.tasks t cross join sluice.admission a
+                   where t.name = any (p_names) and t.uses is null and a.declared -> 'implied' ? t.name);
+  if v_gone <> '{}' then
+    perform sluice.change_admission_v1(jsonb_build_object('maxQueued', (select jsonb_object_agg(g, null) from unnest(v_gone) g)), 'sluice', false);
+    -- As if nobody had said anything.
+    update sluice.admission a set declared = a.declared || jsonb_build_object('maxQueued', (a.declared -> 'maxQueued') - v_gone);
+  end if;
 end $function$;
 
 --- function sluice.settle_uses_v1(p_jobs jsonb)

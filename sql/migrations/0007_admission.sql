@@ -299,16 +299,20 @@ begin
 end $$;
 
 -- Changes limits. p_given has any of maxActive and maxQueued, a map by task; null is a value: no limit. As with lanes, an
--- operator's change is remembered by field, and what files and programs say leaves those fields alone from then on.
+-- operator's change is remembered by field, and what files and programs say leaves those fields alone from then on. With
+-- "implied" the depths come with the uses of their tasks: sluice.settle_tasks_v1 takes them back.
 --   p_default  only what neither files, programs nor operators have said anything about
 create function sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean default false) returns void
 language plpgsql as $$
 declare
   v_old   sluice.admission;
-  v_given jsonb := p_given;   -- what of it is taken
+  v_given jsonb := p_given - 'implied';   -- what of it is taken
+  v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
   v_queue jsonb;
+  v_kept  jsonb;                          -- tasks whose depths come with their uses
 begin
   select * into v_old from sluice.admission for no key update;
+  p_given := v_given;
   if p_default then
     -- Of depths only those of tasks that nobody has spoken of.
     v_queue := coalesce(p_given -> 'maxQueued', '{}') - array(select jsonb_object_keys(coalesce(v_old.declared -> 'maxQueued', '{}')))
@@ -323,17 +327,22 @@ begin
   if not p_operator then
     v_queue := v_queue - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
   end if;
+  v_kept := coalesce(v_old.declared -> 'implied', '{}');
+  select v_kept - array_agg(k.task) || coalesce(jsonb_object_agg(k.task, true) filter (
+           where v_implied and (v_kept ? k.task or not coalesce(v_old.declared -> 'maxQueued' ? k.task, false))), '{}')
+    into v_kept from jsonb_object_keys(p_given -> 'maxQueued') k(task) having count(*) > 0;
+  v_kept := coalesce(v_kept, v_old.declared -> 'implied', '{}');
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
          operator_set = case when not p_operator then a.operator_set else array(
            select distinct f from unnest(a.operator_set || array(select 'maxActive' where p_given ? 'maxActive')
                                          || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
-         declared = case when p_operator then a.declared else a.declared || p_given
+         declared = case when p_operator then a.declared else a.declared || p_given || jsonb_build_object('implied', v_kept)
            || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
-      or not a.max_queued @> jsonb_strip_nulls(v_queue);
+      or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
    where not a.limited or a.max_active is not null and v_old.max_active is null
@@ -350,7 +359,8 @@ declare
   v_declared jsonb;
 begin
   update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared into v_declared;
-  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared, p_by, false);
+  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared - 'implied', p_by, false);
+  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}'));
 end $$;
 
 -- The limits and what is known of them. Nothing is locked; what is active is looked up in the ledger.

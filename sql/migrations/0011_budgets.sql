@@ -218,9 +218,11 @@ begin
    where t.name = g.name and t.refusal is distinct from g.refusal;
 end $$;
 
--- After tasks were made known: their classes are claimed by plan, or no longer.
+-- After tasks were made known: their classes are claimed by plan, or no longer. The depth that came with uses goes with them.
 create function sluice.settle_tasks_v1(p_names text[]) returns void
 language plpgsql as $$
+declare
+  v_gone text[];
 begin
   update sluice.classes c set budgeted = t.uses is not null
     from sluice.tasks t
@@ -230,6 +232,13 @@ begin
   end if;
   update sluice.tasks t set refusal = null where t.name = any (p_names) and t.uses is null and t.refusal is not null;
   perform sluice.judge_tasks_v1();
+  v_gone := array(select t.name from sluice.tasks t cross join sluice.admission a
+                   where t.name = any (p_names) and t.uses is null and a.declared -> 'implied' ? t.name);
+  if v_gone <> '{}' then
+    perform sluice.change_admission_v1(jsonb_build_object('maxQueued', (select jsonb_object_agg(g, null) from unnest(v_gone) g)), 'sluice', false);
+    -- As if nobody had said anything.
+    update sluice.admission a set declared = a.declared || jsonb_build_object('maxQueued', (a.declared -> 'maxQueued') - v_gone);
+  end if;
 end $$;
 
 -- Changes a budget, or makes it. p_given has any of kind, capacity, auto, devices, bytes, safety, quantum, maxWaitMs, and for

@@ -78,7 +78,8 @@ async function publishBudgeted(
   const unlimited = budgeted.filter((name) => settings.admission.maxQueued?.[name] === undefined)
   if (unlimited.length > 0) {
     const maxQueued = Object.fromEntries(unlimited.map((name) => [name, settings.maxQueued]))
-    await declareAdmission(db, { maxQueued }, actor, settings.given.has('maxQueued') ? 'program' : 'default')
+    const authority = settings.given.has('maxQueued') ? 'program' : 'default'
+    await declareAdmission(db, { maxQueued, implied: true }, actor, authority)
   }
   if (budgeted.length === 0 && all.every(({ model }) => model === undefined)) return
   const known = await listBudgetNames(db)

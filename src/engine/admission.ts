@@ -1,7 +1,12 @@
 import type { Queryable } from '../db/database.ts'
 import { checkOptions, checkWhole, invalidArgument } from '../model/argument.ts'
 import { isName, MAX_COUNT, NAME_RULE } from '../model/setting-value.ts'
-import { type AdmissionChange, type Authority, changeAdmission } from '../store/change-admission.ts'
+import {
+  type AdmissionChange,
+  type Authority,
+  changeAdmission,
+  type DeclaredAdmission,
+} from '../store/change-admission.ts'
 import { type Admission, readAdmission } from '../store/read-admission.ts'
 import { resetAdmission } from '../store/reset-admission.ts'
 import { tendAdmission } from '../store/tend-admission.ts'
@@ -34,7 +39,7 @@ export async function forgetAdmissionChanges(db: Queryable, by: string): Promise
 /** What files and code say, or a default: operators' values stay. */
 export async function declareAdmission(
   db: Queryable,
-  change: AdmissionChange,
+  change: DeclaredAdmission,
   by: string,
   authority: Exclude<Authority, 'operator'>,
 ): Promise<void> {

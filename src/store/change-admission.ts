@@ -6,6 +6,12 @@ export interface AdmissionChange {
   readonly maxQueued?: Readonly<Record<string, number | null>>
 }
 
+/** What files and programs say. */
+export interface DeclaredAdmission extends AdmissionChange {
+  /** The depths come with the `uses` of their tasks, and go with them. */
+  readonly implied?: boolean
+}
+
 /**
  * Whose word it is. An operator's stays until it is reset; a program's leaves alone what an operator has set; a default
  * leaves alone what anybody has said anything about.
@@ -20,7 +26,7 @@ const CHANGE = statement(
 /** Changes the limits on what may enter. What is active is left alone. */
 export async function changeAdmission(
   db: Queryable,
-  change: AdmissionChange,
+  change: DeclaredAdmission,
   by: string,
   authority: Authority,
 ): Promise<void> {

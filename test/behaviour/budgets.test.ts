@@ -423,6 +423,35 @@ describe('how many may wait', () => {
     await apps.open({ tasks: [usual], budgets: { tickets: 1 }, lanes })
     expect((await app.admission()).maxQueued.usual).toBeUndefined()
   })
+
+  test('is no longer bounded once a task draws from nothing, unless somebody has said so', async () => {
+    const named = ['fixed', 'implied', 'set']
+    const drawing = named.map((name) => task({ name, uses: { tickets: 1 }, run: () => null }))
+    const plain = named.map((name) => task({ name, run: () => null }))
+    const budgets = { tickets: 1 }
+    const admission = { maxQueued: { fixed: 500 } }
+    const app = await apps.open({ tasks: drawing, budgets, lanes })
+    // A second time as an explicit limit, which is another thing though it is the same number.
+    await apps.open({ tasks: drawing, budgets, lanes, admission })
+    await app.setAdmission({ maxQueued: { set: 7 } })
+    expect((await app.admission()).maxQueued).toMatchObject({ fixed: 500, implied: 500, set: 7 })
+    await apps.open({ tasks: plain, lanes })
+    const { maxQueued } = await app.admission()
+    expect(named.map((name) => maxQueued[name])).toEqual([500, undefined, 7])
+    await app.submitMany(
+      'implied',
+      Array.from({ length: 501 }, () => null),
+    )
+    const reset = (await app.resetAdmission()).maxQueued
+    expect(named.map((name) => reset[name])).toEqual([500, undefined, undefined])
+    // It comes back with the uses, and goes with them again after a reset.
+    await apps.open({ tasks: drawing, budgets, maxQueued: 600, lanes })
+    await app.resetAdmission()
+    expect((await app.admission()).maxQueued).toMatchObject({ fixed: 600, implied: 600, set: 600 })
+    await apps.open({ tasks: plain, lanes })
+    const after = (await app.admission()).maxQueued
+    expect(named.map((name) => after[name])).toEqual([600, undefined, undefined])
+  })
 })
 
 test('uses in the file stand over those in the code, key by key', async () => {
