@@ -1115,6 +1115,7 @@ declare
   v_old   sluice.budgets;
   v_given jsonb := p_given - 'limits';
   v_taken jsonb;
+  v_kind  text;
 begin
   if not p_operator then
     insert into sluice.budgets (name, kind, updated_by) values (p_name, p_given ->> 'kind', p_by) on conflict do nothing;
@@ -1130,6 +1131,7 @@ begin
     return true;   -- every start of every program comes by here: nothing is new, nobody is told
   end if;
   perform 1 from sluice.devices d where d.budget = p_name order by d.key for no key update;
+  v_kind := v_old.kind;
   update sluice.budgets b
      set kind        = case when v_taken ? 'kind' then v_taken ->> 'kind' else b.kind end,
          capacity    = case when v_taken ? 'capacity' then (v_taken ->> 'capacity')::double precision else b.capacity end,
@@ -1154,6 +1156,12 @@ begin
      where d.budget = p_name and not v_old.auto and v_old.devices ? d.name and d.total is distinct from (v_old.devices ->> d.name)::double precision;
     update sluice.devices d set most = (p_given #>> array['limits', d.key])::double precision
      where d.budget = p_name and p_given -> 'limits' ? d.key;
+  end if;
+  if v_old.kind <> v_kind then
+    perform sluice.check_models_v1(jsonb_agg(jsonb_build_object('name', t.name, 'model', c.model, 'uses', t.uses, 'perJob', t.per_job)))
+       from sluice.tasks t join sluice.classes c on c.id = t.class_id
+      where (t.uses ? p_name or t.per_job ? p_name) and exists (select 1 from sluice.workers w where w.ended_at is null and t.name = any (w.tasks))
+     having count(*) > 0;
   end if;
   perform sluice.judge_tasks_v1();
   perform pg_notify('sluice', 'lane');
@@ -1329,6 +1337,57 @@ begin
   else
     perform sluice.recount_v1(v_set, p_ids);
   end if;
+end $function$;
+
+--- function sluice.check_models_v1(p_tasks jsonb, p_added boolean)
+CREATE OR REPLACE FUNCTION sluice.check_models_v1(p_tasks jsonb, p_added boolean DEFAULT false)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_row record;
+begin
+  for v_row in
+    with given as materialized (
+      select g.* from jsonb_to_recordset(p_tasks) as g(name text, model text, uses jsonb, "perJob" jsonb)
+       where not (p_added and exists (select 1 from sluice.tasks t where t.name = g.name))
+    ), everyone as (
+      select g.name, g.model, g.uses from given g
+      union all
+      select t.name, c.model, t.uses from sluice.tasks t join sluice.classes c on c.id = t.class_id
+       where c.model in (select g.model from given g) and t.name not in (select g.name from given g)
+         and exists (select 1 from sluice.workers w where w.ended_at is null and t.name = any (w.tasks))
+    ), drawn as (
+      select g.name, g.model, u.key as budget, u.value as amount from everyone g, jsonb_each(g.uses) u
+       where not exists (select 1 from sluice.budgets b where b.name = u.key and b.kind = 'shared')
+    )
+    select 1 as rule, d.name, d.model, d.budget, null as other, null::jsonb as amount, null::jsonb as others
+      from drawn d join given g on g.name = d.name where d.model is not null and jsonb_typeof(d.amount) = 'string'
+    union all
+    select 2, g.name, g.model, p.key, null, null, null
+      from given g, jsonb_object_keys(g."perJob") p(key)
+     where g.model is not null and not g.uses ? p.key and exists (select 1 from drawn d where d.name = g.name)
+       and not exists (select 1 from sluice.budgets b where b.name = p.key and b.kind = 'shared')
+    union all
+    select 3, g.name, g.model, d.budget, o.name, m.amount, x.amount
+      from given g join everyone o on o.model = g.model and o.name <> g.name
+      join (select distinct k.model, k.budget from drawn k) d on d.model = g.model
+      left join drawn m on m.name = g.name and m.budget = d.budget
+      left join drawn x on x.name = o.name and x.budget = d.budget
+     where g.uses is not null and o.uses is not null and m.amount is distinct from x.amount
+     order by 1, 2, 4, 5 limit 1
+  loop
+    raise exception '%', case v_row.rule
+      when 1 then format('task %s: uses.%s is an expression, but model %s is loaded once for all its jobs; give what the model takes, and what '
+                         'depends on the input as perJob', v_row.name, v_row.budget, v_row.model)
+      when 2 then format('task %s: perJob.%s is of a budget that uses does not name, so model %s lies on none of its devices; add uses.%s, '
+                         '0 if the model itself takes nothing', v_row.name, v_row.budget, v_row.model, v_row.budget)
+      else format('tasks %s and %s share model %s, which is loaded once for both, but differ in what it uses of %s: %s and %s; say the same in '
+                  'both, or give one of them another model', v_row.name, v_row.other, v_row.model, v_row.budget,
+                  sluice.stored_amount_text_v1(v_row.budget, v_row.amount), sluice.stored_amount_text_v1(v_row.budget, v_row.others)) end
+      using errcode = 'SL005', detail = v_row.name;
+  end loop;
 end $function$;
 
 --- function sluice.checked_uses_v1(p_task text, p_refusal jsonb, p_uses jsonb)
@@ -3926,6 +3985,13 @@ begin
   select c.job_id, clock_timestamp() + make_interval(secs => c.timeout_ms / 1000.0) from sluice.composites c
    where c.job_id = p_id and c.timeout_ms is not null;
 end $function$;
+
+--- function sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)
+CREATE OR REPLACE FUNCTION sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN CASE jsonb_typeof(p_amount) WHEN 'string'::text THEN (p_amount #>> '{}'::text[]) WHEN 'object'::text THEN (sluice.amount_text_v1(((p_amount ->> 'each'::text))::double precision, ((SELECT b.bytes FROM sluice.budgets b WHERE (b.name = stored_amount_text_v1.p_budget)) IS TRUE)) || CASE WHEN (((p_amount ->> 'devices'::text))::integer > 1) THEN ((' on each of '::text || (p_amount ->> 'devices'::text)) || ' devices'::text) ELSE ''::text END) ELSE 'nothing'::text END;
 
 --- function sluice.submit(task text, input jsonb, key text, priority integer, lane text, run_at timestamp with time zone, deadline interval, tags text[], submitted_by text)
 CREATE OR REPLACE FUNCTION sluice.submit(task text, input jsonb DEFAULT NULL::jsonb, key text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, lane text DEFAULT NULL::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[], submitted_by text DEFAULT NULL::text)

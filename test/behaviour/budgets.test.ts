@@ -467,6 +467,53 @@ test('uses in the file stand over those in the code, key by key', async () => {
   expect(row).toEqual({ uses: { a: one(1), b: one(3), c: one(4) }, parallel: 2, model: 'of-the-code' })
 })
 
+test('tasks whose model could not be charged rightly are refused at the start, and nothing of them is stored', async () => {
+  const common = { model: 'shared', run: () => null }
+  const one = task({ ...common, name: 'one', uses: { vram: '9GB', seats: '${{ input.n }}' } })
+  const budgets = { vram: { gpu0: '24GB' }, units: { gpu0: 8 }, seats: 4 }
+  const app = await apps.open({ tasks: [one], budgets, lanes })
+  await app.work({ capacity: 0 })
+  const refused = (uses: object, more: object = {}) => {
+    const two = task({ ...common, name: 'two', uses: uses as { vram: string }, ...more })
+    return expect(apps.open({ tasks: [two], lanes })).rejects
+  }
+  const differ = (what: string) => ({
+    code: 'INVALID_ARGUMENT',
+    message: `tasks two and one share model shared, which is loaded once for both, but differ in what it uses of ${what}; say the same in both, or give one of them another model`,
+  })
+  await refused({ vram: '10GB' }).toMatchObject(differ('vram: 10GB and 9GB'))
+  await refused({ vram: '9GB', units: 2 }).toMatchObject(differ('units: 2 and nothing'))
+  await refused({ vram: { devices: 2, each: '9GB' } }).toMatchObject(
+    differ('vram: 9GB on each of 2 devices and 9GB'),
+  )
+  await refused({ seats: 1 }).toMatchObject(differ('vram: nothing and 9GB'))
+  await refused({ vram: '${{ input.gb }}' }).toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message:
+      'task two: uses.vram is an expression, but model shared is loaded once for all its jobs; give what the model takes, and what depends on the input as perJob',
+  })
+  await refused({ vram: '9GB' }, { perJob: { units: 1 } }).toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message:
+      'task two: perJob.units is of a budget that uses does not name, so model shared lies on none of its devices; add uses.units, 0 if the model itself takes nothing',
+  })
+  expect(await database.sql(`select 1 from sluice.tasks where name = 'two'`)).toEqual([])
+  // A budget that gets devices would make the model's memory of what depends on the input.
+  await expect(apps.open({ tasks: [], budgets: { seats: { gpu0: 4 } }, lanes })).rejects.toMatchObject({
+    message: expect.stringMatching(/^task one: uses.seats is an expression, but model shared/),
+  })
+  // What differs from job to job goes into perJob; shared budgets are the jobs' own anyway.
+  await apps.open({
+    tasks: [
+      task({ ...common, name: 'two', uses: { vram: '9GB', seats: 2 }, perJob: { vram: '${{ input.gb }}' } }),
+    ],
+    lanes,
+  })
+  // Of what nobody runs any more nothing is to be said.
+  await app.close()
+  await apps.open({ tasks: [task({ ...common, name: 'one', uses: { vram: '10GB' } })], lanes })
+})
+
 test('policy, settings and database agree on the rules of a budget that says nothing of them', async () => {
   expect({ quantum: DEFAULT_QUANTUM, maxWaitMs: DEFAULT_MAX_WAIT_MS }).toEqual(DEFAULT_RULES)
   const [made] = await database.sql<{ quantum: number; wait: string }>(
