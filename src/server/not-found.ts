@@ -1,14 +1,15 @@
 import { SluiceError } from '../errors.ts'
 import type { Server } from './parts.ts'
 import { sendProblem } from './problem.ts'
+import { type DashboardPage, isNavigation } from './routes/dashboard.ts'
 
 interface Known {
   readonly method: string
   readonly steps: readonly string[]
 }
 
-/** Tells an address that does not exist from one that exists with other methods. */
-export function registerNotFound(server: Server): void {
+/** Tells an address that does not exist from one that exists with other methods, and from one of the dashboard. */
+export function registerNotFound(server: Server, page: DashboardPage): void {
   const known: Known[] = []
   server.addHook('onRoute', ({ method, url }) => {
     for (const each of [method].flat()) known.push({ method: each, steps: url.split('/') })
@@ -16,6 +17,7 @@ export function registerNotFound(server: Server): void {
   server.setNotFoundHandler((request, reply) => {
     const steps = (request.url.split('?', 1)[0] ?? '').split('/')
     const methods = [...new Set(known.filter((each) => fits(each.steps, steps)).map(({ method }) => method))]
+    if (methods.length === 0 && isNavigation(request)) return page.send(reply.code(200))
     if (methods.length === 0) {
       const error = new SluiceError(
         'ROUTE_NOT_FOUND',

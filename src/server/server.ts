@@ -19,6 +19,7 @@ import { admissionRoutes } from './routes/admission.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { budgetRoutes } from './routes/budgets.ts'
 import { bulkActionRoutes } from './routes/bulk-actions.ts'
+import { DashboardPage, dashboardRoutes } from './routes/dashboard.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobActionRoutes } from './routes/job-actions.ts'
 import { jobListRoutes } from './routes/job-list.ts'
@@ -128,9 +129,11 @@ export async function buildServer(
   registerReplayed(server)
   const identification = registerAccess(server, parts)
   registerReason(server)
-  registerNotFound(server)
+  const page = new DashboardPage()
+  registerNotFound(server, page)
   await registerOpenApi(server, parts)
 
+  dashboardRoutes(server, page)
   healthRoutes(server, parts)
   const metrics = new Metrics(parts)
   metricsRoutes(server, metrics)

@@ -5,6 +5,9 @@ import type { Access } from '../../src/server/parts.ts'
  * until somebody has thought about it here.
  */
 export const DECISIONS: Readonly<Record<string, Access>> = {
+  'GET /': 'public',
+  'GET /favicon.svg': 'public',
+  'GET /assets/:name': 'public',
   'GET /healthz': 'public',
   'HEAD /healthz': 'public',
   'GET /readyz': 'public',

@@ -37,7 +37,9 @@ async function server(world: World, options: ServeOptions): Promise<ExitCode> {
       writeJson(world.out, { url: server.url, ...(adminKey !== undefined && { adminKey }) })
     else {
       if (adminKey !== undefined) world.out.line(`admin key: ${adminKey}`)
-      world.out.line(`listening on ${server.url}; reference at ${server.url}/docs`)
+      world.out.line(
+        `listening on ${server.url}; dashboard at ${server.url}/, reference at ${server.url}/docs`,
+      )
     }
     await fired(stops.soon)
     log.info({}, 'stopping: requests under way may finish; once more to stop at once')

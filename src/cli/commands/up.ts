@@ -94,7 +94,7 @@ async function sayWhere(
   options: UpOptions,
 ): Promise<void> {
   const token = await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
-  const signIn = token === undefined ? undefined : `${url}/docs#token=${token}`
+  const signIn = token === undefined ? undefined : `${url}/#token=${token}`
   if (options.json === true) {
     writeJson(world.out, {
       url,
@@ -110,5 +110,5 @@ async function sayWhere(
     ...(signIn === undefined ? [] : ['the address signs one browser in, within 15 minutes']),
   ]
   if (once.length > 0) world.out.line(once.join('; '))
-  world.out.line(`listening on ${url}; reference at ${url}/docs; Ctrl-C stops it`)
+  world.out.line(`listening on ${url}; dashboard at ${url}/, reference at ${url}/docs; Ctrl-C stops it`)
 }

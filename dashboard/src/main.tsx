@@ -1,0 +1,78 @@
+import { QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { setNonce } from 'get-nonce'
+import { StrictMode, useEffect, useState } from 'react'
+import { createRoot } from 'react-dom/client'
+import { queries } from './connection.ts'
+import { Loading } from './parts/notes.tsx'
+import { Problem } from './parts/problem.tsx'
+import { SignedIn, signIn, useSessionState } from './session.tsx'
+import { router } from './shell/router.tsx'
+import { SignIn } from './shell/sign-in.tsx'
+import './shell/shell.css'
+import { applyTheme } from './shell/theme.ts'
+import './styles/tokens.css'
+import './styles/base.css'
+
+applyTheme()
+// For the style that keeps the page from scrolling under a dialog: the policy of the page allows this one and no other.
+setNonce(document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? '')
+
+/** The token of an address such as `/#token=slt_...`. No server and no log sees what is behind the `#`. */
+function takeToken(): string | undefined {
+  const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1]
+  // It is good once: it must not come back with a reload or a bookmark.
+  if (token !== undefined) history.replaceState(null, '', location.pathname + location.search)
+  return token
+}
+
+const given = takeToken()
+let opening = given === undefined ? undefined : signIn({ token: given })
+
+/** Signs in with the token the page was opened with, and tells what became of it. */
+function useToken(): { busy: boolean; failure: unknown } {
+  const [state, setState] = useState<{ busy: boolean; failure: unknown }>({
+    busy: opening !== undefined,
+    failure: undefined,
+  })
+  useEffect(() => {
+    opening?.then(
+      () => setState({ busy: false, failure: undefined }),
+      () =>
+        setState({
+          busy: false,
+          failure: new Error(
+            'An address with a token works once, within 15 minutes. Start sluice up again for a new one, or give a key.',
+          ),
+        }),
+    )
+    opening = undefined
+  }, [])
+  return state
+}
+
+/** Who somebody is is asked once the token has been tried: an answer from before would undo what it has opened. */
+function App() {
+  const { busy, failure } = useToken()
+  return busy ? <Loading lines={6} /> : <Gate failure={failure} />
+}
+
+function Gate({ failure }: { failure: unknown }) {
+  const { session, error } = useSessionState()
+  if (error !== null) return <Problem error={error} onRetry={() => void queries.refetchQueries()} />
+  if (session === undefined) return <Loading lines={6} />
+  if (session === null) return <SignIn failure={failure} />
+  return (
+    <SignedIn session={session}>
+      <RouterProvider router={router} />
+    </SignedIn>
+  )
+}
+
+createRoot(document.getElementById('root')!).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+)

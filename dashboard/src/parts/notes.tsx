@@ -1,0 +1,49 @@
+import type { ReactNode } from 'react'
+import { Command } from './command.tsx'
+import './notes.css'
+
+/** Nothing to show: why, and what to do next, with the command that does it. */
+export function Empty({
+  title,
+  children,
+  command,
+}: {
+  title: string
+  children?: ReactNode
+  command?: string | undefined
+}) {
+  return (
+    <div className="empty">
+      <p className="empty-title">{title}</p>
+      {children !== undefined && <p className="soft">{children}</p>}
+      {command !== undefined && <Command text={command} />}
+    </div>
+  )
+}
+
+/** A remark that stands by itself. */
+export function Note({
+  kind = 'plain',
+  children,
+}: {
+  kind?: 'plain' | 'warn' | 'good'
+  children: ReactNode
+}) {
+  return (
+    <div className="note" data-kind={kind}>
+      {children}
+    </div>
+  )
+}
+
+/** Holds the place of what is being loaded, in the size it will have: nothing jumps when it comes. */
+export function Loading({ lines = 3 }: { lines?: number }) {
+  return (
+    <div className="loading" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: lines without content
+        <span key={at} />
+      ))}
+    </div>
+  )
+}

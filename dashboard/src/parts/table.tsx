@@ -1,0 +1,230 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { type KeyboardEvent, type MouseEvent, type ReactNode, useRef, useState } from 'react'
+import './table.css'
+
+export interface Column<Row> {
+  readonly id: string
+  readonly head: ReactNode
+  readonly cell: (row: Row) => ReactNode
+  /** Of the column, in CSS: `120px`, `20%`. Without one it takes what is left. */
+  readonly width?: string
+  readonly align?: 'right'
+  /** False: left out on a phone. */
+  readonly phone?: boolean
+  /** Long texts go on in a second line rather than being cut. */
+  readonly wrap?: boolean
+}
+
+export interface Selection {
+  readonly chosen: ReadonlySet<string>
+  readonly onChange: (chosen: ReadonlySet<string>) => void
+}
+
+interface TableProps<Row> {
+  /** What it lists, for screen readers. */
+  readonly label: string
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  readonly rowKey: (row: Row) => string
+  readonly onOpen?: (row: Row) => void
+  readonly selection?: Selection
+  /** In place of rows. */
+  readonly empty?: ReactNode
+  /** Asked for more once the last rows come into sight. */
+  readonly onEnd?: () => void
+}
+
+const ROW_HEIGHT = 37
+/** Fewer are simply there; more are drawn as they come into sight. */
+const WHOLE = 100
+
+/**
+ * A table. Arrow keys or j and k move between rows, Enter opens, x or the space bar chooses.
+ *
+ * Any number of rows: with more than a hundred, only those in sight are drawn.
+ */
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, columns, rows, rowKey, selection, empty } = props
+  const box = useRef<HTMLDivElement>(null)
+  const many = rows.length > WHOLE
+  const drawn = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: 12,
+    enabled: many,
+    getItemKey: (at) => rowKey(rows[at]!),
+  })
+  const [at, setAt] = useState(0)
+  const items = drawn.getVirtualItems()
+  const [first, last] = many ? [items[0]?.index ?? 0, items.at(-1)?.index ?? -1] : [0, rows.length - 1]
+  const above = many ? (items[0]?.start ?? 0) : 0
+  const below = many ? drawn.getTotalSize() - (items.at(-1)?.end ?? 0) : 0
+  const { onEnd } = props
+  const move = (to: number) => {
+    const next = Math.max(0, Math.min(rows.length - 1, to))
+    setAt(next)
+    if (many) drawn.scrollToIndex(next)
+    if (next >= rows.length - 5) onEnd?.()
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`tr[data-at="${next}"]`)?.focus())
+  }
+  const scrolled = () => {
+    const element = box.current
+    if (element === null || onEnd === undefined) return
+    if (element.scrollHeight - element.scrollTop - element.clientHeight < 400) onEnd()
+  }
+  return (
+    <div className="table-box" data-many={many || undefined} ref={box} onScroll={scrolled}>
+      <table className="table" aria-label={label} aria-rowcount={rows.length + 1}>
+        <thead>
+          <tr>
+            {selection !== undefined && (
+              <th className="table-choose">
+                <ChooseAll rows={rows} rowKey={rowKey} selection={selection} />
+              </th>
+            )}
+            {columns.map((column) => (
+              <Head key={column.id} column={column} />
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {above > 0 && <Gap height={above} />}
+          {rows.slice(first, last + 1).map((row, offset) => (
+            <Row
+              key={rowKey(row)}
+              {...props}
+              row={row}
+              at={first + offset}
+              current={at === first + offset}
+              onMove={move}
+            />
+          ))}
+          {below > 0 && <Gap height={below} />}
+        </tbody>
+      </table>
+      {rows.length === 0 && empty}
+    </div>
+  )
+}
+
+function Head<Row>({ column }: { column: Column<Row> }) {
+  return (
+    <th
+      scope="col"
+      style={column.width === undefined ? undefined : { width: column.width }}
+      data-align={column.align}
+      data-phone={column.phone === false ? 'no' : undefined}
+    >
+      {column.head}
+    </th>
+  )
+}
+
+function Gap({ height }: { height: number }) {
+  return (
+    <tr>
+      <td style={{ height, padding: 0, border: 0 }} />
+    </tr>
+  )
+}
+
+function Row<Row>({
+  row,
+  at,
+  current,
+  columns,
+  rowKey,
+  onOpen,
+  selection,
+  onMove,
+}: TableProps<Row> & { row: Row; at: number; current: boolean; onMove: (to: number) => void }) {
+  const key = rowKey(row)
+  const chosen = selection?.chosen.has(key) ?? false
+  const pressed = (event: KeyboardEvent<HTMLTableRowElement>) => {
+    if (event.target !== event.currentTarget || event.metaKey || event.ctrlKey || event.altKey) return
+    const { key: pressedKey } = event
+    if (pressedKey === 'ArrowDown' || pressedKey === 'j') onMove(at + 1)
+    else if (pressedKey === 'ArrowUp' || pressedKey === 'k') onMove(at - 1)
+    else if (pressedKey === 'Home') onMove(0)
+    else if (pressedKey === 'Enter') onOpen?.(row)
+    else if (pressedKey === ' ' || pressedKey === 'x') toggle(selection, key)
+    else return
+    event.preventDefault()
+  }
+  const clicked = (event: MouseEvent<HTMLTableRowElement>) => {
+    // Links, buttons and boxes in a row do their own thing; so does whoever marks text to copy it.
+    const inside = event.target instanceof Element && event.target.closest('a, button, input, label')
+    if (inside || getSelection()?.isCollapsed === false) return
+    onOpen?.(row)
+  }
+  return (
+    <tr
+      data-at={at}
+      data-opens={onOpen === undefined ? undefined : ''}
+      data-chosen={chosen || undefined}
+      aria-rowindex={at + 2}
+      aria-selected={selection === undefined ? undefined : chosen}
+      tabIndex={current ? 0 : -1}
+      onKeyDown={pressed}
+      onClick={clicked}
+    >
+      {selection !== undefined && (
+        <td className="table-choose">
+          <label>
+            <input
+              type="checkbox"
+              tabIndex={-1}
+              aria-label={`Choose ${key}`}
+              checked={chosen}
+              onChange={() => toggle(selection, key)}
+            />
+          </label>
+        </td>
+      )}
+      {columns.map((column) => (
+        <td
+          key={column.id}
+          data-align={column.align}
+          data-wrap={column.wrap || undefined}
+          data-phone={column.phone === false ? 'no' : undefined}
+        >
+          {column.cell(row)}
+        </td>
+      ))}
+    </tr>
+  )
+}
+
+function toggle(selection: Selection | undefined, key: string): void {
+  if (selection === undefined) return
+  const next = new Set(selection.chosen)
+  if (!next.delete(key)) next.add(key)
+  selection.onChange(next)
+}
+
+function ChooseAll<Row>({
+  rows,
+  rowKey,
+  selection,
+}: {
+  rows: readonly Row[]
+  rowKey: (row: Row) => string
+  selection: Selection
+}) {
+  const all = rows.length > 0 && rows.every((row) => selection.chosen.has(rowKey(row)))
+  const some = selection.chosen.size > 0
+  return (
+    <label>
+      <input
+        type="checkbox"
+        aria-label="Choose all rows that are loaded"
+        checked={all}
+        ref={(element) => {
+          if (element !== null) element.indeterminate = some && !all
+        }}
+        onChange={() => selection.onChange(all ? new Set() : new Set(rows.map(rowKey)))}
+      />
+    </label>
+  )
+}

@@ -1,0 +1,19 @@
+import type { ComponentType } from 'react'
+import type { Permission } from '../../../src/client/index.ts'
+
+/** A screen: where it is, who may open it, and the file that draws it, loaded when somebody goes there. */
+export interface ScreenEntry {
+  /** `/jobs/$id`: what begins with `$` is read with `useParam('id')`. */
+  readonly path: string
+  /** In the navigation, and the title of the window; screens without a group are reached by links. */
+  readonly label: string
+  readonly group?: 'Watch' | 'Operate' | 'Manage'
+  /** One of these is needed; without any, everybody who is signed in may open it. */
+  readonly needs?: readonly Permission[]
+  readonly load: () => Promise<{ readonly Screen: ComponentType }>
+}
+
+/** Every screen there is, in the order of the navigation. One line each. */
+export const SCREENS: readonly ScreenEntry[] = [
+  { path: '/', label: 'Now', group: 'Watch', needs: ['workers:view'], load: () => import('./now.tsx') },
+]

@@ -1,0 +1,42 @@
+import { Link } from '@tanstack/react-router'
+import type { Permission } from '../../../src/client/index.ts'
+import { SCREENS, type ScreenEntry } from '../screens/index.ts'
+import { useSession } from '../session.tsx'
+
+const GROUPS = ['Watch', 'Operate', 'Manage'] as const
+
+export function isOpenTo({ needs }: ScreenEntry, may: (permission: Permission) => boolean): boolean {
+  return needs === undefined || needs.some(may)
+}
+
+/** The screens that this role may open. */
+export function Navigation({ onGo }: { onGo?: () => void }) {
+  const { may } = useSession()
+  const open = SCREENS.filter((screen) => isOpenTo(screen, may))
+  return (
+    <nav className="navigation" aria-label="Screens">
+      {GROUPS.map((group) => {
+        const screens = open.filter((screen) => screen.group === group)
+        if (screens.length === 0) return null
+        return (
+          <div key={group}>
+            <h2>{group}</h2>
+            <ul>
+              {screens.map(({ path, label }) => (
+                <li key={path}>
+                  <Link
+                    to={path}
+                    activeOptions={{ exact: path === '/', includeSearch: false }}
+                    {...(onGo !== undefined && { onClick: onGo })}
+                  >
+                    {label}
+                  </Link>
+                </li>
+              ))}
+            </ul>
+          </div>
+        )
+      })}
+    </nav>
+  )
+}

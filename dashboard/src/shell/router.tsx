@@ -1,0 +1,59 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  useRouterState,
+} from '@tanstack/react-router'
+import { type ComponentType, type ReactNode, useEffect } from 'react'
+import { Empty, Loading } from '../parts/notes.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { SCREENS, type ScreenEntry } from '../screens/index.ts'
+import { useSession } from '../session.tsx'
+import { isOpenTo } from './navigation.tsx'
+import { Shell } from './shell.tsx'
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => (
+    <Empty title="There is no such page">The address may be of another version, or mistyped.</Empty>
+  ),
+  errorComponent: ({ error, reset }) => <Problem error={error} onRetry={reset} />,
+})
+
+/** A screen for those who may open it, with the title of the window. */
+function guarded(entry: ScreenEntry): () => ReactNode {
+  const Screen = lazyRouteComponent(entry.load, 'Screen') as ComponentType
+  // biome-ignore lint/correctness/noComponentHookFactories: called once a route, when this module is loaded
+  return function Guarded() {
+    const { may } = useSession()
+    const path = useRouterState({ select: ({ location }) => location.pathname })
+    useEffect(() => {
+      const id = entry.path.includes('$') ? ` ${decodeURIComponent(path.split('/').pop() ?? '')}` : ''
+      document.title = `${entry.label}${id} · Sluice`
+    }, [path])
+    if (!isOpenTo(entry, may))
+      return <Empty title="Your role does not allow this screen">It needs {entry.needs?.join(' or ')}.</Empty>
+    return <Screen />
+  }
+}
+
+const routes = SCREENS.map((entry) =>
+  createRoute({ getParentRoute: () => root, path: entry.path, component: guarded(entry) }),
+)
+
+/** Addresses mean what they say: `?key=42` is the text 42, and an empty field is left out. */
+export const router = createRouter({
+  routeTree: root.addChildren(routes),
+  parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
+  stringifySearch: (search) => {
+    const kept = Object.entries(search).filter(([, value]) => value !== undefined && value !== '')
+    const text = new URLSearchParams(kept as [string, string][]).toString()
+    return text === '' ? '' : `?${text}`
+  },
+  defaultPreload: 'intent',
+  defaultPendingComponent: () => <Loading lines={8} />,
+  defaultPendingMs: 200,
+  defaultErrorComponent: ({ error, reset }) => <Problem error={error} onRetry={reset} />,
+  scrollRestoration: true,
+})
