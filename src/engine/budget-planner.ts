@@ -35,6 +35,8 @@ export interface BudgetRequest {
   readonly workerId: string
   /** Classes that draw from budgets, with how many of each could be started. None: nothing is taken. */
   readonly classes: readonly { readonly id: number; readonly max: number }[]
+  /** Of all classes that draw from budgets, whether they can be started now or not. Copies of others serve nobody. */
+  readonly models: ReadonlySet<string | null>
   readonly free: number
   readonly ended: readonly EndedAttempt[]
   readonly news: ModelNews | undefined
@@ -74,6 +76,11 @@ export class BudgetPlanner {
   /** In how long the plan may come out differently though nobody says a word. */
   get lookAgainMs(): number {
     return Math.max(0, this.#dueAt - performance.now())
+  }
+
+  /** Models are loaded under its name, as of the last look. */
+  get holdsCopies(): boolean {
+    return this.#holdsCopies
   }
 
   /** Models of this worker that have to make room, as of the last look. */
@@ -142,12 +149,15 @@ export class BudgetPlanner {
   }
 
   #decide(request: BudgetRequest, picture: StoredPicture, notes: object): BudgetedCycle {
-    const { workerId, classes, free, ended } = request
+    const { workerId, classes, models, free, ended } = request
     const view = readPicture(picture, workerId, free, new Map(classes.map(({ id, max }) => [id, max])))
     const decided = plan(view)
     const mine = picture.residents.filter(({ worker }) => worker === workerId)
     this.#holdsCopies = mine.length > 0 || decided.starts.some(({ newResident }) => newResident)
     const going = decided.unloads.map(({ resident }) => picture.residents[Number(resident)]!)
+    // Its tasks no longer draw from budgets: nobody would ever come for it, and only the worker's end would free its room.
+    const left = mine.filter((copy) => !models.has(copy.model) && !copy.unloading && copy.running === 0)
+    going.push(...left.filter((copy) => !going.includes(copy)))
     this.#unload = [
       ...mine.filter(({ unloading, running }) => unloading && running === 0),
       ...going.filter(({ worker }) => worker === workerId),

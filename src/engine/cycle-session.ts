@@ -203,11 +203,13 @@ export class CycleSession {
     free: number,
     news: ModelNews | undefined,
   ): Promise<{ readonly budget: string | null; readonly counts: ReadonlyMap<number, number> }> {
-    if (!this.#budgeted && news === undefined) return UNPLANNED
+    // What drew from budgets may have left models behind.
+    if (!this.#budgeted && !this.#planner.holdsCopies && news === undefined) return UNPLANNED
     const drawn = new Map<string, Drawn>()
     for (const [id, held] of this.#held) if (held.drawn !== undefined) drawn.set(id, held.drawn)
     const classes = open.filter((each) => each.budgeted)
-    return this.#planner.prepare({ workerId: this.#workerId, classes, free, ended, news, drawn })
+    const models = new Set(this.#classes.filter((each) => each.budgeted).map(({ model }) => model))
+    return this.#planner.prepare({ workerId: this.#workerId, classes, models, free, ended, news, drawn })
   }
 
   #compare(counts: ReadonlyMap<number, number>, rows: readonly ClaimedRow[]): void {

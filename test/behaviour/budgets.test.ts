@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { hasCode, type SluiceOptions, task } from '../../src/index.ts'
+import { hasCode, model, type SluiceOptions, task } from '../../src/index.ts'
 import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
 import { DEFAULT_RULES } from '../../src/policy/picture.ts'
 import { useApps } from '../support/apps.ts'
@@ -235,6 +235,25 @@ describe('models on a device', () => {
     expect(gate.arrivals).toEqual(['1', '2', '3'])
     gate.open()
     await until(async () => (await held('vram')) === 10 * 1024 ** 3, 'the jobs to end; the model stays')
+  })
+
+  test('goes when its tasks no longer draw from budgets', async () => {
+    const unloads: string[] = []
+    const named = (name: string) => model({ name, load: () => name, unload: () => void unloads.push(name) })
+    const [left, kept] = [named('left'), named('kept')]
+    const former = task({ name: 'former_user', model: left, uses: { vram: '4GB' }, run: () => null })
+    const other = task({ name: 'other_user', model: kept, uses: { vram: '4GB' }, run: () => null })
+    const app = await apps.open({ tasks: [former, other], budgets: ONE_GPU, lanes })
+    await app.work({ capacity: 0 })
+    for (const each of [former, other]) await (await app.submit(each, undefined)).result()
+    expect(await held('vram')).toBe(8 * 1024 ** 3)
+    await apps.open({ tasks: [task({ name: 'former_user', model: 'left', run: () => null })], lanes })
+    await until(async () => (await held('vram')) === 4 * 1024 ** 3, 'its room to be free')
+    expect(unloads).toEqual(['left'])
+    await apps.open({ tasks: [task({ name: 'other_user', model: 'kept', run: () => null })], lanes })
+    await until(async () => (await held('vram')) === 0, 'that of the last one, too')
+    expect(unloads).toEqual(['left', 'kept'])
+    await (await app.submit(former, undefined)).result()
   })
 
   test('a job on two devices takes both or waits', async () => {
