@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll } from 'vitest'
 import { until } from '../support/until.ts'
+import { CommandHost } from './command-host.ts'
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 
@@ -19,7 +20,11 @@ export interface RunOptions {
   readonly environment?: Readonly<Record<string, string | undefined>>
   readonly folder?: string
   readonly input?: string
+  /** For commands whose process is what is tested, or that run the code of a config: it is loaded once a process. */
+  readonly ownProcess?: boolean
 }
+
+const host = new CommandHost(MAIN)
 
 /** A folder for the tests of one file, and the command line called in it. */
 export class Cli {
@@ -53,8 +58,11 @@ export class Cli {
 
   /** Runs a command to its end. */
   async run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+    const { ownProcess = false, folder = this.folder, input = '' } = options
+    if (!ownProcess && host.isFree)
+      return host.run({ args, environment: this.#environmentOf(options), folder, input })
     const running = this.start(args, options)
-    running.process.stdin!.end(options.input ?? '')
+    running.process.stdin!.end(input)
     const code = await running.exited
     return { code, stdout: running.stdout, stderr: running.stderr }
   }
@@ -68,14 +76,9 @@ export class Cli {
 
   /** Starts a command and does not wait. It is killed when the tests of the file are done. */
   start(args: readonly string[], options: RunOptions = {}): Running {
-    const environment: Record<string, string | undefined> = {
-      ...process.env,
-      ...this.#environment(),
-      ...options.environment,
-    }
     const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: options.folder ?? this.folder,
-      env: environment,
+      env: this.#environmentOf(options),
       stdio: 'pipe',
       // A group of its own, so that a test can do what Ctrl-C does.
       detached: true,
@@ -84,6 +87,13 @@ export class Cli {
     this.#running.add(running)
     void running.exited.then(() => this.#running.delete(running))
     return running
+  }
+
+  #environmentOf({ environment }: RunOptions): Record<string, string> {
+    const all = { ...process.env, ...this.#environment(), ...environment }
+    return Object.fromEntries(
+      Object.entries(all).filter((each): each is [string, string] => each[1] !== undefined),
+    )
   }
 }
 

@@ -117,7 +117,7 @@ describe('a wrong config', () => {
     ['process.exit(7)', 7],
   ])('that ends the process (%s) is named, and does not look fine', async (source, own) => {
     await cli.write('exits.config.mjs', `${source}\nexport default {}`)
-    const { code, stdout, stderr } = await cli.run(['check', 'exits.config.mjs'])
+    const { code, stdout, stderr } = await cli.run(['check', 'exits.config.mjs'], { ownProcess: true })
     expect([code, stdout]).toEqual([own === 0 ? 2 : own, ''])
     expect(stderr).toBe(
       `error: exits.config.mjs: ended the process with code ${own} while it was run; a config must not\ncode:  INVALID_CONFIG\n`,
