@@ -84,10 +84,12 @@ describe('/metrics', () => {
     await server.app.stopWorking()
     const text = await until(async () => {
       const { text } = await server.at('GET', '/metrics')
-      return /sluice_claim_latency_seconds_count\{lane="default"\} 1/.test(text) ? text : undefined
-    }, 'the claim to be seen')
+      const isSampled =
+        /sluice_claim_latency_seconds_count\{lane="default"\} 1/.test(text) &&
+        /^sluice_lane_depth\{lane="default"\} 0$/m.test(text)
+      return isSampled ? text : undefined
+    }, 'the claim and the empty queue to be seen')
     expect(text).toMatch(/^sluice_lane_slots\{lane="default"\} 3$/m)
-    expect(text).toMatch(/^sluice_lane_depth\{lane="default"\} 0$/m)
     expect(text).toMatch(/^sluice_lane_running\{lane="interactive"\} 0$/m)
     expect(text).toMatch(/^sluice_submit_duration_seconds_count 1$/m)
     expect(text).toMatch(/^sluice_duty_age_seconds\{duty="reconcile"\} [\d.]+$/m)
