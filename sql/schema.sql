@@ -2271,6 +2271,9 @@ begin
   end if;
   delete from sluice.holdings h where h.worker_id = p_worker;
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;
+  if found and exists (select 1 from sluice.residents r where r.worker_id = p_worker) then
+    perform pg_notify('sluice', 'ready');   -- the room of its models is free
+  end if;
   return true;
 end $function$;
 

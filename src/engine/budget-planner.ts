@@ -63,6 +63,8 @@ export class BudgetPlanner {
   #startedSome = false
   #dueAt = Number.POSITIVE_INFINITY
   #toldAt = 0
+  /** Room came free and others have not been told yet. */
+  #owesHint = false
   #learnedAt = 0
   #ran = new Map<string, { jobs: number; totalMs: number }>()
   #holdsCopies = false
@@ -75,7 +77,8 @@ export class BudgetPlanner {
 
   /** In how long the plan may come out differently though nobody says a word. */
   get lookAgainMs(): number {
-    return Math.max(0, this.#dueAt - performance.now())
+    const hintAt = this.#owesHint ? this.#toldAt + HINT_MS : Number.POSITIVE_INFINITY
+    return Math.max(0, Math.min(this.#dueAt, hintAt) - performance.now())
   }
 
   /** Models are loaded under its name, as of the last look. */
@@ -97,6 +100,7 @@ export class BudgetPlanner {
   startOver(): void {
     this.#holdsCopies = false
     this.#unload = []
+    this.#owesHint = false
     this.#ran = new Map()
     this.#avoided.startOver()
   }
@@ -109,7 +113,7 @@ export class BudgetPlanner {
     // Told once a look: a worker that hears it again answers again.
     this.#unload = []
     const ending = ended.filter(({ id }) => drawn.has(id))
-    const silent = ending.length === 0 && news === undefined
+    const silent = ending.length === 0 && news === undefined && !this.#mayTell(now)
     const rests = silent && !this.#startedSome && now - this.#lookedAt < REST_MS
     const looks =
       (free > 0 && classes.length > 0 && !rests) ||
@@ -201,8 +205,10 @@ export class BudgetPlanner {
     })
     const idle = idleCopies(drawn, new Set(ending.map(({ id }) => id)))
     const { loaded = [], unloaded = [], ran = [] } = news ?? {}
-    const tells = (ending.length > 0 || unloaded.length > 0) && now - this.#toldAt >= HINT_MS
+    this.#owesHint ||= ending.length > 0 || unloaded.length > 0
+    const tells = this.#mayTell(now)
     if (tells) this.#toldAt = now
+    this.#owesHint &&= !tells
     const learned = this.#learn(ran, now)
     return {
       ...(loaded.length > 0 && { loaded }),
@@ -212,6 +218,10 @@ export class BudgetPlanner {
       ...(oom.length > 0 && { oom }),
       ...(tells && { hint: true }),
     }
+  }
+
+  #mayTell(now: number): boolean {
+    return this.#owesHint && now - this.#toldAt >= HINT_MS
   }
 
   /** Added up until it is time to store them: a row that changed with every job would be the hottest of all. */

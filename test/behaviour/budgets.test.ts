@@ -256,6 +256,33 @@ describe('models on a device', () => {
     await (await app.submit(former, undefined)).result()
   })
 
+  test('leaves its room to others at once when its worker ends without having unloaded it', async () => {
+    const stuck = model({ name: 'stuck', load: () => 1, unload: () => new Promise<void>(() => {}) })
+    const stays = task({ name: 'stays', model: stuck, uses: { vram: '20GB' }, run: () => null })
+    const comes = task({ name: 'comes', model: 'next', uses: { vram: '20GB' }, run: () => 'came' })
+    // They hardly look by themselves.
+    const quiet = { default: { perWorker: null, poll: 30_000 } } as const
+    const models = { stuck: { pinned: true } }
+    const one = await apps.open({
+      tasks: [stays],
+      budgets: ONE_GPU,
+      models,
+      shutdownGrace: 100,
+      lanes: quiet,
+    })
+    await one.work({ capacity: 0 })
+    await (await one.submit(stays, undefined)).result()
+    const other = await apps.open({ tasks: [comes], lanes: quiet })
+    await other.work({ capacity: 0 })
+    const job = await other.submit(comes, undefined)
+    await until(
+      async () => (await other.why(job.id)).wait.budget?.heldBy.includes('stuck'),
+      'it to wait for the room',
+    )
+    await one.stopWorking()
+    await until(async () => (await other.getJob(job.id)).state === 'completed', 'it to hear of the room')
+  })
+
   test('a job on two devices takes both or waits', async () => {
     const gate = new Gate()
     const wide = task({
