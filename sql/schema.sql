@@ -397,6 +397,13 @@ create table sluice.reservations (
   device text not null,
   amount double precision not null,
   constraint reservations_amount_check CHECK (((amount >= (0)::double precision) AND (amount < 'Infinity'::double precision))),
+--- table sluice.moments
+create table sluice.moments (
+  at timestamp with time zone not null default clock_timestamp(),
+  picture jsonb not null,
+  constraint moments_pkey PRIMARY KEY (at)
+);
+
   constraint reservations_pkey PRIMARY KEY (job_id, attempt, budget, device)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000);
 
@@ -439,6 +446,23 @@ create table sluice.samples (
   running integer not null,
   reason text,
   constraint samples_pkey PRIMARY KEY (class_id, at)
+--- table sluice.recoveries
+create table sluice.recoveries (
+  id bigint not null generated always as identity,
+  at timestamp with time zone not null default clock_timestamp(),
+  kind text not null,
+  worker text,
+  lane text,
+  jobs integer not null default 0,
+  requeued integer not null default 0,
+  failed integer not null default 0,
+  cancelled integer not null default 0,
+  job_ids bigint[] not null default '{}'::bigint[],
+  detail text,
+  constraint recoveries_kind_check CHECK ((kind = ANY (ARRAY['taken_over'::text, 'late_write'::text, 'orphan'::text, 'drift'::text, 'healed'::text]))),
+  constraint recoveries_pkey PRIMARY KEY (id)
+);
+
 );
 
 --- table sluice.schedules
@@ -562,6 +586,14 @@ create table sluice.wakeups (
 create table sluice.watch (
   one boolean not null default true,
   since timestamp with time zone not null default clock_timestamp(),
+--- table sluice.tallies
+create table sluice.tallies (
+  name text not null,
+  minute timestamp with time zone not null,
+  n bigint not null,
+  constraint tallies_pkey PRIMARY KEY (name, minute)
+) with (fillfactor=50);
+
   last_at timestamp with time zone not null default clock_timestamp(),
   constraint watch_one_check CHECK (one),
   constraint watch_pkey PRIMARY KEY (one)
@@ -722,6 +754,9 @@ AS $function$
     union all
     select j.id from sluice.jobs j where j.state = 'running' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
     union all
+--- index sluice.jobs_failed
+CREATE INDEX jobs_failed ON sluice.jobs USING btree (finished_at, id) WHERE (state = 'failed'::sluice.job_state);
+
     select j.id from sluice.jobs j where j.state = 'scheduled' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
     union all
     select j.id from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task))
@@ -740,6 +775,9 @@ AS $function$
     select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)
   ), live as materialized (
     select j.task, j.state from listed g join sluice.jobs j on j.id = g.id where j.state < 'completed'
+--- index sluice.recoveries_at
+CREATE INDEX recoveries_at ON sluice.recoveries USING btree (at);
+
   )
   select a.max_active, a.max_queued, a.operator_set,
          case when a.max_active is not null then (select count(*)::integer from live) end,
@@ -1086,6 +1124,32 @@ begin
            where v_implied and (v_kept ? k.task or not coalesce(v_old.declared -> 'maxQueued' ? k.task, false))), '{}')
     into v_kept from jsonb_object_keys(p_given -> 'maxQueued') k(task) having count(*) > 0;
   v_kept := coalesce(v_kept, v_old.declared -> 'implied', '{}');
+--- function sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
+CREATE OR REPLACE FUNCTION sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_ids bigint[];
+begin
+  perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  if p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0) then
+    return 0;
+  end if;
+  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and sluice.may_return_v1(w)
+                  order by w.id limit p_count for no key update);
+  perform sluice.stay_v1(v_ids);
+  if cardinality(v_ids) = 0 then
+    return 0;
+  end if;
+  insert into sluice.fleet_decisions (pool, action, count, reason, overflow, decided_by, ended_at, outcome)
+    values (p_pool, 'bring-back', cardinality(v_ids), p_reason, p_overflow, p_by, clock_timestamp(), 'returned');
+  insert into sluice.fleet_samples as s (pool, returned) values (p_pool, cardinality(v_ids))
+    on conflict (pool) do update set returned = s.returned + excluded.returned;
+  perform pg_notify('sluice', 'workers');
+  return cardinality(v_ids);
+end $function$;
+
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
@@ -2429,6 +2493,13 @@ begin
      and not exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null and k.state < 'completed' and k.state <> 'waiting')
      and not (c.window_size = 0 and exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.state = 'waiting'));
   get diagnostics v_count = row_count;
+--- function sluice.error_pattern_v1(p_error text)
+CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '…'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}'::text, '…'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
+
   return v_count;
 end $function$;
 
@@ -2789,6 +2860,13 @@ begin
       if v_seen = v_look then
         v_stop := greatest(v_stop, v_last);
       end if;
+--- function sluice.is_cause_v1(p_job sluice.jobs)
+CREATE OR REPLACE FUNCTION sluice.is_cause_v1(p_job sluice.jobs)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (((p_job).superseded_at IS NULL) AND CASE WHEN ((p_job).composite IS NULL) THEN true WHEN ((p_job).composite = 'fanout'::sluice.composite_kind) THEN COALESCE((SELECT (c.failed = 0) FROM sluice.composites c WHERE (c.job_id = (is_cause_v1.p_job).id)), true) ELSE (NOT (EXISTS (SELECT 1 FROM sluice.jobs k WHERE ((k.parent_id = (is_cause_v1.p_job).id) AND (k.superseded_at IS NULL) AND (k.state = 'failed'::sluice.job_state))))) END);
+
     end if;
     if cardinality(v_found) > p_limit then
       v_stop := greatest(v_stop, v_found[p_limit + 1]);
@@ -3193,6 +3271,106 @@ AS $function$
 declare
   v_row    record;
   v_actual integer;
+--- function sluice.moment_v1(p_look integer)
+CREATE OR REPLACE FUNCTION sluice.moment_v1(p_look integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  with busy as materialized (
+    select c.lane, j.worker_id, count(*)::integer as n
+      from sluice.jobs j join sluice.classes c on c.id = j.class_id
+     where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
+  ), waiting as materialized (
+    select c.lane, s.depth, s.oldest_at, s.reason
+      from sluice.classes c
+     cross join lateral (
+       select x.depth, x.oldest_at, x.reason, x.at from sluice.samples x
+        where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
+      join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
+  ), live as materialized (
+    select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
+           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
+      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
+  ), looked as materialized (
+    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n
+      from (select j.parent_id from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
+    union all
+    select 'scheduled', count(*)::integer, (count(*) filter (where x.parent_id is null and not x.again))::integer
+      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    union all
+    select 'retrying', count(*)::integer, (count(*) filter (where x.parent_id is null and x.again))::integer
+      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    union all
+    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
+      from (select j.parent_id from sluice.jobs j where j.state = 'ready' limit p_look) x
+    union all
+    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
+      from (select j.parent_id from sluice.jobs j where j.state = 'running' limit p_look) x
+  )
+  select jsonb_build_object(
+    'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
+    'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
+                                            'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
+                    from sluice.admission_v1() a),
+    'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
+                'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
+                'running', coalesce((select sum(b.n) from busy b where b.lane = l.name), 0),
+                'held', coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0),
+                'depth', coalesce((select sum(w.depth) from waiting w where w.lane = l.name), 0),
+                'oldestAt', (select (extract(epoch from min(w.oldest_at)) * 1000)::bigint from waiting w where w.lane = l.name),
+                'reason', (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1)) order by l.name), '[]')
+                from sluice.lanes l),
+    'workers', (select jsonb_build_object(
+                  'live', count(*), 'busy', count(*) filter (where w.running > 0),
+                  'idle', count(*) filter (where w.running = 0 and not w.draining and not w.stopping),
+                  'draining', count(*) filter (where w.draining and not w.stopping), 'stopping', count(*) filter (where w.stopping),
+                  'silent', count(*) filter (where w.silent),
+                  'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
+                  'running', coalesce(sum(w.running), 0)) from live w),
+    'devices', (select coalesce(jsonb_agg(jsonb_build_object(
+                  'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
+                  'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
+                  'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
+                  from sluice.devices d join sluice.budgets b on b.name = d.budget
+                 cross join lateral (
+                   select coalesce(sum(x.amount), 0) as amount, count(*) as n
+                     from sluice.reservations x join sluice.jobs j on j.id = x.job_id
+                    where x.budget = d.budget and x.device = d.key and j.attempt = x.attempt and j.state is not distinct from 'running') v
+                 cross join lateral (
+                   select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
+                            'model', x.model, 'worker', w.name,
+                            'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
+                            'running', (select count(*) from sluice.reservations y join sluice.jobs j on j.id = y.job_id
+                                          join sluice.classes c on c.id = j.class_id
+                                         where y.budget = x.budget and y.device = x.device and j.attempt = y.attempt
+                                           and j.state is not distinct from 'running' and j.worker_id = x.worker_id and c.model = x.model)
+                          ) order by x.claimed_at, x.model), '[]') as models
+                     from sluice.residents x join sluice.workers w on w.id = x.worker_id
+                    where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
+    'states', (select jsonb_object_agg(s.state, s.n) from looked s),
+    'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
+    'failed', (select jsonb_build_object(
+                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
+                 from (select j.finished_at from sluice.jobs j
+                        where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
+                        order by j.finished_at desc, j.id desc limit 5 * p_look) x),
+    'recovered', (select jsonb_build_object(
+                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
+                 'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
+                 'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
+                 'drift', count(*) filter (where r.kind in ('drift', 'healed')))
+                 from sluice.recoveries r where r.at > statement_timestamp() - interval '1 hour'),
+    -- The last minute: all of this one, and of the one before it the part that is not a minute ago.
+    'refused', (select round(coalesce(sum(t.n * case when t.minute = date_trunc('minute', clock_timestamp()) then 1
+                                                     else 1 - extract(second from clock_timestamp()) / 60 end), 0))
+                  from sluice.tallies t
+                 where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
+$function$;
+
 begin
   for v_row in
     select h.worker_id, h.lane
@@ -3223,7 +3401,9 @@ begin
              order by j.id limit 1000 for no key update of j skip locked) s
      group by s.lane
   loop
-    perform sluice.lose_jobs_v1(v_row.ids, 'no worker held this job');
+    insert into sluice.recoveries (kind, lane, jobs, requeued, failed, cancelled, job_ids)
+    select 'orphan', v_row.lane, cardinality(v_row.ids), l.requeued, l.failed, l.cancelled, v_row.ids[:20]
+      from sluice.lose_jobs_v1(v_row.ids, 'no worker held this job') l;
     worker_id := 0; lane := v_row.lane; held := 0; running := cardinality(v_row.ids);
     return next;
   end loop;
@@ -3322,11 +3502,7 @@ begin
     continue when not found;
 
     select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
-      from sluice.lose_jobs_v1(
-        array(select j.id from sluice.jobs j
-               where j.worker_id = v_dead.worker_id and j.state = 'running'
-                 and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-               order by j.id + 0 for no key update),   -- sorted, not read in the order of the primary key: that is the whole table
+      from sluice.lose_jobs_v1(v_ids,
         -- It came back under its name: that is a restart, and no machine that went away.
         case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
                       and n.seen_at > clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0))
@@ -3674,6 +3850,7 @@ begin
   select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
   update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
   insert into sluice.holdings (worker_id, lane, epoch)
+  v_ids     bigint[];
     select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
      where w.id = p_worker order by c.lane on conflict do nothing;
   return query
@@ -3692,6 +3869,10 @@ CREATE OR REPLACE FUNCTION sluice.retry_tree_v1(p_root bigint, p_composites bigi
 AS $function$
 #variable_conflict use_column
 declare
+    v_ids := array(select j.id from sluice.jobs j
+                    where j.worker_id = v_dead.worker_id and j.state = 'running'
+                      and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+                    order by j.id + 0 for no key update);   -- sorted, not read in the order of the primary key: that is the whole table
   v_now    timestamptz := clock_timestamp();
   v_count  integer;
   v_leaves bigint[];
@@ -3706,6 +3887,10 @@ begin
   -- Whoever deletes a tree begins with the job of its root, and would then wait for what is locked here.
   perform 1 from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
   if not found then
+    if cardinality(v_ids) > 0 then
+      insert into sluice.recoveries (kind, worker, lane, jobs, requeued, failed, cancelled, job_ids)
+        values ('taken_over', v_dead.name, v_dead.lane, cardinality(v_ids), requeued, failed, cancelled, v_ids[:20]);
+    end if;
     return;
   end if;
   -- What could not be rendered, or has a task that is still unknown, would only fail again.

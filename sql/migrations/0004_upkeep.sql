@@ -78,6 +78,7 @@ begin
       join sluice.workers w on w.id = h.worker_id
       join sluice.lanes l on l.name = h.lane
      where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+  v_ids     bigint[];
        and l.stale_ms <= p_good_for_ms
        and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
      order by h.worker_id, h.lane
@@ -89,13 +90,13 @@ begin
     continue when not found;
 
     select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
-      from sluice.lose_jobs_v1(
-        array(select j.id from sluice.jobs j
-               where j.worker_id = v_dead.worker_id and j.state = 'running'
-                 and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-               order by j.id + 0 for no key update),   -- sorted, not read in the order of the primary key: that is the whole table
+      from sluice.lose_jobs_v1(v_ids,
         -- It came back under its name: that is a restart, and no machine that went away.
         case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
+    v_ids := array(select j.id from sluice.jobs j
+                    where j.worker_id = v_dead.worker_id and j.state = 'running'
+                      and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+                    order by j.id + 0 for no key update);   -- sorted, not read in the order of the primary key: that is the whole table
                       and n.seen_at > clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0))
              then 'interrupted by restart of worker ' || v_dead.name else 'worker ' || v_dead.name || ' stopped answering' end) l;
     worker_id := v_dead.worker_id;
@@ -110,6 +111,10 @@ begin
   end loop;
   -- Registered and not heard of again before it held anything: it has no jobs, only a place on the list of workers.
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
+    if cardinality(v_ids) > 0 then
+      insert into sluice.recoveries (kind, worker, lane, jobs, requeued, failed, cancelled, job_ids)
+        values ('taken_over', v_dead.name, v_dead.lane, cardinality(v_ids), requeued, failed, cancelled, v_ids[:20]);
+    end if;
    where w.id = any (array(select g.id from sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
                             where g.ended_at is null and stale.ms <= p_good_for_ms
                               and g.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
@@ -179,7 +184,9 @@ begin
              order by j.id limit 1000 for no key update of j skip locked) s
      group by s.lane
   loop
-    perform sluice.lose_jobs_v1(v_row.ids, 'no worker held this job');
+    insert into sluice.recoveries (kind, lane, jobs, requeued, failed, cancelled, job_ids)
+    select 'orphan', v_row.lane, cardinality(v_row.ids), l.requeued, l.failed, l.cancelled, v_row.ids[:20]
+      from sluice.lose_jobs_v1(v_row.ids, 'no worker held this job') l;
     worker_id := 0; lane := v_row.lane; held := 0; running := cardinality(v_row.ids);
     return next;
   end loop;

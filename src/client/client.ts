@@ -30,9 +30,11 @@ import type { LaneSource } from '../model/settings.ts'
 import { AccessClient } from './access-client.ts'
 import { type Dated, dated } from './dated.ts'
 import { type FollowOptions, followJob } from './follow-job.ts'
+import type { StreamOptions } from './follow-stream.ts'
 import { Link, type ServerOptions, segment } from './link.ts'
 import type { ServerEvent } from './read-events.ts'
 import { SubmittedJob } from './submitted-job.ts'
+import { type LiveEvent, ViewClient } from './view-client.ts'
 
 export type Job = Dated<JobBody>
 export type JobSummary = Dated<JobListBody>['jobs'][number]
@@ -115,17 +117,16 @@ export interface SubmitOptions
  * const job = await client.submit('resize', { url })
  * await job.result()
  */
-export class SluiceClient {
+export class SluiceClient extends ViewClient {
   readonly #options: ServerOptions
-  readonly #link: Link
   /** Keys, roles and the audit. */
   readonly access: AccessClient
 
   /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
   constructor(options: ServerOptions) {
+    super(new Link(options))
     this.#options = options
-    this.#link = new Link(options)
-    this.access = new AccessClient(this.#link)
+    this.access = new AccessClient(this.link)
   }
 
   /** The same, with a reason that goes into the audit with whatever it changes: at most 500 characters. */
@@ -137,7 +138,7 @@ export class SluiceClient {
 
   /** What is at the other end, in words. */
   get place(): string {
-    return this.#link.place
+    return this.link.place
   }
 
   /**
@@ -154,8 +155,8 @@ export class SluiceClient {
     const { idempotencyKey, ...rest } = options
     const body = toSubmission(name, input, rest)
     const headers = idempotent(idempotencyKey)
-    const job = await this.#link.call<SubmittedBody>('POST', '/jobs', { body, headers })
-    return new SubmittedJob(this.#link, job.id, job.attached, job.readable)
+    const job = await this.link.call<SubmittedBody>('POST', '/jobs', { body, headers })
+    return new SubmittedJob(this.link, job.id, job.attached, job.readable)
   }
 
   /** Stores up to 4,000 jobs in one request: all or none. */
@@ -167,17 +168,17 @@ export class SluiceClient {
     const { idempotencyKey, ...rest } = options
     const body = { jobs: inputs.map((input) => toSubmission(name, input, rest)) }
     const headers = idempotent(idempotencyKey)
-    const { jobs } = await this.#link.call<BulkSubmittedBody>('POST', '/jobs/bulk', { body, headers })
-    return jobs.map(({ id, attached, readable }) => new SubmittedJob(this.#link, id, attached, readable))
+    const { jobs } = await this.link.call<BulkSubmittedBody>('POST', '/jobs/bulk', { body, headers })
+    return jobs.map(({ id, attached, readable }) => new SubmittedJob(this.link, id, attached, readable))
   }
 
   /** A handle on a job submitted earlier, by whomever. */
   job<Result = unknown>(id: string): SubmittedJob<Result> {
-    return new SubmittedJob(this.#link, checkJobId(id), false)
+    return new SubmittedJob(this.link, checkJobId(id), false)
   }
 
   async getJob(id: string): Promise<Job> {
-    return dated(JobBody, await this.#get<JobBody>(jobPath(id)))
+    return dated(JobBody, await this.get<JobBody>(jobPath(id)))
   }
 
   /** Jobs that match every filter given, newest first, without their inputs and results; 50 unless `limit` says otherwise. */
@@ -200,16 +201,16 @@ export class SluiceClient {
    */
   async listJobsPage(filter: JobFilter = {}, cursor?: string): Promise<JobPage> {
     const query = { ...toListQuery(filter), cursor }
-    return dated(JobListBody, await this.#get<JobListBody>('/jobs', query))
+    return dated(JobListBody, await this.get<JobListBody>('/jobs', query))
   }
 
   async listAttempts(id: string): Promise<Attempt[]> {
-    return dated(AttemptsBody, await this.#get<AttemptsBody>(jobPath(id, '/attempts'))).attempts
+    return dated(AttemptsBody, await this.get<AttemptsBody>(jobPath(id, '/attempts'))).attempts
   }
 
   /** Log lines after the line with id `after`, oldest first. */
   async readLogs(id: string, after = '0', limit = 1000): Promise<LogLine[]> {
-    return dated(LogsBody, await this.#get<LogsBody>(jobPath(id, '/logs'), { after, limit })).lines
+    return dated(LogsBody, await this.get<LogsBody>(jobPath(id, '/logs'), { after, limit })).lines
   }
 
   /** Every log line of a job, oldest first, until it has ended. A server that goes away is waited for. */
@@ -225,12 +226,24 @@ export class SluiceClient {
 
   /** What happens to a job, as it happens: the events of its stream, with `data` as JSON. Survives restarts of servers. */
   follow(id: string, options: FollowOptions = {}): AsyncGenerator<ServerEvent> {
-    return followJob(this.#link, checkJobId(id), options)
+    return followJob(this.link, checkJobId(id), options)
+  }
+
+  /**
+   * How the system stands, as it changes, for whoever has `workers:view`; and with `jobs` the first page of a list. At most
+   * four events a second, each with the whole of it. Survives restarts of servers; ends with the signal's reason.
+   */
+  live(
+    options: StreamOptions & { readonly now?: boolean; readonly jobs?: JobFilter } = {},
+  ): AsyncGenerator<LiveEvent> {
+    const { now, jobs, ...rest } = options
+    const query = { now, ...(jobs !== undefined && { ...toListQuery(jobs), jobs: true }) }
+    return this.followLive(query, rest)
   }
 
   /** What a job waits for, in words. */
   async why(id: string): Promise<Why> {
-    const body = dated(WhyBody, await this.#get<WhyBody>(jobPath(id, '/why')))
+    const body = dated(WhyBody, await this.get<WhyBody>(jobPath(id, '/why')))
     const { id: jobId, status, deadlineAt, ...rest } = body
     return { job: { id: jobId, status, deadlineAt }, ...rest }
   }
@@ -238,22 +251,22 @@ export class SluiceClient {
   /** Ends a waiting job at once, asks a running one to stop. Returns the state it is in now. */
   async cancel(id: string, reason?: string): Promise<'running' | 'cancelled'> {
     const query = { only: 'cancel', reason }
-    const { status } = await this.#link.call<RemovedJobBody>('DELETE', jobPath(id), { query })
+    const { status } = await this.link.call<RemovedJobBody>('DELETE', jobPath(id), { query })
     return status === 'running' ? 'running' : 'cancelled'
   }
 
   async approve(id: string): Promise<void> {
-    await this.#link.call('POST', jobPath(id, '/approve'))
+    await this.link.call('POST', jobPath(id, '/approve'))
   }
 
   async reject(id: string, comment: string): Promise<void> {
-    await this.#link.call('POST', jobPath(id, '/reject'), { body: { comment } })
+    await this.link.call('POST', jobPath(id, '/reject'), { body: { comment } })
   }
 
   /** For whoever has `workers:manage`. */
   async reprioritise(id: string, priority: number): Promise<void> {
     const path = `/admin/workers${jobPath(id, '/priority')}`
-    await this.#link.call('PATCH', path, { body: { priority } })
+    await this.link.call('PATCH', path, { body: { priority } })
   }
 
   /** Cancels all jobs that match; trees are meant as a whole. For whoever has `workers:manage`, as the next two. */
@@ -284,78 +297,78 @@ export class SluiceClient {
 
   /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
   async resizeWindow(id: string, concurrency: number): Promise<WindowChangeBody> {
-    return this.#link.call('PATCH', jobPath(id, '/window'), { body: { concurrency } })
+    return this.link.call('PATCH', jobPath(id, '/window'), { body: { concurrency } })
   }
 
   /** Runs a job again that has ended; of a tree what failed, or a step and what follows from it. */
   async retry(id: string, options: RetryBody = {}): Promise<RetriedBody> {
-    return this.#link.call('POST', jobPath(id, '/retry'), { body: options })
+    return this.link.call('POST', jobPath(id, '/retry'), { body: options })
   }
 
   /** Removes a finished job with all its traces. */
   async remove(id: string): Promise<void> {
-    await this.#link.call('DELETE', jobPath(id), { query: { only: 'delete' } })
+    await this.link.call('DELETE', jobPath(id), { query: { only: 'delete' } })
   }
 
   /** A job with what is below it; wide fan-outs are folded. */
   async tree(id: string, options: { readonly depth?: number } = {}): Promise<Tree> {
-    return toTree(await this.#get<TreeBody>(jobPath(id, '/tree'), options))
+    return toTree(await this.get<TreeBody>(jobPath(id, '/tree'), options))
   }
 
   /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
   async trace(id: string): Promise<Trace> {
-    return dated(TraceBody, await this.#get<TraceBody>(jobPath(id, '/trace')))
+    return dated(TraceBody, await this.get<TraceBody>(jobPath(id, '/trace')))
   }
 
   /** Every task and workflow that some program has made known; of tasks with their lane. */
   async listTasks(): Promise<TaskList['tasks']> {
-    return (await this.#get<TaskList>('/tasks')).tasks
+    return (await this.get<TaskList>('/tasks')).tasks
   }
 
   async listLanes(): Promise<Lane[]> {
-    return (await this.#get<LaneList>('/admin/workers/lanes')).lanes.map(toLane)
+    return (await this.get<LaneList>('/admin/workers/lanes')).lanes.map(toLane)
   }
 
   /** An operator's change, in the words of the config file: it stays, whatever files say, until `resetLane`. */
   async setLane(name: string, change: LaneSource): Promise<Lane> {
-    return toLane(await this.#link.call('PATCH', lanePath(name), { body: change }))
+    return toLane(await this.link.call('PATCH', lanePath(name), { body: change }))
   }
 
   async resetLane(name: string): Promise<Lane> {
-    return toLane(await this.#link.call('POST', `${lanePath(name)}/reset`))
+    return toLane(await this.link.call('POST', `${lanePath(name)}/reset`))
   }
 
   /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */
   async budgets(): Promise<Budgets> {
-    return dated(BudgetsBody, await this.#get<BudgetsBody>('/admin/budgets'))
+    return dated(BudgetsBody, await this.get<BudgetsBody>('/admin/budgets'))
   }
 
   /** An operator's change: it stays, whatever files say, until `resetBudget`. Less stops nothing that runs. */
   async setBudget(name: string, change: BudgetChangeBody): Promise<Budget> {
-    return toBudget(await this.#link.call('PATCH', budgetPath(name), { body: change }))
+    return toBudget(await this.link.call('PATCH', budgetPath(name), { body: change }))
   }
 
   async resetBudget(name: string): Promise<Budget> {
-    return toBudget(await this.#link.call('POST', `${budgetPath(name)}/reset`))
+    return toBudget(await this.link.call('POST', `${budgetPath(name)}/reset`))
   }
 
   /** How much may enter, and how far that is used. */
   async admission(): Promise<AdmissionBody> {
-    return this.#get('/admin/admission')
+    return this.get('/admin/admission')
   }
 
   /** An operator's change to what may enter: it stays, whatever files say, until `resetAdmission`. Nothing is stopped. */
   async setAdmission(change: AdmissionChangeBody): Promise<AdmissionBody> {
-    return this.#link.call('PATCH', '/admin/admission', { body: change })
+    return this.link.call('PATCH', '/admin/admission', { body: change })
   }
 
   async resetAdmission(): Promise<AdmissionBody> {
-    return this.#link.call('POST', '/admin/admission/reset')
+    return this.link.call('POST', '/admin/admission/reset')
   }
 
   /** Workers with what they run, lanes, what waits, and the upkeep. */
   async status(): Promise<Dated<StatusBody>> {
-    return dated(StatusBody, await this.#get<StatusBody>('/admin/workers/status'))
+    return dated(StatusBody, await this.get<StatusBody>('/admin/workers/status'))
   }
 
   async listWorkers(): Promise<Worker[]> {
@@ -378,35 +391,35 @@ export class SluiceClient {
   }
 
   async listSchedules(): Promise<Schedule[]> {
-    return dated(ScheduleList, await this.#get<ScheduleList>('/schedules')).schedules
+    return dated(ScheduleList, await this.get<ScheduleList>('/schedules')).schedules
   }
 
   async getSchedule(name: string): Promise<Schedule> {
-    return toSchedule(await this.#get(schedulePath(name)))
+    return toSchedule(await this.get(schedulePath(name)))
   }
 
   async createSchedule(name: string, options: ScheduleOptions): Promise<Schedule> {
-    return toSchedule(await this.#link.call('POST', '/schedules', { body: { name, ...options } }))
+    return toSchedule(await this.link.call('POST', '/schedules', { body: { name, ...options } }))
   }
 
   /** A change that stays, whatever files say, until `resetSchedule`. */
   async setSchedule(name: string, change: ScheduleOptions): Promise<Schedule> {
-    return toSchedule(await this.#link.call('PATCH', schedulePath(name), { body: change }))
+    return toSchedule(await this.link.call('PATCH', schedulePath(name), { body: change }))
   }
 
   async resetSchedule(name: string): Promise<Schedule> {
-    return toSchedule(await this.#link.call('POST', schedulePath(name, '/reset')))
+    return toSchedule(await this.link.call('POST', schedulePath(name, '/reset')))
   }
 
   /** Removes a schedule; jobs it has submitted stay. One that a file names comes back when that is next applied. */
   async removeSchedule(name: string): Promise<void> {
-    await this.#link.call('DELETE', schedulePath(name))
+    await this.link.call('DELETE', schedulePath(name))
   }
 
   /** Submits a schedule's job now, disabled or not; its ticks come as before. */
   async fireSchedule(name: string): Promise<SubmittedJob> {
-    const { id, attached } = await this.#link.call<FiredBody>('POST', schedulePath(name, '/fire'))
-    return new SubmittedJob(this.#link, id, attached)
+    const { id, attached } = await this.link.call<FiredBody>('POST', schedulePath(name, '/fire'))
+    return new SubmittedJob(this.link, id, attached)
   }
 
   /** What became of a schedule's ticks, newest first. */
@@ -414,11 +427,7 @@ export class SluiceClient {
     name: string,
     filter: { readonly before?: string; readonly limit?: number } = {},
   ): Promise<Firing[]> {
-    return dated(FiringList, await this.#get<FiringList>(schedulePath(name, '/firings'), filter)).firings
-  }
-
-  #get<T>(path: string, query: object = {}): Promise<T> {
-    return this.#link.call<T>('GET', path, { query: query as Record<string, string> })
+    return dated(FiringList, await this.get<FiringList>(schedulePath(name, '/firings'), filter)).firings
   }
 
   /** A server answers after 20 s at the latest, with where to go on. */
@@ -426,7 +435,7 @@ export class SluiceClient {
     const done = { matched: 0, changed: 0, refused: [] as ManyDone['refused'][number][] }
     let cursor: string | null | undefined
     while (cursor !== null) {
-      const part: BulkActionAnswer = await this.#link.call('POST', '/jobs/actions', {
+      const part: BulkActionAnswer = await this.link.call('POST', '/jobs/actions', {
         body: { ...body, cursor },
       })
       done.matched += part.matched
@@ -440,7 +449,7 @@ export class SluiceClient {
 
   async #askWorkers(name: string, what: 'drain' | 'undrain' | 'stop'): Promise<number> {
     const path = `/admin/workers/${segment(name, 'name')}/${what}`
-    return (await this.#link.call<WorkersAskedBody>('POST', path)).workers
+    return (await this.link.call<WorkersAskedBody>('POST', path)).workers
   }
 }
 

@@ -1,63 +1,21 @@
-import { isErrorCode, SluiceError } from '../errors.ts'
+import { followStream, type StreamOptions } from './follow-stream.ts'
 import { type Link, segment } from './link.ts'
-import { Patience } from './patience.ts'
-import { readEvents, type ServerEvent } from './read-events.ts'
+import type { ServerEvent } from './read-events.ts'
 
-export interface FollowOptions {
+export interface FollowOptions extends StreamOptions {
   /** With everything below the job. */
   readonly tree?: boolean | undefined
   /** False: states and progress only. */
   readonly logs?: boolean | undefined
-  /** Ends it with the signal's reason. */
-  readonly signal?: AbortSignal | undefined
-  /** Told true whenever a stream stands, and false when it has broken off and is about to be taken up again. */
-  readonly onLink?: ((up: boolean) => void) | undefined
 }
 
 /**
- * The events of a job, from its first line to its end.
- *
- * A stream that breaks off is taken up where it was, at whichever server answers, as often as it takes: nothing is
- * missing and nothing comes twice.
+ * The events of a job, from its first line to its end: nothing is missing and nothing comes twice, whichever servers go
+ * away meanwhile.
  *
  * @throws {SluiceError} what the server refuses: `JOB_NOT_FOUND`, `UNAUTHENTICATED`, `FORBIDDEN`.
  */
-export async function* followJob(
-  link: Link,
-  id: string,
-  options: FollowOptions,
-): AsyncGenerator<ServerEvent> {
-  const { tree, logs, signal, onLink } = options
-  const path = `/jobs/${segment(id, 'id')}/stream`
-  const patience = new Patience(signal)
-  let last = ''
-  for (;;) {
-    let failure: unknown
-    try {
-      const headers = last === '' ? {} : { 'last-event-id': last }
-      const body = await link.open(path, { query: { tree, logs }, headers, signal })
-      if (body === undefined) return
-      onLink?.(true)
-      for await (const event of readEvents(body)) {
-        if (event.event === 'denied') throw denied(event)
-        patience.renew()
-        if (event.id !== '') last = event.id
-        yield event
-        if (event.event === 'end') return
-      }
-    } catch (error) {
-      failure = error
-    }
-    onLink?.(false)
-    // Servers that stop end their streams without an error.
-    await patience.after(failure)
-  }
-}
-
-function denied({ data }: ServerEvent): SluiceError {
-  const { code } = JSON.parse(data) as { code: string }
-  return new SluiceError(
-    isErrorCode(code) ? code : 'FORBIDDEN',
-    'the key was revoked, has expired, or may no longer read the job',
-  )
+export function followJob(link: Link, id: string, options: FollowOptions): AsyncGenerator<ServerEvent> {
+  const { tree, logs, ...rest } = options
+  return followStream(link, `/jobs/${segment(id, 'id')}/stream`, { tree, logs }, rest)
 }

@@ -4,6 +4,7 @@ import { pruneAudit, pruneSessions } from '../store/prune-access.ts'
 import { pruneFirings } from '../store/prune-firings.ts'
 import { pruneHistory } from '../store/prune-history.ts'
 import { pruneLeftovers } from '../store/prune-leftovers.ts'
+import { prunePast } from '../store/prune-past.ts'
 import type { Duty } from './duty.ts'
 
 const WINDOW = 2000
@@ -35,6 +36,7 @@ export const prune: Duty = {
     places.set(db, after)
     await pruneFirings(db, FIRINGS)
     await pruneLeftovers(db)
+    await prunePast(db)
     await pruneSessions(db)
     await forgetAnswers(db)
     const audited = await pruneAudits(db)

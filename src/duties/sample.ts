@@ -1,6 +1,10 @@
+import { keepMoment } from '../store/read-moment.ts'
 import { sampleQueues } from '../store/sample-queues.ts'
 import { tendAdmission } from '../store/tend-admission.ts'
 import type { Duty } from './duty.ts'
+
+/** A point every 10 s makes a line of an hour that fits a screen. A little less, since ticks come with jitter. */
+const MOMENT_MS = 9000
 
 /** Counts what has been admitted where that is limited, and keeps depth and oldest wait per class, and why what waits is passed over: the sign of overflow before any deadline passes. */
 export const sample: Duty = {
@@ -9,6 +13,7 @@ export const sample: Duty = {
   async run({ db, log }) {
     await tendAdmission(db)
     const waiting = (await sampleQueues(db)).filter((each) => each.depth > 0)
+    await keepMoment(db, MOMENT_MS)
     const blocked = waiting.filter((each) => each.reason !== null)
     for (const each of blocked) {
       const { lane, task, depth, reason } = each

@@ -8,6 +8,8 @@ import { endWorker } from '../store/end-worker.ts'
 import { registerWorker } from '../store/register-worker.ts'
 import { CycleSession, isOutOfStep } from './cycle-session.ts'
 import { howManyFit } from './encode-endings.ts'
+import type { FillOrder } from './fill-order.ts'
+import { noteLateWrites } from './late-writes.ts'
 import type { Log } from './log.ts'
 
 export type { Beat } from '../store/beat.ts'
@@ -186,6 +188,7 @@ export class Dispatcher {
       this.#log.warn({ worker: this.#identity.name, error: messageOf(error) }, 'resync failed')
       return { ...UNREACHED, unsent: ended }
     }
+      await noteLateWrites(this.#db, this.#identity.name, lost, 'it lost the lane they run in')
   }
 
   /** Declared dead: others run its jobs now. Everything it has is lost; it goes on as a new worker. */
@@ -201,6 +204,8 @@ export class Dispatcher {
   }
 
   async #register(): Promise<void> {
+    const late = [...new Set([...ended.map(({ id }) => id), ...lost])]
+    await noteLateWrites(this.#db, this.#identity.name, late, 'it was declared dead and came back')
     this.#session.follow(await registerWorker(this.#connection, this.#identity))
     await this.#session.resync()
     this.#outOfStep = false

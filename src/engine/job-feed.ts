@@ -3,10 +3,14 @@ import { type StreamPosition, writePosition } from '../model/stream-position.ts'
 import type { NewLogLine } from '../store/read-new-logs.ts'
 import { type Change, changesSince, type Picture, xidOf } from './job-picture.ts'
 
-/** Something that happened to a job. `data` is JSON. */
-export interface JobEvent {
+/** Something that happened to a job. Whoever has heard it goes on from its `id`. */
+export interface JobEvent extends StreamedEvent {
   readonly event: 'state' | 'progress' | 'log' | 'end'
-  /** Whoever has heard this event goes on from here. */
+}
+
+/** Something that readers of a stream are told. `data` is JSON. */
+export interface StreamedEvent {
+  readonly event: string
   readonly id: string
   readonly data: string
 }
@@ -15,7 +19,7 @@ export interface JobEvent {
 export interface EventSink {
   /** False while what was sent before has not been taken. */
   readonly ready: boolean
-  send(event: JobEvent): void
+  send(event: StreamedEvent): void
   /** Nothing more will come. */
   end(): void
 }

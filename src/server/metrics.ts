@@ -3,6 +3,7 @@ import { getAdmission } from '../engine/admission.ts'
 import { readBudgets } from '../engine/budget-view.ts'
 import { ClaimWatch } from '../engine/claim-watch.ts'
 import { type SystemStatus, systemStatus } from '../engine/system-status.ts'
+import { Tally } from '../engine/tally.ts'
 import { BudgetMetrics } from './budget-metrics.ts'
 import type { ServerParts } from './parts.ts'
 
@@ -23,6 +24,7 @@ export class Metrics {
   readonly #requests: Histogram<'method' | 'route' | 'status'>
   readonly #submits: Histogram
   readonly #refused: Counter
+  readonly #refusals: Tally
   readonly #claimLatency: Histogram<'lane'>
   readonly #byLane: Readonly<Record<'depth' | 'oldest' | 'running' | 'slots' | 'held', Gauge<'lane'>>>
   readonly #byTask: Gauge<'lane' | 'task'>
@@ -39,6 +41,7 @@ export class Metrics {
   constructor(parts: ServerParts) {
     this.#parts = parts
     this.#claims = new ClaimWatch(parts.room.calls)
+    this.#refusals = new Tally(parts.room.calls, 'refused')
     const registers = [this.#registry]
     collectDefaultMetrics({ register: this.#registry })
     const gauge = <L extends string>(name: string, help: string, labelNames: L[] = []) =>
@@ -96,7 +99,14 @@ export class Metrics {
     this.#requests.observe({ method, route, status: String(status) }, seconds)
     if (method !== 'POST' || route !== '/api/v1/jobs') return
     if (status === 200 || status === 202) this.#submits.observe(seconds)
-    else if (status === 429) this.#refused.inc()
+    if (status !== 429) return
+    this.#refused.inc()
+    this.#refusals.add()
+  }
+
+  /** Writes down what is left to be written down. */
+  async close(): Promise<void> {
+    await this.#refusals.close()
   }
 
   /** As Prometheus reads it. When the database cannot be reached, what this process knows by itself is still told. */

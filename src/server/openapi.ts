@@ -26,6 +26,7 @@ const TAGS: readonly (readonly [name: string, description: string])[] = [
   ['schedules', 'Jobs that are submitted by the clock'],
   ['lanes', 'How much runs at once'],
   ['workers', 'Who runs what'],
+  ['live', 'How the system stands and stood'],
   ['budgets', 'What running jobs draw from: memory of GPUs, licences'],
   ['admission', 'How much may enter'],
   ['access', 'Keys, roles, sessions, the audit'],
@@ -37,6 +38,9 @@ const TAGS: readonly (readonly [name: string, description: string])[] = [
 const UNWRITTEN: Readonly<Record<string, object>> = {
   '/metrics': { 200: textAnswer('Metrics in the text format of Prometheus', 'text/plain') },
   '/openapi.json': { 200: { description: 'This description', type: 'object' } },
+  '/api/v1/live': {
+    200: textAnswer('Events, for as long as the connection lasts', 'text/event-stream'),
+  },
   '/api/v1/jobs/:id/stream': {
     200: textAnswer('Events, until the job has ended', 'text/event-stream'),
     204: { description: 'The client has had all events', type: 'null' },

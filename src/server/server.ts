@@ -28,7 +28,9 @@ import { jobWhyRoutes } from './routes/job-why.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { laneRoutes } from './routes/lanes.ts'
+import { liveRoutes } from './routes/live.ts'
 import { metricsRoutes } from './routes/metrics.ts'
+import { recoveryRoutes } from './routes/recovery.ts'
 import { resultRoutes } from './routes/results.ts'
 import { roleRoutes } from './routes/roles.ts'
 import { scheduleRoutes } from './routes/schedules.ts'
@@ -137,6 +139,7 @@ export async function buildServer(
   healthRoutes(server, parts)
   const metrics = new Metrics(parts)
   metricsRoutes(server, metrics)
+  server.addHook('onClose', () => metrics.close())
   await server.register(
     async (api) => {
       registerApi(api as unknown as Server, parts, identification)
@@ -169,5 +172,7 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   budgetRoutes(api, parts)
   scheduleRoutes(api, parts)
   adminWorkerRoutes(api, parts)
+  liveRoutes(api, parts)
+  recoveryRoutes(api, parts)
   workerProtocolRoutes(api, parts)
 }

@@ -48,6 +48,7 @@ const CLAIM = statement(
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
                                             select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                              order by j.rank, j.id limit 1) x)
+                             or (select j.id from sluice.jobs j where j.state = 'running' and j.worker_id > 0 limit 1) is not null
               else true
             end
       order by g.name

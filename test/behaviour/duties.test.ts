@@ -4,6 +4,7 @@ import type { Duty } from '../../src/duties/duty.ts'
 import { reconcile } from '../../src/duties/reconcile.ts'
 import { DutyRunner } from '../../src/duties/runner.ts'
 import { sample } from '../../src/duties/sample.ts'
+import { readRecoveries } from '../../src/engine/recoveries.ts'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -212,6 +213,11 @@ test('a lost job is tried again, failed or cancelled, as its task and its state 
   expect(await app.getJob(harmful.id)).toMatchObject({ status: 'failed', losses: 1, error: text })
   expect(await app.getJob(unwanted.id)).toMatchObject({ status: 'cancelled', error: 'cancelled: too late' })
   expect(await app.listAttempts(first.id)).toMatchObject([{ attempt: 1, ending: 'lost', error: text }])
+  const { events } = await readRecoveries(db, { kind: 'taken_over', limit: 2 })
+  expect(events).toMatchObject([
+    { worker: 'dead 0', lane: 'gone', jobs: 1, failed: 1 },
+    { worker: 'dead 0', lane: 'gone', jobs: 3, requeued: 1, failed: 1, cancelled: 1 },
+  ])
 })
 
 test('a worker that was heard of lately is left alone, and so is everybody until the caller has looked long enough', async () => {
@@ -269,6 +275,11 @@ test('drift between slots and what runs is told loudly and repaired', async () =
   })
   expect(await app.listAttempts(jobs[2]!.id)).toMatchObject([{ attempt: 1, ending: 'lost' }])
   expect(await app.getJob(once.id)).toMatchObject({ status: 'failed', losses: 1 })
+  const { events } = await readRecoveries(db, { limit: 10 })
+  expect(events.slice(0, 2).sort((a, b) => (a.kind < b.kind ? -1 : 1))).toMatchObject([
+    { kind: 'drift', lane: 'drift', detail: expect.stringContaining('ran 2 and held 1') },
+    { kind: 'orphan', lane: 'drift', jobs: 2, requeued: 1, failed: 1, jobIds: [jobs[2]!.id, once.id] },
+  ])
   log.lines.length = 0
   await reconcile.run({ db, log, goodForMs: 0 })
   expect(log.lines).toEqual([])

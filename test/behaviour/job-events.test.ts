@@ -4,7 +4,7 @@ import pino from 'pino'
 import { afterEach, expect, test } from 'vitest'
 import type { Queryable } from '../../src/db/database.ts'
 import { JobEvents } from '../../src/engine/job-events.ts'
-import type { EventSink, JobEvent } from '../../src/engine/job-feed.ts'
+import type { EventSink, StreamedEvent } from '../../src/engine/job-feed.ts'
 import { type Sluice, task } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
 import { OpenStreams, type StreamLimits } from '../../src/server/stream/open-streams.ts'
@@ -44,7 +44,8 @@ async function serve(app: Sluice, limits: StreamLimits) {
   const right = { name: 'all', refused: async () => undefined }
   const server: Server = createServer((request, response) => {
     const id = request.url!.split('/').at(-1)!
-    streams.open(response, id, { tree: false, logs: true, position: START }, right)
+    const options = { tree: false, logs: true, position: START }
+    streams.open(response, right, (sink) => events.open(id, options, sink))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   rest.push(async () => {
@@ -134,7 +135,7 @@ test('a reader that was busy hears of the state of then, not of every state on t
   const looks = () => db.statements.filter((name) => name === 'watch_jobs').length
   const events = new JobEvents(db, app.room.listener, 'test', log)
   rest.push(() => events.close())
-  const told: JobEvent[] = []
+  const told: StreamedEvent[] = []
   const sink: EventSink & { ready: boolean } = {
     ready: false,
     send: (event) => told.push(event),

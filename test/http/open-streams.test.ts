@@ -49,7 +49,7 @@ test('for a reader that went away before its stream was opened nothing is kept',
   const closed = once(response, 'close')
   sent.destroy()
   await closed
-  streams.open(response, id, options, right)
+  streams.open(response, right, (sink) => events.open(id, options, sink))
   expect([streams.size, events.size]).toEqual([0, 0])
   await streams.close()
 })
@@ -59,7 +59,7 @@ test('a stream that is asked for while the server stops ends at once', async () 
   await streams.close()
   const { sent, response } = await arrived()
   const answered = once(sent, 'response')
-  streams.open(response, id, options, right)
+  streams.open(response, right, (sink) => events.open(id, options, sink))
   const [answer] = await answered
   answer.resume()
   await once(answer, 'end')

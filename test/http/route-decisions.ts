@@ -60,6 +60,10 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/schedules/:name/fire': 'jobs:submit',
   'POST /api/v1/schedules/:name/reset': 'jobs:submit',
 
+  'GET /api/v1/live': ['workers:view', 'jobs:read'],
+  'GET /api/v1/admin/series': 'workers:view',
+  'GET /api/v1/admin/recovery': 'workers:view',
+
   'GET /api/v1/admin/admission': 'workers:view',
   'PATCH /api/v1/admin/admission': 'workers:manage',
   'POST /api/v1/admin/admission/reset': 'workers:manage',

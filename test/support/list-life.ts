@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { actInBulk, type BulkAction } from '../../src/engine/bulk-actions.ts'
 import { JobEvents } from '../../src/engine/job-events.ts'
-import type { JobEvent } from '../../src/engine/job-feed.ts'
+import type { StreamedEvent } from '../../src/engine/job-feed.ts'
 import { readPage } from '../../src/engine/job-list.ts'
 import type { Sluice } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
@@ -50,8 +50,8 @@ async function stream(app: Sluice, round: number): Promise<string[]> {
   const nothing = () => {}
   const log = { debug: nothing, info: nothing, warn: nothing, error: nothing }
   const events = new JobEvents(db, listener, randomUUID(), log)
-  const told: JobEvent[] = []
-  const sink = { ready: true, send: (event: JobEvent) => told.push(event), end: nothing }
+  const told: StreamedEvent[] = []
+  const sink = { ready: true, send: (event: StreamedEvent) => told.push(event), end: nothing }
   try {
     const job = await repeated('submit', () => app.submit('plain', { n: round }))
     events.open(job.id, { tree: false, logs: true, position: START }, sink)

@@ -1,7 +1,11 @@
 import { ClaimWatch } from '../../src/engine/claim-watch.ts'
+import { noteLateWrites } from '../../src/engine/late-writes.ts'
 import { NameKinds } from '../../src/engine/name-kinds.ts'
+import { readNow, readSeries } from '../../src/engine/now.ts'
 import { ReadinessProbe } from '../../src/engine/readiness.ts'
+import { readRecoveries } from '../../src/engine/recoveries.ts'
 import { systemStatus } from '../../src/engine/system-status.ts'
+import { Tally } from '../../src/engine/tally.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import { declareDeadline } from '../../src/store/declare-deadline.ts'
 import { repeated } from './persistent-caller.ts'
@@ -13,6 +17,14 @@ export async function liveServer(app: Sluice): Promise<void> {
   await repeated('declareDeadline', () => declareDeadline(calls, 4 * 3_600_000))
   await repeated('check a name', () => new NameKinds(calls).check('plain', 'task'))
   await repeated('systemStatus', () => systemStatus(calls))
+  await repeated('readNow', () => readNow(calls))
+  await repeated('readSeries', () => readSeries(calls, 5))
+  // For people only: neither is worth a second try.
+  await noteLateWrites(calls, 'life', ['1'], 'made up')
+  const tally = new Tally(calls, 'life')
+  tally.add()
+  await tally.close()
+  await repeated('readRecoveries', () => readRecoveries(calls, { limit: 5 }))
   const watch = new ClaimWatch(calls)
   await repeated('the first look at claims', () => watch.look())
   await repeated('the next look at claims', () => watch.look())

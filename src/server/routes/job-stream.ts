@@ -1,14 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
 import { StreamHeaders, StreamQuery } from '../../api/job-stream.ts'
 import { JobParams } from '../../api/jobs.ts'
 import { JobEvents } from '../../engine/job-events.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import { readPosition, START, type StreamPosition } from '../../model/stream-position.ts'
-import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { readSessionCookie } from '../session-cookie.ts'
-import { OpenStreams, type Right, STREAM_LIMITS, type StreamLimits } from '../stream/open-streams.ts'
+import { beginStream, rightOf } from '../stream/begin-stream.ts'
+import { OpenStreams, STREAM_LIMITS, type StreamLimits } from '../stream/open-streams.ts'
 import { isOwn, visibleJob } from '../visible-job.ts'
 
 /** `/jobs/:id/stream`: what happens to a job, as it happens. */
@@ -18,7 +16,8 @@ export function jobStreamRoutes(
   limits: StreamLimits = STREAM_LIMITS,
 ): OpenStreams {
   const { db, calls, listener } = parts.room
-  const streams = new OpenStreams(new JobEvents(db, listener, randomUUID(), parts.log), parts.log, limits)
+  const events = new JobEvents(db, listener, randomUUID(), parts.log)
+  const streams = new OpenStreams(events, parts.log, limits)
   server.addHook('preClose', () => streams.close())
 
   server.get(
@@ -42,12 +41,9 @@ export function jobStreamRoutes(
       const job = await visibleJob(calls, request, id)
       const position = positionOf(request.headers['last-event-id'] ?? request.query.lastEventId)
       if (position.ended) return reply.code(204).send()
-      reply.hijack()
-      // Streams are silent for longer than requests may be; heartbeats find out who has gone.
-      request.raw.socket.setTimeout(0)
-      for (const [name, value] of Object.entries(reply.getHeaders()))
-        reply.raw.setHeader(name, value as string)
-      streams.open(reply.raw, id, { tree, logs, position }, rightOf(parts, request, isOwn(request, job)))
+      const right = rightOf(calls, request, [isOwn(request, job) ? 'jobs:read' : 'jobs:read:all'])
+      const options = { tree, logs, position }
+      streams.open(beginStream(request, reply), right, (sink) => events.open(id, options, sink))
     },
   )
   return streams
@@ -59,19 +55,4 @@ function positionOf(text: string | undefined): StreamPosition {
   if (position === undefined)
     throw invalidArgument('Last-Event-ID', text, 'the id of an event of this stream, as it was')
   return position
-}
-
-/** The credential as it is now: revoked, expired and changed roles count while a stream lasts. */
-function rightOf(parts: ServerParts, request: FastifyRequest, own: boolean): Right {
-  const { calls } = parts.room
-  const { authorization } = request.headers
-  const token = authorization?.replace(/^Bearer +/i, '') ?? readSessionCookie(request) ?? ''
-  return {
-    name: `${own ? 'own' : 'all'} ${token}`,
-    async refused() {
-      const caller = await identifyAgain(calls, request)
-      if (caller === undefined) return 'UNAUTHENTICATED'
-      return caller.may(own ? 'jobs:read' : 'jobs:read:all') ? undefined : 'FORBIDDEN'
-    },
-  }
 }

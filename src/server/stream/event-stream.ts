@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { EventSink, JobEvent } from '../../engine/job-feed.ts'
+import type { EventSink, StreamedEvent } from '../../engine/job-feed.ts'
 
 /**
  * Server-sent events to one reader.
@@ -51,7 +51,7 @@ export class EventStream implements EventSink {
     return performance.now() - this.#sentAt
   }
 
-  send({ event, id, data }: JobEvent): void {
+  send({ event, id, data }: StreamedEvent): void {
     // JSON has no line breaks of its own, and neither have our ids.
     this.#write(`event: ${event}\nid: ${id}\ndata: ${data}\n\n`)
   }
@@ -61,7 +61,7 @@ export class EventStream implements EventSink {
     if (this.ready) this.#write(':\n\n')
   }
 
-  /** Tells why it ends, where that is not the end of the job. No id: the reader goes on from where it was. */
+  /** Tells why it ends, where that is not the end of what it tells of. No id: the reader goes on from where it was. */
   deny(code: string): void {
     if (this.#over) return
     this.#write(`event: denied\ndata: ${JSON.stringify({ code })}\n\n`)

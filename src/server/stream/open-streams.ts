@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { FeedOptions, JobEvents } from '../../engine/job-events.ts'
+import type { EventSink } from '../../engine/job-feed.ts'
 import { messageOf } from '../../errors.ts'
 import type { ServerParts } from '../parts.ts'
 import { EventStream } from './event-stream.ts'
@@ -30,14 +30,22 @@ export interface Right {
   refused(): Promise<string | undefined>
 }
 
+/** Whoever tells the readers. */
+export interface Source {
+  /** A reader has taken what it was sent. */
+  nudge(): void
+  /** Ends every stream. */
+  close(): Promise<void>
+}
+
 interface OpenStream {
   readonly stream: EventStream
   readonly right: Right
 }
 
-/** The streams of one server. */
+/** Streams of one server about the same kind of thing. */
 export class OpenStreams {
-  readonly #events: JobEvents
+  readonly #source: Source
   readonly #log: ServerParts['log']
   readonly #limits: StreamLimits
   readonly #open = new Set<OpenStream>()
@@ -45,8 +53,8 @@ export class OpenStreams {
   #asking = false
   #closed = false
 
-  constructor(events: JobEvents, log: ServerParts['log'], limits: StreamLimits = STREAM_LIMITS) {
-    this.#events = events
+  constructor(source: Source, log: ServerParts['log'], limits: StreamLimits = STREAM_LIMITS) {
+    this.#source = source
     this.#log = log
     this.#limits = limits
   }
@@ -55,15 +63,19 @@ export class OpenStreams {
     return this.#open.size
   }
 
-  /** Tells a reader of a job. Nothing is opened for one that has gone; while the server stops, its stream ends at once. */
-  open(raw: ServerResponse, id: string, options: FeedOptions, right: Right): void {
-    // Its connection was closed while the job was looked up: nobody would hear of that any more.
+  /**
+   * Tells a reader. Nothing is opened for one that has gone; while the server stops, its stream ends at once.
+   *
+   * @param begin Lets the source tell it.
+   */
+  open(raw: ServerResponse, right: Right, begin: (sink: EventSink) => { leave(): void }): void {
+    // Its connection was closed while something was looked up: nobody would hear of that any more.
     if (raw.destroyed) return
     let feed: { leave(): void } | undefined
     let over = false
     const stream = new EventStream(
       raw,
-      () => this.#events.nudge(),
+      () => this.#source.nudge(),
       () => {
         over = true
         feed?.leave()
@@ -76,7 +88,7 @@ export class OpenStreams {
       stream.end()
       return
     }
-    feed = this.#events.open(id, options, stream)
+    feed = begin(stream)
     if (over) feed.leave()
     else this.#open.add(open)
     this.#timer ??= setInterval(() => this.#tick(), this.#limits.tickMs).unref()
@@ -86,7 +98,7 @@ export class OpenStreams {
   async close(): Promise<void> {
     this.#closed = true
     this.#stop()
-    await this.#events.close()
+    await this.#source.close()
   }
 
   #stop(): void {

@@ -1,0 +1,142 @@
+import { type Static, Type } from 'typebox'
+import { ListQuery } from './job-list.ts'
+import { NumberOrNull, TextOrNull, Timestamp, TimestampOrNull, WholeOrNull } from './scalars.ts'
+
+const STRICT = { additionalProperties: false } as const
+const Count = (description: string) => Type.Integer({ description })
+
+const { before: _, cursor: __, ...FILTER } = ListQuery.properties
+
+export const LiveQuery = Type.Object(
+  {
+    ...FILTER,
+    now: Type.Optional(
+      Type.Boolean({
+        description: 'How the system stands; true for whoever may see it, unless said otherwise',
+      }),
+    ),
+    jobs: Type.Optional(
+      Type.Boolean({ description: 'The first page of the jobs that the other parameters describe' }),
+    ),
+    lastEventId: Type.Optional(
+      Type.String({ maxLength: 100, description: 'As the header Last-Event-ID, for who cannot send it' }),
+    ),
+  },
+  STRICT,
+)
+export type LiveQuery = Static<typeof LiveQuery>
+
+const LaneNow = Type.Object({
+  name: Type.String(),
+  slots: WholeOrNull,
+  perWorker: WholeOrNull,
+  enabled: Type.Boolean(),
+  running: Type.Integer(),
+  held: Count('Slots held by workers, busy or idle for a moment'),
+  depth: Count('Jobs that could start and wait, sampled every 2 s; exact up to 10,000 per task'),
+  oldestAt: TimestampOrNull,
+  waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
+  reason: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What stands in its way' }),
+})
+
+const WorkersNow = Type.Object({
+  live: Type.Integer(),
+  busy: Count('With at least one job'),
+  idle: Count('Without a job, and taking some'),
+  draining: Type.Integer(),
+  stopping: Type.Integer(),
+  silent: Count('Not heard of for two heartbeats'),
+  capacity: Type.Unsafe<number | null>({ ...WholeOrNull, description: 'null: some have no limit' }),
+  running: Type.Integer(),
+})
+
+const DeviceNow = Type.Object({
+  budget: Type.String(),
+  key: Type.String({ description: 'Empty for a shared budget' }),
+  host: TextOrNull,
+  name: Type.String(),
+  bytes: Type.Boolean({ description: 'Its amounts are bytes' }),
+  capacity: NumberOrNull,
+  held: Type.Number(),
+  running: Type.Integer(),
+  measuredUsed: NumberOrNull,
+  lostAt: TimestampOrNull,
+  models: Type.Array(
+    Type.Object({
+      model: Type.String(),
+      worker: Type.String(),
+      state: Type.Unsafe<'loading' | 'loaded' | 'unloading'>({
+        type: 'string',
+        enum: ['loading', 'loaded', 'unloading'],
+      }),
+      running: Type.Integer(),
+    }),
+  ),
+})
+
+/** How the system stands. */
+export const NowBody = Type.Object({
+  at: Timestamp,
+  admission: Type.Object({
+    maxActive: WholeOrNull,
+    active: Type.Unsafe<number | null>({ ...WholeOrNull, description: 'null while there is no ceiling' }),
+    queued: Count('Of the tasks that have a limit'),
+    drainRate: Type.Number(),
+    refusedPerMinute: Count('Submissions over HTTP answered with 429, on all servers'),
+    retryAfter: Type.Unsafe<number | null>({
+      ...WholeOrNull,
+      description: 'Seconds that a refused caller would be told now; null: there is room',
+    }),
+  }),
+  lanes: Type.Array(LaneNow),
+  workers: WorkersNow,
+  devices: Type.Array(DeviceNow),
+  states: Type.Object({
+    awaiting_approval: Type.Integer(),
+    scheduled: Type.Integer(),
+    retrying: Type.Integer(),
+    queued: Type.Integer(),
+    running: Type.Integer(),
+  }),
+  more: Type.Array(Type.String(), {
+    description: 'States of which only the first 2,000 were counted: there may be more',
+  }),
+  failedPerMinute: Type.Integer(),
+  failedLastHour: Count('Up to 10,000'),
+  recoveredPerMinute: Count('Jobs of workers that went silent, taken over'),
+  recoveredLastHour: Type.Integer(),
+  lateWritesLastHour: Count('Jobs that a worker went on with after it had lost them'),
+  driftLastHour: Count('What the reconciler had to put right; there should be none'),
+})
+export type NowBody = Static<typeof NowBody>
+
+/** The wire's way to say how the system stood at some time. */
+export const SeriesBody = Type.Object({
+  everyMs: Type.Integer({ description: 'From one point to the next' }),
+  points: Type.Array(
+    Type.Object({
+      at: Timestamp,
+      active: WholeOrNull,
+      lanes: Type.Array(
+        Type.Object({
+          name: Type.String(),
+          running: Type.Integer(),
+          held: Type.Integer(),
+          depth: Type.Integer(),
+          waitedMs: Type.Number(),
+        }),
+      ),
+      workers: Type.Object({ live: Type.Integer(), busy: Type.Integer(), running: Type.Integer() }),
+      failedPerMinute: Type.Integer(),
+      recoveredPerMinute: Type.Integer(),
+      refusedPerMinute: Type.Integer(),
+    }),
+    { description: 'The oldest first. Lanes in which nothing ran or waited are left out' },
+  ),
+})
+export type SeriesBody = Static<typeof SeriesBody>
+
+export const SeriesQuery = Type.Object(
+  { minutes: Type.Optional(Type.Integer({ minimum: 1, maximum: 120, default: 30 })) },
+  STRICT,
+)

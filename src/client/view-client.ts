@@ -1,0 +1,50 @@
+import { JobListBody } from '../api/job-list.ts'
+import { NowBody, SeriesBody } from '../api/live.ts'
+import { RecoveryBody, type RecoveryQuery } from '../api/recovery.ts'
+import { type Dated, dated } from './dated.ts'
+import { followStream, type StreamOptions } from './follow-stream.ts'
+import type { Link, Query } from './link.ts'
+
+export type Now = Dated<NowBody>
+export type Series = Dated<SeriesBody>
+export type Recovery = Dated<RecoveryBody>
+
+/** What `live` tells: how the system stands, or the first page of a list. Always the whole of it. */
+export type LiveEvent =
+  | { readonly event: 'now'; readonly data: Now }
+  | { readonly event: 'jobs'; readonly data: Dated<JobListBody> }
+
+/** What people look at: how the system stands and stood, and what became of jobs. */
+export class ViewClient {
+  /** @internal */
+  protected readonly link: Link
+
+  /** @internal */
+  constructor(link: Link) {
+    this.link = link
+  }
+
+  /** How the system stood in the last minutes, oldest first: a point every 10 s while something ran or waited. */
+  async series(options: { readonly minutes?: number } = {}): Promise<Series> {
+    return dated(SeriesBody, await this.get<SeriesBody>('/admin/series', options))
+  }
+
+  /** What the engine had to put right, newest first; go on with `next` as `before`. */
+  async recovery(options: RecoveryQuery = {}): Promise<Recovery> {
+    return dated(RecoveryBody, await this.get<RecoveryBody>('/admin/recovery', options))
+  }
+
+  /** @internal */
+  protected get<T>(path: string, query: object = {}): Promise<T> {
+    return this.link.call<T>('GET', path, { query: query as Query })
+  }
+
+  /** @internal */
+  protected async *followLive(query: Query, options: StreamOptions): AsyncGenerator<LiveEvent> {
+    for await (const { event, data } of followStream(this.link, '/live', query, options)) {
+      const told: unknown = JSON.parse(data)
+      if (event === 'now') yield { event, data: dated(NowBody, told as NowBody) }
+      else if (event === 'jobs') yield { event, data: dated(JobListBody, told as JobListBody) }
+    }
+  }
+}

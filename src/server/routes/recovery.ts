@@ -1,0 +1,30 @@
+import { RecoveryBody, RecoveryQuery } from '../../api/recovery.ts'
+import { readRecoveries } from '../../engine/recoveries.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/admin/recovery`: what the engine had to put right. */
+export function recoveryRoutes(server: Server, parts: ServerParts): void {
+  server.get(
+    '/admin/recovery',
+    {
+      config: { access: 'workers:view' },
+      schema: {
+        summary: 'Jobs taken over, late writes refused, what the reconciler put right',
+        tags: ['live'],
+        querystring: RecoveryQuery,
+        response: { 200: RecoveryBody },
+      },
+    },
+    async ({ query: { limit = 50, ...rest } }) => {
+      const { events, ...answer } = await readRecoveries(parts.room.calls, { ...rest, limit })
+      return {
+        ...answer,
+        events: events.map((event) => ({
+          ...event,
+          at: event.at.toISOString(),
+          jobIds: [...event.jobIds],
+        })),
+      }
+    },
+  )
+}

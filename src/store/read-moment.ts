@@ -1,0 +1,113 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** How the system stands, or stood. Times are in milliseconds since 1970. */
+export interface Moment {
+  readonly at: number
+  readonly admission: {
+    /** `null`: no ceiling, and nobody counts. */
+    readonly maxActive: number | null
+    readonly active: number | null
+    readonly queued: number
+    /** Root jobs that ended in a second, as last measured. */
+    readonly drainRate: number
+  }
+  readonly lanes: readonly LaneMoment[]
+  readonly workers: {
+    readonly live: number
+    readonly busy: number
+    readonly idle: number
+    readonly draining: number
+    readonly stopping: number
+    /** Not heard of for two heartbeats. */
+    readonly silent: number
+    /** `null`: some have no limit of their own. */
+    readonly capacity: number | null
+    readonly running: number
+  }
+  readonly devices: readonly DeviceMoment[]
+  /** Roots that have not ended. */
+  readonly states: Readonly<
+    Record<'awaiting_approval' | 'scheduled' | 'retrying' | 'queued' | 'running', number>
+  >
+  /** States with more jobs than were looked at. */
+  readonly more: readonly string[]
+  readonly failed: { readonly minute: number; readonly hour: number }
+  readonly recovered: {
+    readonly minute: number
+    readonly hour: number
+    readonly lateWrites: number
+    readonly drift: number
+  }
+  /** Submissions refused in the last minute, over HTTP. */
+  readonly refused: number
+}
+
+export interface LaneMoment {
+  readonly name: string
+  readonly slots: number | null
+  readonly perWorker: number | null
+  readonly enabled: boolean
+  readonly running: number
+  readonly held: number
+  /** Jobs that could start and wait. */
+  readonly depth: number
+  readonly oldestAt: number | null
+  readonly reason: string | null
+}
+
+export interface DeviceMoment {
+  readonly budget: string
+  readonly key: string
+  readonly host: string | null
+  readonly name: string
+  readonly bytes: boolean
+  readonly capacity: number | null
+  readonly held: number
+  readonly running: number
+  readonly measuredUsed: number | null
+  readonly lostAt: number | null
+  readonly models: readonly ModelMoment[]
+}
+
+export interface ModelMoment {
+  readonly model: string
+  readonly worker: string
+  readonly state: 'loading' | 'loaded' | 'unloading'
+  readonly running: number
+}
+
+/** Jobs of a state that are looked at: some milliseconds for all of them. */
+const LOOK = 2000
+
+const READ = statement('read_moment', 'select sluice.moment_v1($1) as picture')
+
+// Two processes that do the duty at once may keep two: a millisecond apart, they do no harm.
+const KEEP = statement(
+  'keep_moment',
+  `with old as (
+     delete from sluice.moments where at < statement_timestamp() - interval '2 hours'
+   )
+   insert into sluice.moments (picture)
+   select sluice.moment_v1($1) where not exists (
+     select 1 from sluice.moments m where m.at > clock_timestamp() - make_interval(secs => $2 / 1000.0))`,
+)
+
+const LIST = statement(
+  'list_moments',
+  `select picture from sluice.moments where at > clock_timestamp() - make_interval(secs => $1 / 1000.0) order by at`,
+)
+
+/** How the system stands. Locks nothing. */
+export async function readMoment(db: Queryable): Promise<Moment> {
+  return (await db.run<{ picture: Moment }>(READ, [LOOK]))[0]!.picture
+}
+
+/** Keeps how the system stands for two hours, unless that was done within the last `everyMs`. */
+export async function keepMoment(db: Queryable, everyMs: number): Promise<void> {
+  await db.run(KEEP, [LOOK, everyMs])
+}
+
+/** What was kept within the last `ms`, oldest first. */
+export async function listMoments(db: Queryable, ms: number): Promise<Moment[]> {
+  return (await db.run<{ picture: Moment }>(LIST, [ms])).map(({ picture }) => picture)
+}
