@@ -8,7 +8,6 @@ import { endWorker } from '../store/end-worker.ts'
 import { registerWorker } from '../store/register-worker.ts'
 import { CycleSession, isOutOfStep } from './cycle-session.ts'
 import { howManyFit } from './encode-endings.ts'
-import type { FillOrder } from './fill-order.ts'
 import { noteLateWrites } from './late-writes.ts'
 import type { Log } from './log.ts'
 
