@@ -182,12 +182,12 @@ export class Dispatcher {
       for (const id of [...settled, ...lost]) session.forget(id)
       const assignments = rows.map((row) => session.adopt(row))
       this.#outOfStep = false
+      await noteLateWrites(this.#db, this.#identity.name, lost, 'it lost the lane they run in')
       return { assignments, lost, unsent, reached: true, again: true }
     } catch (error) {
       this.#log.warn({ worker: this.#identity.name, error: messageOf(error) }, 'resync failed')
       return { ...UNREACHED, unsent: ended }
     }
-      await noteLateWrites(this.#db, this.#identity.name, lost, 'it lost the lane they run in')
   }
 
   /** Declared dead: others run its jobs now. Everything it has is lost; it goes on as a new worker. */
@@ -198,13 +198,13 @@ export class Dispatcher {
       'this worker was declared dead; its late results are refused and it registers anew',
     )
     await this.#register()
+    const late = [...new Set([...ended.map(({ id }) => id), ...lost])]
+    await noteLateWrites(this.#db, this.#identity.name, late, 'it was declared dead and came back')
     for (const id of lost) this.#session.forget(id)
     return { assignments: [], lost, unsent: [], reached: true, again: true, startedOver: true }
   }
 
   async #register(): Promise<void> {
-    const late = [...new Set([...ended.map(({ id }) => id), ...lost])]
-    await noteLateWrites(this.#db, this.#identity.name, late, 'it was declared dead and came back')
     this.#session.follow(await registerWorker(this.#connection, this.#identity))
     await this.#session.resync()
     this.#outOfStep = false
