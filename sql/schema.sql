@@ -1548,6 +1548,9 @@ declare
   v_copy     text;
 begin
   ids := '{}'; lanes := '{}'; places := '{}';
+  if p_budget ? 'oom' then
+    perform sluice.raise_jobs_v1(p_worker, p_budget -> 'oom');
+  end if;
   perform 1 from sluice.devices d
     where d.key = any (array(select p ->> 'device' from jsonb_path_query(p_budget, '$.starts[*].places[*]') p
                              union select jsonb_path_query(p_budget, '$.*[*].devices[*]') #>> '{}'
@@ -2944,6 +2947,17 @@ CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
  STABLE
 RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
 
+--- function sluice.memory_budgets_v1(p_names text[])
+CREATE OR REPLACE FUNCTION sluice.memory_budgets_v1(p_names text[])
+ RETURNS SETOF text
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select g.name from (select b.name, b.auto or b.bytes as sized, bool_or(b.auto or b.bytes) over () as any_sized
+                        from sluice.budgets b where b.name = any (p_names) and b.kind = 'device') g
+   where g.sized or not g.any_sized
+$function$;
+
 --- function sluice.merge_amounts_v1(p_all jsonb)
 CREATE OR REPLACE FUNCTION sluice.merge_amounts_v1(p_all jsonb)
  RETURNS jsonb
@@ -2961,11 +2975,12 @@ CREATE OR REPLACE FUNCTION sluice.note_models_v1(p_worker bigint, p_now timestam
 AS $function$
 declare
   v_row     record;
+  v_raised  jsonb := '{}';   -- what loads ran out of memory with, by model
   v_others  boolean := false;
 begin
   -- First: it reads what was charged for a copy that may be reported as unloaded with it.
   if p_budget ? 'oom' then
-    perform sluice.raise_amounts_v1(p_worker, p_now, p_budget -> 'oom');
+    v_raised := sluice.raise_models_v1(p_worker, p_now, p_budget -> 'oom');
   end if;
   for v_row in select u.model, u.device from jsonb_to_recordset(p_budget -> 'unloaded') as u(model text, device text) order by 1, 2 loop
     -- Unless a job was given to it meanwhile: that one loads it again.
@@ -3013,7 +3028,8 @@ begin
             union all
             select a.key, null, null, '{}', 0, a.value::integer, 0 from jsonb_each_text(p_budget -> 'avoided') a
             union all
-            select x.model, null, null, '{}', 0, 0, 1 from jsonb_to_recordset(p_budget -> 'oom') as x(model text) where x.model is not null) n
+            select x.model, null, null, coalesce(v_raised -> x.model, '{}'), 0, 0, 1
+              from jsonb_to_recordset(p_budget -> 'oom') as x(model text) where x.model is not null) n
      group by n.model order by n.model
     on conflict (name) do update
        set load_ms = case when excluded.load_ms is null then m.load_ms
@@ -3171,50 +3187,70 @@ begin
     (select extract(epoch from min(j.ready_at) - clock_timestamp())::double precision * 1000 from sluice.jobs j where j.state = 'scheduled');
 end $function$;
 
---- function sluice.raise_amounts_v1(p_worker bigint, p_now timestamp with time zone, p_oom jsonb)
-CREATE OR REPLACE FUNCTION sluice.raise_amounts_v1(p_worker bigint, p_now timestamp with time zone, p_oom jsonb)
+--- function sluice.raise_jobs_v1(p_worker bigint, p_oom jsonb)
+CREATE OR REPLACE FUNCTION sluice.raise_jobs_v1(p_worker bigint, p_oom jsonb)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
   v_row    record;
-  v_task   sluice.tasks;
-  v_own    jsonb;
   v_part   text;
   v_raised jsonb;
 begin
   for v_row in
+    select o.id, o.model, o.needed, coalesce(j.uses, jsonb_build_object('uses', t.uses, 'perJob', coalesce(t.per_job, '{}'))) as own, m.amounts as seen
+      from jsonb_to_recordset(p_oom) as o(id bigint, model text, needed double precision, loading boolean)
+      join sluice.jobs j on j.id = o.id and j.state in ('ready', 'scheduled')
+      join sluice.tasks t on t.name = j.task and t.uses is not null
+      join sluice.attempts a on a.job_id = j.id and a.attempt = j.attempt and a.worker_id = p_worker and a.ending = 'out_of_memory'
+      left join sluice.models m on m.name = o.model
+     where o.model is null or not o.loading order by o.id
+  loop
+    v_part := case when v_row.model is null then 'uses' else 'perJob' end;
+    select jsonb_object_agg(g.budget, jsonb_build_object('devices', g.devices, 'each',
+             greatest(g.own, least(greatest(1.25 * g.own, case when v_row.model is not null then 0.1 * g.beside end, v_row.needed),
+                                   coalesce(sluice.largest_v1(g.budget), 'Infinity') - g.beside))))
+      into v_raised
+      from (select u.key as budget, coalesce((u.value ->> 'devices')::integer, 1) as devices,
+                   coalesce((v_row.own -> v_part -> u.key ->> 'each')::double precision, 0) as own,
+                   case when v_row.model is not null then greatest((u.value ->> 'each')::double precision, (v_row.seen ->> u.key)::double precision)
+                        else coalesce((v_row.own -> 'perJob' -> u.key ->> 'each')::double precision, 0) end as beside
+              from jsonb_each(v_row.own -> 'uses') u
+              join sluice.memory_budgets_v1(array(select jsonb_object_keys(v_row.own -> 'uses'))) b(name) on b.name = u.key
+             where jsonb_typeof(u.value) = 'object') g;
+    update sluice.jobs j set uses = v_row.own || jsonb_build_object(v_part, (v_row.own -> v_part) || coalesce(v_raised, '{}')) where j.id = v_row.id;
+  end loop;
+end $function$;
+
+--- function sluice.raise_models_v1(p_worker bigint, p_now timestamp with time zone, p_oom jsonb)
+CREATE OR REPLACE FUNCTION sluice.raise_models_v1(p_worker bigint, p_now timestamp with time zone, p_oom jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row    record;
+  v_raised jsonb := '{}';
+begin
+  for v_row in
     select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean) order by o.model, o.id
   loop
-    update sluice.devices d set out_of_memory = d.out_of_memory + 1 where d.key = any (v_row.devices);
-    if v_row.model is not null then
-      update sluice.residents r set unloading_at = coalesce(r.unloading_at, p_now)
-       where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices;
-    end if;
-    if v_row.model is not null and v_row.loading then
-      select jsonb_object_agg(r.budget, r.amount) into v_raised from (
-        select x.budget, least(greatest(v_row.needed, 1.25 * max(x.amount)), coalesce(sluice.largest_v1(x.budget), 'Infinity')) as amount
+    update sluice.devices d set out_of_memory = d.out_of_memory + 1
+     where d.key = any (v_row.devices)
+       and d.budget in (select sluice.memory_budgets_v1(array(select x.budget from sluice.devices x where x.key = any (v_row.devices))));
+    continue when v_row.model is null;
+    update sluice.residents r set unloading_at = coalesce(r.unloading_at, p_now)
+     where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices;
+    continue when not v_row.loading;
+    v_raised := v_raised || jsonb_build_object(v_row.model, sluice.merge_amounts_v1(jsonb_build_array(coalesce(v_raised -> v_row.model, '{}'), (
+      select coalesce(jsonb_object_agg(r.budget, r.amount), '{}') from (
+        select x.budget, greatest(max(x.amount), least(greatest(v_row.needed, 1.25 * max(x.amount)), coalesce(sluice.largest_v1(x.budget), 'Infinity'))) as amount
           from sluice.residents x
-         where x.worker_id = p_worker and x.model = v_row.model and x.devices = v_row.devices group by x.budget) r;
-      insert into sluice.models as m (name, amounts) values (v_row.model, coalesce(v_raised, '{}'))
-        on conflict (name) do update
-           set amounts = m.amounts || coalesce((select jsonb_object_agg(e.key, greatest((m.amounts ->> e.key)::double precision, e.value::double precision))
-                                                  from jsonb_each_text(excluded.amounts) e), '{}'), updated_at = p_now;
-    else
-      select t.* into v_task from sluice.jobs j join sluice.tasks t on t.name = j.task where j.id = v_row.id;
-      select coalesce(j.uses, jsonb_build_object('uses', v_task.uses, 'perJob', coalesce(v_task.per_job, '{}'))) into v_own
-        from sluice.jobs j where j.id = v_row.id;
-      v_part := case when v_row.model is null then 'uses' else 'perJob' end;
-      select jsonb_object_agg(b.name, jsonb_build_object('devices', coalesce((u.value ->> 'devices')::integer, 1), 'each',
-               least(greatest(1.25 * coalesce((v_own -> v_part -> u.key ->> 'each')::double precision, 0),
-                              case when v_row.model is not null then 0.1 * (u.value ->> 'each')::double precision end, v_row.needed),
-                     coalesce(sluice.largest_v1(b.name), 'Infinity'))))
-        into v_raised
-        from jsonb_each(v_own -> 'uses') u join sluice.budgets b on b.name = u.key and b.kind = 'device' where jsonb_typeof(u.value) = 'object';
-      update sluice.jobs j set uses = v_own || jsonb_build_object(v_part, (v_own -> v_part) || coalesce(v_raised, '{}'))
-       where j.id = v_row.id and j.state < 'completed';
-    end if;
+         where x.worker_id = p_worker and x.model = v_row.model and x.devices = v_row.devices
+           and x.budget in (select sluice.memory_budgets_v1(array(select y.budget from sluice.residents y where y.worker_id = p_worker
+                                                                     and y.model = v_row.model and y.devices = v_row.devices)))
+         group by x.budget) r))));
   end loop;
+  return v_raised;
 end $function$;
 
 --- function sluice.rank_in_class_v1(p_class integer, p_priority integer, p_since timestamp with time zone)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { hasCode, model, type SluiceOptions, task } from '../../src/index.ts'
+import { hasCode, model, outOfMemory, type SluiceOptions, task } from '../../src/index.ts'
 import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
 import { DEFAULT_RULES } from '../../src/policy/picture.ts'
 import { useApps } from '../support/apps.ts'
@@ -396,6 +396,49 @@ describe('what a job needs', () => {
     await app.resetBudget('readers')
     await until(async () => (await app.getJob(many.id)).state === 'completed', 'both to run once they fit')
     await until(async () => (await app.getJob(large.id)).state === 'completed', 'both to run once they fit')
+  })
+
+  test('is raised after it ran out of memory, of memory only, and never beyond what could run', async () => {
+    const GB = 1024 ** 3
+    const runs = (needed?: number) => async (_: unknown, ctx: { attempt: number }) => {
+      if (ctx.attempt === 1) throw outOfMemory(needed === undefined ? {} : { needed })
+      return ctx.attempt
+    }
+    const uses = { vram: '4GB', encoders: 2 }
+    const grows = task({ name: 'grows', uses, run: runs() })
+    const speaks = task({ name: 'speaks', model: 'voice', uses: { vram: '16GB' }, run: runs(20 * GB) })
+    const alien = task({ name: 'alien', uses, run: () => null })
+    const budgets = { ...ONE_GPU, encoders: { gpu0: 8 } }
+    const app = await apps.open({ tasks: [grows, speaks, alien], budgets, lanes })
+    const [foreign] = await app.submitMany(alien, [undefined], { runAt: new Date(Date.now() + 3_600_000) })
+    await app.work({ capacity: 0 })
+    const drawn = async (id: string) =>
+      (await database.sql<{ uses: unknown }>('select uses from sluice.jobs where id = $1', [id]))[0]!.uses
+    const one = (each: number) => ({ devices: 1, each })
+    for (const [each, expected] of [
+      [grows, { uses: { vram: one(5 * GB), encoders: one(2) }, perJob: {} }],
+      [speaks, { uses: { vram: one(16 * GB) }, perJob: { vram: one(8 * GB) } }],
+    ] as const) {
+      const job = await app.submit(each, undefined)
+      expect(await job.result()).toBe(2)
+      expect(await drawn(job.id)).toEqual(expected)
+    }
+    const counted = await database.sql(
+      `select budget, out_of_memory::integer as times from sluice.devices where key like '%/gpu0' order by 1`,
+    )
+    expect(counted).toEqual([
+      { budget: 'encoders', times: 0 },
+      { budget: 'vram', times: 2 },
+    ])
+    // A late word about a job that is not the worker's leaves it alone, and waits for nobody who holds its row.
+    await database.sql(
+      `select sluice.claim_budgeted_v1(w.id, now(), jsonb_build_object('oom', jsonb_build_array(jsonb_build_object(
+                'id', $1::bigint, 'devices', '[]'::jsonb, 'loading', false))), '{}', '{}', '{}')
+         from sluice.workers w where w.ended_at is null limit 1`,
+      [foreign!.id],
+    )
+    expect(await drawn(foreign!.id)).toBeNull()
+    await app.cancel(foreign!.id)
   })
 
   test('is refused at submit where it is fixed and too large, by SQL too, and fails a step of a workflow', async () => {
