@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { JOB_STATES, JOB_STATUSES } from '../model/job.ts'
+import { TIMELINE_EVENTS, type TimelineEvent } from '../model/job-timeline.ts'
 import type { JsonValue } from '../model/json.ts'
 import {
   Duration,
@@ -23,7 +24,7 @@ const State = Type.Unsafe<(typeof JOB_STATES)[number]>({
   enum: [...JOB_STATES],
   description: 'What the database keeps: finer than status',
 })
-const Kind = Type.Unsafe<'workflow' | 'group' | 'fanout' | null>({
+export const Kind = Type.Unsafe<'workflow' | 'group' | 'fanout' | null>({
   type: ['string', 'null'],
   enum: ['workflow', 'group', 'fanout', null],
   description: 'null: a task that runs',
@@ -105,6 +106,8 @@ export const JobBody = Type.Object({
   id: JobId,
   task: Type.String(),
   lane: TextOrNull,
+  model: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What its task loads; null: nothing' }),
+  devices: Type.Array(Type.String(), { description: 'Where it runs, while it draws from devices' }),
   kind: Kind,
   parentId: TextOrNull,
   rootId: TextOrNull,
@@ -151,6 +154,29 @@ export const AttemptsBody = Type.Object({
 
 export type AttemptsBody = Static<typeof AttemptsBody>
 
+export const TimelineBody = Type.Object({
+  entries: Type.Array(
+    Type.Object({
+      at: Type.Unsafe<string | null>({
+        ...TimestampOrNull,
+        description: 'null: it is not kept when that was',
+      }),
+      what: Type.Unsafe<TimelineEvent>({ type: 'string', enum: [...TIMELINE_EVENTS] }),
+      attempt: WholeOrNull,
+      worker: TextOrNull,
+      by: Type.Unsafe<string | null>({ ...TextOrNull, description: 'Who did it, where somebody did' }),
+      error: TextOrNull,
+      durationMs: Type.Unsafe<number | null>({
+        ...NumberOrNull,
+        description: 'Of a start: how long it waited before. Of an ending: how long the attempt took',
+      }),
+      final: Type.Boolean({ description: 'The job has come to its end with this' }),
+    }),
+    { description: 'In the order in which it happened' },
+  ),
+})
+export type TimelineBody = Static<typeof TimelineBody>
+
 export const LogsQuery = Type.Object(
   {
     after: Type.Optional(
@@ -192,7 +218,7 @@ export const TreeQuery = Type.Object(
   STRICT,
 )
 
-const Counts = Type.Object({
+export const Counts = Type.Object({
   total: Type.Integer(),
   completed: Type.Integer(),
   failed: Type.Integer(),

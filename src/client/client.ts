@@ -1,6 +1,7 @@
 import { StatusBody, type WorkersAskedBody } from '../api/admin-workers.ts'
 import type { AdmissionBody, AdmissionChangeBody } from '../api/admission.ts'
 import { BudgetBody, type BudgetChangeBody, BudgetsBody } from '../api/budgets.ts'
+import { GraphBody } from '../api/graph.ts'
 import { type BulkActionAnswer, JobListBody, type ListQuery, MAX_PAGE } from '../api/job-list.ts'
 import { WhyBody } from '../api/job-why.ts'
 import {
@@ -42,6 +43,7 @@ export type JobPage = Dated<JobListBody>
 export type Attempt = Dated<AttemptsBody>['attempts'][number]
 export type LogLine = Dated<LogLineBody>
 export type Trace = Dated<TraceBody>
+export type Graph = Dated<GraphBody>
 export type Lane = Omit<Dated<LaneBody>, 'utilisation'>
 export type Budgets = Dated<BudgetsBody>
 export type Budget = Dated<BudgetBody>
@@ -313,6 +315,11 @@ export class SluiceClient extends ViewClient {
   /** A job with what is below it; wide fan-outs are folded. */
   async tree(id: string, options: { readonly depth?: number } = {}): Promise<Tree> {
     return toTree(await this.get<TreeBody>(jobPath(id, '/tree'), options))
+  }
+
+  /** The steps of a workflow or group, what each needs, and the jobs they have become; also those not come to yet. */
+  async graph(id: string): Promise<Graph> {
+    return dated(GraphBody, await this.get<GraphBody>(jobPath(id, '/graph')))
   }
 
   /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */

@@ -6,6 +6,7 @@ export {
   type Budget,
   type Budgets,
   type Firing,
+  type Graph,
   type Job,
   type JobCriteria,
   type JobFilter,

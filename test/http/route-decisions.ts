@@ -38,6 +38,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'GET /api/v1/jobs/:id/stream': 'jobs:read',
   'GET /api/v1/jobs/:id/why': 'jobs:read',
   'GET /api/v1/jobs/:id/tree': 'jobs:read',
+  'GET /api/v1/jobs/:id/graph': 'jobs:read',
   'GET /api/v1/jobs/:id/trace': 'jobs:read',
   'GET /api/v1/jobs/:id/attempts': 'jobs:read',
   'GET /api/v1/jobs/:id/logs': 'jobs:read',

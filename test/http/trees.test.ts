@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { GraphBody } from '../../src/api/graph.ts'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -24,7 +25,8 @@ const wide = workflow({
 const guess = workflow({
   name: 'guess',
   steps: (flow: Flow<{ secret: string }>) => {
-    flow.step('try', picky, { secret: flow.input.secret })
+    const tried = flow.step('try', picky, { secret: flow.input.secret })
+    flow.each('again', [1], held, (n) => n, { needs: [tried] })
   },
 })
 const database = useDatabase()
@@ -70,6 +72,26 @@ test('a window is opened wider while the fan-out runs, by its owner and nobody e
   expect(row).toEqual({ actor: 'ann', before: { concurrency: 1 }, after: { concurrency: 3 } })
   gate.open()
   await ends(root, 'completed')
+})
+
+test('a graph has every step with what it needs, also those not reached, and is for who may see the job', async () => {
+  const root = await submit(keys.ann, { workflow: 'guess', input: { secret: 'wrong' } })
+  await ends(root, 'failed')
+  expect((await server.call('GET', `/jobs/${root}/graph`, { key: keys.bob })).status).toBe(404)
+  const { job, path, steps } = (
+    await server.call('GET', `/jobs/${root}/graph`, { key: keys.viewer })
+  ).json<GraphBody>()
+  expect([job.id, job.kind, job.status, path]).toEqual([root, 'workflow', 'failed', []])
+  expect(steps.map(({ step, kind, runs, needs, on }) => ({ step, kind, runs, needs, on }))).toEqual([
+    { step: 'try', kind: 'task', runs: 'picky', needs: [], on: 'success' },
+    { step: 'again', kind: 'fanout', runs: 'held', needs: ['try'], on: 'success' },
+  ])
+  const [tried, again] = steps
+  expect(tried?.job).toMatchObject({ status: 'failed', attempt: 1, step: 'try' })
+  expect(tried?.job?.error).toContain('that is not it')
+  expect(again?.job).toMatchObject({ status: 'skipped', kind: 'fanout' })
+  const inner = await server.call('GET', `/jobs/${tried?.job?.id}/graph`, { key: keys.ann })
+  expect(inner.json()).toMatchObject({ path: [{ id: root, task: 'guess' }], steps: [] })
 })
 
 test("a trace does not compare with somebody else's run, unless its reader may see that too", async () => {

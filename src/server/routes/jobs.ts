@@ -4,22 +4,27 @@ import {
   JobParams,
   LogsBody,
   LogsQuery,
+  TimelineBody,
   TraceBody,
   TreeBody,
   TreeQuery,
 } from '../../api/jobs.ts'
 import { readJobLogs } from '../../engine/job-control.ts'
+import { readTimeline } from '../../engine/job-timeline.ts'
 import { trace } from '../../engine/trace.ts'
 import { loadTree } from '../../engine/tree.ts'
 import { orNull, toJobBody, toTreeBody } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen, visibleJob } from '../visible-job.ts'
+import { graphRoutes } from './graph.ts'
 
 const DEFAULT_LINES = 1000
 
 /** `/jobs/:id` and what can be read about it. Reading starts nothing and is never refused for lack of room. */
-export function jobRoutes(server: Server, { app, room }: ServerParts): void {
+export function jobRoutes(server: Server, parts: ServerParts): void {
+  const { app, room } = parts
   const { calls } = room
+  graphRoutes(server, parts)
   const config = { access: 'jobs:read' } as const
   const tags = ['jobs']
 
@@ -75,6 +80,25 @@ export function jobRoutes(server: Server, { app, room }: ServerParts): void {
           finishedAt: orNull(finishedAt),
         })) as never,
       }
+    },
+  )
+
+  server.get(
+    '/jobs/:id/timeline',
+    {
+      config,
+      schema: {
+        summary: 'The life of a job in the order in which it happened: states, attempts, workers',
+        tags,
+        params: JobParams,
+        response: { 200: TimelineBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      await visibleJob(calls, request, id)
+      const entries = await readTimeline(calls, id)
+      return { entries: entries.map((entry) => ({ ...entry, at: orNull(entry.at) })) }
     },
   )
 
