@@ -64,6 +64,8 @@ export const ERROR_STATUS = {
   SCHEDULE_EXISTS: 409,
   /** The lease is no longer held by whoever wrote. */
   LEASE_LOST: 409,
+  /** A worker was started for a pool that has as many as it may, or that has this one already. */
+  SURPLUS_WORKER: 409,
   /** A running task waited for another job's result and would hold its slot while doing so. */
   WOULD_DEADLOCK: 409,
   /** The job ended without success; thrown by `result()`. */

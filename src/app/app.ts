@@ -13,11 +13,13 @@ import {
 import { type BudgetsView, type BudgetView, viewBudget, viewBudgets } from '../engine/budget-view.ts'
 import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
+import { type FleetFilter, type FleetView, type PoolView, viewFleet } from '../engine/fleet-view.ts'
 import { followLogs } from '../engine/follow-logs.ts'
 import * as jobControl from '../engine/job-control.ts'
 import { type JobCriteria, type JobFilter, listJobs } from '../engine/job-list.ts'
 import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
+import { forgetPoolChanges, type PoolNumbers, setPool } from '../engine/pool-control.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import * as schedules from '../engine/schedules.ts'
@@ -108,6 +110,8 @@ export interface AppParts {
   readonly actor: string
   /** Whose the jobs are that this program submits. */
   readonly owner: string
+  /** How a child of this process finds the database. */
+  readonly environment?: Readonly<Record<string, string>>
   readonly onClose: () => Promise<void>
 }
 
@@ -270,6 +274,36 @@ export class Sluice {
   /** Moves workflows on and does the system's upkeep in this process: promote, schedule, recover, expire, sample, reconcile, prune. A worker does it too. */
   startDuties(): void {
     this.#work.startDuties()
+  }
+
+  /**
+   * Looks after the pools that this program and its config name, until `close()`: starts workers where jobs overflow. Also begins
+   * upkeep. Any number of processes may look after the same pools. Without pools it does nothing.
+   *
+   * @throws {SluiceError} `INVALID_CONFIG` naming the option of a provisioner that cannot work.
+   */
+  async provision(): Promise<void> {
+    this.#checkOpen()
+    if (this.#parts.settings.pools.size === 0) return
+    const { createFleet } = await import('./create-fleet.ts')
+    this.#work.provision(await createFleet(this.#parts))
+  }
+
+  /** Pools of workers, what overflows, and what was decided about it. @throws {SluiceError} `POOL_NOT_FOUND`. */
+  async fleet(filter: FleetFilter = {}): Promise<FleetView> {
+    checkOptions(filter, ['pool', 'limit'], 'filter')
+    return viewFleet(this.#calls, filter)
+  }
+
+  /** An operator's change to a pool: it stays, whatever files say, until `resetPool`. */
+  async setPool(name: string, change: PoolNumbers): Promise<PoolView> {
+    await setPool(this.#calls, name, change, this.#parts.actor)
+    return (await viewFleet(this.#calls, { pool: name })).pools[0]!
+  }
+
+  async resetPool(name: string): Promise<PoolView> {
+    await forgetPoolChanges(this.#calls, name, this.#parts.actor)
+    return (await viewFleet(this.#calls, { pool: name })).pools[0]!
   }
 
   /** Stops taking jobs and hands back what does not finish in time; the program stays able to submit. */

@@ -1,10 +1,12 @@
 import type { Database } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import { translateError } from '../db/sqlstate.ts'
+import { provision } from '../duties/provision.ts'
 import { DutyRunner } from '../duties/runner.ts'
 import { Advancer } from '../engine/advancer.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
+import type { FleetKeeper } from '../fleet/fleet-keeper.ts'
 import type { Settings } from '../model/settings.ts'
 import type { AnyTask } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
@@ -36,6 +38,7 @@ export class ProcessWork {
   #leaving: Worker | undefined
   #duties: DutyRunner | undefined
   #advancer: Advancer | undefined
+  #fleet: FleetKeeper | undefined
   #stopped = false
 
   constructor(options: ProcessWorkOptions) {
@@ -70,6 +73,18 @@ export class ProcessWork {
     this.#duties.start()
   }
 
+  /** Begins upkeep too, and asks for workers where jobs overflow, until `stop()`. */
+  provision(fleet: FleetKeeper): void {
+    if (this.#stopped || this.#fleet !== undefined)
+      throw new SluiceError(
+        'INVALID_ARGUMENT',
+        'this process looks after its pools already, or is being closed',
+      )
+    this.#fleet = fleet
+    this.startDuties()
+    this.#duties?.add(provision(fleet))
+  }
+
   /** Jobs have ended that somebody in this process may wait for; the first of those that come back does after so long. */
   noteEnded(dueInMs: number | null): void {
     this.#options.onEnded()
@@ -98,7 +113,8 @@ export class ProcessWork {
 
   async stop(): Promise<void> {
     this.#stopped = true
-    await this.stopWorking()
+    // Workers that are children of this one end beside it, not after it.
+    await Promise.all([this.stopWorking(), this.#fleet?.stop()])
     await this.#duties?.stop()
     await this.#advancer?.stop()
   }

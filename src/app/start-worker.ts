@@ -103,7 +103,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
       capacity,
       cores: availableParallelism(),
       tasks: [...tasks.keys()],
-      labels: options.labels ?? {},
+      labels: { ...labelsOf(process.env.SLUICE_LABELS), ...options.labels },
       rank: options.rank ?? 0,
       pool: poolOf(options.inPool),
       request: textOf(options.request, 'SLUICE_REQUEST'),
@@ -188,6 +188,20 @@ function checkPool(value: unknown, name: string): string {
 function poolOf(given: string | undefined): string | null {
   const name = given ?? process.env.SLUICE_POOL
   return name === undefined || name === '' ? null : checkPool(name, 'SLUICE_POOL')
+}
+
+/** Those of whoever started it: JSON. */
+function labelsOf(text = ''): object {
+  if (text === '') return {}
+  const expected = 'an object of texts, numbers and booleans, as JSON'
+  let labels: unknown
+  try {
+    labels = JSON.parse(text)
+  } catch {
+    throw invalidArgument('SLUICE_LABELS', text, expected)
+  }
+  toStorableJson(checkLabels(labels, 'SLUICE_LABELS'), 'SLUICE_LABELS')
+  return labels as object
 }
 
 function textOf(given: string | undefined, variable: string): string | null {

@@ -9,6 +9,7 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL005: 'INVALID_ARGUMENT',
   SL007: 'ADMISSION_REJECTED',
   SL008: 'BUDGET_EXCEEDED',
+  SL009: 'SURPLUS_WORKER',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */

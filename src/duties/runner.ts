@@ -41,7 +41,7 @@ export class DutyRunner {
   readonly #db: Queryable
   readonly #log: Log
   readonly #name: string
-  readonly #duties: readonly Duty[]
+  #duties: readonly Duty[]
   readonly #tickMs: number
   readonly #onWake: (ms: number) => void
   readonly #promoteEarly = new Early(() => this.#runEarly(promote), TICK_MS)
@@ -66,6 +66,11 @@ export class DutyRunner {
     if (this.#mode !== 'new') return
     this.#mode = 'running'
     this.#next(0)
+  }
+
+  /** One that only some processes can do. */
+  add(duty: Duty): void {
+    this.#duties = [...this.#duties, duty]
   }
 
   async stop(): Promise<void> {

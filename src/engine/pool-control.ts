@@ -7,12 +7,19 @@ import { changePool } from '../store/change-pool.ts'
 import { listPools, type Pool } from '../store/list-pools.ts'
 import { resetPool } from '../store/reset-pool.ts'
 
+/** What operators change of a pool. Who starts its workers, and how, is for the config of those who start them. */
+export type PoolNumbers = Omit<PoolSource, 'provisioner' | 'options' | 'labels'>
+
+const NUMBERS = Object.keys(POOL_FIELDS).filter(
+  (name) => !['provisioner', 'options', 'labels'].includes(name),
+)
+
 /**
  * An operator's change to a pool. It holds for every decision from then on; nobody is stopped or started by it at once.
  *
  * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `POOL_NOT_FOUND`.
  */
-export async function setPool(db: Queryable, name: string, change: PoolSource, by: string): Promise<Pool> {
+export async function setPool(db: Queryable, name: string, change: PoolNumbers, by: string): Promise<Pool> {
   const checked = checkChange(change)
   const problem = boundsProblem(checked, await getPool(db, name))
   if (problem !== undefined) throw new SluiceError('INVALID_ARGUMENT', `${problem.field} ${problem.message}`)
@@ -33,8 +40,8 @@ export async function getPool(db: Queryable, name: string): Promise<Pool> {
   return pool
 }
 
-function checkChange(change: PoolSource): PoolChange {
-  checkOptions(change, Object.keys(POOL_FIELDS), 'change')
+function checkChange(change: PoolNumbers): PoolChange {
+  checkOptions(change, NUMBERS, 'change')
   const read: Record<string, unknown> = {}
   for (const [field, value] of Object.entries(change) as [keyof typeof POOL_FIELDS, unknown][]) {
     if (value === undefined) continue

@@ -1,5 +1,15 @@
+import { randomUUID } from 'node:crypto'
+import { viewFleet } from '../../src/engine/fleet-view.ts'
 import { forgetPoolChanges, getPool, setPool } from '../../src/engine/pool-control.ts'
 import type { Sluice } from '../../src/index.ts'
+import { askForWorkers } from '../../src/store/ask-for-workers.ts'
+import { bringBack } from '../../src/store/bring-back.ts'
+import { endRequest } from '../../src/store/end-request.ts'
+import { lookAtPool } from '../../src/store/look-at-pool.ts'
+import { noteGone } from '../../src/store/note-gone.ts'
+import { noteOverflow } from '../../src/store/note-overflow.ts'
+import { noteStarted } from '../../src/store/note-started.ts'
+import { takeRequest } from '../../src/store/take-request.ts'
 import { repeated } from './persistent-caller.ts'
 
 /** What programs say of pools where `liveFleet` lives. */
@@ -12,5 +22,51 @@ export async function liveFleet(app: Sluice): Promise<string[]> {
   const { max, idleMs } = await repeated('getPool', () => getPool(calls, 'life'))
   const again = await repeated('forgetPoolChanges', () => forgetPoolChanges(calls, 'life', 'life'))
   const seen = [max, idleMs, again.max, again.idleMs].join()
-  return seen === '7,300000,2,60000' ? [] : [`a pool went through ${seen}`]
+  const problems = seen === '7,300000,2,60000' ? [] : [`a pool went through ${seen}`]
+  return [...problems, ...(await liveRequest(app))]
+}
+
+/** A request for workers from its beginning to its end. However answers are lost, there is one, and it ends. */
+async function liveRequest(app: Sluice): Promise<string[]> {
+  const { calls } = app.room
+  const ask = async () => {
+    const seen = (await lookAtPool(calls, 'life', 0))!
+    // Left open by a life that was cut off.
+    if (seen.request !== null) await endRequest(calls, seen.request.id, 'failed', 'nobody was there')
+    const asked = {
+      pool: 'life',
+      token: randomUUID(),
+      count: 5,
+      reason: 'life',
+      overflow: [],
+      by: 'life',
+      callMs: 0,
+    }
+    await askForWorkers(calls, { ...asked, seen: (await lookAtPool(calls, 'life', 0))!.newest })
+    return (await lookAtPool(calls, 'life', 0))!.request
+  }
+  const request = await repeated('ask', ask)
+  if (request === null) return ['a request for workers was not made, or was ended by nobody']
+  const { id, wanted } = request
+  await repeated('take', () => takeRequest(calls, id, 0))
+  const started = { instances: [{ member: 1, id: 'i-1' }], failures: [{ member: 2, message: 'no room' }] }
+  await repeated('note started', () => noteStarted(calls, id, started))
+  await repeated('note gone', () => noteGone(calls, id, 1))
+  await repeated('end', () => endRequest(calls, id, 'expired', 'none came'))
+  await repeated('note overflow', () =>
+    noteOverflow(calls, 'life', [{ jobs: 3, lane: 'default', reason: 'life' } as { jobs: number }]),
+  )
+  await repeated('no overflow', () => noteOverflow(calls, 'life', []))
+  await repeated('bring back', () =>
+    bringBack(calls, 'life', '0', 1, { reason: 'life', overflow: [], by: 'life' }),
+  )
+  const { decisions } = await repeated('view', () => viewFleet(calls, { pool: 'life' }))
+  const seen = decisions.find((decision) => decision.id === id)
+  const told = [
+    wanted,
+    seen?.outcome,
+    seen?.started,
+    decisions.filter(({ endedAt }) => endedAt === null).length,
+  ]
+  return told.join() === '2,expired,1,0' ? [] : [`a request for workers went through ${told.join()}`]
 }

@@ -86,16 +86,18 @@ export class LocalProvisioner implements Provisioner {
       // The standard output belongs to this process; logs go where its own go.
       stdio: ['ignore', 'ignore', 'inherit'],
     })
-    try {
-      await once(child, 'spawn')
-    } catch (cause) {
-      throw provisionerFailed('refused', `cannot start ${command}: ${String(cause)}`, cause)
-    }
     const started: Child = { process: child, id: `${hostname()}/${child.pid}`, ended: undefined }
     child.on('exit', (code, by) => {
       started.ended = by === null ? `ended with code ${code}` : `ended by ${by}`
     })
+    // At once: a close that comes meanwhile has to know of it.
     this.#children.set(token, started)
+    try {
+      await once(child, 'spawn')
+    } catch (cause) {
+      this.#children.delete(token)
+      throw provisionerFailed('refused', `cannot start ${command}: ${String(cause)}`, cause)
+    }
     return started.id
   }
 }

@@ -1,0 +1,219 @@
+import { randomUUID } from 'node:crypto'
+import type { Queryable } from '../db/database.ts'
+import type { Log } from '../engine/log.ts'
+import { messageOf } from '../errors.ts'
+import { askForWorkers } from '../store/ask-for-workers.ts'
+import { bringBack } from '../store/bring-back.ts'
+import { endRequest } from '../store/end-request.ts'
+import { lookAtPool, type PoolLook, type PoolRequest } from '../store/look-at-pool.ts'
+import { noteGone } from '../store/note-gone.ts'
+import { noteOverflow } from '../store/note-overflow.ts'
+import { noteStarted } from '../store/note-started.ts'
+import { takeRequest } from '../store/take-request.ts'
+import { decide, type FleetDecision } from './decide.ts'
+import { type Provisioner, provisionerFailed, type StartRequest } from './provisioner.ts'
+
+/** A job that has waited for less has not found anybody yet: a claim takes milliseconds, an idle poll two seconds at most. */
+const MOMENT_MS = 1000
+/** How long one call to a provisioner may take. */
+const CALL_MS = 30_000
+/** After that much more, whoever made it is taken for gone and another process calls again. */
+const TAKE_OVER_MS = 5000
+/** How often a provisioner is asked what became of workers that have not come yet. */
+const DESCRIBE_MS = 5000
+
+export interface FleetKeeperOptions {
+  readonly db: Queryable
+  readonly log: Log
+  /** Who is written down as having decided. */
+  readonly name: string
+  /** The provisioners of the pools that this process looks after. */
+  readonly provisioners: ReadonlyMap<string, Provisioner>
+  readonly callMs?: number
+  readonly momentMs?: number
+}
+
+/**
+ * Looks after pools: sees what overflows, decides, and calls provisioners.
+ *
+ * Any number of processes may do it for the same pools. Each decision is made under the lock of the pool's row and only while no
+ * other was made since; a call that its process did not live to finish is made again by another, with the same token.
+ *
+ * A call to a provisioner is never waited for: one that hangs or fails costs a log line and its pool's back-off. It ends by
+ * itself, by its time limit, or when this one is stopped.
+ */
+export class FleetKeeper {
+  readonly #options: FleetKeeperOptions
+  readonly #callMs: number
+  readonly #stop = new AbortController()
+  /** One call for each pool at a time. */
+  readonly #calls = new Map<string, Promise<void>>()
+  /** Pools whose overflow is written down. */
+  readonly #overflowing = new Set<string>()
+
+  constructor(options: FleetKeeperOptions) {
+    this.#options = options
+    this.#callMs = options.callMs ?? CALL_MS
+    for (const pool of options.provisioners.keys()) this.#overflowing.add(pool)
+  }
+
+  /** One look at every pool. Answers what was done, by pool; `undefined` when there was nothing to do. */
+  async tend(): Promise<Record<string, unknown> | undefined> {
+    const done: Record<string, unknown> = {}
+    for (const [pool, provisioner] of this.#options.provisioners) {
+      if (this.#stop.signal.aborted) break
+      const look = await lookAtPool(this.#options.db, pool, this.#options.momentMs ?? MOMENT_MS)
+      if (look === undefined) continue
+      await this.#noteOverflow(pool, look)
+      const decision = decide(look)
+      if (await this.#act(pool, provisioner, look, decision)) done[pool] = decision.action
+    }
+    return Object.keys(done).length === 0 ? undefined : done
+  }
+
+  /** Decides nothing more, lets go of calls, and of workers that are this process's children. */
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await Promise.allSettled(this.#calls.values())
+    await Promise.all([...this.#options.provisioners.values()].map((provisioner) => provisioner.close()))
+  }
+
+  /** Whether something was done. */
+  async #act(
+    pool: string,
+    provisioner: Provisioner,
+    look: PoolLook,
+    decision: FleetDecision,
+  ): Promise<boolean> {
+    const { db, log, name: by } = this.#options
+    const { reason } = decision
+    const { overflow, newest: seen, request } = look
+    switch (decision.action) {
+      case 'start': {
+        const token = randomUUID()
+        const { count } = decision
+        const callMs = this.#callMs + TAKE_OVER_MS
+        const asked = await askForWorkers(db, { pool, seen, token, count, reason, overflow, by, callMs })
+        if (asked === undefined) return false
+        log.info({ pool, workers: asked.count, reason }, 'workers asked for')
+        this.#call(pool, () => this.#start(pool, provisioner, { ...asked, token }, look))
+        return true
+      }
+      case 'call-again': {
+        if (this.#calls.has(pool) || !(await takeRequest(db, request!.id, this.#callMs + TAKE_OVER_MS)))
+          return false
+        log.warn({ pool, reason }, 'the provisioner is called again')
+        const { id, token, wanted: count } = request!
+        this.#call(pool, () => this.#start(pool, provisioner, { id, token, count }, look))
+        return true
+      }
+      case 'bring-back': {
+        const returned = await bringBack(db, pool, seen, decision.count, { reason, overflow, by })
+        if (returned > 0) log.info({ pool, workers: returned, reason }, 'workers told to stay')
+        return returned > 0
+      }
+      case 'close': {
+        if (!(await endRequest(db, request!.id, decision.outcome, reason))) return false
+        log[decision.outcome === 'arrived' ? 'info' : 'warn'](
+          { pool, outcome: decision.outcome, reason },
+          'request for workers ended',
+        )
+        this.#call(pool, () => this.#stopMissing(pool, provisioner, request!))
+        return true
+      }
+      case 'nothing':
+        if (request !== null && request.started !== null && request.lookedMs > DESCRIBE_MS)
+          this.#call(pool, () => this.#describe(provisioner, request))
+        return false
+      default:
+        return decision satisfies never
+    }
+  }
+
+  async #noteOverflow(pool: string, { overflow }: PoolLook): Promise<void> {
+    if (overflow.length === 0 && !this.#overflowing.has(pool)) return
+    const began = await noteOverflow(this.#options.db, pool, overflow)
+    if (overflow.length === 0) this.#overflowing.delete(pool)
+    else this.#overflowing.add(pool)
+    if (!began) return
+    const jobs = overflow.reduce((sum, lane) => sum + lane.jobs, 0)
+    const lanes = overflow.map(({ lane, reason }) => `${lane}: ${reason}`)
+    this.#options.log.warn({ pool, jobs, lanes }, 'overflow: jobs wait that no worker can take')
+  }
+
+  /** Does it beside everything else. What goes wrong is logged. */
+  #call(pool: string, work: () => Promise<void>): void {
+    if (this.#calls.has(pool)) return
+    const call = work()
+      .catch((error: unknown) => {
+        if (this.#stop.signal.aborted) return
+        this.#options.log.warn({ pool, error: messageOf(error) }, 'fleet: a call failed')
+      })
+      .finally(() => this.#calls.delete(pool))
+    this.#calls.set(pool, call)
+  }
+
+  async #start(
+    pool: string,
+    provisioner: Provisioner,
+    asked: { readonly id: string; readonly token: string; readonly count: number },
+    { capacity, labels }: PoolLook,
+  ): Promise<void> {
+    const { db, log } = this.#options
+    const { id, token, count } = asked
+    const members = Array.from({ length: count }, (_, index) => index + 1)
+    const request: StartRequest = { token, pool, members, capacity, labels }
+    try {
+      const started = await this.#within((signal) => provisioner.start(request, signal))
+      for (const { member, message } of started.failures)
+        log.warn({ pool, member, error: message }, 'a worker could not be started')
+      await noteStarted(db, id, started)
+    } catch (error) {
+      // Whoever stops has not failed: another process calls again, and finds what was started.
+      if (this.#stop.signal.aborted) return
+      log.warn({ pool, error: messageOf(error) }, 'workers could not be started; the pool backs off')
+      await endRequest(db, id, 'failed', messageOf(error))
+    }
+  }
+
+  async #describe(provisioner: Provisioner, request: PoolRequest): Promise<void> {
+    const ids = missing(request)
+    const states = await this.#within((signal) => provisioner.describe(ids, signal)).catch(
+      async (error: unknown) => {
+        // It is asked again after the same time, not with every look.
+        await noteGone(this.#options.db, request.id, request.gone)
+        throw error
+      },
+    )
+    const gone = states.filter(({ state }) => state === 'stopped').length
+    await noteGone(this.#options.db, request.id, gone)
+  }
+
+  /** Who has not come in time must not come later, when nobody waits any more. */
+  async #stopMissing(pool: string, provisioner: Provisioner, request: PoolRequest): Promise<void> {
+    const ids = missing(request)
+    if (ids.length === 0) return
+    this.#options.log.warn({ pool, instances: ids }, 'workers that did not come are stopped')
+    await this.#within((signal) => provisioner.stop(ids, 'its worker did not come in time', signal))
+  }
+
+  /** Also ends a call that does not listen to its signal. */
+  async #within<T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#callMs)])
+    let cut = () => {}
+    const late = new Promise<never>((_, reject) => {
+      cut = () => reject(provisionerFailed('timeout', `no answer within ${this.#callMs / 1000} s`))
+      signal.addEventListener('abort', cut, { once: true })
+    })
+    try {
+      return await Promise.race([call(signal), late])
+    } finally {
+      signal.removeEventListener('abort', cut)
+    }
+  }
+}
+
+/** Instances whose workers have not come. */
+function missing({ instances, members }: PoolRequest): string[] {
+  return instances.filter(({ member }) => !members.includes(member)).map(({ id }) => id)
+}

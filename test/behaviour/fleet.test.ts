@@ -1,0 +1,246 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { FleetKeeper } from '../../src/fleet/fleet-keeper.ts'
+import {
+  type Provisioner,
+  provisionerFailed,
+  type Started,
+  type StartRequest,
+} from '../../src/fleet/provisioner.ts'
+import { type Log, type Sluice, type SluiceOptions, sluice, task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { until } from '../support/until.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+/** Workers in this process, each an application of its own. */
+class InProcess implements Provisioner {
+  readonly calls: StartRequest[] = []
+  readonly stopped: string[] = []
+  readonly workers: Sluice[] = []
+  behave: 'start' | 'fail' | 'hang' | 'never come' = 'start'
+  readonly #options: SluiceOptions
+  #starting: Promise<unknown> = Promise.resolve()
+
+  constructor(options: SluiceOptions) {
+    this.#options = options
+  }
+
+  async start(request: StartRequest): Promise<Started> {
+    this.calls.push(request)
+    if (this.behave === 'hang') return new Promise(() => {})
+    const starting = this.#start(request)
+    this.#starting = starting.catch(() => {})
+    return starting
+  }
+
+  async #start(request: StartRequest): Promise<Started> {
+    if (this.behave === 'fail') throw provisionerFailed('throttled', 'too many calls')
+    const instances = request.members.map((member) => ({ member, id: `i-${member}` }))
+    if (this.behave === 'start') for (const { member } of instances) await this.come(request, member)
+    return { instances, failures: [] }
+  }
+
+  async come({ token, pool, capacity }: StartRequest, member: number): Promise<void> {
+    const app = await sluice({ database: database.url, log: silent, ...this.#options })
+    this.workers.push(app)
+    await app.work({ capacity, inPool: pool, request: `${token}.${member}`, name: `${pool}-${member}` })
+  }
+
+  async describe(ids: readonly string[]) {
+    return ids.map((id) => ({ id, state: 'starting' as const }))
+  }
+
+  async stop(ids: readonly string[]): Promise<void> {
+    this.stopped.push(...ids)
+  }
+
+  async close(): Promise<void> {
+    await this.#starting
+    await Promise.all(this.workers.splice(0).map((app) => app.close()))
+  }
+}
+
+let held = new Gate()
+const work = task({ name: 'work', run: (_: null) => held.pass() })
+const OPTIONS: SluiceOptions = { tasks: [work], heartbeat: '300ms', stale: '2s' }
+const keepers: FleetKeeper[] = []
+
+afterEach(async () => {
+  held.open()
+  await Promise.all(keepers.splice(0).map((keeper) => keeper.stop()))
+  await database.sql(
+    `update sluice.jobs set state = 'cancelled', error = 'over', finished_at = now() where state < 'running'`,
+  )
+  await database.sql('delete from sluice.pools')
+})
+
+async function openPool(pool: object, options: SluiceOptions = OPTIONS) {
+  held = new Gate()
+  const fleet = { pools: { burst: { cooldown: '0s', ...pool } } }
+  const app = await apps.open({ ...options, fleet })
+  const provisioner = new InProcess(options)
+  const keeper = (more: object = {}) => {
+    const made = new FleetKeeper({
+      db: app.room.db,
+      log: silent,
+      name: 'test',
+      provisioners: new Map([['burst', provisioner]]),
+      momentMs: 0,
+      ...more,
+    })
+    keepers.push(made)
+    return made
+  }
+  return { app, provisioner, keeper }
+}
+
+const decisions = (app: Sluice) => app.fleet().then((view) => view.decisions)
+const live = () =>
+  database
+    .sql<{ count: number }>('select count(*)::integer from sluice.workers where ended_at is null')
+    .then((rows) => rows[0]!.count)
+
+describe('overflow', () => {
+  test('starts as many workers as it needs within the maximum, by one request, however many decide', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 3 })
+    await app.submitMany(
+      work,
+      Array.from({ length: 15 }, () => null),
+    )
+    const several = [keeper(), keeper(), keeper()]
+
+    await Promise.all(several.map((each) => each.tend()))
+    await until(async () => (await live()) === 3, 'three workers')
+    await Promise.all(several.map((each) => each.tend()))
+
+    expect(provisioner.calls).toHaveLength(1)
+    const [decision] = await decisions(app)
+    expect(decision).toMatchObject({
+      action: 'start',
+      count: 3,
+      outcome: 'arrived',
+      reason: expect.stringMatching(/^15 jobs waited up to .* s: no worker runs task work$/),
+    })
+    expect(decision!.workers.map(({ name }) => name).sort()).toEqual(['burst-1', 'burst-2', 'burst-3'])
+    expect((await app.fleet()).pools[0]).toMatchObject({ requests: 1, arrived: 3, failed: 0, overflows: 1 })
+
+    for (const each of several) await each.tend()
+    expect(provisioner.calls, 'the pool is full: nothing more is asked').toHaveLength(1)
+  })
+
+  test('asks nobody while some worker can take what waits', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 3 })
+    await app.work({ capacity: 2 })
+    await app.submitMany(work, [null, null])
+    await until(async () => (await app.listJobs({ status: ['running'] })).length === 2, 'both to run')
+    const one = keeper()
+    await one.tend()
+    expect(await decisions(app)).toEqual([])
+
+    await app.submit(work, null)
+    await until(async () => {
+      await one.tend()
+      return provisioner.calls.length > 0
+    }, 'a worker to be asked for')
+    expect(provisioner.calls[0]!.members).toEqual([1])
+    expect((await decisions(app))[0]!.reason).toContain('every worker that runs task work is at capacity')
+  })
+
+  test('asks for no more than the lane lets run, and for nothing its workers could not run', async () => {
+    const far = task({ name: 'far', requires: { zone: 'b' }, run: (_: null) => null })
+    const { app, provisioner, keeper } = await openPool(
+      { max: 9 },
+      { ...OPTIONS, tasks: [work, far], lanes: { narrow: { slots: 2, tasks: ['work'] } } },
+    )
+    await app.submitMany(far, [null, null, null])
+    const one = keeper()
+    await one.tend()
+    expect(await decisions(app)).toEqual([])
+    await app.submitMany(
+      work,
+      Array.from({ length: 9 }, () => null),
+    )
+    await one.tend()
+    await until(() => provisioner.calls.length > 0, 'a call')
+    expect(provisioner.calls[0]!.members).toEqual([1, 2])
+  })
+
+  test('a provisioner that fails or hangs delays nobody and is left alone for longer each time', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1, cooldown: '1h' })
+    const job = await app.submit(work, null)
+    const one = keeper({ callMs: 200 })
+    provisioner.behave = 'hang'
+
+    await one.tend()
+    await until(async () => (await decisions(app))[0]!.outcome === 'failed', 'the time limit')
+    await one.tend()
+    expect(provisioner.calls, 'it backs off').toHaveLength(1)
+    expect((await decisions(app))[0]!.endedWhy).toBe('no answer within 0.2 s')
+
+    await app.setPool('burst', { cooldown: '0s' })
+    await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
+    provisioner.behave = 'fail'
+    await one.tend()
+    await until(async () => (await decisions(app))[0]!.endedWhy === 'too many calls', 'the failure')
+    expect((await app.fleet()).pools[0]).toMatchObject({ requests: 2, failed: 2, arrived: 0 })
+    expect((await app.getJob(job.id)).status).toBe('queued')
+  })
+
+  test('a call that nobody lived to finish is made again by another, with the same token', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1 })
+    await app.submit(work, null)
+    provisioner.behave = 'hang'
+    const dead = keeper({ callMs: 600_000 })
+    await dead.tend()
+    await until(() => provisioner.calls.length === 1, 'the first call')
+    const other = keeper()
+    await other.tend()
+    expect(provisioner.calls, 'its time has not run out').toHaveLength(1)
+
+    await database.sql("update sluice.fleet_decisions set taken_until = now() - interval '1 second'")
+    provisioner.behave = 'start'
+    await other.tend()
+    await until(async () => (await live()) === 1, 'the worker')
+    expect(provisioner.calls.map(({ token }) => token)).toEqual(Array(2).fill(provisioner.calls[0]!.token))
+  })
+
+  test('those that do not come in time are stopped, and the request has failed', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 2 })
+    await app.submitMany(work, [null, null])
+    provisioner.behave = 'never come'
+    const one = keeper()
+    await one.tend()
+    await until(async () => (await decisions(app))[0]!.started === 2, 'the answer')
+    await one.tend()
+    expect((await decisions(app))[0]!.endedAt).toBeNull()
+
+    await database.sql("update sluice.fleet_decisions set arrive_by = now() - interval '1 second'")
+    await one.tend()
+    await until(() => provisioner.stopped.length === 2, 'both to be stopped')
+    expect((await decisions(app))[0]).toMatchObject({ outcome: 'expired', endedWhy: 'none came in time' })
+  })
+
+  test('a worker too many is turned away when it registers: the maximum holds whatever provisioners do', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 2 })
+    await app.submitMany(work, [null, null])
+    await keeper().tend()
+    await until(async () => (await live()) === 2, 'both workers')
+    const [request] = provisioner.calls
+    await expect(provisioner.come(request!, 2)).rejects.toMatchObject({ code: 'SURPLUS_WORKER' })
+    await expect(provisioner.come({ ...request!, token: 'another' }, 1)).rejects.toMatchObject({
+      code: 'SURPLUS_WORKER',
+      message: 'pool burst has 2 workers and may have 2',
+    })
+  })
+
+  test('keeps the minimum of a pool without any job', async () => {
+    const { app, keeper } = await openPool({ min: 2, max: 3 })
+    await keeper().tend()
+    await until(async () => (await live()) === 2, 'two workers')
+    expect((await decisions(app))[0]!.reason).toBe('0 workers of at least 2')
+  })
+})
