@@ -12,7 +12,8 @@ export interface Source<Event> {
 }
 
 export interface LinkState {
-  readonly state: 'connecting' | 'live' | 'stale'
+  /** `idle`: this screen has no stream. */
+  readonly state: 'idle' | 'connecting' | 'live' | 'stale' | 'over'
   /** Of this state, by the clock of this browser. */
   readonly since: number
 }
@@ -30,7 +31,7 @@ const HIDDEN_MS = 30_000
 class PageStream {
   #sources: Source<never>[] = []
   #current: { name: string; stop: AbortController } | undefined
-  #link: LinkState = { state: 'connecting', since: Date.now() }
+  #link: LinkState = { state: 'idle', since: Date.now() }
   readonly #listeners = new Set<() => void>()
   #hiding: ReturnType<typeof setTimeout> | undefined
 
@@ -67,6 +68,7 @@ class PageStream {
     const source = this.#sources.at(-1)
     if (source?.name === this.#current?.name) return
     this.#stop()
+    if (source === undefined) this.#tell('idle')
     if (source === undefined || document.visibilityState === 'hidden') return
     const stop = new AbortController()
     this.#current = { name: source.name, stop }
@@ -96,6 +98,8 @@ class PageStream {
         timer ??= setTimeout(flush, MERGE_MS)
       }
       if (timer !== undefined) flush()
+      // All has been told: there is nothing that could become stale.
+      this.#tell('over', signal)
       source.onEnd?.(undefined)
     } catch (error) {
       if (signal.aborted) return

@@ -1,4 +1,4 @@
-import type { ButtonHTMLAttributes, InputHTMLAttributes, ReactNode, SelectHTMLAttributes } from 'react'
+import type { ButtonHTMLAttributes, ComponentProps, ReactNode, SelectHTMLAttributes } from 'react'
 import './controls.css'
 
 type Kind = 'plain' | 'primary' | 'danger' | 'quiet'
@@ -49,7 +49,7 @@ export function Field({
   )
 }
 
-export function Input({ className = '', ...rest }: InputHTMLAttributes<HTMLInputElement>) {
+export function Input({ className = '', ...rest }: ComponentProps<'input'>) {
   return <input className={`input ${className}`} autoComplete="off" spellCheck={false} {...rest} />
 }
 

@@ -16,4 +16,6 @@ export interface ScreenEntry {
 /** Every screen there is, in the order of the navigation. One line each. */
 export const SCREENS: readonly ScreenEntry[] = [
   { path: '/', label: 'Now', group: 'Watch', needs: ['workers:view'], load: () => import('./now.tsx') },
+  { path: '/jobs', label: 'Jobs', group: 'Watch', needs: ['jobs:read'], load: () => import('./jobs.tsx') },
+  { path: '/jobs/$id', label: 'Job', needs: ['jobs:read'], load: () => import('./job.tsx') },
 ]

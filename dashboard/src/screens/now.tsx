@@ -1,60 +1,44 @@
+import { useQuery } from '@tanstack/react-query'
+import { client } from '../connection.ts'
 import { useNowPicture } from '../live/now.ts'
-import { To } from '../parts/link.tsx'
-import { Meter } from '../parts/meter.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
-import { Facts, PageHead, Panel } from '../parts/panel.tsx'
-import { Table } from '../parts/table.tsx'
-import { Duration } from '../parts/time.tsx'
+import { PageHead, Panel } from '../parts/panel.tsx'
+import { Devices } from './now/devices.tsx'
+import { Lanes } from './now/lanes.tsx'
+import { Tiles } from './now/tiles.tsx'
+import { Verdict } from './now/verdict.tsx'
+import './now/now.css'
 
-/** The whole system at a glance. */
+/** A point is stored every 10 s. */
+const SERIES_MS = 10_000
+
+/** The whole system at a glance: what runs, what waits and for what, and whether something is wrong. */
 export function Screen() {
   const now = useNowPicture()
-  if (now === undefined) return <Loading lines={10} />
-  const { admission, lanes, workers } = now
+  const { data: series } = useQuery({
+    queryKey: ['series', 30],
+    queryFn: () => client.series({ minutes: 30 }),
+    refetchInterval: SERIES_MS,
+  })
+  if (now === undefined) return <Loading lines={12} />
   return (
     <>
-      <PageHead title="Now" />
-      <Panel title="Admission">
-        <Facts
-          facts={[
-            ['Active', admission.active?.toLocaleString() ?? 'not counted'],
-            ['Ceiling', admission.maxActive?.toLocaleString() ?? 'none'],
-            ['Workers', workers.live],
-          ]}
-        />
-      </Panel>
+      <PageHead title="Now" about={<Verdict now={now} />} />
+      <Tiles now={now} series={series} />
       <Panel title="Lanes" flush>
-        <Table
-          label="Lanes"
-          rows={lanes}
-          rowKey={({ name }) => name}
-          empty={<Empty title="There are no lanes" />}
-          columns={[
-            { id: 'name', head: 'Lane', cell: ({ name }) => <To path="/lanes">{name}</To> },
-            {
-              id: 'use',
-              head: 'In use',
-              cell: (lane) => (
-                <Meter
-                  label={lane.name}
-                  limit={lane.slots}
-                  parts={[
-                    { label: 'running', value: lane.running, tone: 'running' },
-                    { label: 'held', value: Math.max(0, lane.held - lane.running), tone: 'held' },
-                  ]}
-                />
-              ),
-            },
-            { id: 'depth', head: 'Queued', align: 'right', cell: ({ depth }) => depth },
-            {
-              id: 'wait',
-              head: 'Oldest',
-              align: 'right',
-              cell: ({ waitedMs }) => <Duration ms={waitedMs} />,
-            },
-          ]}
-        />
+        {now.lanes.length === 0 ? (
+          <Empty title="There are no lanes yet" command="sluice lanes">
+            A lane appears with the first task that is made known.
+          </Empty>
+        ) : (
+          <Lanes lanes={now.lanes} series={series} />
+        )}
       </Panel>
+      {now.devices.length > 0 && (
+        <Panel title="Devices and budgets" flush>
+          <Devices devices={now.devices} />
+        </Panel>
+      )}
     </>
   )
 }

@@ -9,6 +9,12 @@ export function isOpenTo({ needs }: ScreenEntry, may: (permission: Permission) =
   return needs === undefined || needs.some(may)
 }
 
+/** Whether there is a screen at this address that whoever is signed in may open. */
+export function useHasScreen(): (path: string) => boolean {
+  const { may } = useSession()
+  return (path) => SCREENS.some((screen) => screen.path === path && isOpenTo(screen, may))
+}
+
 /** The screens that this role may open. */
 export function Navigation({ onGo }: { onGo?: () => void }) {
   const { may } = useSession()

@@ -3,6 +3,7 @@ import {
   createRoute,
   createRouter,
   lazyRouteComponent,
+  Navigate,
   useRouterState,
 } from '@tanstack/react-router'
 import { type ComponentType, type ReactNode, useEffect } from 'react'
@@ -32,6 +33,10 @@ function guarded(entry: ScreenEntry): () => ReactNode {
       const id = entry.path.includes('$') ? ` ${decodeURIComponent(path.split('/').pop() ?? '')}` : ''
       document.title = `${entry.label}${id} · Sluice`
     }, [path])
+    const first = SCREENS.find((each) => each.group !== undefined && isOpenTo(each, may))
+    // The first page is not for every role: the others begin with the first they may open.
+    if (entry.path === '/' && !isOpenTo(entry, may) && first !== undefined)
+      return <Navigate to={first.path} replace />
     if (!isOpenTo(entry, may))
       return <Empty title="Your role does not allow this screen">It needs {entry.needs?.join(' or ')}.</Empty>
     return <Screen />

@@ -1,0 +1,174 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { Key } from '../../../src/client/index.ts'
+import { client, queries } from '../connection.ts'
+import { useAsk } from '../parts/ask.tsx'
+import { Button, Choice } from '../parts/controls.tsx'
+import { To, useAddress } from '../parts/link.tsx'
+import { Empty, Loading } from '../parts/notes.tsx'
+import { PageHead, Panel } from '../parts/panel.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { Ago, Moment } from '../parts/time.tsx'
+import { useSession } from '../session.tsx'
+import './access/access.css'
+import { NewKey } from './access/new-key.tsx'
+import { Roles } from './access/roles.tsx'
+
+const KEYS = ['keys']
+
+/** Keys and roles: who may come in, and what they may do. */
+export function Screen() {
+  const { search, change } = useAddress()
+  const [making, setMaking] = useState(false)
+  const keys = useQuery({ queryKey: KEYS, queryFn: () => client.access.listKeys() })
+  const roles = useQuery({ queryKey: ['roles'], queryFn: () => client.access.listRoles() })
+  const columns = useColumns()
+  const all = search.keys === 'all'
+  const rows = (keys.data ?? []).filter(({ state }) => all || state === 'active')
+  return (
+    <>
+      <PageHead
+        title="Access"
+        about={
+          <>
+            Keys and what they may do. What was done with them is in the <To path="/audit">audit</To>.
+          </>
+        }
+      >
+        <Button kind="primary" onClick={() => setMaking(true)}>
+          New key …
+        </Button>
+      </PageHead>
+      <Problem error={keys.error ?? roles.error} onRetry={() => void queries.refetchQueries()} />
+      {making && <NewKey roles={roles.data ?? []} onClose={() => setMaking(false)} />}
+      <Panel
+        title="Keys"
+        aside={
+          <Choice
+            label="Which keys"
+            value={all ? 'all' : 'active'}
+            options={[
+              { value: 'active', label: 'Active' },
+              { value: 'all', label: 'Also revoked and expired' },
+            ]}
+            onChange={(value) => change({ keys: value === 'all' ? value : undefined })}
+          />
+        }
+        flush
+      >
+        {keys.isPending ? (
+          <Loading lines={6} />
+        ) : (
+          <Table
+            label="Keys"
+            columns={columns}
+            rows={rows}
+            rowKey={({ id }) => id}
+            empty={<Empty title="There are no keys" command="sluice keys create NAME --role operator" />}
+          />
+        )}
+      </Panel>
+      <Panel title="Roles" flush>
+        {roles.data === undefined ? <Loading lines={6} /> : <Roles roles={roles.data} />}
+      </Panel>
+    </>
+  )
+}
+
+function useColumns(): readonly Column<Key>[] {
+  const ask = useAsk()
+  const { session } = useSession()
+  const revoke = ({ id, name, role }: Key) =>
+    ask({
+      title: `Revoke key ${id} of ${name}?`,
+      effect: (
+        <>
+          <p>
+            It opens nothing from now on, on every server, and its sessions and workers end. This cannot be
+            undone.
+          </p>
+          {id === session.keyId && <p>This is the key you are signed in with: you will be signed out.</p>}
+          <p>Role: {role}.</p>
+        </>
+      ),
+      action: 'Revoke',
+      danger: true,
+      run: async (reason) => {
+        await (reason === '' ? client : client.because(reason)).access.revokeKey(id)
+        await queries.invalidateQueries()
+        return `Key ${id} of ${name} is revoked`
+      },
+    })
+  return [
+    {
+      id: 'name',
+      head: 'Name',
+      cell: ({ id, name }) => (
+        <>
+          {name} <span className="soft">key {id}</span>
+          {id === session.keyId && <span className="soft">, yours</span>}
+        </>
+      ),
+    },
+    { id: 'role', head: 'Role', width: '16%', cell: ({ role }) => role },
+    {
+      id: 'state',
+      head: 'State',
+      width: '110px',
+      cell: ({ state }) =>
+        state === 'active' ? (
+          'Active'
+        ) : (
+          <span className="soft">{state === 'expired' ? 'Expired' : 'Revoked'}</span>
+        ),
+    },
+    {
+      id: 'used',
+      head: 'Last used',
+      width: '120px',
+      phone: false,
+      cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} />,
+    },
+    { id: 'made', head: 'Made', width: '18%', phone: false, cell: (key) => <Made made={key} /> },
+    {
+      id: 'expires',
+      head: 'Ends',
+      width: '130px',
+      phone: false,
+      cell: ({ expiresAt, revokedAt }) =>
+        revokedAt !== null ? (
+          <Moment at={revokedAt} />
+        ) : expiresAt === null ? (
+          'never'
+        ) : (
+          <Ago at={expiresAt} />
+        ),
+    },
+    {
+      id: 'actions',
+      head: <span className="hidden-visually">Actions</span>,
+      width: '100px',
+      align: 'right',
+      cell: (key) =>
+        key.state === 'active' && (
+          <Button
+            small
+            kind="danger"
+            aria-label={`Revoke key ${key.id} of ${key.name}`}
+            onClick={() => revoke(key)}
+          >
+            Revoke
+          </Button>
+        ),
+    },
+  ]
+}
+
+function Made({ made: { createdAt, createdBy } }: { made: Key }) {
+  return (
+    <>
+      <Moment at={createdAt} /> <span className="soft">by {createdBy}</span>
+    </>
+  )
+}

@@ -1,0 +1,97 @@
+import { type FormEvent, useState } from 'react'
+import type { CreatedKey, Role } from '../../../../src/client/index.ts'
+import { client, queries } from '../../connection.ts'
+import { CopyButton } from '../../parts/command.tsx'
+import { Button, Field, Input, Select } from '../../parts/controls.tsx'
+import { Dialog } from '../../parts/dialog.tsx'
+import { Note } from '../../parts/notes.tsx'
+import { Problem } from '../../parts/problem.tsx'
+
+const LIVES = [
+  ['30d', '30 days'],
+  ['90d', '90 days'],
+  ['365d', 'A year'],
+  ['', 'Until it is revoked'],
+] as const
+
+/** Makes a key, and shows it this once. */
+export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [role, setRole] = useState('viewer')
+  const [life, setLife] = useState<string>('90d')
+  const [error, setError] = useState<unknown>()
+  const [busy, setBusy] = useState(false)
+  const [made, setMade] = useState<CreatedKey>()
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    try {
+      setMade(await client.access.createKey({ name: name.trim(), role, expires: life === '' ? null : life }))
+      await queries.invalidateQueries({ queryKey: ['keys'] })
+    } catch (failure) {
+      setError(failure)
+    }
+    setBusy(false)
+  }
+
+  if (made !== undefined)
+    return (
+      <Dialog title={`Key of ${made.name}`} onClose={onClose}>
+        <div className="key-form">
+          <Note kind="warn">Copy it now: it is not shown again, and is stored nowhere as it is.</Note>
+          <div className="key-made">
+            <code>{made.key}</code>
+            <CopyButton text={made.key} />
+          </div>
+          <div className="dialog-foot">
+            <Button kind="primary" onClick={onClose}>
+              I have it
+            </Button>
+          </div>
+        </div>
+      </Dialog>
+    )
+  return (
+    <Dialog title="New key" onClose={onClose}>
+      <form className="key-form" onSubmit={(event) => void submit(event)}>
+        <Field
+          label="Name"
+          hint="Whose it is: what its jobs and the audit say. Keys of one name share their jobs."
+        >
+          <Input
+            required
+            maxLength={200}
+            autoFocus
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
+        </Field>
+        <Field label="Role" hint={roles.find((each) => each.name === role)?.permissions.join(', ')}>
+          <Select value={role} onChange={(event) => setRole(event.target.value)}>
+            {roles.map((each) => (
+              <option key={each.name}>{each.name}</option>
+            ))}
+          </Select>
+        </Field>
+        <Field label="Lives for">
+          <Select value={life} onChange={(event) => setLife(event.target.value)}>
+            {LIVES.map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </Select>
+        </Field>
+        <Problem error={error} />
+        <div className="dialog-foot">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" disabled={busy || name.trim() === ''}>
+            Make the key
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

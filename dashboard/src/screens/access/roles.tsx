@@ -1,0 +1,85 @@
+import { useState } from 'react'
+import type { Role } from '../../../../src/client/index.ts'
+import { client, queries } from '../../connection.ts'
+import { useAsk } from '../../parts/ask.tsx'
+import { Button } from '../../parts/controls.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { RoleForm } from './role-form.tsx'
+
+const refresh = () => queries.invalidateQueries({ queryKey: ['roles'] })
+
+/** What each role allows; those that are not built in can be changed. */
+export function Roles({ roles }: { roles: readonly Role[] }) {
+  const ask = useAsk()
+  const [editing, setEditing] = useState<Role | 'new'>()
+  const remove = ({ name }: Role) =>
+    ask({
+      title: `Delete role ${name}?`,
+      effect: <p>Only a role that no key has ever had can be deleted.</p>,
+      action: 'Delete',
+      danger: true,
+      run: async (reason) => {
+        await (reason === '' ? client : client.because(reason)).access.deleteRole(name)
+        await refresh()
+        return `Role ${name} is deleted`
+      },
+    })
+  const columns: readonly Column<Role>[] = [
+    {
+      id: 'name',
+      head: 'Role',
+      width: '20%',
+      cell: ({ name, builtIn }) => (
+        <>
+          {name}
+          {builtIn && <span className="soft"> built in</span>}
+        </>
+      ),
+    },
+    { id: 'keys', head: 'Keys', width: '70px', align: 'right', cell: ({ keys }) => keys.toLocaleString() },
+    {
+      id: 'may',
+      head: 'May',
+      wrap: true,
+      cell: ({ permissions }) => <span className="role-permissions">{permissions.join(', ')}</span>,
+    },
+    {
+      id: 'actions',
+      head: (
+        <Button small onClick={() => setEditing('new')}>
+          New role …
+        </Button>
+      ),
+      width: '180px',
+      align: 'right',
+      phone: false,
+      cell: (role) =>
+        !role.builtIn && (
+          <span className="role-buttons">
+            <Button small aria-label={`Change role ${role.name}`} onClick={() => setEditing(role)}>
+              Change …
+            </Button>
+            <Button small kind="danger" aria-label={`Delete role ${role.name}`} onClick={() => remove(role)}>
+              Delete
+            </Button>
+          </span>
+        ),
+    },
+  ]
+  return (
+    <>
+      {editing !== undefined && (
+        <RoleForm
+          role={editing === 'new' ? undefined : editing}
+          known={[...new Set(roles.flatMap(({ permissions }) => permissions))]}
+          onClose={() => setEditing(undefined)}
+          onDone={() => {
+            setEditing(undefined)
+            void refresh()
+          }}
+        />
+      )}
+      <Table label="Roles" columns={columns} rows={roles} rowKey={({ name }) => name} />
+    </>
+  )
+}

@@ -1,0 +1,232 @@
+import { useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import type { ErrorGroups } from '../../../src/client/index.ts'
+import { client, queries } from '../connection.ts'
+import { useAsk } from '../parts/ask.tsx'
+import { Button, Choice, Input } from '../parts/controls.tsx'
+import { LongText } from '../parts/json-view.tsx'
+import { JobLink, useAddress } from '../parts/link.tsx'
+import { Empty, Loading, Note } from '../parts/notes.tsx'
+import { Facts, PageHead, Panel } from '../parts/panel.tsx'
+import { describeError, Problem } from '../parts/problem.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { Ago, Moment } from '../parts/time.tsx'
+import { useTell } from '../parts/toast.tsx'
+import { useSession } from '../session.tsx'
+import './errors.css'
+
+type Group = ErrorGroups['groups'][number]
+
+const EVERY_MS = 10_000
+const SPANS = [
+  { value: '1h', label: 'Last hour', ms: 3_600_000 },
+  { value: '24h', label: '24 h', ms: 86_400_000 },
+  { value: '7d', label: '7 days', ms: 604_800_000 },
+  { value: 'all', label: 'All', ms: undefined },
+] as const
+
+/** Failures by what their errors have in common: one cause, one line. */
+export function Screen() {
+  const { search, change } = useAddress()
+  const { may } = useSession()
+  const span = SPANS.find(({ value }) => value === search.span) ?? SPANS[1]
+  const task = search.task?.trim() ?? ''
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['errors', span.value, task],
+    queryFn: () => client.errorGroups(asked(span.ms, task)),
+    refetchInterval: EVERY_MS,
+  })
+  const retry = useRetryGroup(span.ms, task)
+  const columns = useMemo(
+    () => columnsWith(may('workers:manage') ? retry : undefined, data?.groups[0]?.count ?? 1),
+    [may, retry, data],
+  )
+  const open = data?.groups.find(({ fingerprint }) => fingerprint === search.group)
+  return (
+    <>
+      <PageHead title="Errors" about={data === undefined ? ' ' : summaryOf(data)}>
+        <Input
+          aria-label="Task"
+          placeholder="Task"
+          value={search.task ?? ''}
+          onChange={(event) => change({ task: event.target.value })}
+        />
+        <Choice
+          label="How far back"
+          value={span.value}
+          options={SPANS}
+          onChange={(value) => change({ span: value })}
+        />
+      </PageHead>
+      <Problem error={error} onRetry={() => void refetch()} />
+      {data?.complete === false && (
+        <Note kind="warn">
+          The newest {data.looked.toLocaleString()} failures were looked at; there are older ones within this
+          time.
+        </Note>
+      )}
+      {open !== undefined && <GroupDetails group={open} onClose={() => change({ group: undefined })} />}
+      <Panel flush>
+        {isPending ? (
+          <Loading lines={8} />
+        ) : (
+          <Table
+            label="Errors by what they have in common"
+            columns={columns}
+            rows={data?.groups ?? []}
+            rowKey={({ fingerprint }) => fingerprint}
+            onOpen={({ fingerprint }) => change({ group: fingerprint }, { push: true })}
+            empty={
+              <Empty title="Nothing has failed">
+                In this time{task === '' ? '' : ' and of this task'}. Attempts that fail and are tried again
+                are not counted.
+              </Empty>
+            }
+          />
+        )}
+      </Panel>
+    </>
+  )
+}
+
+function asked(ms: number | undefined, task: string): { since?: Date; task?: string } {
+  return {
+    // To the minute: a moment of its own for each look would never be answered from what is known.
+    ...(ms !== undefined && { since: new Date(Math.floor((Date.now() - ms) / 60_000) * 60_000) }),
+    ...(task !== '' && { task }),
+  }
+}
+
+function summaryOf({ groups, looked }: ErrorGroups): string {
+  if (groups.length === 0) return 'No failures'
+  return `${looked.toLocaleString()} ${looked === 1 ? 'failure' : 'failures'} of ${groups.length.toLocaleString()} ${groups.length === 1 ? 'kind' : 'kinds'}`
+}
+
+/** Counts what a retry would touch, asks, and goes through all of the group on the server. */
+function useRetryGroup(ms: number | undefined, task: string): (group: Group) => void {
+  const ask = useAsk()
+  const tell = useTell()
+  return useMemo(
+    () => (group) => {
+      const { since } = asked(ms, task)
+      const filter = {
+        fingerprint: group.fingerprint,
+        ...(task !== '' && { task }),
+        ...(since !== undefined && { finishedFrom: since }),
+      }
+      const go = async () => {
+        const { matched } = await client.retryMany(filter, { dryRun: true })
+        ask({
+          title: 'Retry all of this group?',
+          effect: (
+            <>
+              <p>
+                <code>{group.pattern}</code>
+              </p>
+              <p>
+                Each runs again with the same input; of a workflow what failed and what follows from it. They
+                get new attempts, and fail again if the cause is still there.
+              </p>
+            </>
+          ),
+          count: matched,
+          action: 'Retry',
+          run: async (reason, progress) => {
+            const done = await (reason === '' ? client : client.because(reason)).retryMany(filter, {
+              onProgress: ({ changed }) =>
+                progress(`${changed.toLocaleString()} of ${matched.toLocaleString()}`),
+            })
+            await queries.invalidateQueries({ queryKey: ['errors'] })
+            const refused =
+              done.refused.length === 0 ? '' : `; not ${done.refused.length}: ${done.refused[0]?.detail}`
+            return `${done.changed.toLocaleString()} run again${refused}`
+          },
+        })
+      }
+      go().catch((failure) => tell(describeError(failure).words))
+    },
+    [ask, tell, ms, task],
+  )
+}
+
+function columnsWith(retry: ((group: Group) => void) | undefined, most: number): readonly Column<Group>[] {
+  return [
+    {
+      id: 'count',
+      head: 'Failures',
+      width: '110px',
+      align: 'right',
+      cell: ({ count }) => (
+        <span className="error-count">
+          <span className="error-bar" style={{ width: `${(count / most) * 100}%` }} />
+          <strong>{count.toLocaleString()}</strong>
+        </span>
+      ),
+    },
+    {
+      id: 'pattern',
+      head: 'Error',
+      cell: ({ pattern }) => (
+        <code className="error-pattern" title={pattern}>
+          {pattern.split('\n', 1)[0]}
+        </code>
+      ),
+    },
+    { id: 'tasks', head: 'Tasks', width: '18%', phone: false, cell: ({ tasks }) => tasks.join(', ') },
+    { id: 'last', head: 'Last', width: '104px', cell: ({ lastAt }) => <Ago at={lastAt} /> },
+    { id: 'first', head: 'First', width: '104px', phone: false, cell: ({ firstAt }) => <Ago at={firstAt} /> },
+    {
+      id: 'example',
+      head: 'Latest job',
+      width: '96px',
+      phone: false,
+      cell: ({ exampleId }) => <JobLink id={exampleId} />,
+    },
+    ...(retry === undefined
+      ? []
+      : [
+          {
+            id: 'actions',
+            head: <span className="hidden-visually">Actions</span>,
+            width: '110px',
+            align: 'right' as const,
+            phone: false,
+            cell: (group: Group) => (
+              <Button
+                small
+                aria-label={`Retry all ${group.count} failures of this group`}
+                onClick={() => retry(group)}
+              >
+                Retry all …
+              </Button>
+            ),
+          },
+        ]),
+  ]
+}
+
+function GroupDetails({ group, onClose }: { group: Group; onClose: () => void }) {
+  return (
+    <Panel
+      title="One of them"
+      aside={
+        <Button small kind="quiet" onClick={onClose}>
+          Close
+        </Button>
+      }
+    >
+      <Facts
+        facts={[
+          ['Failures', group.count.toLocaleString()],
+          ['Tasks', group.tasks.join(', ')],
+          ['First', <Moment key="first" at={group.firstAt} />],
+          ['Last', <Moment key="last" at={group.lastAt} />],
+          ['Latest job', <JobLink key="job" id={group.exampleId} />],
+        ]}
+      />
+      <div className="error-example">
+        <LongText label="Error of the latest job" text={group.exampleError} />
+      </div>
+    </Panel>
+  )
+}

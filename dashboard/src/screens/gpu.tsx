@@ -1,0 +1,86 @@
+import { useQuery } from '@tanstack/react-query'
+import type { Budget, Budgets } from '../../../src/client/index.ts'
+import { client } from '../connection.ts'
+import { Empty, Loading } from '../parts/notes.tsx'
+import { PageHead, Panel } from '../parts/panel.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { DeviceCard } from './gpu/device-card.tsx'
+import './gpu/gpu.css'
+import { Models } from './gpu/models.tsx'
+import { Queues } from './gpu/queues.tsx'
+
+const EVERY_MS = 2000
+
+/** Devices and budgets: what is loaded and held, what waits for room, what comes next and why. */
+export function Screen() {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['budgets'],
+    queryFn: () => client.budgets(),
+    refetchInterval: EVERY_MS,
+  })
+  return (
+    <>
+      <PageHead title="Devices and models" about={data === undefined ? ' ' : summaryOf(data)} />
+      <Problem error={error} onRetry={() => void refetch()} />
+      {isPending && <Loading lines={12} />}
+      {data?.budgets.length === 0 && (
+        <Panel>
+          <Empty title="There are no budgets" command="sluice gpu">
+            Tasks that need memory of a GPU, or something else of which there is only so much, draw from budgets. They
+            are declared under <code>budgets</code> in the config.
+          </Empty>
+        </Panel>
+      )}
+      {data?.budgets.map((budget) => (
+        <BudgetPanel key={budget.name} budget={budget} />
+      ))}
+      {data !== undefined && data.models.length > 0 && (
+        <Panel title="Models" flush>
+          <Models models={data.models} budgets={data.budgets} />
+        </Panel>
+      )}
+      {data !== undefined && data.budgets.length > 0 && (
+        <Panel title="What waits, and for what" flush>
+          <Queues queues={data.queues} />
+        </Panel>
+      )}
+    </>
+  )
+}
+
+function BudgetPanel({ budget }: { budget: Budget }) {
+  return (
+    <Panel
+      title={`Budget ${budget.name}`}
+      aside={budget.kind === 'shared' ? 'one amount for the whole system' : deviceWords(budget.devices.length)}
+    >
+      {budget.devices.length === 0 ? (
+        <Empty title="No worker has reported a device of it" command="sluice worker" />
+      ) : (
+        <div className="devices">
+          {budget.devices.map((device) => (
+            <DeviceCard key={device.key} budget={budget} device={device} />
+          ))}
+        </div>
+      )}
+    </Panel>
+  )
+}
+
+function deviceWords(count: number): string {
+  return count === 1 ? '1 device' : `${count.toLocaleString()} devices`
+}
+
+function summaryOf({ budgets, models }: Budgets): string {
+  const devices = budgets.flatMap((budget) => (budget.kind === 'device' ? budget.devices : []))
+  const loaded = models.reduce((sum, { copies }) => sum + copies, 0)
+  const loads = models.reduce((sum, each) => sum + each.loads, 0)
+  const avoided = models.reduce((sum, { swapsAvoided }) => sum + swapsAvoided, 0)
+  const lost = devices.filter(({ lostAt }) => lostAt !== null).length
+  return [
+    deviceWords(devices.length),
+    ...(lost > 0 ? [`${lost} gone`] : []),
+    `${loaded.toLocaleString()} ${loaded === 1 ? 'model' : 'models'} loaded`,
+    `${loads.toLocaleString()} loads so far, ${avoided.toLocaleString()} swaps avoided`,
+  ].join(', ')
+}

@@ -1,0 +1,70 @@
+import type { Budgets } from '../../../../src/client/index.ts'
+import { To } from '../../parts/link.tsx'
+import { Empty } from '../../parts/notes.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { Ago, Duration } from '../../parts/time.tsx'
+import { WHY_WORDS } from './why-words.ts'
+
+type Queue = Budgets['queues'][number]
+
+/** The server counts no further. */
+const EXACT = 1000
+
+const COLUMNS: readonly Column<Queue>[] = [
+  {
+    id: 'task',
+    head: 'Task',
+    width: '20%',
+    cell: ({ task }) => (
+      <To path="/jobs" search={{ tab: 'queued', task }}>
+        {task}
+      </To>
+    ),
+  },
+  { id: 'model', head: 'Model', width: '16%', phone: false, cell: ({ model }) => model ?? '–' },
+  {
+    id: 'depth',
+    head: 'Waiting',
+    width: '90px',
+    align: 'right',
+    cell: ({ depth }) => (depth >= EXACT ? `${EXACT.toLocaleString()}+` : depth.toLocaleString()),
+  },
+  {
+    id: 'waited',
+    head: 'Oldest wait',
+    width: '110px',
+    align: 'right',
+    phone: false,
+    cell: ({ waitedMs }) => <Duration ms={waitedMs} />,
+  },
+  {
+    id: 'why',
+    head: 'Why',
+    wrap: true,
+    cell: ({ why, reason, until }) => (
+      <>
+        <strong>{WHY_WORDS[why]}</strong>: {reason}
+        {until !== null && (
+          <>
+            {' '}
+            <span className="soft">
+              (at the latest <Ago at={until} />)
+            </span>
+          </>
+        )}
+      </>
+    ),
+  },
+]
+
+export function Queues({ queues }: { queues: readonly Queue[] }) {
+  return (
+    <Table
+      label="What waits for budgets"
+      columns={COLUMNS}
+      rows={queues}
+      rowKey={({ lane, task }) => `${lane} ${task}`}
+      empty={<Empty title="Nothing waits for room" />}
+    />
+  )
+}

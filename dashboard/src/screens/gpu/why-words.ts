@@ -1,0 +1,18 @@
+import type { Budgets } from '../../../../src/client/index.ts'
+
+type Why = Budgets['queues'][number]['why']
+
+/** Short, for a column; the whole reason stands beside it. */
+export const WHY_WORDS: Readonly<Record<Why, string>> = {
+  starts: 'Starts now',
+  next: 'Next',
+  parallel: 'As jobs end',
+  'warm-elsewhere': 'Loaded elsewhere',
+  behind: 'Behind another',
+  held: 'Room is held',
+  'shared-full': 'Budget is full',
+  'no-capacity': 'No free slot',
+  'lane-full': 'Lane is full',
+  'too-big': 'Too large',
+  'no-worker': 'No worker',
+}

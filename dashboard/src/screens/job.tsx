@@ -1,0 +1,197 @@
+import { useQuery } from '@tanstack/react-query'
+import type { Job } from '../../../src/client/index.ts'
+import { hasCode } from '../../../src/client/index.ts'
+import { client } from '../connection.ts'
+import { JsonView, LongText } from '../parts/json-view.tsx'
+import { JobLink, To, useParam } from '../parts/link.tsx'
+import { Meter } from '../parts/meter.tsx'
+import { Empty, Loading } from '../parts/notes.tsx'
+import { Facts, PageHead, Panel } from '../parts/panel.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { StateBadge, shownState } from '../parts/state-badge.tsx'
+import { Ago, Duration, Moment, Since } from '../parts/time.tsx'
+import { JobActions } from './job/actions.tsx'
+import { JobLog } from './job/log.tsx'
+import { Timeline } from './job/timeline.tsx'
+import { useJobStream } from './job/use-job-stream.ts'
+import { WhyWaiting } from './job/why.tsx'
+import './job/job.css'
+
+/** One job: what it is, why it waits or failed, what it did, and what can be done with it. */
+export function Screen() {
+  const id = useParam('id')
+  const stream = useJobStream(id)
+  const {
+    data: job,
+    error,
+    refetch,
+  } = useQuery({
+    queryKey: ['job', id, 'itself'],
+    queryFn: () => client.getJob(id),
+  })
+  if (job === undefined && error !== null)
+    return hasCode(error, 'JOB_NOT_FOUND') ? (
+      <NoSuchJob id={id} />
+    ) : (
+      <Problem error={error} onRetry={() => void refetch()} />
+    )
+  if (job === undefined) return <Loading lines={14} />
+  const waits = job.status === 'queued' || job.status === 'awaiting_approval'
+  return (
+    <>
+      <PageHead
+        title={
+          <>
+            {job.task} <span className="soft">#{job.id}</span>
+          </>
+        }
+        about={<HeadLine job={job} />}
+      >
+        <JobActions job={job} />
+      </PageHead>
+      {job.status === 'running' && job.progress !== null && <Progress job={job} />}
+      {job.error !== null && (
+        <Panel title={job.status === 'failed' ? 'Why it failed' : 'Last error'}>
+          <LongText text={job.error} label="Error" />
+          {job.status === 'failed' && (
+            <p className="job-trace">
+              <To path={`/trace/${job.id}`}>Follow the failure back to its cause</To>
+            </p>
+          )}
+        </Panel>
+      )}
+      {(waits || (job.status === 'running' && job.kind !== null)) && <WhyWaiting job={job} />}
+      <div className="job-columns">
+        <div>
+          <Panel title="Log" aside={stream.ended ? 'complete' : 'as it is written'}>
+            <JobLog job={job} stream={stream} />
+          </Panel>
+          <Panel title="Input">
+            <JsonView value={job.input} label="Input" />
+          </Panel>
+          {job.status === 'completed' && (
+            <Panel title="Result">
+              <JsonView value={job.result} label="Result" />
+            </Panel>
+          )}
+          {job.checkpoint !== null && (
+            <Panel title="Checkpoint">
+              <JsonView value={job.checkpoint} label="Checkpoint" />
+            </Panel>
+          )}
+        </div>
+        <div>
+          <Panel title="Timeline">
+            <Timeline job={job} />
+          </Panel>
+          <Panel title="About it">
+            <About job={job} />
+          </Panel>
+        </div>
+      </div>
+    </>
+  )
+}
+
+function HeadLine({ job }: { job: Job }) {
+  return (
+    <span className="job-headline">
+      <StateBadge state={shownState(job)} />
+      {job.status === 'running' && job.startedAt !== null && (
+        <span>
+          for <Since at={job.startedAt} />
+          {job.worker !== null && ` on ${job.worker}`}
+        </span>
+      )}
+      {job.finishedAt !== null && (
+        <span>
+          <Ago at={job.finishedAt} />
+          {job.startedAt !== null && (
+            <>
+              , took <Duration ms={job.finishedAt.getTime() - job.startedAt.getTime()} />
+            </>
+          )}
+        </span>
+      )}
+      {job.state === 'scheduled' && (
+        <span>
+          runs <Ago at={job.readyAt} />
+        </span>
+      )}
+      {job.kind !== null && <To path={`/workflows/${job.id}`}>Steps and graph</To>}
+      {job.rootId !== null && job.rootId !== job.id && (
+        <span>
+          step {job.step ?? ''} of <JobLink id={job.rootId} />
+        </span>
+      )}
+    </span>
+  )
+}
+
+function Progress({ job }: { job: Job }) {
+  const percent = Math.round((job.progress ?? 0) * 100)
+  return (
+    <div className="job-progress">
+      <Meter label="Progress" limit={100} parts={[{ label: 'percent', value: percent, tone: 'running' }]} />
+      <p>
+        <strong>{percent} %</strong> {job.message}
+      </p>
+    </div>
+  )
+}
+
+function About({ job }: { job: Job }) {
+  return (
+    <Facts
+      facts={[
+        [
+          'Lane',
+          job.lane === null ? (
+            (job.kind ?? '–')
+          ) : (
+            <To key="lane" path="/lanes" search={{ lane: job.lane }}>
+              {job.lane}
+            </To>
+          ),
+        ],
+        ['Priority', job.priority],
+        ['Attempts', `${job.attempt} started, ${job.failures} failed, ${job.losses} lost`],
+        ['Submitted', <Moment key="at" at={job.submittedAt} />],
+        ['Submitted by', job.submittedBy ?? '–'],
+        ...(job.approvedBy === null ? [] : ([['Approved by', job.approvedBy]] as const)),
+        ...(job.deadlineAt === null
+          ? []
+          : ([['Must start', <Ago key="deadline" at={job.deadlineAt} />]] as const)),
+        [
+          'Key',
+          job.key === null ? (
+            '–'
+          ) : (
+            <To key="key" path="/jobs" search={{ key: job.key }}>
+              {job.key}
+            </To>
+          ),
+        ],
+        [
+          'Tags',
+          job.tags.length === 0
+            ? '–'
+            : job.tags.map((tag) => (
+                <To key={tag} path="/jobs" search={{ tag }} className="tag">
+                  {tag}
+                </To>
+              )),
+        ],
+        ...(job.parentId === null ? [] : ([['Parent', <JobLink key="parent" id={job.parentId} />]] as const)),
+      ]}
+    />
+  )
+}
+
+function NoSuchJob({ id }: { id: string }) {
+  return (
+    <Empty title={`There is no job ${id}`} command="sluice ps --all">
+      It was deleted, has been pruned after the retention, or belongs to somebody else.
+    </Empty>
+  )
+}

@@ -1,0 +1,132 @@
+import { useState } from 'react'
+import type { Job } from '../../../../src/client/index.ts'
+import { client, queries } from '../../connection.ts'
+import { useAsk } from '../../parts/ask.tsx'
+import { Button } from '../../parts/controls.tsx'
+import { useGo } from '../../parts/link.tsx'
+import { useSession } from '../../session.tsx'
+import { PriorityDialog } from './priority-dialog.tsx'
+import { ResubmitDialog } from './resubmit-dialog.tsx'
+
+/** What whoever is signed in may do with this job, in the state it is in. */
+export function JobActions({ job }: { job: Job }) {
+  const { session, may } = useSession()
+  const [open, setOpen] = useState<'priority' | 'resubmit'>()
+  const act = useActions(job)
+  const theirs = job.submittedBy === session.name || may('workers:manage')
+  const ended = ['completed', 'failed', 'cancelled', 'skipped'].includes(job.status)
+  const root = job.rootId === null || job.rootId === job.id
+  return (
+    <>
+      {job.status === 'awaiting_approval' && may('jobs:approve') && (
+        <>
+          <Button kind="primary" onClick={act.approve}>
+            Approve …
+          </Button>
+          <Button kind="danger" onClick={act.reject}>
+            Reject …
+          </Button>
+        </>
+      )}
+      {(job.status === 'failed' || job.status === 'cancelled') && theirs && may('jobs:submit') && (
+        <Button kind="primary" onClick={act.retry}>
+          Retry …
+        </Button>
+      )}
+      {root && may('jobs:submit') && <Button onClick={() => setOpen('resubmit')}>Edit and resubmit …</Button>}
+      {!ended && may('workers:manage') && job.status !== 'running' && (
+        <Button onClick={() => setOpen('priority')}>Priority …</Button>
+      )}
+      {!ended && theirs && may('jobs:cancel') && (
+        <Button kind="danger" disabled={job.cancelling} onClick={act.cancel}>
+          {job.cancelling ? 'Cancelling' : 'Cancel …'}
+        </Button>
+      )}
+      {ended && root && theirs && may('jobs:cancel') && (
+        <Button kind="danger" onClick={act.remove}>
+          Delete …
+        </Button>
+      )}
+      {open === 'priority' && <PriorityDialog job={job} onClose={() => setOpen(undefined)} />}
+      {open === 'resubmit' && <ResubmitDialog job={job} onClose={() => setOpen(undefined)} />}
+    </>
+  )
+}
+
+/** Each asks once and says what will happen. */
+function useActions(job: Job) {
+  const ask = useAsk()
+  const go = useGo()
+  const name = `${job.task} #${job.id}`
+  const below = job.kind === null ? '' : ' Everything below it ends with it.'
+  const changed = () => queries.invalidateQueries({ queryKey: ['job', job.id] })
+  const voice = (reason: string) => (reason === '' ? client : client.because(reason))
+  return {
+    cancel: () =>
+      ask({
+        title: `Cancel ${name}`,
+        effect:
+          job.status === 'running'
+            ? `It is asked to stop, and killed after its grace. What it has done so far is not undone.${below}`
+            : `It ends at once and never starts.${below}`,
+        action: 'Cancel job',
+        danger: true,
+        run: async (reason) => {
+          const status = await voice(reason).cancel(job.id, reason === '' ? undefined : reason)
+          await changed()
+          return status === 'running' ? `${name} is asked to stop` : `${name} is cancelled`
+        },
+      }),
+    retry: () =>
+      ask({
+        title: `Retry ${name}`,
+        effect:
+          job.kind === null
+            ? 'It runs again with the same input. Its history stays.'
+            : 'What failed in it runs again, with what follows from that. What has completed is kept.',
+        action: 'Retry',
+        run: async (reason) => {
+          const { jobs } = await voice(reason).retry(job.id)
+          await changed()
+          return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
+        },
+      }),
+    approve: () =>
+      ask({
+        title: `Approve ${name}`,
+        effect: 'It takes its place in line and runs as soon as there is room.',
+        action: 'Approve',
+        run: async (reason) => {
+          await voice(reason).approve(job.id)
+          await changed()
+          return `${name} is approved`
+        },
+      }),
+    reject: () =>
+      ask({
+        title: `Reject ${name}`,
+        effect: 'It ends as cancelled, with your reason as its error, and never runs.',
+        action: 'Reject',
+        danger: true,
+        reason: 'required',
+        run: async (reason) => {
+          await voice(reason).reject(job.id, reason)
+          await changed()
+          return `${name} is rejected`
+        },
+      }),
+    remove: () =>
+      ask({
+        title: `Delete ${name}`,
+        effect: `Its input, result, log and history are gone for good.${job.kind === null ? '' : ' So is everything below it.'}`,
+        action: 'Delete',
+        danger: true,
+        run: async (reason) => {
+          await voice(reason).remove(job.id)
+          queries.removeQueries({ queryKey: ['job', job.id] })
+          go('/jobs')
+          return `${name} is deleted`
+        },
+      }),
+  }
+}

@@ -1,0 +1,103 @@
+import { useQuery } from '@tanstack/react-query'
+import type { Job, Why } from '../../../../src/client/index.ts'
+import { client } from '../../connection.ts'
+import { JobLink, To } from '../../parts/link.tsx'
+import { Loading } from '../../parts/notes.tsx'
+import { Panel } from '../../parts/panel.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { Ago, durationWords, Since } from '../../parts/time.tsx'
+
+/** Places in line change without a word from the job itself. */
+const LOOK_MS = 3000
+
+/** What the job waits for, in words, with who stands in its way and when its turn comes. */
+export function WhyWaiting({ job }: { job: Job }) {
+  const {
+    data: why,
+    error,
+    refetch,
+  } = useQuery({
+    queryKey: ['job', job.id, 'why'],
+    queryFn: () => client.why(job.id),
+    refetchInterval: LOOK_MS,
+  })
+  return (
+    <Panel title={job.status === 'running' ? 'What is it waiting for?' : 'Why is it waiting?'}>
+      {why === undefined ? (
+        error === null ? (
+          <Loading lines={2} />
+        ) : (
+          <Problem error={error} onRetry={() => void refetch()} />
+        )
+      ) : (
+        <Answer why={why} />
+      )}
+    </Panel>
+  )
+}
+
+function Answer({ why }: { why: Why }) {
+  const { wait, position, estimateSeconds, holders, hiddenHolders, passedOver } = why
+  return (
+    <div className="why">
+      <p className="why-reason">{why.reason}</p>
+      <ul className="why-facts">
+        {position !== null && (
+          <li>{position === 1 ? 'Next in line' : `Number ${position.toLocaleString()} in line`}</li>
+        )}
+        {estimateSeconds !== null && (
+          <li>Starts in about {durationWords(estimateSeconds * 1000)}, as things go now</li>
+        )}
+        {wait.until !== null && (
+          <li>
+            Until <Ago at={wait.until} />
+          </li>
+        )}
+        {wait.lane !== null && (
+          <li>
+            <To path="/lanes" search={{ lane: wait.lane }}>
+              Lane {wait.lane}
+            </To>
+            {wait.limit !== null && ` has ${wait.inUse ?? 0} of ${wait.limit} in use`}
+          </li>
+        )}
+        {wait.parentId !== null && (
+          <li>
+            Held back by <JobLink id={wait.parentId} />
+          </li>
+        )}
+        {why.job.deadlineAt !== null && (
+          <li>
+            It must start <Ago at={why.job.deadlineAt} />, or it fails
+          </li>
+        )}
+        {passedOver
+          .filter(({ reason }) => reason !== why.reason)
+          .map(({ reason, times }) => (
+            <li key={reason}>
+              Passed over {times.toLocaleString()} {times === 1 ? 'time' : 'times'}: {reason}
+            </li>
+          ))}
+      </ul>
+      {(holders.length > 0 || hiddenHolders > 0) && (
+        <>
+          <h3>In its place now</h3>
+          <ul className="why-holders">
+            {holders.map(({ jobId, task, worker, since }) => (
+              <li key={jobId}>
+                <JobLink id={jobId}>
+                  {task} <span className="soft">#{jobId}</span>
+                </JobLink>
+                <span className="soft">
+                  {' '}
+                  {worker !== null && `on ${worker} `}for <Since at={since} />
+                </span>
+              </li>
+            ))}
+            {hiddenHolders > 0 && <li className="soft">and {hiddenHolders} that belong to others</li>}
+          </ul>
+        </>
+      )}
+    </div>
+  )
+}

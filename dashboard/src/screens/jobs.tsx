@@ -1,0 +1,124 @@
+import { type InfiniteData, useInfiniteQuery } from '@tanstack/react-query'
+import { useCallback, useMemo, useState } from 'react'
+import type { JobPage } from '../../../src/client/index.ts'
+import { client, queries } from '../connection.ts'
+import { useLiveJobs } from '../live/now.ts'
+import { Button } from '../parts/controls.tsx'
+import { useAddress, useGo } from '../parts/link.tsx'
+import { Empty, Loading } from '../parts/notes.tsx'
+import { PageHead, Panel } from '../parts/panel.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { Table } from '../parts/table.tsx'
+import { BulkBar } from './jobs/bulk.tsx'
+import { JOB_COLUMNS } from './jobs/columns.tsx'
+import { countConditions, filterOf, filterWords, tabOf } from './jobs/filter.ts'
+import { FilterBar, Tabs } from './jobs/filter-bar.tsx'
+import './jobs/jobs.css'
+
+const PAGE = 100
+
+/** Every job there is, by state and by whatever else the address says. */
+export function Screen() {
+  const { search } = useAddress()
+  const address = JSON.stringify(search)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a span counts from when it was chosen, not from each drawing
+  const filter = useMemo(() => ({ ...filterOf(search, Date.now()), limit: PAGE }), [address])
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const go = useGo()
+  const key = useMemo(() => ['jobs', filter] as const, [filter])
+  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage, refetch } =
+    useInfiniteQuery({
+      queryKey: key,
+      queryFn: ({ pageParam }) => client.listJobsPage(filter, pageParam),
+      initialPageParam: undefined as string | undefined,
+      getNextPageParam: (page) => page.next ?? undefined,
+    })
+  const [behind, setBehind] = useState(false)
+  useLiveJobs(
+    filter,
+    useCallback((page: JobPage) => setBehind(!takeFirstPage(key, page)), [key]),
+  )
+
+  const rows = useMemo(() => data?.pages.flatMap(({ jobs }) => jobs) ?? [], [data])
+  const selected = useMemo(() => rows.filter(({ id }) => chosen.has(id)), [rows, chosen])
+  const showNewest = () => {
+    queries.setQueryData<InfiniteData<JobPage, string | undefined>>(key, (old) =>
+      old === undefined ? old : { pages: old.pages.slice(0, 1), pageParams: old.pageParams.slice(0, 1) },
+    )
+    setBehind(false)
+    void refetch()
+  }
+  return (
+    <>
+      <PageHead title="Jobs" />
+      <Tabs />
+      <FilterBar />
+      <Problem error={error} onRetry={() => void refetch()} />
+      <Panel flush>
+        <div className="jobs-head">
+          <BulkBar
+            chosen={selected}
+            filter={filter}
+            words={filterWords(search)}
+            onDone={() => setChosen(new Set())}
+          />
+          {behind && (
+            <Button small onClick={showNewest}>
+              There is something new: show it
+            </Button>
+          )}
+        </div>
+        {isPending ? (
+          <Loading lines={12} />
+        ) : (
+          <Table
+            label="Jobs"
+            columns={JOB_COLUMNS}
+            rows={rows}
+            rowKey={({ id }) => id}
+            onOpen={({ id }) => go(`/jobs/${id}`)}
+            selection={{ chosen, onChange: setChosen }}
+            onEnd={() => hasNextPage && !isFetchingNextPage && void fetchNextPage()}
+            empty={<NoJobs tab={tabOf(search).label} narrowed={countConditions(search) > 0} />}
+          />
+        )}
+        {hasNextPage && (
+          <div className="jobs-more">
+            <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+              {isFetchingNextPage ? 'Looking …' : rows.length === 0 ? 'Look further back' : 'More'}
+            </Button>
+          </div>
+        )}
+      </Panel>
+    </>
+  )
+}
+
+/**
+ * Puts a new first page in place. Whoever has gone further down is not disturbed: the rows they see are brought up to
+ * date, and a button leads to the newest. Returns whether all that is new is shown.
+ */
+function takeFirstPage(key: readonly unknown[], page: JobPage): boolean {
+  const known = queries.getQueryData<InfiniteData<JobPage, string | undefined>>(key)
+  if (known === undefined) return true
+  if (known.pages.length <= 1) {
+    queries.setQueryData(key, { pages: [page], pageParams: [undefined] })
+    return true
+  }
+  const fresh = new Map(page.jobs.map((job) => [job.id, job]))
+  const seen = new Set(known.pages.flatMap(({ jobs }) => jobs.map(({ id }) => id)))
+  queries.setQueryData(key, {
+    ...known,
+    pages: known.pages.map((each) => ({ ...each, jobs: each.jobs.map((job) => fresh.get(job.id) ?? job) })),
+  })
+  return page.jobs.every(({ id }) => seen.has(id))
+}
+
+function NoJobs({ tab, narrowed }: { tab: string; narrowed: boolean }) {
+  if (narrowed) return <Empty title="No job matches">Take a condition away, or look further back.</Empty>
+  return (
+    <Empty title={`No job is here: ${tab}`} command="sluice submit TASK --input '{}'">
+      Jobs are submitted by programs, by schedules, or on the command line.
+    </Empty>
+  )
+}

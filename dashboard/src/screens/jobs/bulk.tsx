@@ -1,0 +1,223 @@
+import { useState } from 'react'
+import type { JobFilter, JobSummary, ManyProgress } from '../../../../src/client/index.ts'
+import { client, queries } from '../../connection.ts'
+import { type Question, useAsk } from '../../parts/ask.tsx'
+import { Button, Field, Input } from '../../parts/controls.tsx'
+import { Dialog } from '../../parts/dialog.tsx'
+import { describeError } from '../../parts/problem.tsx'
+import { useTell } from '../../parts/toast.tsx'
+import { useSession } from '../../session.tsx'
+
+type Action = 'cancel' | 'retry' | 'priority'
+
+const WORDS: Readonly<Record<Action, { verb: string; done: string; effect: string }>> = {
+  cancel: {
+    verb: 'Cancel',
+    done: 'cancelled',
+    effect:
+      'Those that wait end at once. Those that run are asked to stop, and are killed after their grace. Workflows end with everything below them.',
+  },
+  retry: {
+    verb: 'Retry',
+    done: 'run again',
+    effect: 'Each runs again with the same input; of a workflow what failed and what follows from it.',
+  },
+  priority: {
+    verb: 'Reprioritise',
+    done: 'changed',
+    effect: 'Those that wait take their new place in line.',
+  },
+}
+
+const FITS: Readonly<Record<Action, (job: JobSummary) => boolean>> = {
+  cancel: ({ status }) => status === 'queued' || status === 'running' || status === 'awaiting_approval',
+  retry: ({ status }) => status === 'failed' || status === 'cancelled',
+  priority: ({ status }) => status === 'queued' || status === 'awaiting_approval',
+}
+
+/** Requests at a time, when chosen jobs are changed one by one. */
+const AT_ONCE = 4
+
+/** What can be done with the jobs that were chosen, or with all that match. */
+export function BulkBar({
+  chosen,
+  filter,
+  words,
+  onDone,
+}: {
+  chosen: readonly JobSummary[]
+  filter: JobFilter
+  /** The filter, for people. */
+  words: string
+  onDone: () => void
+}) {
+  const { may } = useSession()
+  const [priorityFor, setPriorityFor] = useState<'chosen' | 'all'>()
+  const actOnChosen = useActOnChosen(chosen, onDone)
+  const actOnAll = useActOnAll(filter, words, onDone)
+  const some = chosen.length > 0
+  const actions: readonly Action[] = [
+    ...(may('jobs:cancel') || may('workers:manage') ? (['cancel'] as const) : []),
+    ...(may('jobs:submit') || may('workers:manage') ? (['retry'] as const) : []),
+    ...(may('workers:manage') ? (['priority'] as const) : []),
+  ]
+  const offered = some ? actions : may('workers:manage') ? actions : []
+  if (offered.length === 0) return null
+  return (
+    <div className="bulk-bar" data-some={some || undefined}>
+      <span>{some ? `${chosen.length.toLocaleString()} chosen` : 'All that match'}</span>
+      {offered.map((action) => (
+        <Button
+          key={action}
+          small
+          kind={!some ? 'quiet' : action === 'cancel' ? 'danger' : 'plain'}
+          disabled={some && !chosen.some(FITS[action])}
+          onClick={() => {
+            if (action === 'priority') setPriorityFor(some ? 'chosen' : 'all')
+            else if (some) actOnChosen(action)
+            else void actOnAll(action)
+          }}
+        >
+          {WORDS[action].verb} …
+        </Button>
+      ))}
+      {priorityFor !== undefined && (
+        <PriorityForm
+          onClose={() => setPriorityFor(undefined)}
+          onChoose={(priority) => {
+            const whom = priorityFor
+            setPriorityFor(undefined)
+            if (whom === 'chosen') actOnChosen('priority', priority)
+            else void actOnAll('priority', priority)
+          }}
+        />
+      )}
+    </div>
+  )
+}
+
+/** One request a job: those that cannot be changed are told, the others go on. */
+function useActOnChosen(chosen: readonly JobSummary[], onDone: () => void) {
+  const ask = useAsk()
+  return (action: Action, priority = 0) => {
+    const fitting = chosen.filter(FITS[action])
+    const left = chosen.length - fitting.length
+    ask({
+      ...questionOf(action, priority, fitting.length),
+      effect: (
+        <>
+          <p>{WORDS[action].effect}</p>
+          {left > 0 && <p>{left} of those chosen are in another state and stay as they are.</p>}
+        </>
+      ),
+      run: async (reason, progress) => {
+        const voice = reason === '' ? client : client.because(reason)
+        const failures: string[] = []
+        let done = 0
+        const waiting = [...fitting]
+        const work = async () => {
+          for (let job = waiting.pop(); job !== undefined; job = waiting.pop()) {
+            try {
+              if (action === 'cancel') await voice.cancel(job.id, reason === '' ? undefined : reason)
+              else if (action === 'retry') await voice.retry(job.id)
+              else await voice.reprioritise(job.id, priority)
+              done += 1
+            } catch (error) {
+              failures.push(`#${job.id}: ${describeError(error).words}`)
+            }
+            progress(`${(done + failures.length).toLocaleString()} of ${fitting.length.toLocaleString()}`)
+          }
+        }
+        await Promise.all(Array.from({ length: AT_ONCE }, work))
+        await queries.invalidateQueries({ queryKey: ['jobs'] })
+        if (done === 0 && failures.length > 0) throw new Error(failures[0])
+        onDone()
+        const refused = failures.length === 0 ? '' : `; ${failures.length} could not be: ${failures[0]}`
+        return `${done.toLocaleString()} ${WORDS[action].done}${refused}`
+      },
+    })
+  }
+}
+
+/** Counts first, asks, then works through all that match on the server. */
+function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
+  const ask = useAsk()
+  const tell = useTell()
+  return async (action: Action, priority = 0) => {
+    const { limit: _, before: __, ...criteria } = filter
+    const run = (options: { dryRun?: boolean; onProgress?: (done: ManyProgress) => void }, reason = '') => {
+      const voice = reason === '' ? client : client.because(reason)
+      if (action === 'cancel')
+        return voice.cancelMany(criteria, { ...options, ...(reason !== '' && { reason }) })
+      if (action === 'retry') return voice.retryMany(criteria, options)
+      return voice.reprioritiseMany(criteria, priority, options)
+    }
+    tell('Counting what matches …')
+    const counted = await run({ dryRun: true }).catch((error: unknown) => {
+      tell(describeError(error).words)
+      return undefined
+    })
+    if (counted === undefined) return
+    ask({
+      ...questionOf(action, priority, counted.matched),
+      effect: (
+        <>
+          <p>
+            {counted.matched === 0 ? 'None' : counted.matched.toLocaleString()} of the {words} can be changed
+            like this.
+          </p>
+          <p>{WORDS[action].effect} Jobs that come to match while this goes on may be touched too.</p>
+        </>
+      ),
+      run: async (reason, progress) => {
+        const onProgress = ({ changed }: ManyProgress) =>
+          progress(`${changed.toLocaleString()} of about ${counted.matched.toLocaleString()}`)
+        const { changed, refused } = await run({ onProgress }, reason)
+        await queries.invalidateQueries({ queryKey: ['jobs'] })
+        onDone()
+        const first = refused[0]
+        const left =
+          first === undefined ? '' : `; ${refused.length} could not be: #${first.id}: ${first.detail}`
+        return `${changed.toLocaleString()} ${WORDS[action].done}${left}`
+      },
+    })
+  }
+}
+
+function questionOf(action: Action, priority: number, count: number): Omit<Question, 'effect' | 'run'> {
+  const jobs = `${count.toLocaleString()} job${count === 1 ? '' : 's'}`
+  const { verb } = WORDS[action]
+  return {
+    title: action === 'priority' ? `Give ${jobs} priority ${priority}` : `${verb} ${jobs}`,
+    count,
+    action: verb,
+    danger: action === 'cancel',
+    reason: 'optional',
+  }
+}
+
+function PriorityForm({ onChoose, onClose }: { onChoose: (priority: number) => void; onClose: () => void }) {
+  const [text, setText] = useState('0')
+  const wrong = /^-?\d{1,7}$/.test(text.trim()) ? undefined : 'A whole number, such as 10'
+  return (
+    <Dialog title="Reprioritise" onClose={onClose}>
+      <form
+        className="dialog-form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (wrong === undefined) onChoose(Number(text))
+        }}
+      >
+        <Field label="Priority" hint="Higher goes first. Most jobs have 0." error={wrong}>
+          <Input inputMode="numeric" value={text} onChange={(event) => setText(event.target.value)} />
+        </Field>
+        <div className="dialog-foot">
+          <Button onClick={onClose}>Back</Button>
+          <Button type="submit" kind="primary" disabled={wrong !== undefined}>
+            Go on
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,121 @@
+import type { JobSummary } from '../../../../src/client/index.ts'
+import { JobLink, To } from '../../parts/link.tsx'
+import { Meter } from '../../parts/meter.tsx'
+import { StateBadge, shownState } from '../../parts/state-badge.tsx'
+import type { Column } from '../../parts/table.tsx'
+import { Ago, Duration, Since } from '../../parts/time.tsx'
+
+/** A job in a line. */
+export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
+  {
+    id: 'state',
+    head: 'State',
+    width: '142px',
+    cell: (job) => <StateBadge state={shownState(job)} />,
+  },
+  {
+    id: 'job',
+    head: 'Job',
+    width: '22%',
+    cell: (job) => (
+      <span title={job.task}>
+        <JobLink id={job.id}>
+          {job.task} <span className="soft">#{job.id}</span>
+        </JobLink>
+      </span>
+    ),
+  },
+  {
+    id: 'lane',
+    head: 'Lane',
+    width: '11%',
+    phone: false,
+    cell: ({ lane, kind }) => lane ?? <span className="soft">{kind}</span>,
+  },
+  {
+    id: 'key',
+    head: 'Key, tags',
+    width: '13%',
+    phone: false,
+    cell: (job) => <Labels job={job} />,
+  },
+  {
+    id: 'what',
+    head: 'What happens',
+    phone: false,
+    cell: (job) => <Happening job={job} />,
+  },
+  {
+    id: 'took',
+    head: 'Took',
+    width: '92px',
+    align: 'right',
+    phone: false,
+    cell: (job) => <Took job={job} />,
+  },
+  {
+    id: 'submitted',
+    head: 'Submitted',
+    width: '112px',
+    align: 'right',
+    cell: ({ submittedAt }) => <Ago at={submittedAt} />,
+  },
+]
+
+function Labels({ job: { key, tags } }: { job: JobSummary }) {
+  return (
+    <span title={[key, ...tags].filter(Boolean).join(', ')}>
+      {key !== null && (
+        <To path="/jobs" search={{ key }}>
+          {key}
+        </To>
+      )}
+      {tags.map((tag) => (
+        <To key={tag} path="/jobs" search={{ tag }} className="tag">
+          {tag}
+        </To>
+      ))}
+    </span>
+  )
+}
+
+/** The one thing worth knowing: why it failed, how far it is, when it goes on. */
+function Happening({ job }: { job: JobSummary }) {
+  if (job.status === 'running')
+    return (
+      <span className="happening">
+        {job.progress !== null && (
+          <span className="happening-meter">
+            <Meter
+              label={`Progress of job ${job.id}`}
+              limit={100}
+              parts={[{ label: 'percent', value: Math.round(job.progress * 100), tone: 'running' }]}
+            />
+          </span>
+        )}
+        <span className="soft" title={job.message ?? undefined}>
+          {job.message ?? (job.worker === null ? '' : `on ${job.worker}`)}
+        </span>
+      </span>
+    )
+  if (job.error !== null)
+    return (
+      <span className={job.status === 'failed' ? 'job-error' : 'soft'} title={job.error}>
+        {job.error}
+      </span>
+    )
+  if (job.state === 'scheduled')
+    return (
+      <span className="soft">
+        Runs <Ago at={job.readyAt} />
+      </span>
+    )
+  return null
+}
+
+function Took({ job }: { job: JobSummary }) {
+  if (job.startedAt === null) return <span className="soft">–</span>
+  if (job.status === 'running') return <Since at={job.startedAt} />
+  if (job.finishedAt === null) return <span className="soft">–</span>
+  return <Duration ms={job.finishedAt.getTime() - job.startedAt.getTime()} />
+}

@@ -1,0 +1,174 @@
+import { useQuery } from '@tanstack/react-query'
+import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { client } from '../../connection.ts'
+import { useNowPicture } from '../../live/now.ts'
+import { Button, Input, Select } from '../../parts/controls.tsx'
+import { type Search, To, useAddress, useGo } from '../../parts/link.tsx'
+import { countConditions, SPANS, TABS, TEXT_FIELDS, tabOf } from './filter.ts'
+
+/** Tabs by state, with the numbers of those that move. */
+export function Tabs() {
+  const { search } = useAddress()
+  const now = useNowPicture()
+  const current = tabOf(search)
+  return (
+    <nav className="tabs" aria-label="States">
+      {TABS.map(({ id, label, counts }) => {
+        const number = counts?.reduce((sum, name) => sum + (now?.states[name] ?? 0), 0)
+        const more = counts?.some((name) => now?.more.includes(name)) === true
+        return (
+          <span key={id} data-current={id === current.id || undefined}>
+            <To path="/jobs" search={{ ...search, tab: id === 'all' ? undefined : id, status: undefined }}>
+              {label}
+              {now !== undefined && number !== undefined && (
+                <span className="tab-count">
+                  {number.toLocaleString()}
+                  {more && '+'}
+                </span>
+              )}
+            </To>
+          </span>
+        )
+      })}
+    </nav>
+  )
+}
+
+/** Conditions, kept in the address: whoever gets the link sees the same list. */
+export function FilterBar() {
+  const { search, change } = useAddress()
+  const { data: tasks = [] } = useQuery({
+    queryKey: ['tasks'],
+    queryFn: () => client.listTasks(),
+    staleTime: 60_000,
+  })
+  const lanes = [...new Set(tasks.flatMap(({ lane }) => (lane === null ? [] : [lane])))].sort()
+  const conditions = countConditions(search)
+  const cleared = Object.fromEntries(
+    [...TEXT_FIELDS, 'span', 'from', 'to', 'status'].map((name) => [name, undefined]),
+  )
+  return (
+    <search className="filter-bar">
+      <QuickSearch />
+      <Choices name="task" label="Task" all="Every task" options={tasks.map(({ name }) => name)} />
+      <Choices name="lane" label="Lane" all="Every lane" options={lanes} />
+      <Typed name="key" label="Key" />
+      <Typed name="tag" label="Tag" />
+      <Typed name="submittedBy" label="Submitted by" />
+      <Select
+        aria-label="Submitted"
+        value={search.span ?? ''}
+        onChange={(event) => change({ span: event.target.value, from: undefined, to: undefined })}
+      >
+        <option value="">Any time</option>
+        {SPANS.map(({ id, label }) => (
+          <option key={id} value={id}>
+            {label}
+          </option>
+        ))}
+      </Select>
+      <Button kind="quiet" disabled={conditions === 0} onClick={() => change(cleared)}>
+        Clear{conditions > 0 && ` ${conditions}`}
+      </Button>
+    </search>
+  )
+}
+
+/** A number opens the job; anything else is looked for in errors. The key / leads here. */
+function QuickSearch() {
+  const { search, change } = useAddress()
+  const [text, setText] = useTyped(search.error)
+  const go = useGo()
+  const field = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const typing =
+        event.target instanceof Element && event.target.closest('input, textarea, select') !== null
+      if (event.key !== '/' || typing) return
+      event.preventDefault()
+      field.current?.focus()
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const wanted = text.trim().replace(/^#/, '')
+    if (/^[1-9]\d{0,18}$/.test(wanted)) go(`/jobs/${wanted}`)
+    else change({ error: text.trim() })
+  }
+  return (
+    <form onSubmit={submit} className="quick-search">
+      <Input
+        ref={field}
+        type="search"
+        aria-label="Job number, or text in the error"
+        placeholder="Job number, or text in the error"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onBlur={() =>
+          text.trim() !== (search.error ?? '') &&
+          !/^#?\d+$/.test(text.trim()) &&
+          change({ error: text.trim() })
+        }
+      />
+    </form>
+  )
+}
+
+function Choices({
+  name,
+  label,
+  all,
+  options,
+}: {
+  name: 'task' | 'lane'
+  label: string
+  all: string
+  options: readonly string[]
+}) {
+  const { search, change } = useAddress()
+  const value = search[name] ?? ''
+  const known = value === '' || options.includes(value) ? options : [value, ...options]
+  return (
+    <Select aria-label={label} value={value} onChange={(event) => change({ [name]: event.target.value })}>
+      <option value="">{all}</option>
+      {known.map((each) => (
+        <option key={each} value={each}>
+          {each}
+        </option>
+      ))}
+    </Select>
+  )
+}
+
+function Typed({ name, label }: { name: 'key' | 'tag' | 'submittedBy'; label: string }) {
+  const { search, change } = useAddress()
+  const [text, setText] = useTyped(search[name])
+  const apply = () => {
+    if (text.trim() !== (search[name] ?? '')) change({ [name]: text.trim() } satisfies Search)
+  }
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault()
+        apply()
+      }}
+    >
+      <Input
+        aria-label={label}
+        placeholder={label}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onBlur={apply}
+      />
+    </form>
+  )
+}
+
+/** What is being typed; what the address says takes its place when that changes. */
+function useTyped(given: string | undefined): [string, (text: string) => void] {
+  const [state, setState] = useState({ given, text: given ?? '' })
+  const current = state.given === given ? state : { given, text: given ?? '' }
+  return [current.text, (text) => setState({ given, text })]
+}

@@ -1,0 +1,161 @@
+import type { ReactNode } from 'react'
+import type { Now, Series } from '../../../../src/client/index.ts'
+import { type Search, To } from '../../parts/link.tsx'
+import { Meter } from '../../parts/meter.tsx'
+import { type Line, Sparkline } from '../../parts/sparkline.tsx'
+import { type ShownState, StateBadge } from '../../parts/state-badge.tsx'
+import { useHasScreen } from '../../shell/navigation.tsx'
+
+type Tabs = keyof Now['states']
+
+const TABS: readonly { readonly tab: Tabs; readonly state: ShownState; readonly search: Search }[] = [
+  { tab: 'running', state: 'running', search: { tab: 'running' } },
+  { tab: 'queued', state: 'queued', search: { tab: 'queued' } },
+  { tab: 'retrying', state: 'retrying', search: { tab: 'retrying' } },
+  { tab: 'scheduled', state: 'scheduled', search: { tab: 'queued' } },
+  { tab: 'awaiting_approval', state: 'awaiting_approval', search: { tab: 'approval' } },
+]
+
+/** The numbers that tell how it goes; each leads to the list behind it. */
+export function Tiles({ now, series }: { now: Now; series: Series | undefined }) {
+  const { admission, workers } = now
+  return (
+    <>
+      <ul className="states" aria-label="Jobs by state">
+        {TABS.map(({ tab, state, search }) => (
+          <li key={tab}>
+            <To path="/jobs" search={search}>
+              <StateBadge state={state} />
+              <strong>
+                {now.states[tab].toLocaleString()}
+                {now.more.includes(tab) && '+'}
+              </strong>
+            </To>
+          </li>
+        ))}
+      </ul>
+      <div className="tiles">
+        <Tile
+          title="Admission"
+          number={admission.active?.toLocaleString() ?? '–'}
+          of={
+            admission.maxActive === null
+              ? 'active, no ceiling'
+              : `of ${admission.maxActive.toLocaleString()} active`
+          }
+          path="/jobs"
+          search={{ tab: 'active' }}
+          line={lineOf(series, 'active', 'accent', (point) => point.active)}
+          foot={
+            admission.retryAfter === null
+              ? `${admission.refusedPerMinute.toLocaleString()} refused a minute`
+              : `${admission.refusedPerMinute.toLocaleString()} refused a minute, told to wait ${admission.retryAfter} s`
+          }
+        >
+          <Meter
+            label="Active jobs"
+            limit={admission.maxActive}
+            parts={[{ label: 'active', value: admission.active ?? 0, tone: 'accent' }]}
+          />
+        </Tile>
+        <Tile
+          title="Workers"
+          number={workers.busy.toLocaleString()}
+          of={`of ${workers.live.toLocaleString()} busy`}
+          path="/workers"
+          line={lineOf(series, 'running', 'running', (point) => point.workers.running)}
+          foot={[
+            `${workers.idle} idle`,
+            ...(workers.draining > 0 ? [`${workers.draining} draining`] : []),
+            ...(workers.stopping > 0 ? [`${workers.stopping} stopping`] : []),
+            workers.capacity === null
+              ? `${workers.running} jobs on them`
+              : `${workers.running} of ${workers.capacity} places taken`,
+          ].join(', ')}
+        >
+          <Meter
+            label="Workers"
+            limit={workers.live}
+            parts={[
+              { label: 'busy', value: workers.busy, tone: 'running' },
+              { label: 'draining', value: workers.draining, tone: 'held' },
+            ]}
+          />
+        </Tile>
+        <Tile
+          title="Failures"
+          number={now.failedPerMinute.toLocaleString()}
+          of="a minute"
+          path="/jobs"
+          search={{ tab: 'failed' }}
+          line={lineOf(series, 'failed', 'failed', (point) => point.failedPerMinute)}
+          foot={`${now.failedLastHour.toLocaleString()} in the last hour`}
+        />
+        <Tile
+          title="Recoveries"
+          number={now.recoveredLastHour.toLocaleString()}
+          of="in the last hour"
+          path="/recovery"
+          line={lineOf(series, 'recovered', 'retrying', (point) => point.recoveredPerMinute)}
+          foot={`${now.lateWritesLastHour} late, ${now.driftLastHour} put right`}
+        />
+      </div>
+    </>
+  )
+}
+
+function Tile({
+  title,
+  number,
+  of,
+  path,
+  search,
+  line,
+  foot,
+  children,
+}: {
+  title: string
+  number: string
+  of: string
+  path: string
+  search?: Search
+  line: { times: readonly Date[]; lines: readonly Line[] }
+  foot: string
+  children?: ReactNode
+}) {
+  const has = useHasScreen()
+  const value = (
+    <>
+      <span className="tile-number">{number}</span> <span className="soft">{of}</span>
+    </>
+  )
+  return (
+    <section className="tile" aria-label={title}>
+      <h2>{title}</h2>
+      <p>
+        {has(path) ? (
+          <To path={path} {...(search !== undefined && { search })}>
+            {value}
+          </To>
+        ) : (
+          value
+        )}
+      </p>
+      <div className="tile-meter">{children}</div>
+      <Sparkline label={`${title}, last 30 minutes`} times={line.times} lines={line.lines} />
+      <p className="tile-foot">{foot}</p>
+    </section>
+  )
+}
+
+type Point = Series['points'][number]
+
+function lineOf(
+  series: Series | undefined,
+  label: string,
+  tone: Line['tone'],
+  read: (point: Point) => number | null,
+): { times: readonly Date[]; lines: readonly Line[] } {
+  const points = series?.points ?? []
+  return { times: points.map(({ at }) => at), lines: [{ label, tone, values: points.map(read) }] }
+}

@@ -1,0 +1,148 @@
+import { useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import type { Schedule } from '../../../src/client/index.ts'
+import { client } from '../connection.ts'
+import { Input } from '../parts/controls.tsx'
+import { JobLink, To, useAddress } from '../parts/link.tsx'
+import { Empty, Loading } from '../parts/notes.tsx'
+import { PageHead, Panel } from '../parts/panel.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { Ago } from '../parts/time.tsx'
+import { ScheduleButtons } from './schedules/actions.tsx'
+import { cronWords } from './schedules/cron-words.ts'
+import { ScheduleDetails } from './schedules/schedule-details.tsx'
+import './schedules/schedules.css'
+
+const EVERY_MS = 5000
+
+/** What is submitted by the clock, when next, and how it went the last time. */
+export function Screen() {
+  const { search, change } = useAddress()
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['schedules'],
+    queryFn: () => client.listSchedules(),
+    refetchInterval: EVERY_MS,
+  })
+  const wanted = search.find?.trim().toLowerCase() ?? ''
+  const rows = useMemo(
+    () =>
+      (data ?? []).filter(({ name, task, workflow }) =>
+        [name, task ?? '', workflow ?? ''].some((each) => each.toLowerCase().includes(wanted)),
+      ),
+    [data, wanted],
+  )
+  const open = data?.find(({ name }) => name === search.name)
+  return (
+    <>
+      <PageHead title="Schedules" about={data === undefined ? ' ' : summaryOf(data)}>
+        <Input
+          aria-label="Name, task or workflow"
+          placeholder="Name, task or workflow"
+          value={search.find ?? ''}
+          onChange={(event) => change({ find: event.target.value })}
+        />
+      </PageHead>
+      <Problem error={error} onRetry={() => void refetch()} />
+      {open !== undefined && (
+        <ScheduleDetails key={open.name} schedule={open} onClose={() => change({ name: undefined })} />
+      )}
+      <Panel flush>
+        {isPending ? (
+          <Loading lines={6} />
+        ) : (
+          <Table
+            label="Schedules"
+            columns={COLUMNS}
+            rows={rows}
+            rowKey={({ name }) => name}
+            onOpen={({ name }) => change({ name }, { push: true })}
+            empty={
+              wanted === '' ? (
+                <Empty
+                  title="There are no schedules"
+                  command="sluice schedules create NAME --task TASK --cron '0 3 * * *'"
+                >
+                  They come from the config file, from programs, or the command line.
+                </Empty>
+              ) : (
+                <Empty title="No schedule matches" />
+              )
+            }
+          />
+        )}
+      </Panel>
+    </>
+  )
+}
+
+function summaryOf(schedules: readonly Schedule[]): string {
+  const paused = schedules.filter(({ enabled }) => !enabled).length
+  const count = `${schedules.length.toLocaleString()} ${schedules.length === 1 ? 'schedule' : 'schedules'}`
+  return paused === 0 ? count : `${count}, ${paused.toLocaleString()} paused`
+}
+
+const COLUMNS: readonly Column<Schedule>[] = [
+  {
+    id: 'name',
+    head: 'Schedule',
+    width: '20%',
+    cell: ({ name, enabled }) => (
+      <>
+        <To path="/schedules" search={{ name }}>
+          {name}
+        </To>
+        {!enabled && <span className="schedule-paused">‖ Paused</span>}
+      </>
+    ),
+  },
+  {
+    id: 'what',
+    head: 'Submits',
+    width: '17%',
+    phone: false,
+    cell: ({ task, workflow }) => (workflow === null ? task : `workflow ${workflow}`),
+  },
+  {
+    id: 'when',
+    head: 'When',
+    cell: ({ cron, timezone }) => (
+      <span title={`${cron} ${timezone}`}>
+        {cronWords(cron)} <span className="soft">{timezone}</span>
+      </span>
+    ),
+  },
+  {
+    id: 'next',
+    head: 'Next',
+    width: '110px',
+    phone: false,
+    cell: ({ nextAt, enabled }) => (enabled ? <Ago at={nextAt} /> : <span className="soft">–</span>),
+  },
+  { id: 'last', head: 'Last', width: '17%', phone: false, cell: ({ last }) => <Last last={last} /> },
+  {
+    id: 'actions',
+    head: <span className="hidden-visually">Actions</span>,
+    width: '176px',
+    align: 'right',
+    phone: false,
+    cell: (schedule) => <ScheduleButtons schedule={schedule} />,
+  },
+]
+
+function Last({ last }: { last: Schedule['last'] }) {
+  if (last === null) return <span className="soft">never</span>
+  // Inside a field that may be null, the wire's text is left as it is.
+  const at = <Ago at={new Date(last.tickAt)} />
+  if (last.jobId !== null)
+    return (
+      <>
+        {at} <JobLink id={last.jobId} />
+      </>
+    )
+  return (
+    <span title={last.reason ?? undefined}>
+      {at} <span className="soft">no job: {last.skipped}</span>
+    </span>
+  )
+}

@@ -1,0 +1,139 @@
+import { useQuery } from '@tanstack/react-query'
+import type { Firing, Schedule } from '../../../../src/client/index.ts'
+import { client } from '../../connection.ts'
+import { useAsk } from '../../parts/ask.tsx'
+import { Button } from '../../parts/controls.tsx'
+import { JsonView } from '../../parts/json-view.tsx'
+import { JobLink } from '../../parts/link.tsx'
+import { Empty, Loading } from '../../parts/notes.tsx'
+import { Facts, Panel } from '../../parts/panel.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { Ago, Duration, Moment } from '../../parts/time.tsx'
+import { refreshSchedules, ScheduleButtons, useMayChange } from './actions.tsx'
+import { cronWords } from './cron-words.ts'
+
+const FIRINGS = 20
+
+/** One schedule: its settings, when it fires next, and what became of its ticks. */
+export function ScheduleDetails({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
+  const { name } = schedule
+  const firings = useQuery({
+    queryKey: ['schedules', name, 'firings'],
+    queryFn: () => client.listFirings(name, { limit: FIRINGS }),
+    refetchInterval: 5000,
+  })
+  return (
+    <>
+      <Panel
+        title={name}
+        aside={
+          <span className="schedule-buttons">
+            <ScheduleButtons schedule={schedule} />
+            <ResetButton schedule={schedule} />
+            <Button small kind="quiet" onClick={onClose}>
+              Close
+            </Button>
+          </span>
+        }
+      >
+        <Facts facts={factsOf(schedule)} />
+        <div className="schedule-sides">
+          <div>
+            <h3>Input</h3>
+            <JsonView label="Input" value={schedule.input} />
+          </div>
+        </div>
+      </Panel>
+      <Panel title="What became of its ticks" flush>
+        <Problem error={firings.error} />
+        {firings.data === undefined ? (
+          <Loading lines={4} />
+        ) : (
+          <Table
+            label={`Ticks of ${name}`}
+            columns={COLUMNS}
+            rows={firings.data}
+            rowKey={({ id }) => id}
+            empty={<Empty title="It has not fired yet" />}
+          />
+        )}
+      </Panel>
+    </>
+  )
+}
+
+function factsOf(schedule: Schedule): Parameters<typeof Facts>[0]['facts'] {
+  const { cron, timezone, overlap, catchUp, operatorSet } = schedule
+  return [
+    ['When', `${cronWords(cron)} (${timezone})`],
+    ['Cron', <code key="cron">{cron}</code>],
+    ['Submits', schedule.workflow === null ? (schedule.task ?? '–') : `workflow ${schedule.workflow}`],
+    ['Jobs belong to', schedule.owner],
+    ['Lane', schedule.lane ?? "the task's"],
+    ['Deadline', <Duration key="deadline" ms={schedule.deadlineMs} />],
+    ['While an earlier job runs', overlap === 'skip' ? 'The tick goes by' : 'Another is submitted'],
+    ['Made up for after an outage', catchUp === 0 ? 'Nothing' : `The last ${catchUp}`],
+    ['Changed', <Changed key="changed" schedule={schedule} />],
+    ['Kept from files', operatorSet.length === 0 ? 'Nothing' : operatorSet.join(', ')],
+  ]
+}
+
+function Changed({ schedule: { updatedAt, updatedBy } }: { schedule: Schedule }) {
+  return (
+    <>
+      <Ago at={updatedAt} /> by {updatedBy}
+    </>
+  )
+}
+
+/** What an operator has set stays until this: then files and programs speak again. */
+function ResetButton({ schedule: { name, declared, operatorSet }, schedule }: { schedule: Schedule }) {
+  const ask = useAsk()
+  const mayChange = useMayChange(schedule)
+  if (!mayChange || !declared || operatorSet.length === 0) return null
+  const reset = () =>
+    ask({
+      title: `Give ${name} back to its file?`,
+      effect: <p>These fields become again what files or programs say: {operatorSet.join(', ')}.</p>,
+      action: 'Give back',
+      run: async (reason) => {
+        await (reason === '' ? client : client.because(reason)).resetSchedule(name)
+        await refreshSchedules()
+        return `${name} is as its file says`
+      },
+    })
+  return (
+    <Button small onClick={reset}>
+      As in the file …
+    </Button>
+  )
+}
+
+const COLUMNS: readonly Column<Firing>[] = [
+  { id: 'tick', head: 'Tick', width: '150px', cell: ({ tickAt }) => <Moment at={tickAt} /> },
+  {
+    id: 'job',
+    head: 'Job',
+    width: '24%',
+    cell: ({ jobId, attached, skipped }) =>
+      jobId === null ? (
+        <span className="soft">none: {skipped}</span>
+      ) : (
+        <>
+          <JobLink id={jobId} />
+          {attached && <span className="soft"> was there already</span>}
+        </>
+      ),
+  },
+  { id: 'by', head: 'By', width: '18%', phone: false, cell: ({ askedBy }) => askedBy ?? 'the clock' },
+  {
+    id: 'ticks',
+    head: 'Ticks',
+    width: '70px',
+    align: 'right',
+    phone: false,
+    cell: ({ ticks }) => (ticks >= 1000 ? '1,000+' : ticks.toLocaleString()),
+  },
+  { id: 'reason', head: 'Why', phone: false, wrap: true, cell: ({ reason }) => reason ?? '' },
+]

@@ -1,0 +1,93 @@
+import { useCallback } from 'react'
+import { client, queries } from '../../connection.ts'
+import { useAsk } from '../../parts/ask.tsx'
+import { Button } from '../../parts/controls.tsx'
+import type { StatusWorker } from './state.tsx'
+
+type Action = 'drain' | 'undrain' | 'stop'
+export type WorkerActions = (action: Action, worker: StatusWorker) => void
+
+const WORDS: Readonly<Record<Action, { title: string; effect: string; action: string; done: string }>> = {
+  drain: {
+    title: 'Drain',
+    effect:
+      'It takes nothing new. What runs there goes on to its end, and it stays until it is told to stop.',
+    action: 'Drain',
+    done: 'drains',
+  },
+  undrain: {
+    title: 'Bring back',
+    effect: 'It takes jobs again, from the next look on.',
+    action: 'Bring back',
+    done: 'takes jobs again',
+  },
+  stop: {
+    title: 'Stop',
+    effect:
+      'It takes nothing new and ends. What runs may finish within its grace; the rest is handed back and runs elsewhere, which costs no attempt.',
+    action: 'Stop',
+    done: 'was asked to stop',
+  },
+}
+
+/** Asks, and does it. Workers are told by name: all that are alive under it are meant, and counted. */
+export function useWorkerActions(workers: readonly StatusWorker[]): WorkerActions {
+  const ask = useAsk()
+  return useCallback(
+    (action, { name }) => {
+      const { title, effect, action: verb, done } = WORDS[action]
+      const named = workers.filter((each) => each.name === name)
+      const running = named.reduce((sum, each) => sum + each.running, 0)
+      ask({
+        title: `${title} worker ${name}?`,
+        effect: (
+          <>
+            <p>{effect}</p>
+            {action !== 'undrain' && (
+              <p>
+                {running === 0
+                  ? 'Nothing runs there now.'
+                  : `${running.toLocaleString()} ${running === 1 ? 'job runs' : 'jobs run'} there now.`}
+              </p>
+            )}
+            {named.length > 1 && <p>{named.length} workers have this name: all of them are told.</p>}
+          </>
+        ),
+        count: named.length,
+        action: verb,
+        danger: action === 'stop',
+        run: async (reason) => {
+          const voice = reason === '' ? client : client.because(reason)
+          if (action === 'stop') await voice.stopWorker(name)
+          else await voice.drainWorker(name, action === 'drain')
+          await queries.invalidateQueries({ queryKey: ['workers'] })
+          return `${name} ${done}`
+        },
+      })
+    },
+    [ask, workers],
+  )
+}
+
+/** What can be done with it in the state it is in. */
+export function WorkerButtons({ worker, act }: { worker: StatusWorker; act: WorkerActions }) {
+  const { draining, stopping, name } = worker
+  return (
+    <span className="worker-buttons">
+      {!stopping && (
+        <Button
+          small
+          aria-label={`${draining ? 'Bring back' : 'Drain'} ${name}`}
+          onClick={() => act(draining ? 'undrain' : 'drain', worker)}
+        >
+          {draining ? 'Bring back' : 'Drain'}
+        </Button>
+      )}
+      {!stopping && (
+        <Button small kind="danger" aria-label={`Stop ${name}`} onClick={() => act('stop', worker)}>
+          Stop
+        </Button>
+      )}
+    </span>
+  )
+}

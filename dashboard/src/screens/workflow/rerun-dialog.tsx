@@ -1,0 +1,142 @@
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { client, queries } from '../../connection.ts'
+import { Button, Field, Input } from '../../parts/controls.tsx'
+import { Dialog } from '../../parts/dialog.tsx'
+import { Loading, Note } from '../../parts/notes.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { useTell } from '../../parts/toast.tsx'
+
+interface RerunStep {
+  readonly name: string
+  /** The job it has become. */
+  readonly id: string
+  readonly kind: 'task' | 'workflow' | 'group' | 'fanout'
+}
+
+/** Runs a workflow again from a step on, with another input for it where that is wanted. */
+export function RerunDialog({
+  workflow,
+  step,
+  onClose,
+  onDone,
+}: {
+  /** The workflow or group that the step is in. */
+  workflow: string
+  step: RerunStep
+  onClose: () => void
+  onDone?: () => void
+}) {
+  const editable = step.kind === 'task' || step.kind === 'workflow'
+  const { data: job, error } = useQuery({
+    queryKey: ['job', step.id, 'itself'],
+    queryFn: () => client.getJob(step.id),
+    enabled: editable,
+  })
+  return (
+    <Dialog title={`Run again from ${step.name}`} wide={editable} onClose={onClose}>
+      <Problem error={error} />
+      {editable && job === undefined && error === null && <Loading lines={6} />}
+      {(!editable || job !== undefined) && (
+        <Form
+          workflow={workflow}
+          step={step}
+          input={editable ? JSON.stringify(job?.input ?? null, null, 2) : undefined}
+          onClose={onClose}
+          onDone={onDone}
+        />
+      )}
+    </Dialog>
+  )
+}
+
+function Form({
+  workflow,
+  step,
+  input,
+  onClose,
+  onDone,
+}: {
+  workflow: string
+  step: RerunStep
+  input: string | undefined
+  onClose: () => void
+  onDone: (() => void) | undefined
+}) {
+  const [text, setText] = useState(input ?? '')
+  const [reason, setReason] = useState('')
+  const tell = useTell()
+  const edited = input !== undefined && text !== input
+  const wrong = edited ? mistakeIn(text) : undefined
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () =>
+      (reason.trim() === '' ? client : client.because(reason.trim())).retry(workflow, {
+        from: step.name,
+        ...(edited && { input: JSON.parse(text) as unknown }),
+      }),
+    onSuccess: async ({ jobs, superseded }) => {
+      const put = superseded === 0 ? '' : `, ${superseded.toLocaleString()} put aside as history`
+      tell(`${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again${put}`)
+      onClose()
+      onDone?.()
+      await queries.invalidateQueries({ queryKey: ['workflow'] })
+    },
+  })
+  return (
+    <form
+      className="dialog-form"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (wrong === undefined) mutate()
+      }}
+    >
+      <Note>
+        The step <strong>{step.name}</strong> runs again, and so does every step that comes after it and
+        everything above it. What has completed before it is kept; what is replaced stays as history.
+      </Note>
+      {input !== undefined && (
+        <Field
+          label="Input"
+          hint={
+            edited
+              ? 'The step gets this instead of what the workflow made for it.'
+              : 'JSON. Unchanged: the workflow makes it anew.'
+          }
+          error={wrong}
+        >
+          <textarea
+            className="input rerun-input"
+            rows={12}
+            spellCheck={false}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </Field>
+      )}
+      <Field label="Reason (optional)">
+        <Input
+          maxLength={500}
+          placeholder="Kept in the audit"
+          value={reason}
+          onChange={(event) => setReason(event.target.value)}
+        />
+      </Field>
+      <Problem error={error} />
+      <div className="dialog-foot">
+        <Button onClick={onClose}>Keep as it is</Button>
+        <Button type="submit" kind="primary" disabled={isPending || wrong !== undefined}>
+          {edited ? 'Run again with this input' : 'Run again'}
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+function mistakeIn(text: string): string | undefined {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return `Not JSON yet: ${error instanceof Error ? error.message : String(error)}`
+  }
+}
