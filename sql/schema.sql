@@ -213,6 +213,54 @@ create table sluice.firings (
   constraint job_or_reason CHECK (((job_id IS NULL) = (skipped IS NOT NULL)))
 );
 
+--- table sluice.fleet_decisions
+create table sluice.fleet_decisions (
+  id bigint not null generated always as identity,
+  pool text not null,
+  action text not null,
+  count integer not null,
+  reason text not null,
+  overflow jsonb not null default '[]'::jsonb,
+  decided_at timestamp with time zone not null default clock_timestamp(),
+  decided_by text not null,
+  token text,
+  arrive_by timestamp with time zone,
+  taken_until timestamp with time zone,
+  started integer,
+  instances jsonb not null default '[]'::jsonb,
+  failures jsonb not null default '[]'::jsonb,
+  gone integer not null default 0,
+  looked_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  outcome text,
+  ended_why text,
+  constraint ended_has_an_outcome CHECK (((ended_at IS NULL) = (outcome IS NULL))),
+  constraint fleet_decisions_action_check CHECK ((action = ANY (ARRAY['start'::text, 'bring-back'::text]))),
+  constraint fleet_decisions_count_check CHECK ((count > 0)),
+  constraint fleet_decisions_outcome_check CHECK ((outcome = ANY (ARRAY['arrived'::text, 'expired'::text, 'failed'::text, 'returned'::text]))),
+  constraint fleet_decisions_pkey PRIMARY KEY (id),
+  constraint fleet_decisions_pool_fkey FOREIGN KEY (pool) REFERENCES sluice.pools(name) ON DELETE CASCADE,
+  constraint fleet_decisions_started_check CHECK ((started >= 0)),
+  constraint fleet_decisions_token_key UNIQUE (token),
+  constraint start_has_a_token CHECK (((action = 'start'::text) = ((token IS NOT NULL) AND (arrive_by IS NOT NULL) AND (taken_until IS NOT NULL))))
+) with (fillfactor=50);
+
+--- table sluice.fleet_samples
+create table sluice.fleet_samples (
+  pool text not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  jobs integer not null default 0,
+  lanes jsonb not null default '[]'::jsonb,
+  since timestamp with time zone,
+  overflows bigint not null default 0,
+  requests bigint not null default 0,
+  failed bigint not null default 0,
+  arrived bigint not null default 0,
+  returned bigint not null default 0,
+  constraint fleet_samples_pkey PRIMARY KEY (pool),
+  constraint fleet_samples_pool_fkey FOREIGN KEY (pool) REFERENCES sluice.pools(name) ON DELETE CASCADE
+) with (fillfactor=20);
+
 --- table sluice.graphs
 create table sluice.graphs (
   hash text not null,
@@ -297,6 +345,7 @@ create table sluice.lanes (
   stale_ms integer not null default 15000,
   ageing_ms integer,
   enabled boolean not null default true,
+  placement text not null default 'fill'::text,
   operator_set text[] not null default '{}'::text[],
   declared jsonb not null default '{}'::jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
@@ -305,6 +354,7 @@ create table sluice.lanes (
   constraint lanes_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint lanes_per_worker_check CHECK ((per_worker >= 0)),
   constraint lanes_pkey PRIMARY KEY (name),
+  constraint lanes_placement_check CHECK ((placement = ANY (ARRAY['fill'::text, 'spread'::text]))),
   constraint lanes_poll_ms_check CHECK (((poll_ms >= 10) AND (poll_ms <= 3600000))),
   constraint lanes_slots_check CHECK ((slots >= 0)),
   constraint lanes_stale_ms_check CHECK ((stale_ms > 0))
@@ -346,6 +396,13 @@ create table sluice.models (
   constraint models_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
   constraint models_pkey PRIMARY KEY (name)
 ) with (fillfactor=50);
+
+--- table sluice.moments
+create table sluice.moments (
+  at timestamp with time zone not null default clock_timestamp(),
+  picture jsonb not null,
+  constraint moments_pkey PRIMARY KEY (at)
+);
 
 --- table sluice.notes
 create table sluice.notes (
@@ -389,6 +446,23 @@ create table sluice.pools (
   constraint pools_pkey PRIMARY KEY (name)
 ) with (fillfactor=50);
 
+--- table sluice.recoveries
+create table sluice.recoveries (
+  id bigint not null generated always as identity,
+  at timestamp with time zone not null default clock_timestamp(),
+  kind text not null,
+  worker text,
+  lane text,
+  jobs integer not null default 0,
+  requeued integer not null default 0,
+  failed integer not null default 0,
+  cancelled integer not null default 0,
+  job_ids bigint[] not null default '{}'::bigint[],
+  detail text,
+  constraint recoveries_kind_check CHECK ((kind = ANY (ARRAY['taken_over'::text, 'late_write'::text, 'orphan'::text, 'drift'::text, 'healed'::text]))),
+  constraint recoveries_pkey PRIMARY KEY (id)
+);
+
 --- table sluice.reservations
 create table sluice.reservations (
   job_id bigint not null,
@@ -397,13 +471,6 @@ create table sluice.reservations (
   device text not null,
   amount double precision not null,
   constraint reservations_amount_check CHECK (((amount >= (0)::double precision) AND (amount < 'Infinity'::double precision))),
---- table sluice.moments
-create table sluice.moments (
-  at timestamp with time zone not null default clock_timestamp(),
-  picture jsonb not null,
-  constraint moments_pkey PRIMARY KEY (at)
-);
-
   constraint reservations_pkey PRIMARY KEY (job_id, attempt, budget, device)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000);
 
@@ -446,23 +513,6 @@ create table sluice.samples (
   running integer not null,
   reason text,
   constraint samples_pkey PRIMARY KEY (class_id, at)
---- table sluice.recoveries
-create table sluice.recoveries (
-  id bigint not null generated always as identity,
-  at timestamp with time zone not null default clock_timestamp(),
-  kind text not null,
-  worker text,
-  lane text,
-  jobs integer not null default 0,
-  requeued integer not null default 0,
-  failed integer not null default 0,
-  cancelled integer not null default 0,
-  job_ids bigint[] not null default '{}'::bigint[],
-  detail text,
-  constraint recoveries_kind_check CHECK ((kind = ANY (ARRAY['taken_over'::text, 'late_write'::text, 'orphan'::text, 'drift'::text, 'healed'::text]))),
-  constraint recoveries_pkey PRIMARY KEY (id)
-);
-
 );
 
 --- table sluice.schedules
@@ -536,6 +586,14 @@ create table sluice.steps (
   constraint steps_pkey PRIMARY KEY (job_id, name)
 );
 
+--- table sluice.tallies
+create table sluice.tallies (
+  name text not null,
+  minute timestamp with time zone not null,
+  n bigint not null,
+  constraint tallies_pkey PRIMARY KEY (name, minute)
+) with (fillfactor=50);
+
 --- table sluice.tasks
 create table sluice.tasks (
   name text not null,
@@ -586,14 +644,6 @@ create table sluice.wakeups (
 create table sluice.watch (
   one boolean not null default true,
   since timestamp with time zone not null default clock_timestamp(),
---- table sluice.tallies
-create table sluice.tallies (
-  name text not null,
-  minute timestamp with time zone not null,
-  n bigint not null,
-  constraint tallies_pkey PRIMARY KEY (name, minute)
-) with (fillfactor=50);
-
   last_at timestamp with time zone not null default clock_timestamp(),
   constraint watch_one_check CHECK (one),
   constraint watch_pkey PRIMARY KEY (one)
@@ -629,6 +679,7 @@ create table sluice.workers (
   stopping boolean not null default false,
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
+  busy_since timestamp with time zone not null default clock_timestamp(),
   ended_at timestamp with time zone,
   ended_why text,
   constraint workers_capacity_check CHECK ((capacity >= 0)),
@@ -667,6 +718,12 @@ CREATE INDEX firings_latest ON sluice.firings USING btree (schedule, id);
 --- index sluice.firings_tick
 CREATE UNIQUE INDEX firings_tick ON sluice.firings USING btree (schedule, tick_at) WHERE (asked_by IS NULL);
 
+--- index sluice.fleet_decisions_open
+CREATE UNIQUE INDEX fleet_decisions_open ON sluice.fleet_decisions USING btree (pool) WHERE (ended_at IS NULL);
+
+--- index sluice.fleet_decisions_pool
+CREATE INDEX fleet_decisions_pool ON sluice.fleet_decisions USING btree (pool, id);
+
 --- index sluice.holdings_lane
 CREATE INDEX holdings_lane ON sluice.holdings USING btree (lane);
 
@@ -697,6 +754,9 @@ CREATE INDEX jobs_ended_owner ON sluice.jobs USING btree (submitted_by, id) WHER
 --- index sluice.jobs_ended_task
 CREATE INDEX jobs_ended_task ON sluice.jobs USING btree (task, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state));
 
+--- index sluice.jobs_failed
+CREATE INDEX jobs_failed ON sluice.jobs USING btree (finished_at, id) WHERE (state = 'failed'::sluice.job_state);
+
 --- index sluice.jobs_key_history
 CREATE INDEX jobs_key_history ON sluice.jobs USING btree (task, key, id) WHERE (key IS NOT NULL);
 
@@ -714,6 +774,9 @@ CREATE INDEX jobs_superseded ON sluice.jobs USING btree (parent_id) WHERE (super
 
 --- index sluice.jobs_waiting
 CREATE INDEX jobs_waiting ON sluice.jobs USING btree (parent_id, idx) WHERE (state = 'waiting'::sluice.job_state);
+
+--- index sluice.recoveries_at
+CREATE INDEX recoveries_at ON sluice.recoveries USING btree (at);
 
 --- index sluice.reservations_device
 CREATE INDEX reservations_device ON sluice.reservations USING btree (budget, device);
@@ -742,6 +805,15 @@ CREATE INDEX wakeups_job ON sluice.wakeups USING btree (job_id);
 --- index sluice.workers_alive
 CREATE INDEX workers_alive ON sluice.workers USING btree (seen_at) WHERE (ended_at IS NULL);
 
+--- index sluice.workers_order
+CREATE INDEX workers_order ON sluice.workers USING btree (rank, id) WHERE (ended_at IS NULL);
+
+--- index sluice.workers_pool
+CREATE INDEX workers_pool ON sluice.workers USING btree (pool, id) WHERE (pool IS NOT NULL);
+
+--- index sluice.workers_request
+CREATE INDEX workers_request ON sluice.workers USING btree (split_part(request, '.'::text, 1)) WHERE (request IS NOT NULL);
+
 --- function sluice.active_roots_v1(p_set sluice.admission)
 CREATE OR REPLACE FUNCTION sluice.active_roots_v1(p_set sluice.admission)
  RETURNS bigint[]
@@ -754,9 +826,6 @@ AS $function$
     union all
     select j.id from sluice.jobs j where j.state = 'running' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
     union all
---- index sluice.jobs_failed
-CREATE INDEX jobs_failed ON sluice.jobs USING btree (finished_at, id) WHERE (state = 'failed'::sluice.job_state);
-
     select j.id from sluice.jobs j where j.state = 'scheduled' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
     union all
     select j.id from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task))
@@ -775,9 +844,6 @@ AS $function$
     select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)
   ), live as materialized (
     select j.task, j.state from listed g join sluice.jobs j on j.id = g.id where j.state < 'completed'
---- index sluice.recoveries_at
-CREATE INDEX recoveries_at ON sluice.recoveries USING btree (at);
-
   )
   select a.max_active, a.max_queued, a.operator_set,
          case when a.max_active is not null then (select count(*)::integer from live) end,
@@ -812,6 +878,30 @@ begin
   elsif v_limited then
     perform sluice.charge_v1(p_ids);
   end if;
+end $function$;
+
+--- function sluice.admit_worker_v1()
+CREATE OR REPLACE FUNCTION sluice.admit_worker_v1()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_max  integer;
+  v_live integer;
+begin
+  select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
+  if not found then
+    return new;
+  end if;
+  if exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)
+                and w.request = new.request and w.ended_at is null) then
+    raise exception 'worker % of pool % has come already', new.request, new.pool using errcode = 'SL009', detail = new.pool;
+  end if;
+  select count(*) into v_live from sluice.workers w where w.pool = new.pool and w.ended_at is null;
+  if v_live >= v_max then
+    raise exception 'pool % has % workers and may have %', new.pool, v_live, v_max using errcode = 'SL009', detail = new.pool;
+  end if;
+  return new;
 end $function$;
 
 --- function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb)
@@ -991,6 +1081,35 @@ CREATE OR REPLACE FUNCTION sluice.amount_text_v1(p_amount double precision, p_by
  IMMUTABLE
 RETURN CASE WHEN ((NOT p_bytes) OR (p_amount < (1024)::double precision)) THEN (p_amount)::text WHEN (p_amount < ((1024)::double precision ^ (2)::double precision)) THEN ((round(((p_amount / (1024)::double precision))::numeric, 1))::double precision || 'KB'::text) WHEN (p_amount < ((1024)::double precision ^ (3)::double precision)) THEN ((round(((p_amount / ((1024)::double precision ^ (2)::double precision)))::numeric, 1))::double precision || 'MB'::text) WHEN (p_amount < ((1024)::double precision ^ (4)::double precision)) THEN ((round(((p_amount / ((1024)::double precision ^ (3)::double precision)))::numeric, 1))::double precision || 'GB'::text) ELSE ((round(((p_amount / ((1024)::double precision ^ (4)::double precision)))::numeric, 1))::double precision || 'TB'::text) END;
 
+--- function sluice.ask_for_workers_v1(p_pool text, p_seen bigint, p_token text, p_count integer, p_reason text, p_overflow jsonb, p_by text, p_call_ms integer)
+CREATE OR REPLACE FUNCTION sluice.ask_for_workers_v1(p_pool text, p_seen bigint, p_token text, p_count integer, p_reason text, p_overflow jsonb, p_by text, p_call_ms integer)
+ RETURNS TABLE(id bigint, count integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_pool sluice.pools;
+  v_room integer;
+begin
+  select * into v_pool from sluice.pools p where p.name = p_pool for no key update;
+  if not found or p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0)
+     or exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.ended_at is null) then
+    return;
+  end if;
+  v_room := v_pool.max_workers - (select count(*) from sluice.workers w where w.pool = p_pool and w.ended_at is null);
+  if v_room <= 0 then
+    return;
+  end if;
+  insert into sluice.fleet_samples as s (pool, requests) values (p_pool, 1)
+    on conflict (pool) do update set requests = s.requests + 1;
+  return query
+  insert into sluice.fleet_decisions as d (pool, action, count, reason, overflow, decided_by, token, arrive_by, taken_until)
+    values (p_pool, 'start', least(p_count, v_room), p_reason, p_overflow, p_by, p_token,
+            clock_timestamp() + make_interval(secs => v_pool.arrival_ms / 1000.0),
+            clock_timestamp() + make_interval(secs => p_call_ms / 1000.0))
+    returning d.id, d.count;
+end $function$;
+
 --- function sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[])
 CREATE OR REPLACE FUNCTION sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] DEFAULT NULL::boolean[])
  RETURNS void
@@ -1003,6 +1122,32 @@ begin
     from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
    where g.job ? 'audit' and p_attached[g.ord] is not true
    order by g.ord;
+end $function$;
+
+--- function sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
+CREATE OR REPLACE FUNCTION sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_ids bigint[];
+begin
+  perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  if p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0) then
+    return 0;
+  end if;
+  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and sluice.may_return_v1(w)
+                  order by w.id limit p_count for no key update);
+  perform sluice.stay_v1(v_ids);
+  if cardinality(v_ids) = 0 then
+    return 0;
+  end if;
+  insert into sluice.fleet_decisions (pool, action, count, reason, overflow, decided_by, ended_at, outcome)
+    values (p_pool, 'bring-back', cardinality(v_ids), p_reason, p_overflow, p_by, clock_timestamp(), 'returned');
+  insert into sluice.fleet_samples as s (pool, returned) values (p_pool, cardinality(v_ids))
+    on conflict (pool) do update set returned = s.returned + excluded.returned;
+  perform pg_notify('sluice', 'workers');
+  return cardinality(v_ids);
 end $function$;
 
 --- function sluice.cancel_held_v1(p_parents bigint[], p_error text)
@@ -1124,32 +1269,6 @@ begin
            where v_implied and (v_kept ? k.task or not coalesce(v_old.declared -> 'maxQueued' ? k.task, false))), '{}')
     into v_kept from jsonb_object_keys(p_given -> 'maxQueued') k(task) having count(*) > 0;
   v_kept := coalesce(v_kept, v_old.declared -> 'implied', '{}');
---- function sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
-CREATE OR REPLACE FUNCTION sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
- RETURNS integer
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_ids bigint[];
-begin
-  perform 1 from sluice.pools p where p.name = p_pool for no key update;
-  if p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0) then
-    return 0;
-  end if;
-  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and sluice.may_return_v1(w)
-                  order by w.id limit p_count for no key update);
-  perform sluice.stay_v1(v_ids);
-  if cardinality(v_ids) = 0 then
-    return 0;
-  end if;
-  insert into sluice.fleet_decisions (pool, action, count, reason, overflow, decided_by, ended_at, outcome)
-    values (p_pool, 'bring-back', cardinality(v_ids), p_reason, p_overflow, p_by, clock_timestamp(), 'returned');
-  insert into sluice.fleet_samples as s (pool, returned) values (p_pool, cardinality(v_ids))
-    on conflict (pool) do update set returned = s.returned + excluded.returned;
-  perform pg_notify('sluice', 'workers');
-  return cardinality(v_ids);
-end $function$;
-
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
@@ -1268,7 +1387,7 @@ begin
   end if;
   if not p_operator and v_old.declared @> p_given and jsonb_build_object(
        'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
-       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled) @> v_given then
+       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement) @> v_given then
     return true;   -- every start of every program comes by here: nothing is new, nobody is told
   end if;
   update sluice.lanes l
@@ -1278,6 +1397,7 @@ begin
          stale_ms   = case when v_given ? 'staleMs' then (v_given ->> 'staleMs')::integer else l.stale_ms end,
          ageing_ms  = case when v_given ? 'ageingMs' then (v_given ->> 'ageingMs')::integer else l.ageing_ms end,
          enabled    = case when v_given ? 'enabled' then (v_given ->> 'enabled')::boolean else l.enabled end,
+         placement  = case when v_given ? 'placement' then v_given ->> 'placement' else l.placement end,
          operator_set = case when p_operator
            then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
            else l.operator_set end,
@@ -1759,8 +1879,8 @@ begin
   return v_id;
 end $function$;
 
---- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb)
-CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb DEFAULT NULL::jsonb)
+--- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb, p_ordered boolean)
+CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb DEFAULT NULL::jsonb, p_ordered boolean DEFAULT false)
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -1821,20 +1941,30 @@ declare
   v_drawn    bigint[];
   v_drawn_lane integer[];
   v_place    jsonb;
+  v_ahead    integer;       -- free workers that come first, and how long what is left to them is theirs
+  v_wait     integer;
   v_row      record;
 begin
+  if p_ordered and p_free > 0 then
+    select l.most, l.ahead, l.wait_ms into v_class_max, v_ahead, v_wait
+      from sluice.leave_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id,
+                           p_done is null and p_endings is null) l;
+  end if;
   if p_budget is not null then
     v_planned := array(select distinct (s ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') s);
   elsif v_sent = 0 then
     -- An idle poll locks and writes nothing.
-    if not exists (select 1 from unnest(p_classes, p_after_rank, p_after_id) c(id, rank, after)
-                    where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+    if not exists (select 1 from unnest(p_classes, v_class_max, p_after_rank, p_after_id) c(id, most, rank, after)
+                    where c.most > 0 and exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                      and (j.rank, j.id) > (c.rank, c.after)))
        and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
                         where h.wants or h.slots > greatest(k.run, k.keep))
        and (select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known
              order by j.started_at limit 1) is null then
+      if v_ahead is not null then
+        return query select * from sluice.left_v1(v_ahead, v_wait);
+      end if;
       return;
     end if;
   end if;
@@ -2161,6 +2291,9 @@ begin
     -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
     perform pg_notify('sluice', 'slots');
   end if;
+  if v_wait is not null and v_ended = v_sent then
+    return query select * from sluice.left_v1(v_ahead, v_wait);
+  end if;
   if v_ended <> v_sent then
     return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
                         null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb;
@@ -2322,6 +2455,26 @@ begin
   return v_ended;
 end $function$;
 
+--- function sluice.end_request_v1(p_id bigint, p_outcome text, p_why text)
+CREATE OR REPLACE FUNCTION sluice.end_request_v1(p_id bigint, p_outcome text, p_why text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_pool    text;
+  v_arrived integer;
+begin
+  update sluice.fleet_decisions d set ended_at = clock_timestamp(), outcome = p_outcome, ended_why = p_why
+   where d.id = p_id and d.ended_at is null
+  returning d.pool, (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) into v_pool, v_arrived;
+  if not found then
+    return false;
+  end if;
+  insert into sluice.fleet_samples as s (pool, failed, arrived) values (v_pool, (p_outcome <> 'arrived')::integer, v_arrived)
+    on conflict (pool) do update set failed = s.failed + excluded.failed, arrived = s.arrived + excluded.arrived;
+  return true;
+end $function$;
+
 --- function sluice.end_worker_v1(p_worker bigint, p_why text)
 CREATE OR REPLACE FUNCTION sluice.end_worker_v1(p_worker bigint, p_why text)
  RETURNS boolean
@@ -2343,6 +2496,13 @@ begin
   end if;
   return true;
 end $function$;
+
+--- function sluice.error_pattern_v1(p_error text)
+CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '…'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}'::text, '…'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
 
 --- function sluice.expire_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer)
@@ -2480,6 +2640,35 @@ begin
   return next;
 end $function$;
 
+--- function sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
+ RETURNS integer
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_self record;
+  v_peer record;
+  v_free integer := 0;
+begin
+  select w.rank, w.tasks, p_now - make_interval(secs => s.value / 1000.0) as alive into v_self
+    from sluice.workers w, sluice.settings s where w.id = p_worker and s.name = 'heartbeat_ms';
+  for v_peer in
+    select w.id, w.capacity, w.busy_since from sluice.workers w
+     where w.ended_at is null and not w.draining and w.seen_at > v_self.alive and w.tasks && v_self.tasks
+       and (w.rank, w.id) < (v_self.rank, p_worker)
+     order by w.rank desc, w.id desc limit 64
+  loop
+    if v_peer.capacity = 0 or (select count(*) from (
+         select 1 from sluice.jobs j where j.worker_id = v_peer.id and j.state = 'running' and j.started_at >= v_peer.busy_since
+          limit v_peer.capacity) x) < v_peer.capacity then
+      v_free := v_free + 1;
+      exit when v_free = 4;
+    end if;
+  end loop;
+  return v_free;
+end $function$;
+
 --- function sluice.heal_composites_v1()
 CREATE OR REPLACE FUNCTION sluice.heal_composites_v1()
  RETURNS integer
@@ -2496,29 +2685,30 @@ begin
      and not exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null and k.state < 'completed' and k.state <> 'waiting')
      and not (c.window_size = 0 and exists (select 1 from sluice.jobs k where k.parent_id = j.id and k.state = 'waiting'));
   get diagnostics v_count = row_count;
---- function sluice.error_pattern_v1(p_error text)
-CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
- RETURNS text
- LANGUAGE sql
- IMMUTABLE PARALLEL SAFE
-RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '…'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}'::text, '…'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
-
   return v_count;
 end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
- RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, offer text)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, offer text)
  LANGUAGE plpgsql
 AS $function$
 begin
   perform set_config('synchronous_commit', 'off', true);
   return query
-  update sluice.workers w set seen_at = clock_timestamp() where w.id = p_worker and w.ended_at is null
+  update sluice.workers w
+     set seen_at = clock_timestamp(),
+         -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
+         -- A claim under way is not seen yet, and has its time from before it is committed.
+         busy_since = least(clock_timestamp() - interval '10 seconds',
+                            (select j.started_at from sluice.jobs j where j.worker_id = p_worker and j.state = 'running'
+                                and j.started_at >= w.busy_since order by j.started_at limit 1))
+   where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
             w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
+            (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
             (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $function$;
@@ -2585,7 +2775,7 @@ begin
         perform sluice.audit_submissions_v1(p_jobs, v_ids);
       end if;
       perform sluice.admit_v1(v_ids, p_hint);
-      perform sluice.hint_v1('ready', p_hint);
+      perform sluice.hint_v1(case jsonb_array_length(p_jobs) when 1 then 'one' else 'ready' end, p_hint);
       return query select unnest(v_ids);
       return;
     end if;
@@ -2625,7 +2815,7 @@ begin
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
   if p_hint <> 'none' then
-    perform sluice.hint_v1('ready', p_hint);
+    perform sluice.hint_v1(case jsonb_array_length(p_jobs) when 1 then 'one' else 'ready' end, p_hint);
   end if;
 end $function$;
 
@@ -2703,6 +2893,13 @@ begin
   return v_id;
 end $function$;
 
+--- function sluice.is_cause_v1(p_job sluice.jobs)
+CREATE OR REPLACE FUNCTION sluice.is_cause_v1(p_job sluice.jobs)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (((p_job).superseded_at IS NULL) AND CASE WHEN ((p_job).composite IS NULL) THEN true WHEN ((p_job).composite = 'fanout'::sluice.composite_kind) THEN COALESCE((SELECT (c.failed = 0) FROM sluice.composites c WHERE (c.job_id = (is_cause_v1.p_job).id)), true) ELSE (NOT (EXISTS (SELECT 1 FROM sluice.jobs k WHERE ((k.parent_id = (is_cause_v1.p_job).id) AND (k.superseded_at IS NULL) AND (k.state = 'failed'::sluice.job_state))))) END);
+
 --- function sluice.judge_tasks_v1()
 CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
  RETURNS void
@@ -2725,6 +2922,122 @@ AS $function$
   select nullif(max(coalesce(sluice.capacity_v1(d), 'Infinity')), 'Infinity') from sluice.devices d where d.budget = p_budget
 $function$;
 
+--- function sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
+CREATE OR REPLACE FUNCTION sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_running  integer := (select sum(r)::integer from unnest(p_run) r);
+  v_young    integer[]   := '{}';   -- classes whose first job has just become ready; the next eight run beside it
+  v_lane     text[];
+  v_task     text[];
+  v_requires jsonb[];
+  v_each     integer[];   -- how many of the lane one worker may run; 0: as many as it has cores
+  v_spread   boolean[];
+  v_age      integer[];   -- milliseconds since the first became ready
+  v_ready    integer[];   -- how many there are
+  v_room     integer[];   -- how many of them those who come first could take
+  v_workers  integer[];   -- and how many workers that are
+  v_rank     integer;
+  v_alive    timestamptz;
+  v_peer     record;
+  v_lanes    text[];      -- of what a peer runs, once for each job
+  v_fits     integer;
+  v_useful   integer;
+  v_wanted   integer;     -- of all classes: ready, and room before this worker
+  v_total    integer := 0;
+  v_free     integer := 0;
+  v_patience integer;
+  v_left     integer;
+begin
+  most := p_class_max;
+  for v_peer in
+    select c.ord, h.ready_at
+      from unnest(p_classes, p_class_max, p_after_rank, p_after_id) with ordinality c(id, most, rank, after, ord)
+      left join lateral (select j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h on true
+     where c.most > 0
+  loop
+    if v_peer.ready_at is null then
+      most[v_peer.ord] := 0;
+    elsif v_peer.ready_at > p_now - interval '50 milliseconds' then
+      v_young := v_young || v_peer.ord::integer;
+    end if;
+  end loop;
+  if v_young = '{}' then
+    if p_idle and most = array_fill(0, array[cardinality(most)]) then
+      ahead := sluice.free_before_v1(p_worker, p_now);
+    end if;
+    return;
+  end if;
+  select array_agg(c.ord), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
+         array_agg(s.placement = 'spread'), array_agg((extract(epoch from p_now - h.ready_at) * 1000)::integer),
+         array_agg(n.ready), array_agg(0), array_agg(0)
+    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_age, v_ready, v_room, v_workers
+    from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) with ordinality c(id, lane, rank, after, ord)
+   cross join lateral (select j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                          and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h
+    join sluice.classes k on k.id = c.id and not k.budgeted
+    join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
+   cross join lateral (select count(*)::integer as ready from (
+                         select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit p_free + 64) x) n
+   where c.ord = any (v_young) and p_want[c.lane] > 0;
+  if v_young is null then
+    return;
+  end if;
+
+  select w.rank into v_rank from sluice.workers w where w.id = p_worker;
+  select p_now - make_interval(secs => s.value / 1000.0) into v_alive from sluice.settings s where s.name = 'heartbeat_ms';
+  v_wanted := (select sum(r) from unnest(v_ready) r);
+  for v_peer in
+    select w.id, w.rank, w.capacity, w.cores, w.tasks, w.labels, w.busy_since
+      from sluice.workers w
+     where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive and w.tasks && v_task
+       and ((w.rank, w.id) < (v_rank, p_worker) or true = any (v_spread))
+     order by w.rank desc, w.id desc limit 64
+  loop
+    select coalesce(array_agg(k.lane), '{}') into v_lanes
+      from (select j.class_id from sluice.jobs j where j.worker_id = v_peer.id and j.state = 'running'
+               and j.started_at >= v_peer.busy_since limit 1000) j
+      join sluice.classes k on k.id = j.class_id;
+    v_useful := 0;
+    for i in 1 .. cardinality(v_young) loop
+      continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels)
+        or case when v_spread[i] then cardinality(v_lanes) >= v_running else (v_peer.rank, v_peer.id) > (v_rank, p_worker) end;
+      v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
+                      case v_each[i] when 0 then v_peer.cores else v_each[i] end - cardinality(array_positions(v_lanes, v_lane[i])));
+      if v_fits > 0 then
+        v_room[i] := v_room[i] + v_fits;
+        v_workers[i] := v_workers[i] + 1;
+        v_useful := greatest(v_useful, v_fits);
+      end if;
+    end loop;
+    v_total := v_total + v_useful;
+    v_free := v_free + sign(v_useful)::integer;
+    exit when v_free >= 4 and v_total >= v_wanted;
+  end loop;
+  if v_free = 0 then
+    return;
+  end if;
+
+  -- What all of them together cannot take is this worker's, whichever class it is of.
+  v_left := greatest(0, v_wanted - v_total);
+  for i in 1 .. cardinality(v_young) loop
+    v_patience := least(50, 10 + 10 * v_workers[i]);
+    continue when v_workers[i] = 0 or v_age[i] >= v_patience;
+    v_fits := least(v_ready[i], greatest(v_ready[i] - v_room[i], v_left));
+    v_left := v_left - v_fits;
+    if v_fits < v_ready[i] then
+      most[v_young[i]] := least(most[v_young[i]], v_fits);
+      ahead := greatest(ahead, v_workers[i]);
+      wait_ms := least(wait_ms, greatest(1, v_patience - v_age[i]));
+    end if;
+  end loop;
+end $function$;
+
 --- function sluice.ledger_v1()
 CREATE OR REPLACE FUNCTION sluice.ledger_v1()
  RETURNS SETOF sluice.charges
@@ -2741,6 +3054,16 @@ begin
     exit when v_row.base;
   end loop;
 end $function$;
+
+--- function sluice.left_v1(p_ahead integer, p_wait_ms integer)
+CREATE OR REPLACE FUNCTION sluice.left_v1(p_ahead integer, p_wait_ms integer)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select null::bigint, p_ahead, p_wait_ms, null::smallint, null::integer, null::integer, null::timestamptz, null::text, null::text[],
+         null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb
+$function$;
 
 --- function sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
 CREATE OR REPLACE FUNCTION sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
@@ -2863,13 +3186,6 @@ begin
       if v_seen = v_look then
         v_stop := greatest(v_stop, v_last);
       end if;
---- function sluice.is_cause_v1(p_job sluice.jobs)
-CREATE OR REPLACE FUNCTION sluice.is_cause_v1(p_job sluice.jobs)
- RETURNS boolean
- LANGUAGE sql
- STABLE
-RETURN (((p_job).superseded_at IS NULL) AND CASE WHEN ((p_job).composite IS NULL) THEN true WHEN ((p_job).composite = 'fanout'::sluice.composite_kind) THEN COALESCE((SELECT (c.failed = 0) FROM sluice.composites c WHERE (c.job_id = (is_cause_v1.p_job).id)), true) ELSE (NOT (EXISTS (SELECT 1 FROM sluice.jobs k WHERE ((k.parent_id = (is_cause_v1.p_job).id) AND (k.superseded_at IS NULL) AND (k.state = 'failed'::sluice.job_state))))) END);
-
     end if;
     if cardinality(v_found) > p_limit then
       v_stop := greatest(v_stop, v_found[p_limit + 1]);
@@ -2899,6 +3215,49 @@ begin
                       and l.database = (select d.oid from pg_database d where d.datname = current_database())
                       and l.pid is distinct from pg_backend_pid());
 end $function$;
+
+--- function sluice.look_at_pool_v1(p_pool text, p_moment_ms integer)
+CREATE OR REPLACE FUNCTION sluice.look_at_pool_v1(p_pool text, p_moment_ms integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with overflow as materialized (
+    select * from sluice.pool_overflow_v1(p_pool, p_moment_ms) o where o.jobs > 0
+  ), live as materialized (
+    select w.id, w.draining, sluice.may_return_v1(w) as returnable from sluice.workers w where w.pool = p_pool and w.ended_at is null
+  ), open as materialized (
+    select d.*, array(select split_part(w.request, '.', 2)::integer from sluice.workers w
+                       where split_part(w.request, '.', 1) = d.token and split_part(w.request, '.', 2) ~ '^\d{1,9}$' group by 1 order by 1) as members
+      from sluice.fleet_decisions d where d.pool = p_pool and d.ended_at is null
+  ), past as (
+    select max(d.id) as newest, max(d.ended_at) filter (where d.action = 'start') as ended_at,
+           count(*) filter (where d.action = 'start' and d.outcome in ('expired', 'failed')
+                              and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
+      from sluice.fleet_decisions d where d.pool = p_pool
+  ), elsewhere as (
+    -- Workers on their way for other pools that fit some of what waits.
+    select p.capacity, d.count - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) as coming
+      from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
+     where d.ended_at is null and d.pool <> p_pool
+       and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes) where c.requires <@ p.labels)
+  )
+  select jsonb_build_object(
+    'min', p.min_workers, 'max', p.max_workers, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
+    'taking', (select count(*) from live w where not w.draining),
+    'leaving', (select count(*) from live w where w.draining),
+    'returnable', (select count(*) from live w where w.returnable),
+    'overflow', coalesce((select jsonb_agg(jsonb_build_object('lane', o.lane, 'jobs', o.jobs, 'waitedMs', o.waited_ms,
+                                                              'perWorker', o.per_worker, 'reason', o.reason) order by o.lane) from overflow o), '[]'),
+    'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end from elsewhere e), 0),
+    'newest', coalesce(past.newest, 0)::text, 'failures', past.failures,
+    'sinceLastMs', extract(epoch from clock_timestamp() - past.ended_at) * 1000,
+    'request', (select jsonb_build_object(
+        'id', d.id::text, 'token', d.token, 'wanted', d.count, 'started', d.started, 'arrived', cardinality(d.members), 'members', d.members,
+        'instances', d.instances, 'gone', d.gone, 'abandoned', d.taken_until < clock_timestamp(), 'overdue', d.arrive_by < clock_timestamp(),
+        'lookedMs', extract(epoch from clock_timestamp() - coalesce(d.looked_at, d.decided_at)) * 1000) from open d))
+    from sluice.pools p cross join past where p.name = p_pool
+$function$;
 
 --- function sluice.lose_jobs_v1(p_ids bigint[], p_why text, OUT requeued integer, OUT failed integer, OUT cancelled integer)
 CREATE OR REPLACE FUNCTION sluice.lose_jobs_v1(p_ids bigint[], p_why text, OUT requeued integer, OUT failed integer, OUT cancelled integer)
@@ -2947,6 +3306,13 @@ CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
  STABLE
 RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
 
+--- function sluice.may_return_v1(p_worker sluice.workers)
+CREATE OR REPLACE FUNCTION sluice.may_return_v1(p_worker sluice.workers)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN false;
+
 --- function sluice.memory_budgets_v1(p_names text[])
 CREATE OR REPLACE FUNCTION sluice.memory_budgets_v1(p_names text[])
  RETURNS SETOF text
@@ -2966,6 +3332,106 @@ CREATE OR REPLACE FUNCTION sluice.merge_amounts_v1(p_all jsonb)
 AS $function$
   select jsonb_object_agg(g.key, g.amount) from (
     select e.key, max(e.value::double precision) as amount from jsonb_array_elements(p_all) a, jsonb_each_text(a) e group by e.key) g
+$function$;
+
+--- function sluice.moment_v1(p_look integer)
+CREATE OR REPLACE FUNCTION sluice.moment_v1(p_look integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  with busy as materialized (
+    select c.lane, j.worker_id, count(*)::integer as n
+      from sluice.jobs j join sluice.classes c on c.id = j.class_id
+     where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
+  ), waiting as materialized (
+    select c.lane, s.depth, s.oldest_at, s.reason
+      from sluice.classes c
+     cross join lateral (
+       select x.depth, x.oldest_at, x.reason, x.at from sluice.samples x
+        where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
+      join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
+  ), live as materialized (
+    select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
+           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
+      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
+  ), looked as materialized (
+    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n
+      from (select j.parent_id from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
+    union all
+    select 'scheduled', count(*)::integer, (count(*) filter (where x.parent_id is null and not x.again))::integer
+      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    union all
+    select 'retrying', count(*)::integer, (count(*) filter (where x.parent_id is null and x.again))::integer
+      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    union all
+    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
+      from (select j.parent_id from sluice.jobs j where j.state = 'ready' limit p_look) x
+    union all
+    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
+      from (select j.parent_id from sluice.jobs j where j.state = 'running' limit p_look) x
+  )
+  select jsonb_build_object(
+    'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
+    'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
+                                            'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
+                    from sluice.admission_v1() a),
+    'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
+                'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
+                'running', coalesce((select sum(b.n) from busy b where b.lane = l.name), 0),
+                'held', coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0),
+                'depth', coalesce((select sum(w.depth) from waiting w where w.lane = l.name), 0),
+                'oldestAt', (select (extract(epoch from min(w.oldest_at)) * 1000)::bigint from waiting w where w.lane = l.name),
+                'reason', (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1)) order by l.name), '[]')
+                from sluice.lanes l),
+    'workers', (select jsonb_build_object(
+                  'live', count(*), 'busy', count(*) filter (where w.running > 0),
+                  'idle', count(*) filter (where w.running = 0 and not w.draining and not w.stopping),
+                  'draining', count(*) filter (where w.draining and not w.stopping), 'stopping', count(*) filter (where w.stopping),
+                  'silent', count(*) filter (where w.silent),
+                  'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
+                  'running', coalesce(sum(w.running), 0)) from live w),
+    'devices', (select coalesce(jsonb_agg(jsonb_build_object(
+                  'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
+                  'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
+                  'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
+                  from sluice.devices d join sluice.budgets b on b.name = d.budget
+                 cross join lateral (
+                   select coalesce(sum(x.amount), 0) as amount, count(*) as n
+                     from sluice.reservations x join sluice.jobs j on j.id = x.job_id
+                    where x.budget = d.budget and x.device = d.key and j.attempt = x.attempt and j.state is not distinct from 'running') v
+                 cross join lateral (
+                   select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
+                            'model', x.model, 'worker', w.name,
+                            'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
+                            'running', (select count(*) from sluice.reservations y join sluice.jobs j on j.id = y.job_id
+                                          join sluice.classes c on c.id = j.class_id
+                                         where y.budget = x.budget and y.device = x.device and j.attempt = y.attempt
+                                           and j.state is not distinct from 'running' and j.worker_id = x.worker_id and c.model = x.model)
+                          ) order by x.claimed_at, x.model), '[]') as models
+                     from sluice.residents x join sluice.workers w on w.id = x.worker_id
+                    where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
+    'states', (select jsonb_object_agg(s.state, s.n) from looked s),
+    'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
+    'failed', (select jsonb_build_object(
+                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
+                 from (select j.finished_at from sluice.jobs j
+                        where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
+                        order by j.finished_at desc, j.id desc limit 5 * p_look) x),
+    'recovered', (select jsonb_build_object(
+                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
+                 'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
+                 'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
+                 'drift', count(*) filter (where r.kind in ('drift', 'healed')))
+                 from sluice.recoveries r where r.at > statement_timestamp() - interval '1 hour'),
+    -- The last minute: all of this one, and of the one before it the part that is not a minute ago.
+    'refused', (select round(coalesce(sum(t.n * case when t.minute = date_trunc('minute', clock_timestamp()) then 1
+                                                     else 1 - extract(second from clock_timestamp()) / 60 end), 0))
+                  from sluice.tallies t
+                 where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
 $function$;
 
 --- function sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
@@ -3045,6 +3511,25 @@ begin
            loads = m.loads + excluded.loads, load_total_ms = m.load_total_ms + excluded.load_total_ms,
            swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, out_of_memory = m.out_of_memory + excluded.out_of_memory, updated_at = p_now;
   end if;
+end $function$;
+
+--- function sluice.note_overflow_v1(p_pool text, p_jobs integer, p_lanes jsonb)
+CREATE OR REPLACE FUNCTION sluice.note_overflow_v1(p_pool text, p_jobs integer, p_lanes jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_began boolean;
+begin
+  if p_jobs = 0 then
+    update sluice.fleet_samples s set at = clock_timestamp(), jobs = 0, lanes = '[]', since = null where s.pool = p_pool and s.since is not null;
+    return false;
+  end if;
+  v_began := not exists (select 1 from sluice.fleet_samples s where s.pool = p_pool and s.since is not null);
+  insert into sluice.fleet_samples as s (pool, jobs, lanes, since, overflows) values (p_pool, p_jobs, p_lanes, clock_timestamp(), 1)
+    on conflict (pool) do update set at = clock_timestamp(), jobs = p_jobs, lanes = p_lanes, since = coalesce(s.since, clock_timestamp()),
+                                     overflows = s.overflows + (s.since is null)::integer;
+  return v_began;
 end $function$;
 
 --- function sluice.offers_v1(p_worker bigint)
@@ -3154,6 +3639,41 @@ CREATE OR REPLACE FUNCTION sluice.pool_fields_v1(p_pool sluice.pools)
  LANGUAGE sql
  IMMUTABLE
 RETURN jsonb_build_object('provisioner', (p_pool).provisioner, 'options', (p_pool).options, 'labels', (p_pool).labels, 'min', (p_pool).min_workers, 'max', (p_pool).max_workers, 'capacity', (p_pool).capacity, 'idleMs', (p_pool).idle_ms, 'lifetimeMs', (p_pool).lifetime_ms, 'cooldownMs', (p_pool).cooldown_ms, 'arrivalMs', (p_pool).arrival_ms);
+
+--- function sluice.pool_overflow_v1(p_pool text, p_moment_ms integer)
+CREATE OR REPLACE FUNCTION sluice.pool_overflow_v1(p_pool text, p_moment_ms integer)
+ RETURNS TABLE(lane text, jobs integer, waited_ms double precision, per_worker integer, reason text, classes integer[])
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with newest as (
+    select w.tasks, w.labels, w.cores, w.started_at from sluice.workers w
+     where w.pool = p_pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1
+  ), waiting as (
+    select s.class_id, s.lane, s.reason, s.oldest_at,
+           (select count(*)::integer from (
+              select 1 from sluice.jobs j where j.class_id = s.class_id and j.state = 'ready'
+                 and j.ready_at <= clock_timestamp() - make_interval(secs => p_moment_ms / 1000.0) limit 1000) x) as jobs
+      from sluice.sample_v1(1000) s
+     where s.depth > 0 and s.obstacle in ('no_worker', 'labels', 'draining', 'capacity', 'per_worker')
+       and s.oldest_at <= clock_timestamp() - make_interval(secs => p_moment_ms / 1000.0)
+  ), suitable as (
+    select q.* from waiting q
+      join sluice.classes c on c.id = q.class_id
+      join sluice.pools p on p.name = p_pool
+      left join newest n on true
+     where q.jobs > 0 and c.requires <@ (p.labels || coalesce(n.labels, '{}'))
+       and (n.tasks is null or c.task = any (n.tasks)
+            or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity'))
+  )
+  select l.name, least(s.jobs, l.slots - (select coalesce(sum(h.slots), 0) from sluice.holdings h where h.lane = l.name))::integer,
+         s.waited_ms, case l.per_worker when 0 then (select n.cores from newest n) else l.per_worker end, s.reason, s.classes
+    from (select q.lane, sum(q.jobs)::integer as jobs, extract(epoch from clock_timestamp() - min(q.oldest_at))::double precision * 1000 as waited_ms,
+                 (array_agg(q.reason order by q.jobs desc))[1] as reason, array_agg(q.class_id) as classes
+            from suitable q group by q.lane) s
+    join sluice.lanes l on l.name = s.lane
+   order by l.name
+$function$;
 
 --- function sluice.promote_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
@@ -3307,106 +3827,6 @@ AS $function$
 declare
   v_row    record;
   v_actual integer;
---- function sluice.moment_v1(p_look integer)
-CREATE OR REPLACE FUNCTION sluice.moment_v1(p_look integer)
- RETURNS jsonb
- LANGUAGE sql
- STABLE
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
-AS $function$
-  with busy as materialized (
-    select c.lane, j.worker_id, count(*)::integer as n
-      from sluice.jobs j join sluice.classes c on c.id = j.class_id
-     where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
-  ), waiting as materialized (
-    select c.lane, s.depth, s.oldest_at, s.reason
-      from sluice.classes c
-     cross join lateral (
-       select x.depth, x.oldest_at, x.reason, x.at from sluice.samples x
-        where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
-      join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
-  ), live as materialized (
-    select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
-           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
-      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
-  ), looked as materialized (
-    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n
-      from (select j.parent_id from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
-    union all
-    select 'scheduled', count(*)::integer, (count(*) filter (where x.parent_id is null and not x.again))::integer
-      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
-    union all
-    select 'retrying', count(*)::integer, (count(*) filter (where x.parent_id is null and x.again))::integer
-      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
-    union all
-    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
-      from (select j.parent_id from sluice.jobs j where j.state = 'ready' limit p_look) x
-    union all
-    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
-      from (select j.parent_id from sluice.jobs j where j.state = 'running' limit p_look) x
-  )
-  select jsonb_build_object(
-    'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
-    'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
-                                            'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
-                    from sluice.admission_v1() a),
-    'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
-                'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
-                'running', coalesce((select sum(b.n) from busy b where b.lane = l.name), 0),
-                'held', coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0),
-                'depth', coalesce((select sum(w.depth) from waiting w where w.lane = l.name), 0),
-                'oldestAt', (select (extract(epoch from min(w.oldest_at)) * 1000)::bigint from waiting w where w.lane = l.name),
-                'reason', (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1)) order by l.name), '[]')
-                from sluice.lanes l),
-    'workers', (select jsonb_build_object(
-                  'live', count(*), 'busy', count(*) filter (where w.running > 0),
-                  'idle', count(*) filter (where w.running = 0 and not w.draining and not w.stopping),
-                  'draining', count(*) filter (where w.draining and not w.stopping), 'stopping', count(*) filter (where w.stopping),
-                  'silent', count(*) filter (where w.silent),
-                  'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
-                  'running', coalesce(sum(w.running), 0)) from live w),
-    'devices', (select coalesce(jsonb_agg(jsonb_build_object(
-                  'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
-                  'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
-                  'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
-                  from sluice.devices d join sluice.budgets b on b.name = d.budget
-                 cross join lateral (
-                   select coalesce(sum(x.amount), 0) as amount, count(*) as n
-                     from sluice.reservations x join sluice.jobs j on j.id = x.job_id
-                    where x.budget = d.budget and x.device = d.key and j.attempt = x.attempt and j.state is not distinct from 'running') v
-                 cross join lateral (
-                   select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
-                            'model', x.model, 'worker', w.name,
-                            'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
-                            'running', (select count(*) from sluice.reservations y join sluice.jobs j on j.id = y.job_id
-                                          join sluice.classes c on c.id = j.class_id
-                                         where y.budget = x.budget and y.device = x.device and j.attempt = y.attempt
-                                           and j.state is not distinct from 'running' and j.worker_id = x.worker_id and c.model = x.model)
-                          ) order by x.claimed_at, x.model), '[]') as models
-                     from sluice.residents x join sluice.workers w on w.id = x.worker_id
-                    where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
-    'states', (select jsonb_object_agg(s.state, s.n) from looked s),
-    'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
-    'failed', (select jsonb_build_object(
-                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
-                 from (select j.finished_at from sluice.jobs j
-                        where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
-                        order by j.finished_at desc, j.id desc limit 5 * p_look) x),
-    'recovered', (select jsonb_build_object(
-                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
-                 'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
-                 'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
-                 'drift', count(*) filter (where r.kind in ('drift', 'healed')))
-                 from sluice.recoveries r where r.at > statement_timestamp() - interval '1 hour'),
-    -- The last minute: all of this one, and of the one before it the part that is not a minute ago.
-    'refused', (select round(coalesce(sum(t.n * case when t.minute = date_trunc('minute', clock_timestamp()) then 1
-                                                     else 1 - extract(second from clock_timestamp()) / 60 end), 0))
-                  from sluice.tallies t
-                 where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
-$function$;
-
 begin
   for v_row in
     select h.worker_id, h.lane
@@ -3519,6 +3939,7 @@ AS $function$
 #variable_conflict use_column
 declare
   v_dead    record;
+  v_ids     bigint[];
   v_found   boolean := false;
 begin
   for v_dead in
@@ -3537,6 +3958,10 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
+    v_ids := array(select j.id from sluice.jobs j
+                    where j.worker_id = v_dead.worker_id and j.state = 'running'
+                      and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+                    order by j.id + 0 for no key update);   -- sorted, not read in the order of the primary key: that is the whole table
     select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
       from sluice.lose_jobs_v1(v_ids,
         -- It came back under its name: that is a restart, and no machine that went away.
@@ -3547,6 +3972,10 @@ begin
     worker := v_dead.name;
     lane := v_dead.lane;
     return next;
+    if cardinality(v_ids) > 0 then
+      insert into sluice.recoveries (kind, worker, lane, jobs, requeued, failed, cancelled, job_ids)
+        values ('taken_over', v_dead.name, v_dead.lane, cardinality(v_ids), requeued, failed, cancelled, v_ids[:20]);
+    end if;
     delete from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane;
     update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
      where w.id = v_dead.worker_id and w.ended_at is null
@@ -3886,7 +4315,6 @@ begin
   select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
   update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
   insert into sluice.holdings (worker_id, lane, epoch)
-  v_ids     bigint[];
     select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
      where w.id = p_worker order by c.lane on conflict do nothing;
   return query
@@ -3905,10 +4333,6 @@ CREATE OR REPLACE FUNCTION sluice.retry_tree_v1(p_root bigint, p_composites bigi
 AS $function$
 #variable_conflict use_column
 declare
-    v_ids := array(select j.id from sluice.jobs j
-                    where j.worker_id = v_dead.worker_id and j.state = 'running'
-                      and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-                    order by j.id + 0 for no key update);   -- sorted, not read in the order of the primary key: that is the whole table
   v_now    timestamptz := clock_timestamp();
   v_count  integer;
   v_leaves bigint[];
@@ -3923,10 +4347,6 @@ begin
   -- Whoever deletes a tree begins with the job of its root, and would then wait for what is locked here.
   perform 1 from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
   if not found then
-    if cardinality(v_ids) > 0 then
-      insert into sluice.recoveries (kind, worker, lane, jobs, requeued, failed, cancelled, job_ids)
-        values ('taken_over', v_dead.name, v_dead.lane, cardinality(v_ids), requeued, failed, cancelled, v_ids[:20]);
-    end if;
     return;
   end if;
   -- What could not be rendered, or has a task that is still unknown, would only fail again.
@@ -4210,6 +4630,14 @@ begin
    where c.job_id = p_id and c.timeout_ms is not null;
 end $function$;
 
+--- function sluice.stay_v1(p_workers bigint[])
+CREATE OR REPLACE FUNCTION sluice.stay_v1(p_workers bigint[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  update sluice.workers w set draining = false where w.id = any (p_workers);
+$function$;
+
 --- function sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)
 CREATE OR REPLACE FUNCTION sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)
  RETURNS text
@@ -4383,6 +4811,17 @@ begin
       select k.first, k.items from sluice.chunks k where j.composite = 'fanout' and k.job_id = t.job_id order by k.first limit 1) h on true;
 end $function$;
 
+--- function sluice.take_request_v1(p_id bigint, p_call_ms integer)
+CREATE OR REPLACE FUNCTION sluice.take_request_v1(p_id bigint, p_call_ms integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.fleet_decisions d set taken_until = clock_timestamp() + make_interval(secs => p_call_ms / 1000.0)
+   where d.id = p_id and d.ended_at is null and d.started is null and d.taken_until < clock_timestamp();
+  return found;
+end $function$;
+
 --- function sluice.tend_admission_v1()
 CREATE OR REPLACE FUNCTION sluice.tend_admission_v1()
  RETURNS boolean
@@ -4452,3 +4891,6 @@ $function$;
 
 --- trigger sluice.deferred_charges.charge_at_commit
 CREATE CONSTRAINT TRIGGER charge_at_commit AFTER INSERT ON sluice.deferred_charges DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sluice.charge_deferred_v1();
+
+--- trigger sluice.workers.admit_worker
+CREATE TRIGGER admit_worker BEFORE INSERT ON sluice.workers FOR EACH ROW WHEN (((new.pool IS NOT NULL) AND (new.request IS NOT NULL))) EXECUTE FUNCTION sluice.admit_worker_v1();

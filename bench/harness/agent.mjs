@@ -106,6 +106,21 @@ const commands = {
     return { total, lags }
   },
 
+  /** Closed loop: as many jobs under way as said, each followed by another when its result is there. Tells how many ended. */
+  async keepInFlight({ inFlight, seconds, warm }) {
+    const until = now() + seconds * 1000
+    let done = 0
+    await Promise.all(
+      Array.from({ length: inFlight }, async () => {
+        while (now() < until) {
+          await system.runOne({ warm, t: now() })
+          done++
+        }
+      }),
+    )
+    return done
+  },
+
   async stop() {
     await worker?.stop()
     reportProgress()

@@ -18,6 +18,7 @@ export const SCENARIOS = [
   'nesting',
   'http',
   'remote',
+  'fleet',
   'sustained',
 ]
 

@@ -39,6 +39,7 @@ async function openRemote({ server, key }) {
 /**
  * `options.remote`: where a worker gets its jobs, in place of the database.
  * `options.limit` is the hard limit of each lane over the whole system; `null` means lanes without one.
+ * `options.placement`: which of several free workers gets a job.
  * `options.workflows`: whether the workflows of the registry are known.
  */
 export async function open({ url, options }) {
@@ -48,7 +49,8 @@ export async function open({ url, options }) {
   const tasks = LANES.map((name) =>
     task({ name: `noop-${name}`, lane: name, run: (input) => handler(input) }),
   )
-  const lane = { slots: options.limit, perWorker: null }
+  const { limit, placement = 'fill' } = options
+  const lane = { slots: limit, perWorker: null, placement }
   const app = await sluice({
     database: url,
     tasks,
@@ -73,6 +75,7 @@ export async function open({ url, options }) {
     },
     enqueueMany: (payloads) => app.submitMany(tasks[0], payloads),
     enqueueOne: (payload) => app.submit(tasks[0], payload),
+    runOne: async (payload) => (await app.submit(tasks[0], payload)).result(),
     startWorkflows: (shape, n) => startWorkflows(app, shape, n),
     async startWorker({ slots, onJob }) {
       handler = onJob

@@ -28,6 +28,7 @@ create table sluice.lanes (
   stale_ms     integer not null default 15000 check (stale_ms > 0),
   ageing_ms    integer check (ageing_ms >= 10000),   -- +1 priority per period waited; null: off
   enabled      boolean not null default true,
+  placement    text not null default 'fill' check (placement in ('fill', 'spread')),   -- which of several free workers gets a job
   operator_set text[] not null default '{}',         -- fields an operator changed: files and code leave them alone
   declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it
   updated_at   timestamptz not null default clock_timestamp(),
@@ -36,7 +37,7 @@ create table sluice.lanes (
 insert into sluice.lanes (name, slots, per_worker, poll_ms) values
   ('default', null, 0, 2000), ('interactive', 2, null, 2000), ('maintenance', 1, null, 15000), ('system', 1, null, 30000);
 update sluice.lanes set declared = jsonb_build_object('slots', slots, 'perWorker', per_worker, 'pollMs', poll_ms, 'staleMs', stale_ms,
-                                                      'ageingMs', ageing_ms, 'enabled', enabled);
+                                                      'ageingMs', ageing_ms, 'enabled', enabled, 'placement', placement);
 
 -- Workflows as they were when somebody submitted or declared them: a workflow with all that it refers to, by the hash of
 -- its text. A run keeps the graph it began with.
@@ -106,10 +107,12 @@ create table sluice.workers (
   stopping   boolean not null default false,           -- asked to end: it leaves once what it runs has ended
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
+  busy_since timestamptz not null default clock_timestamp(),   -- nothing it runs was claimed before that
   ended_at   timestamptz,
   ended_why  text
 ) with (fillfactor = 50);
 create index workers_alive on sluice.workers (seen_at) where ended_at is null;
+create index workers_order on sluice.workers (rank, id) where ended_at is null;
 
 -- The slots a worker holds in a lane with a limit. There is no counter per lane: what is in use is the sum of these rows.
 -- How many of them are busy is not written here: a row that changed with every start and end would drag a chain of dead

@@ -1,7 +1,8 @@
 -- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict,
 -- SL005 bad argument, SL006 a workflow where only tasks are stored, SL007 not admitted, SL008 more than any device has.
 
--- A hint that there is something to do. Never carries anything that matters: polling finds it too.
+-- A hint that there is something to do. Never carries anything that matters: polling finds it too. 'one' says of one job what
+-- 'ready' says of any number: of many workers that are free not all need to look.
 --
 -- Commits that notify wait for each other, fsync included. So 'soon' lets one transaction at a time carry the
 -- notification; the others skip it, and a worker that wakes looks again a few times shortly after. 'commit' is for a
@@ -106,7 +107,7 @@ begin
         perform sluice.audit_submissions_v1(p_jobs, v_ids);
       end if;
       perform sluice.admit_v1(v_ids, p_hint);
-      perform sluice.hint_v1('ready', p_hint);
+      perform sluice.hint_v1(case jsonb_array_length(p_jobs) when 1 then 'one' else 'ready' end, p_hint);
       return query select unnest(v_ids);
       return;
     end if;
@@ -146,7 +147,7 @@ begin
     raise exception 'no task named %', coalesce(quote_literal(v_name), 'null') using errcode = 'SL002', detail = coalesce(v_name, '');
   end if;
   if p_hint <> 'none' then
-    perform sluice.hint_v1('ready', p_hint);
+    perform sluice.hint_v1(case jsonb_array_length(p_jobs) when 1 then 'one' else 'ready' end, p_hint);
   end if;
 end $$;
 

@@ -3,16 +3,24 @@
 -- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
 -- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
 create function sluice.heartbeat_v1(p_worker bigint)
-returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, offer text)
+returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, offer text)
 language plpgsql as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   return query
-  update sluice.workers w set seen_at = clock_timestamp() where w.id = p_worker and w.ended_at is null
+  update sluice.workers w
+     set seen_at = clock_timestamp(),
+         -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
+         -- A claim under way is not seen yet, and has its time from before it is committed.
+         busy_since = least(clock_timestamp() - interval '10 seconds',
+                            (select j.started_at from sluice.jobs j where j.worker_id = p_worker and j.state = 'running'
+                                and j.started_at >= w.busy_since order by j.started_at limit 1))
+   where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
             w.draining, w.stopping,
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
+            (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
             (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $$;
@@ -70,6 +78,7 @@ language plpgsql as $$
 #variable_conflict use_column
 declare
   v_dead    record;
+  v_ids     bigint[];
   v_found   boolean := false;
 begin
   for v_dead in
@@ -78,7 +87,6 @@ begin
       join sluice.workers w on w.id = h.worker_id
       join sluice.lanes l on l.name = h.lane
      where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
-  v_ids     bigint[];
        and l.stale_ms <= p_good_for_ms
        and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
      order by h.worker_id, h.lane
@@ -89,20 +97,24 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
-      from sluice.lose_jobs_v1(v_ids,
-        -- It came back under its name: that is a restart, and no machine that went away.
-        case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
     v_ids := array(select j.id from sluice.jobs j
                     where j.worker_id = v_dead.worker_id and j.state = 'running'
                       and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
                     order by j.id + 0 for no key update);   -- sorted, not read in the order of the primary key: that is the whole table
+    select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
+      from sluice.lose_jobs_v1(v_ids,
+        -- It came back under its name: that is a restart, and no machine that went away.
+        case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
                       and n.seen_at > clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0))
              then 'interrupted by restart of worker ' || v_dead.name else 'worker ' || v_dead.name || ' stopped answering' end) l;
     worker_id := v_dead.worker_id;
     worker := v_dead.name;
     lane := v_dead.lane;
     return next;
+    if cardinality(v_ids) > 0 then
+      insert into sluice.recoveries (kind, worker, lane, jobs, requeued, failed, cancelled, job_ids)
+        values ('taken_over', v_dead.name, v_dead.lane, cardinality(v_ids), requeued, failed, cancelled, v_ids[:20]);
+    end if;
     delete from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane;
     update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
      where w.id = v_dead.worker_id and w.ended_at is null
@@ -111,10 +123,6 @@ begin
   end loop;
   -- Registered and not heard of again before it held anything: it has no jobs, only a place on the list of workers.
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
-    if cardinality(v_ids) > 0 then
-      insert into sluice.recoveries (kind, worker, lane, jobs, requeued, failed, cancelled, job_ids)
-        values ('taken_over', v_dead.name, v_dead.lane, cardinality(v_ids), requeued, failed, cancelled, v_ids[:20]);
-    end if;
    where w.id = any (array(select g.id from sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
                             where g.ended_at is null and stale.ms <= p_good_for_ms
                               and g.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
@@ -325,7 +333,7 @@ begin
    where j.id = any (v_ids) and j.state < 'running';
 end $$;
 
--- Changes a lane. p_given has any of slots, perWorker, pollMs, staleMs, ageingMs, enabled; null is a value. An operator's
+-- Changes a lane. p_given has any of slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement; null is a value. An operator's
 -- change is remembered by field, and the values of files and programs leave those fields alone from then on.
 --
 -- A lane that had no limit has no holdings to sum up. When it gets one, what runs is written into them first, under their
@@ -362,7 +370,7 @@ begin
   end if;
   if not p_operator and v_old.declared @> p_given and jsonb_build_object(
        'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
-       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled) @> v_given then
+       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement) @> v_given then
     return true;   -- every start of every program comes by here: nothing is new, nobody is told
   end if;
   update sluice.lanes l
@@ -372,6 +380,7 @@ begin
          stale_ms   = case when v_given ? 'staleMs' then (v_given ->> 'staleMs')::integer else l.stale_ms end,
          ageing_ms  = case when v_given ? 'ageingMs' then (v_given ->> 'ageingMs')::integer else l.ageing_ms end,
          enabled    = case when v_given ? 'enabled' then (v_given ->> 'enabled')::boolean else l.enabled end,
+         placement  = case when v_given ? 'placement' then v_given ->> 'placement' else l.placement end,
          operator_set = case when p_operator
            then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
            else l.operator_set end,

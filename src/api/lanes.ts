@@ -4,6 +4,13 @@ import { Duration, Name, Timestamp } from './scalars.ts'
 const Limit = (description: string) =>
   Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0, maximum: 2_147_483_647, description })
 
+const Placement = Type.Unsafe<'fill' | 'spread'>({
+  type: 'string',
+  enum: ['fill', 'spread'],
+  description:
+    'Which of several free workers gets a job: the first in their order, or the one that runs the fewest',
+})
+
 const LaneName = { ...Name, examples: ['default'] }
 
 export const LaneBody = Type.Object({
@@ -14,6 +21,7 @@ export const LaneBody = Type.Object({
   staleMs: Type.Integer(),
   ageingMs: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
   enabled: Type.Boolean({ description: 'False: running jobs end, no new one starts' }),
+  placement: Placement,
   tasks: Type.Array(Type.String()),
   held: Type.Integer({ description: 'Slots held by workers, busy or idle for a moment' }),
   running: Type.Integer(),
@@ -44,6 +52,7 @@ export const LaneChangeBody = Type.Object(
       Type.Unsafe<string | number | null>({ ...Duration, type: ['string', 'number', 'null'] }),
     ),
     enabled: Type.Optional(Type.Boolean({ description: 'false drains the lane, true resumes it' })),
+    placement: Type.Optional(Placement),
   },
   { additionalProperties: false, minProperties: 1 },
 )

@@ -52,6 +52,8 @@ export interface LaneOptions {
   readonly enabled?: boolean
   /** A waiting job gains 1 priority each time this much has passed. */
   readonly ageing?: Duration | null
+  /** Which of several free workers gets a job: `fill`, the first in their order; `spread`, the one that runs the fewest. */
+  readonly placement?: 'fill' | 'spread'
 }
 
 export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {

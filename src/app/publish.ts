@@ -87,8 +87,8 @@ async function publishBudgeted(
 }
 
 function laneRecord(name: string, lane: LaneSettings): LaneRecord {
-  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled } = lane
-  return { name, slots, perWorker, pollMs, staleMs, ageingMs, enabled }
+  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement } = lane
+  return { name, slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }
 }
 
 /** What was really written somewhere: defaults of this program overwrite nothing that another has set. */

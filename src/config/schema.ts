@@ -36,6 +36,8 @@ const LANE = {
   enabled: value(LANE_FIELDS.enabled),
   /** A waiting job gains 1 priority each time this much has passed. */
   ageing: value(LANE_FIELDS.ageing),
+  /** Which of several free workers gets a job: `fill`, the first in their order; `spread`, the one that runs the fewest. */
+  placement: value(LANE_FIELDS.placement),
 } as const
 
 export interface LaneInput extends WrittenFields<typeof LANE> {}

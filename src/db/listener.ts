@@ -2,7 +2,16 @@ import pg from 'pg'
 import { cutClient, endClient } from './end-client.ts'
 
 /** What a hint is about. It never carries anything that matters: polling finds the same, later. */
-export type HintTopic = 'ready' | 'slots' | 'lane' | 'done' | 'cancel' | 'classes' | 'workers' | 'wake'
+export type HintTopic =
+  | 'ready'
+  | 'one'
+  | 'slots'
+  | 'lane'
+  | 'done'
+  | 'cancel'
+  | 'classes'
+  | 'workers'
+  | 'wake'
 
 const RECONNECT_MS = 1000
 const PING_MS = 5000

@@ -9,6 +9,7 @@ import { resyncWorker } from '../store/resync-worker.ts'
 import { runCycle } from '../store/run-cycle.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
 import { encodeEndings } from './encode-endings.ts'
+import { FillOrder } from './fill-order.ts'
 import { ScanPlaces } from './scan-places.ts'
 import { SlotKeeper } from './slot-keeper.ts'
 
@@ -53,6 +54,7 @@ export class CycleSession {
   readonly #options: SessionOptions
   readonly #places = new ScanPlaces()
   readonly #slots = new SlotKeeper()
+  readonly #order = new FillOrder()
   readonly #held = new Map<string, Held>()
   readonly #planner: BudgetPlanner
   #workerId = ''
@@ -64,6 +66,8 @@ export class CycleSession {
   #taskOf = new Map<number, DispatchClass>()
   /** Some class draws from budgets. */
   #budgeted = false
+  /** Some lane is spread. */
+  #spreads = false
   #turn = 0
   #hintedAt = 0
 
@@ -89,7 +93,13 @@ export class CycleSession {
   /** In how long to look again without a hint: something may lie before the place it looked from. Infinite: nothing may. */
   get lookAgainMs(): number {
     const planned = this.#budgeted ? this.#planner.lookAgainMs : Number.POSITIVE_INFINITY
-    return Math.min(Math.max(0, this.#places.topDueAt - performance.now()), planned)
+    const dueAt = Math.min(this.#places.topDueAt, this.#order.lookAt)
+    return Math.min(Math.max(0, dueAt - performance.now()), planned)
+  }
+
+  /** Where it stands among workers. */
+  get order(): FillOrder {
+    return this.#order
   }
 
   /** Models that this worker has to unload, as of the last cycle. */
@@ -115,6 +125,7 @@ export class CycleSession {
   follow(workerId: string): void {
     this.#workerId = workerId
     this.#known = 0
+    this.#order.startOver()
     this.#planner.startOver()
   }
 
@@ -124,6 +135,7 @@ export class CycleSession {
     this.#classes = await loadClasses(db, tasks, labels)
     this.#taskOf = new Map(this.#classes.map((each) => [each.id, each]))
     this.#budgeted = this.#classes.some((each) => each.budgeted)
+    this.#spreads = this.#classes.some((each) => each.spread)
     this.#slots.setLimited(this.#classes.filter((each) => each.slots !== null).map((each) => each.lane))
     return this.#classes.some((each) => !this.#lanes.includes(each.lane))
   }
@@ -170,6 +182,9 @@ export class CycleSession {
     const hint = ended.length > 0 && now - this.#hintedAt >= HINT_MS
     if (hint) this.#hintedAt = now
     const places = this.#places.take(classes, now)
+    const run = this.#runningAfter(ended)
+    // Slots that nobody runs in are for those who come first.
+    if (this.#order.isBehind) this.#slots.dropIdle()
     const rows = await runCycle(this.#options.connection, {
       workerId: this.#workerId,
       epoch: this.#epoch,
@@ -177,7 +192,7 @@ export class CycleSession {
       done,
       endings,
       lanes: this.#lanes,
-      run: this.#runningAfter(ended),
+      run,
       want: this.#lanes.map((lane) => (served.has(lane) ? free : 0)),
       keep: this.#slots.keep(this.#lanes, now),
       free: served.size > 0 ? free : 0,
@@ -190,10 +205,23 @@ export class CycleSession {
       merge: served.size < classes.length,
       hint,
       budget,
+      ordered: this.#order.mustAsk(this.#spreads, this.#held.size - ended.length),
     })
+    this.#noteOrder(rows)
     this.#places.put(classes, rows, free, now, performance.now() - now)
     if (counts.size > 0) this.#compare(counts, rows)
     return rows
+  }
+
+  /** Takes the row off that tells of jobs left to others. */
+  #noteOrder(rows: ClaimedRow[]): void {
+    const last = rows.at(-1)
+    const isLeft = last !== undefined && last[0] === null && (last[1] as number | null) !== null
+    if (!isLeft) this.#order.leftNothing(rows.length)
+    else {
+      rows.pop()
+      this.#order.left(last[1], last[2] as number | null, performance.now())
+    }
   }
 
   /** What of it draws from budgets is planned first; a worker without such classes does nothing here. */

@@ -8,6 +8,7 @@ import { endWorker } from '../store/end-worker.ts'
 import { registerWorker } from '../store/register-worker.ts'
 import { CycleSession, isOutOfStep } from './cycle-session.ts'
 import { howManyFit } from './encode-endings.ts'
+import type { FillOrder } from './fill-order.ts'
 import { noteLateWrites } from './late-writes.ts'
 import type { Log } from './log.ts'
 
@@ -67,6 +68,11 @@ export class Dispatcher {
   /** `stale` of the lanes it serves, by lane. */
   get staleByLane(): ReadonlyMap<string, number> {
     return this.#session.staleByLane
+  }
+
+  /** Where it stands among workers. */
+  get order(): FillOrder {
+    return this.#session.order
   }
 
   get holdsIdle(): boolean {

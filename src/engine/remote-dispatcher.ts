@@ -79,6 +79,11 @@ export class RemoteDispatcher {
     return this.#session.lookAgainMs
   }
 
+  /** What a heartbeat tells of other workers. */
+  notePeers(peers: number, before: number): void {
+    this.#session.order.notePeers(peers, before)
+  }
+
   get holdsIdle(): boolean {
     return this.#session.holdsIdle
   }

@@ -33,7 +33,7 @@ describe('without any source', () => {
   })
 
   test('four lanes exist', () => {
-    const lane = { staleMs: 15_000, enabled: true, ageingMs: null, given: new Set() }
+    const lane = { staleMs: 15_000, enabled: true, ageingMs: null, placement: 'fill', given: new Set() }
     expect(Object.fromEntries(settings.lanes)).toEqual({
       interactive: { ...lane, slots: 2, perWorker: null, pollMs: 2000 },
       maintenance: { ...lane, slots: 1, perWorker: null, pollMs: 15_000 },

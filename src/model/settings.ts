@@ -3,6 +3,7 @@ import { type BudgetSettings, type BudgetsSource, type ModelSettings, resolveBud
 import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
 import { type FleetSource, type PoolChange, resolvePools } from './pool.ts'
 import {
+  choice,
   count,
   duration,
   flag,
@@ -75,6 +76,8 @@ export const LANE_FIELDS = {
   enabled: flag,
   /** A waiting job gains 1 priority each time this much has passed. */
   ageing: orNone(duration({ min: 10_000, max: MAX_TIMER_MS })),
+  /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
+  placement: choice('fill', 'spread'),
 } as const
 
 /** Where each field of a lane is kept: durations become milliseconds. */
@@ -85,6 +88,7 @@ export const LANE_COLUMNS = {
   stale: 'staleMs',
   enabled: 'enabled',
   ageing: 'ageingMs',
+  placement: 'placement',
 } as const satisfies Readonly<Record<keyof typeof LANE_FIELDS, keyof LaneSettings>>
 
 /** The lanes that always exist, as the database starts with them. */
@@ -142,6 +146,8 @@ export interface LaneSettings {
   readonly enabled: boolean
   /** null: off. */
   readonly ageingMs: number | null
+  /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
+  readonly placement: 'fill' | 'spread'
   readonly given: ReadonlySet<keyof typeof LANE_FIELDS>
 }
 
@@ -255,6 +261,7 @@ function resolveLane(
     staleMs: threshold.value,
     enabled: find('enabled', LANE_FIELDS.enabled, true).value,
     ageingMs: find('ageing', LANE_FIELDS.ageing, null).value,
+    placement: find('placement', LANE_FIELDS.placement, 'fill' as const).value,
     given,
   }
   return { settings, threshold }

@@ -10,13 +10,15 @@ export interface Beat {
   readonly stopping: boolean
   /** Workers alive, itself included. */
   readonly peers: number
+  /** Of those: who comes before it when workers are filled. */
+  readonly ahead: number
   /** Another text means that there are other lanes or classes to serve than before. */
   readonly offer: string
 }
 
 const BEAT = statement(
   'beat',
-  'select lanes, cancels, draining, stopping, peers, offer from sluice.heartbeat_v1($1)',
+  'select lanes, cancels, draining, stopping, peers, ahead, offer from sluice.heartbeat_v1($1)',
 )
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */

@@ -7,6 +7,7 @@ export interface LaneChange {
   readonly staleMs?: number
   readonly ageingMs?: number | null
   readonly enabled?: boolean
+  readonly placement?: 'fill' | 'spread'
 }
 
 const CHANGE = statement('change_lane', 'select sluice.change_lane_v1($1, $2, $3, $4) as changed')

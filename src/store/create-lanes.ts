@@ -10,14 +10,15 @@ export interface LaneRecord {
   readonly staleMs: number
   readonly ageingMs: number | null
   readonly enabled: boolean
+  readonly placement: 'fill' | 'spread'
 }
 
 const CREATE = statement(
   'create_lanes',
-  `insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, updated_by, declared)
-   select g.name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, $2, to_jsonb(g) - 'name'
+  `insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, updated_by, declared)
+   select g.name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, $2, to_jsonb(g) - 'name'
      from jsonb_to_recordset($1) as g(name text, slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer,
-                                      "ageingMs" integer, enabled boolean)
+                                      "ageingMs" integer, enabled boolean, placement text)
     order by g.name
    on conflict do nothing`,
 )

@@ -10,6 +10,8 @@ export interface Lane {
   readonly staleMs: number
   readonly ageingMs: number | null
   readonly enabled: boolean
+  /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
+  readonly placement: 'fill' | 'spread'
   readonly tasks: readonly string[]
   /** Slots held by workers, busy or idle for a moment. */
   readonly held: number
@@ -23,7 +25,7 @@ export interface Lane {
 const LIST = statement(
   'list_lanes',
   `select l.name, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.ageing_ms as "ageingMs",
-          l.enabled, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
+          l.enabled, l.placement, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
           array(select t.name from sluice.tasks t where t.lane = l.name order by t.name) as tasks,
           coalesce(sum(h.slots), 0)::integer as held,
           (select count(*)::integer from sluice.jobs j join sluice.classes c on c.id = j.class_id

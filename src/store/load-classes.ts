@@ -11,11 +11,13 @@ export interface DispatchClass {
   readonly model: string | null
   /** Its task draws from budgets: jobs are claimed only as planned. */
   readonly budgeted: boolean
+  /** Jobs of its lane go to whoever runs the fewest, and not to the first who is free. */
+  readonly spread: boolean
 }
 
 const LOAD = statement(
   'load_classes',
-  `select c.id, c.task, c.lane, l.slots, l.poll_ms as "pollMs", l.stale_ms as "staleMs", c.model, c.budgeted
+  `select c.id, c.task, c.lane, l.slots, l.poll_ms as "pollMs", l.stale_ms as "staleMs", c.model, c.budgeted, l.placement = 'spread' as spread
      from sluice.classes c join sluice.lanes l on l.name = c.lane
     where c.task = any ($1) and c.requires <@ $2::jsonb
     order by c.lane, c.id`,

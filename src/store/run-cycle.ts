@@ -23,12 +23,14 @@ export interface CycleArguments {
   readonly hint: boolean
   /** JSON for `sluice.claim_budgeted_v1`; null where nothing draws from budgets. */
   readonly budget: string | null
+  /** Others may come before this worker. */
+  readonly ordered: boolean
 }
 
 const CYCLE = statement(
   'run_cycle',
   `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, mark, policy, trace, place
-     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 )
 
 /** Records endings and takes new jobs, in one round trip. */
@@ -53,5 +55,6 @@ export async function runCycle(connection: RawQueryable, cycle: CycleArguments):
     cycle.merge,
     cycle.hint,
     cycle.budget,
+    cycle.ordered,
   ])
 }

@@ -37,6 +37,8 @@ export interface JobSource {
   readonly pollMs: number
   /** How long it waits at most this time, because the last look may have missed something. Infinite: a poll is soon enough. */
   readonly lookAgainMs: number
+  /** Others are free that are given jobs first: after a hint it looks less often. */
+  readonly isBehind: boolean
   /** True while slots are held that nothing runs in: run a cycle now and then to give them back. */
   readonly holdsIdle: boolean
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices

@@ -198,7 +198,8 @@ export class Worker {
   }
 
   #wake(again: boolean): void {
-    if (again) this.#lookAgain = 0
+    // Others look for what comes a moment behind the hint.
+    if (again) this.#lookAgain = this.#source.isBehind ? LOOK_AGAIN_MS.length - 1 : 0
     if (this.#mode === 'working') void this.#cycle()
   }
 

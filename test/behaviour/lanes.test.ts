@@ -30,7 +30,7 @@ describe('what a lane is set to', () => {
     const app = await apps.open({ actor: 'first' })
 
     const lanes = (await app.listLanes()).map(
-      ({ name, slots, perWorker, pollMs, staleMs, enabled, ageingMs }) => ({
+      ({ name, slots, perWorker, pollMs, staleMs, enabled, ageingMs, placement }) => ({
         name,
         slots,
         perWorker,
@@ -38,10 +38,11 @@ describe('what a lane is set to', () => {
         staleMs,
         enabled,
         ageingMs,
+        placement,
       }),
     )
 
-    const common = { staleMs: 15_000, enabled: true, ageingMs: null }
+    const common = { staleMs: 15_000, enabled: true, ageingMs: null, placement: 'fill' }
     expect(lanes).toEqual([
       { name: 'default', slots: null, perWorker: 0, pollMs: 2000, ...common },
       { name: 'interactive', slots: 2, perWorker: null, pollMs: 2000, ...common },

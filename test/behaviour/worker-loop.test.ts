@@ -26,6 +26,7 @@ class ControlledSource implements JobSource {
   readonly pollMs = POLL_MS
   readonly lookAgainMs = Number.POSITIVE_INFINITY
   readonly holdsIdle = false
+  readonly isBehind = false
   readonly waiting: Assignment[] = []
   readonly reported: string[] = []
   readonly frees: number[] = []

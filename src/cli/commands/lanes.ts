@@ -16,6 +16,7 @@ interface SetOptions extends CommonOptions {
   readonly poll?: Given<number>
   readonly stale?: Given<number>
   readonly ageing?: Given<number | null>
+  readonly placement?: Given<'fill' | 'spread'>
 }
 
 /** A lane with what waits in it. */
@@ -36,6 +37,11 @@ export const declareLanes: Declare = (command, act) => {
     .option('--poll <duration>', 'how often an idle worker looks', setting(LANE_FIELDS.poll))
     .option('--stale <duration>', 'how long a lease lives without a heartbeat', setting(LANE_FIELDS.stale))
     .option('--ageing <duration|none>', '1 more priority per this much waiting', setting(LANE_FIELDS.ageing))
+    .option(
+      '--placement <fill|spread>',
+      'the first free worker gets a job, or the one that runs the fewest',
+      setting(LANE_FIELDS.placement),
+    )
     .action((name: string, options: SetOptions) => act((world) => setLane(world, name, options)))
   command
     .command('reset')
@@ -87,6 +93,11 @@ function columns(now: number): Column<LaneLoad>[] {
       align: 'right',
       optional: true,
     },
+    {
+      title: 'PLACEMENT',
+      value: ({ placement }) => (placement === 'fill' ? '' : placement),
+      optional: true,
+    },
     { title: 'TASKS', value: (lane) => lane.tasks.join(' '), shrinks: true, optional: true },
     {
       title: 'SET BY OPERATOR',
@@ -103,18 +114,19 @@ function setByOperator(lane: Lane): string[] {
 }
 
 async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
-  const { slots, perWorker: each, poll, stale, ageing } = options
+  const { slots, perWorker: each, poll, stale, ageing, placement } = options
   const change: LaneSource = {
     ...(slots !== undefined && { slots: slots.value }),
     ...(each !== undefined && { perWorker: each.value }),
     ...(poll !== undefined && { poll: poll.value }),
     ...(stale !== undefined && { stale: stale.value }),
     ...(ageing !== undefined && { ageing: ageing.value }),
+    ...(placement !== undefined && { placement: placement.value }),
   }
   if (Object.keys(change).length === 0) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      'nothing to set: give --slots, --per-worker, --poll, --stale or --ageing',
+      'nothing to set: give --slots, --per-worker, --poll, --stale, --ageing or --placement',
     )
   }
   return operate(world, options, async (system) =>
@@ -139,6 +151,7 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
     ['poll', formatDuration(lane.pollMs)],
     ['stale', formatDuration(lane.staleMs)],
     ['ageing', LANE_FIELDS.ageing.format(lane.ageingMs)],
+    ['placement', lane.placement],
     ['running', String(lane.running)],
     ['set by operator', setByOperator(lane).join(', ') || 'nothing'],
   ])

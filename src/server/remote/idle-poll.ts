@@ -22,6 +22,8 @@ export type Looked = 'found' | 'nothing' | 'over'
 /** What the room of idle polls sees of a worker. */
 export interface IdleWorker {
   readonly id: string
+  /** The smallest are given jobs first; among equals who came first, which is the smaller id. */
+  readonly rank: number
   /** Workers with the same can run the same jobs. */
   readonly likeness: string
   readonly running: number

@@ -92,6 +92,7 @@ export class IdleRoom {
   #hear(topic: HintTopic): void {
     switch (topic) {
       case 'ready':
+      case 'one':
         this.#lookAll(true)
         break
       case 'slots':

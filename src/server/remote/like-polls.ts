@@ -6,8 +6,8 @@ const WIDTH = 4
 const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
 
 /**
- * Idle workers that can run the same jobs. The one that has waited longest looks first; the others look only while there
- * is more to find.
+ * Idle workers that can run the same jobs. They look in the order in which workers are filled, and only while there is more to
+ * find. With other servers there are others who may come first: whose turn it is decides the database.
  */
 export class LikePolls {
   readonly #polls = new Set<IdlePoll>()
@@ -58,7 +58,9 @@ export class LikePolls {
   }
 
   async #sweep(): Promise<void> {
-    const hungry = [...this.#polls].filter((poll) => poll.hungry && !poll.over)
+    const hungry = [...this.#polls]
+      .filter((poll) => poll.hungry && !poll.over)
+      .sort(({ worker: a }, { worker: b }) => a.rank - b.rank || compareIds(a.id, b.id))
     let exhausted = false
     const lookInTurn = async () => {
       for (let poll = hungry.shift(); poll !== undefined && !exhausted; poll = hungry.shift()) {
@@ -84,4 +86,9 @@ export class LikePolls {
     if (this.#lookAgain < LOOK_AGAIN_MS.length) wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)
     this.#timer = setTimeout(() => this.look(false), wait)
   }
+}
+
+/** Of two ids, whole numbers as text, which worker came first. */
+function compareIds(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : a > b ? 1 : 0)
 }

@@ -26,6 +26,7 @@ export interface WaitingCycle extends RemoteCycle {
 export class RemoteWorker implements IdleWorker {
   readonly id: string
   readonly keyId: string | null
+  readonly rank: number
   /** What nobody finds for one worker that offers devices may be there for another, where its model lies. */
   get likeness(): string {
     return this.offersDevices ? `${this.id} ${this.#likeness}` : this.#likeness
@@ -48,6 +49,7 @@ export class RemoteWorker implements IdleWorker {
   constructor(worker: StoredWorker, room: IdleRoom, db: Queryable, cycles: RawQueryable) {
     this.id = worker.id
     this.keyId = worker.keyId
+    this.rank = worker.rank
     const { tasks, labels, pooled } = worker
     this.#likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
     this.#room = room
@@ -126,6 +128,7 @@ export class RemoteWorker implements IdleWorker {
   noteBeat(beat: Beat): void {
     this.usedAt = performance.now()
     this.draining = beat.draining
+    this.#dispatcher.notePeers(beat.peers, beat.ahead)
     if ([...this.#dispatcher.lanes].some((lane) => !beat.lanes.includes(lane))) {
       this.#rested = undefined
       this.#dispatcher.markOutOfStep()

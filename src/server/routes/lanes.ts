@@ -73,6 +73,6 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
   )
 }
 
-function limitsOf({ slots, perWorker, pollMs, staleMs, ageingMs, enabled }: Lane) {
-  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled }
+function limitsOf({ slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }: Lane) {
+  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }
 }

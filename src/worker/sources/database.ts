@@ -46,7 +46,9 @@ export class DatabaseSource implements JobSource {
   #offer: string | undefined
   /** No heartbeat gets through: what it would claim now it would have to give up at once. */
   #silent = false
-  #peers = 1
+  /** When it is about to follow a hint. */
+  #wakeAt = Number.POSITIVE_INFINITY
+  #waking: NodeJS.Timeout | undefined
 
   constructor(options: DatabaseSourceOptions) {
     this.#options = options
@@ -69,6 +71,10 @@ export class DatabaseSource implements JobSource {
 
   get lookAgainMs(): number {
     return this.#dispatcher.lookAgainMs
+  }
+
+  get isBehind(): boolean {
+    return this.#dispatcher.order.isBehind
   }
 
   get holdsIdle(): boolean {
@@ -95,7 +101,7 @@ export class DatabaseSource implements JobSource {
             events.wake(false)
           }
           if (beat === null) return
-          this.#peers = beat.peers
+          this.#dispatcher.order.notePeers(beat.peers, beat.ahead)
           this.#noteOffer(beat.offer, events)
           if (beat.cancels.length > 0) events.cancel(beat.cancels)
           events.draining(beat.draining)
@@ -175,6 +181,7 @@ export class DatabaseSource implements JobSource {
 
   async close(why: string): Promise<void> {
     this.#unsubscribe?.()
+    clearTimeout(this.#waking)
     try {
       await this.#recorder.flush()
       if (this.#workerId !== '') await this.#dispatcher.close(why)
@@ -189,9 +196,8 @@ export class DatabaseSource implements JobSource {
   #hear(topic: HintTopic, events: SourceEvents): void {
     switch (topic) {
       case 'ready':
-        // All workers hear the same hint. Many of them must not ask at the same instant: 500 spread over 50 ms.
-        if (this.#peers < 20) events.wake(true)
-        else setTimeout(() => events.wake(true), Math.random() * Math.min(50, this.#peers / 10))
+      case 'one':
+        this.#wakeInTurn(topic === 'one', events)
         break
       case 'slots':
         this.#dispatcher.dropIdleSlots()
@@ -215,6 +221,21 @@ export class DatabaseSource implements JobSource {
       default:
         topic satisfies never
     }
+  }
+
+  /** All workers hear the same hint. Who comes first asks first, and many do not ask at the same instant. */
+  #wakeInTurn(one: boolean, events: SourceEvents): void {
+    const ms = this.#dispatcher.order.hesitationMs(one, Math.random())
+    const at = performance.now() + ms
+    if (at >= this.#wakeAt) return
+    clearTimeout(this.#waking)
+    const wake = () => {
+      this.#wakeAt = Number.POSITIVE_INFINITY
+      events.wake(true)
+    }
+    this.#wakeAt = at
+    if (ms === 0) wake()
+    else this.#waking = setTimeout(wake, ms)
   }
 
   /** Where no hints arrive, the heartbeat still tells of lanes and classes that are new. */

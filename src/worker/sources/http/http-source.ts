@@ -58,6 +58,8 @@ export class HttpSource implements JobSource {
   readonly pollMs = 30_000
   readonly lookAgainMs = Number.POSITIVE_INFINITY
   readonly holdsIdle = false
+  /** The server looks for it in turn. */
+  readonly isBehind = false
   readonly #options: HttpSourceOptions
   readonly #link: ServerLink
   readonly #recorder: Recorder
