@@ -26,8 +26,8 @@ export function Screen() {
       {data?.budgets.length === 0 && (
         <Panel>
           <Empty title="There are no budgets" command="sluice gpu">
-            Tasks that need memory of a GPU, or something else of which there is only so much, draw from budgets. They
-            are declared under <code>budgets</code> in the config.
+            Tasks that need memory of a GPU, or something else of which there is only so much, draw from
+            budgets. They are declared under <code>budgets</code> in the config.
           </Empty>
         </Panel>
       )}
@@ -52,7 +52,9 @@ function BudgetPanel({ budget }: { budget: Budget }) {
   return (
     <Panel
       title={`Budget ${budget.name}`}
-      aside={budget.kind === 'shared' ? 'one amount for the whole system' : deviceWords(budget.devices.length)}
+      aside={
+        budget.kind === 'shared' ? 'one amount for the whole system' : deviceWords(budget.devices.length)
+      }
     >
       {budget.devices.length === 0 ? (
         <Empty title="No worker has reported a device of it" command="sluice worker" />

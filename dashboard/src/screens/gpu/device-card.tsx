@@ -35,7 +35,10 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
       <p className="device-amounts">
         <span>
           {words(device.held)}
-          <span className="soft"> held of {device.capacity === null ? 'no limit' : words(device.capacity)}</span>
+          <span className="soft">
+            {' '}
+            held of {device.capacity === null ? 'no limit' : words(device.capacity)}
+          </span>
         </span>
         {device.measuredUsed !== null && (
           <span className="soft">
@@ -51,8 +54,8 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
       )}
       {device.outOfMemory > 0 && (
         <p className="soft">
-          {device.outOfMemory.toLocaleString()} {device.outOfMemory === 1 ? 'attempt' : 'attempts'} ended for lack of
-          memory
+          {device.outOfMemory.toLocaleString()} {device.outOfMemory === 1 ? 'attempt' : 'attempts'} ended for
+          lack of memory
         </p>
       )}
       {device.key !== '' && (
@@ -76,7 +79,8 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
         <ol className="next">
           {device.next.slice(0, NEXT).map((each) => (
             <li key={`${each.task} ${each.model}`} title={each.reason}>
-              <strong>{each.model ?? each.task}</strong> <span className="next-why">{WHY_WORDS[each.why]}</span>
+              <strong>{each.model ?? each.task}</strong>{' '}
+              <span className="next-why">{WHY_WORDS[each.why]}</span>
               <p className="soft">{each.reason}</p>
             </li>
           ))}
