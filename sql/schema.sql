@@ -3441,6 +3441,7 @@ CREATE OR REPLACE FUNCTION sluice.note_models_v1(p_worker bigint, p_now timestam
 AS $function$
 declare
   v_row     record;
+  v_learning double precision := (p_budget ->> 'learning')::double precision;
   v_raised  jsonb := '{}';   -- what loads ran out of memory with, by model
   v_others  boolean := false;
 begin
@@ -3499,8 +3500,10 @@ begin
      group by n.model order by n.model
     on conflict (name) do update
        set load_ms = case when excluded.load_ms is null then m.load_ms
-                          when m.loads = 0 or m.load_ms is null then excluded.load_ms else 0.7 * m.load_ms + 0.3 * excluded.load_ms end,
-           run_ms = case when excluded.run_ms is null then m.run_ms else coalesce(0.7 * m.run_ms, excluded.run_ms * 0.7) + 0.3 * excluded.run_ms end,
+                          when m.loads = 0 or m.load_ms is null then excluded.load_ms
+                          else m.load_ms + v_learning * (excluded.load_ms - m.load_ms) end,
+           run_ms = case when excluded.run_ms is null then m.run_ms
+                         else coalesce(m.run_ms + v_learning * (excluded.run_ms - m.run_ms), excluded.run_ms) end,
            -- More than was known is taken at once; less, slowly.
            amounts = (select coalesce(jsonb_object_agg(k.key, case
                         when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision

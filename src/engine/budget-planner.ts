@@ -4,6 +4,7 @@ import { hasCode, messageOf } from '../errors.ts'
 import type { EndedAttempt } from '../model/assignment.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { MAX_COUNT } from '../model/setting-value.ts'
+import { LEARNING } from '../policy/picture.ts'
 import { plan } from '../policy/plan.ts'
 import { loadPicture, type StoredPicture } from '../store/load-picture.ts'
 import { settleUses } from '../store/settle-uses.ts'
@@ -216,6 +217,7 @@ export class BudgetPlanner {
       ...(learned.length > 0 && { ran: learned }),
       ...(idle.length > 0 && { idle }),
       ...(oom.length > 0 && { oom }),
+      ...(loaded.length + learned.length > 0 && { learning: LEARNING }),
       ...(tells && { hint: true }),
     }
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { hasCode, model, outOfMemory, type SluiceOptions, task } from '../../src/index.ts'
 import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
-import { DEFAULT_RULES } from '../../src/policy/picture.ts'
+import { DEFAULT_RULES, LEARNING } from '../../src/policy/picture.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -609,6 +609,20 @@ test('policy, settings and database agree on the rules of a budget that says not
     `insert into sluice.budgets (name, kind) values ('silent', 'shared') returning quantum, max_wait_ms as wait`,
   )
   expect({ quantum: made!.quantum, maxWaitMs: Number(made!.wait) }).toEqual(DEFAULT_RULES)
+})
+
+test('the times of a model are learned at the pace that the planner says', async () => {
+  const load = (loadMs: number, learning: number) =>
+    database.sql(`select sluice.note_models_v1(0, now(), $1)`, [
+      JSON.stringify({ loaded: [{ model: 'paced', devices: [], loadMs }], learning }),
+    ])
+  await load(100, LEARNING)
+  await load(200, LEARNING)
+  await load(230, 0.5)
+  const [learned] = await database.sql<{ ms: number }>(
+    `select load_ms as ms from sluice.models where name = 'paced'`,
+  )
+  expect(learned!.ms).toBeCloseTo((100 + LEARNING * 100 + 230) / 2, 6)
 })
 
 test('a machine without GPUs runs what reads them without limits', async () => {

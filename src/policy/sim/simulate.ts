@@ -1,3 +1,4 @@
+import { LEARNING } from '../picture.ts'
 import { EventQueue } from './event-queue.ts'
 import { type Move, type SimCopy, Stage } from './stage.ts'
 import type { Loss, SimJob, Workload } from './workload.ts'
@@ -272,10 +273,9 @@ class Simulation {
     list.push(spanOf(copy, copy.devices[0]!, from, this.#stage.now))
   }
 
-  /** Slower than the engine, where what was seen last counts three tenths: here the times of a model do not drift. */
   #learn(copy: SimCopy, what: 'loadMs' | 'runMs', seen: number): void {
     const known = this.#stage.known.get(copy.model.name)!
-    known[what] += (seen - known[what]) / 8
+    known[what] += (seen - known[what]) * LEARNING
   }
 
   #rooms(): number[] {
