@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
 import { hasCode, type Sluice, type SluiceError, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -124,6 +124,7 @@ describe('the ceiling', () => {
     const racers = Array.from({ length: 3 }, () =>
       fork(program, [JSON.stringify({ database: database.url, task: 'idle' })]),
     )
+    onTestFinished(() => racers.forEach((racer) => void racer.kill()))
     const reports = racers.map(async (racer) => {
       const [report] = await Promise.race([
         once(racer, 'message'),
@@ -131,7 +132,7 @@ describe('the ceiling', () => {
       ])
       return report as { admitted: number; refused: number }
     })
-    await until(async () => (await active()) === 20, 'the queue to be full')
+    await until(async () => (await active()) === 20, 'the queue to be full', 30_000)
     const completed = async () =>
       (await database.sql(`select 1 from sluice.jobs where state = 'completed'`)).length
     const earlier = await completed()
