@@ -111,6 +111,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/workers.ts')).declareWorkers,
   },
   {
+    name: 'fleet',
+    summary: 'pools of workers, what overflows, who was started and why; change a pool',
+    group: LOOK,
+    load: async () => (await import('./commands/fleet.ts')).declareFleet,
+  },
+  {
     name: 'gpu',
     summary: 'devices, models on them, what waits and what comes next',
     group: LOOK,

@@ -58,6 +58,7 @@ export async function serve(
     graceMs: settings.shutdownGraceMs,
   })
   app.startDuties()
+  await app.provision()
   // Last: a key that is made must be shown.
   const adminKey = (await createFirstKey(calls))?.key
   if (!LOOPBACK.test(options.host)) {

@@ -1,6 +1,7 @@
 import { StatusBody, type WorkersAskedBody } from '../api/admin-workers.ts'
 import type { AdmissionBody, AdmissionChangeBody } from '../api/admission.ts'
 import { BudgetBody, type BudgetChangeBody, BudgetsBody } from '../api/budgets.ts'
+import { FleetBody, type FleetQuery, PoolBody, type PoolChangeBody } from '../api/fleet.ts'
 import { GraphBody } from '../api/graph.ts'
 import { type BulkActionAnswer, JobListBody, type ListQuery, MAX_PAGE } from '../api/job-list.ts'
 import { WhyBody } from '../api/job-why.ts'
@@ -47,6 +48,8 @@ export type Graph = Dated<GraphBody>
 export type Lane = Omit<Dated<LaneBody>, 'utilisation'>
 export type Budgets = Dated<BudgetsBody>
 export type Budget = Dated<BudgetBody>
+export type Fleet = Dated<FleetBody>
+export type Pool = Dated<PoolBody>
 export type Worker = Omit<Dated<StatusBody>['workers'][number], 'jobs'>
 export type Schedule = Dated<ScheduleBody>
 export type Firing = Dated<FiringList>['firings'][number]
@@ -359,6 +362,23 @@ export class SluiceClient extends ViewClient {
     return toBudget(await this.link.call('POST', `${budgetPath(name)}/reset`))
   }
 
+  /** Pools of workers, what overflows, and what was decided about it. */
+  async fleet(filter: FleetQuery = {}): Promise<Fleet> {
+    const query = new URLSearchParams()
+    if (filter.pool !== undefined) query.set('pool', filter.pool)
+    if (filter.limit !== undefined) query.set('limit', String(filter.limit))
+    return dated(FleetBody, await this.get<FleetBody>(`/admin/fleet?${query}`))
+  }
+
+  /** An operator's change to a pool: it stays, whatever files say, until `resetPool`. */
+  async setPool(name: string, change: PoolChangeBody): Promise<Pool> {
+    return dated(PoolBody, await this.link.call<PoolBody>('PATCH', poolPath(name), { body: change }))
+  }
+
+  async resetPool(name: string): Promise<Pool> {
+    return dated(PoolBody, await this.link.call<PoolBody>('POST', `${poolPath(name)}/reset`))
+  }
+
   /** How much may enter, and how far that is used. */
   async admission(): Promise<AdmissionBody> {
     return this.get('/admin/admission')
@@ -466,6 +486,10 @@ function jobPath(id: string, below = ''): string {
 
 function lanePath(name: string): string {
   return `/admin/workers/lanes/${segment(name, 'lane')}`
+}
+
+function poolPath(name: string): string {
+  return `/admin/fleet/${segment(name, 'pool')}`
 }
 
 function budgetPath(name: string): string {

@@ -2,9 +2,11 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { getAdmission } from '../engine/admission.ts'
 import { readBudgets } from '../engine/budget-view.ts'
 import { ClaimWatch } from '../engine/claim-watch.ts'
+import { viewFleet } from '../engine/fleet-view.ts'
 import { type SystemStatus, systemStatus } from '../engine/system-status.ts'
 import { Tally } from '../engine/tally.ts'
 import { BudgetMetrics } from './budget-metrics.ts'
+import { FleetMetrics } from './fleet-metrics.ts'
 import type { ServerParts } from './parts.ts'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
@@ -35,6 +37,7 @@ export class Metrics {
   readonly #drainRate: Gauge
   readonly #reachable: Gauge
   readonly #budgets: BudgetMetrics
+  readonly #fleet: FleetMetrics
   #text: Promise<string> | undefined
   #at = Number.NEGATIVE_INFINITY
 
@@ -89,6 +92,7 @@ export class Metrics {
     this.#drainRate = gauge('admission_drain_rate', 'Root jobs that end per second, as last measured')
     this.#reachable = gauge('database_reachable', '1 when this scrape could read the database')
     this.#budgets = new BudgetMetrics(this.#registry)
+    this.#fleet = new FleetMetrics(this.#registry)
   }
 
   get contentType(): string {
@@ -128,6 +132,7 @@ export class Metrics {
       ]
       this.#setStatus(status)
       this.#budgets.set(await readBudgets(calls))
+      this.#fleet.set((await viewFleet(calls, { limit: 1 })).pools)
       for (const { lane, seconds } of claims) this.#claimLatency.observe({ lane }, seconds)
       setOrRemove(this.#active, admission.active)
       setOrRemove(this.#ceiling, admission.maxActive)

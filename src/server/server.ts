@@ -20,6 +20,7 @@ import { auditRoutes } from './routes/audit.ts'
 import { budgetRoutes } from './routes/budgets.ts'
 import { bulkActionRoutes } from './routes/bulk-actions.ts'
 import { DashboardPage, dashboardRoutes } from './routes/dashboard.ts'
+import { fleetRoutes } from './routes/fleet.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobActionRoutes } from './routes/job-actions.ts'
 import { jobListRoutes } from './routes/job-list.ts'
@@ -170,6 +171,7 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   laneRoutes(api, parts)
   admissionRoutes(api, parts)
   budgetRoutes(api, parts)
+  fleetRoutes(api, parts)
   scheduleRoutes(api, parts)
   adminWorkerRoutes(api, parts)
   liveRoutes(api, parts)

@@ -5,7 +5,12 @@ export interface PoolState {
   readonly pool: string
   /** Jobs its workers could run, that have waited for longer than a moment, and that nobody can take. */
   readonly overflow: number
-  readonly lanes: readonly { readonly lane: string; readonly jobs: number; readonly reason: string }[]
+  readonly lanes: readonly {
+    readonly lane: string
+    readonly jobs: number
+    readonly waitedMs: number
+    readonly reason: string
+  }[]
   /** Since when there has been overflow without a break. */
   readonly since: Date | null
   /** How often overflow began. */
@@ -36,7 +41,8 @@ export interface FleetDecisionView {
   readonly reason: string
   readonly decidedAt: Date
   readonly decidedBy: string
-  readonly arriveBy: Date | null
+  /** By then they have to have come. */
+  readonly dueAt: Date | null
   /** As the provisioner says; `null`: it has not answered, or was not asked. */
   readonly started: number | null
   readonly instances: readonly { readonly member: number; readonly id: string }[]
@@ -55,7 +61,7 @@ const STATES = statement(
 )
 const DECISIONS = statement(
   'list_fleet_decisions',
-  `select d.id, d.pool, d.action, d.count, d.reason, d.decided_at as "decidedAt", d.decided_by as "decidedBy", d.arrive_by as "arriveBy",
+  `select d.id, d.pool, d.action, d.count, d.reason, d.decided_at as "decidedAt", d.decided_by as "decidedBy", d.arrive_by as "dueAt",
           d.started, d.instances, d.failures, d.ended_at as "endedAt", d.outcome, d.ended_why as "endedWhy",
           coalesce((select jsonb_agg(jsonb_build_object('id', w.id::text, 'name', w.name, 'arrivedAt', w.started_at, 'endedAt', w.ended_at,
                                                         'endedWhy', w.ended_why) order by w.id)

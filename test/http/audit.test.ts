@@ -8,6 +8,7 @@ import { until } from '../support/until.ts'
 const database = useDatabase()
 const server = useServer(database, {
   budgets: { licences: 2 },
+  fleet: { pools: { burst: {} } },
   tasks: [
     task({ name: 'plain', run: async () => null }),
     task({ name: 'gated', approval: true, run: async () => null }),
@@ -107,6 +108,8 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
     body: { capacity: 4 },
   }),
   'POST /api/v1/admin/budgets/:name/reset': async () => ({ path: '/admin/budgets/licences/reset' }),
+  'PATCH /api/v1/admin/fleet/:name': async () => ({ path: '/admin/fleet/burst', body: { max: 2 } }),
+  'POST /api/v1/admin/fleet/:name/reset': async () => ({ path: '/admin/fleet/burst/reset' }),
   'PATCH /api/v1/admin/admission': async () => ({ path: '/admin/admission', body: { maxActive: 500 } }),
   'POST /api/v1/admin/admission/reset': async () => ({ path: '/admin/admission/reset' }),
   'POST /api/v1/admin/workers/:name/drain': async () => ({

@@ -83,6 +83,15 @@ async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void>
     log.info({}, 'no worker in this process: no config names a task; --tour brings some to look at')
     return
   }
+  // It would take everything, and no pool would ever be asked for anything.
+  const { pools } = app.room.settings
+  if (pools.size > 0 && options.capacity === undefined && options.tour !== true) {
+    log.info(
+      { pools: [...pools.keys()] },
+      'no worker in this process: pools start workers where jobs overflow',
+    )
+    return
+  }
   await app.work({ capacity: options.capacity?.value ?? 0, name: `up-${process.pid}` })
 }
 

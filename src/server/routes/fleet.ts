@@ -1,0 +1,81 @@
+import { FleetBody, FleetQuery, PoolBody, PoolChangeBody, PoolParams } from '../../api/fleet.ts'
+import type { Queryable } from '../../db/database.ts'
+import { viewFleet } from '../../engine/fleet-view.ts'
+import { forgetPoolChanges, getPool, type PoolNumbers, setPool } from '../../engine/pool-control.ts'
+import { change } from '../change.ts'
+import { toFleetBody, toPoolBody } from '../fleet-body.ts'
+import type { Server, ServerParts } from '../parts.ts'
+
+/** `/admin/fleet`: pools of workers, what overflows, and what was decided about it; an operator's change to a pool. */
+export function fleetRoutes(server: Server, parts: ServerParts): void {
+  const { calls } = parts.room
+  const tags = ['fleet']
+  const view = async (name: string) =>
+    toPoolBody((await viewFleet(calls, { pool: name, limit: 1 })).pools[0]!)
+
+  server.get(
+    '/admin/fleet',
+    {
+      config: { access: 'workers:view' },
+      schema: {
+        summary: 'Pools with what overflows; decisions to have more workers, and what became of them',
+        tags,
+        querystring: FleetQuery,
+        response: { 200: FleetBody },
+      },
+    },
+    async (request) => toFleetBody(await viewFleet(calls, request.query)),
+  )
+
+  server.patch(
+    '/admin/fleet/:name',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Change a pool',
+        description:
+          'Stays until it is reset, whatever files say. Nobody is started or stopped by it at once. Who starts workers, and how, is for the config.',
+        tags,
+        params: PoolParams,
+        body: PoolChangeBody,
+        response: { 200: PoolBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      await change(parts, request, { action: 'pool.change', target: `pool ${name}` }, async (tx) => {
+        const before = await numbersOf(tx, name)
+        await setPool(tx, name, request.body as PoolNumbers, request.caller.name)
+        return { result: undefined, before, after: await numbersOf(tx, name) }
+      })
+      return view(name)
+    },
+  )
+
+  server.post(
+    '/admin/fleet/:name/reset',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Forget what operators changed: the pool is again as files and programs last said',
+        tags,
+        params: PoolParams,
+        response: { 200: PoolBody },
+      },
+    },
+    async (request) => {
+      const { name } = request.params
+      await change(parts, request, { action: 'pool.reset', target: `pool ${name}` }, async (tx) => {
+        const before = await numbersOf(tx, name)
+        await forgetPoolChanges(tx, name, request.caller.name)
+        return { result: undefined, before, after: await numbersOf(tx, name) }
+      })
+      return view(name)
+    },
+  )
+}
+
+async function numbersOf(tx: Queryable, name: string): Promise<object> {
+  const { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs } = await getPool(tx, name)
+  return { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs }
+}
