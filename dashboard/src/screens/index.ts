@@ -19,6 +19,13 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: '/jobs', label: 'Jobs', group: 'Watch', needs: ['jobs:read'], load: () => import('./jobs.tsx') },
   { path: '/jobs/$id', label: 'Job', needs: ['jobs:read'], load: () => import('./job.tsx') },
   {
+    path: '/lanes',
+    label: 'Lanes',
+    group: 'Operate',
+    needs: ['workers:view'],
+    load: () => import('./lanes.tsx'),
+  },
+  {
     path: '/errors',
     label: 'Errors',
     group: 'Watch',

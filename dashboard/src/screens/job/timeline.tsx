@@ -1,41 +1,67 @@
 import { useQuery } from '@tanstack/react-query'
-import type { Job } from '../../../../src/client/index.ts'
+import type { Timeline as Entries, Job } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
 import { Loading } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
-import { Duration, Moment } from '../../parts/time.tsx'
+import { durationWords, Moment } from '../../parts/time.tsx'
 
-/** Every attempt, where it ran and how it ended. */
+type Entry = Entries[number]
+
+/** Every transition of the job: attempts, workers, who did what, and how long each took. */
 export function Timeline({ job }: { job: Job }) {
   const {
-    data: attempts,
+    data: entries,
     error,
     refetch,
-  } = useQuery({
-    queryKey: ['job', job.id, 'attempts'],
-    queryFn: () => client.listAttempts(job.id),
-  })
-  if (attempts === undefined)
+  } = useQuery({ queryKey: ['job', job.id, 'timeline'], queryFn: () => client.timeline(job.id) })
+  if (entries === undefined)
     return error === null ? <Loading /> : <Problem error={error} onRetry={() => void refetch()} />
   return (
     <ol className="timeline">
-      <li>
-        <Moment at={job.submittedAt} /> <strong>Submitted</strong>
-        {job.submittedBy !== null && ` by ${job.submittedBy}`}
-      </li>
-      {attempts.map(({ attempt, worker, startedAt, endedAt, ending, error: text }) => (
-        <li key={attempt}>
-          <Moment at={startedAt} /> <strong>Attempt {attempt}</strong>
-          {worker !== null && ` on ${worker}`}: {ending}
-          {startedAt !== null && endedAt !== null && (
-            <>
-              {' after '}
-              <Duration ms={endedAt.getTime() - startedAt.getTime()} />
-            </>
-          )}
-          {text !== null && <p className="timeline-error">{text}</p>}
+      {entries.map((entry, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: entries are only ever added at the end
+        <li key={at} data-what={entry.what}>
+          <p>
+            <strong>{wordsOf(entry)}</strong>
+            {entry.at !== null && (
+              <>
+                {' '}
+                <Moment at={entry.at} />
+              </>
+            )}
+          </p>
+          <p className="soft">{detailsOf(entry)}</p>
+          {entry.error !== null && <p className="timeline-error">{entry.error}</p>}
         </li>
       ))}
     </ol>
   )
+}
+
+const WORDS: Readonly<Partial<Record<string, string>>> = {
+  ready: 'Ready to run',
+  started: 'Started',
+  returned: 'Handed back',
+  out_of_memory: 'Ran out of memory',
+  cancel_asked: 'Asked to stop',
+  rerun: 'Run again',
+}
+
+function wordsOf({ what, attempt }: Entry): string {
+  const words = WORDS[what] ?? what.charAt(0).toUpperCase() + what.slice(1).replaceAll('_', ' ')
+  return what === 'started' && attempt !== null ? `${words}, attempt ${attempt}` : words
+}
+
+function detailsOf({ what, worker, by, durationMs }: Entry): string {
+  return [
+    ...(worker === null ? [] : [`on ${worker}`]),
+    ...(by === null ? [] : [`by ${by}`]),
+    ...(durationMs === null
+      ? []
+      : [
+          what === 'started'
+            ? `after waiting ${durationWords(durationMs)}`
+            : `took ${durationWords(durationMs)}`,
+        ]),
+  ].join(', ')
 }

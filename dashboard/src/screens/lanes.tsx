@@ -1,0 +1,174 @@
+import { useQuery } from '@tanstack/react-query'
+import type { Lane } from '../../../src/client/index.ts'
+import { client } from '../connection.ts'
+import { useNowPicture } from '../live/now.ts'
+import { To, useAddress } from '../parts/link.tsx'
+import { Meter } from '../parts/meter.tsx'
+import { Empty, Loading } from '../parts/notes.tsx'
+import { PageHead, Panel } from '../parts/panel.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { Ago, Duration } from '../parts/time.tsx'
+import { useSession } from '../session.tsx'
+import { type ShownLane, SlotsCell, SwitchButton } from './lanes/controls.tsx'
+import { LaneDetails } from './lanes/details.tsx'
+import './lanes/lanes.css'
+
+/** How much runs at once, and the handles to change it. */
+export function Screen() {
+  const { search, change } = useAddress()
+  const { may } = useSession()
+  const lanes = useLanes()
+  if (lanes.rows === undefined)
+    return lanes.error === null ? (
+      <Loading lines={8} />
+    ) : (
+      <Problem error={lanes.error} onRetry={lanes.again} />
+    )
+  const open = lanes.rows.find(({ name }) => name === search.lane)
+  return (
+    <>
+      <PageHead
+        title="Lanes"
+        about="How many jobs of a kind run at once. Changes count at once, for all workers."
+      />
+      <Panel flush>
+        <Table
+          label="Lanes"
+          columns={columnsFor(may('workers:manage'))}
+          rows={lanes.rows}
+          rowKey={({ name }) => name}
+          onOpen={({ name }) => change({ lane: name === search.lane ? undefined : name })}
+          empty={
+            <Empty title="There are no lanes yet" command="sluice lanes">
+              A lane appears with the first task that is made known.
+            </Empty>
+          }
+        />
+      </Panel>
+      {open !== undefined && <LaneDetails key={open.name} lane={open} />}
+      {open === undefined && search.lane !== undefined && (
+        <Empty title={`There is no lane ${search.lane}`}>It may have been renamed in the config.</Empty>
+      )}
+    </>
+  )
+}
+
+/** Settings from the list, numbers from the live picture: those move four times a second. */
+function useLanes(): { rows: ShownLane[] | undefined; error: unknown; again: () => void } {
+  const now = useNowPicture()
+  const { data, error, refetch } = useQuery({
+    queryKey: ['lanes'],
+    queryFn: () => client.listLanes(),
+    refetchInterval: 10_000,
+  })
+  const rows = data?.map((lane: Lane): ShownLane => {
+    const live = now?.lanes.find(({ name }) => name === lane.name)
+    return {
+      ...lane,
+      depth: live?.depth ?? 0,
+      waitedMs: live?.waitedMs ?? 0,
+      reason: live?.reason ?? null,
+      ...(live !== undefined && {
+        running: live.running,
+        held: live.held,
+        slots: live.slots,
+        enabled: live.enabled,
+      }),
+    }
+  })
+  return { rows, error, again: () => void refetch() }
+}
+
+function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
+  return [
+    {
+      id: 'lane',
+      head: 'Lane',
+      width: '16%',
+      cell: ({ name, enabled }) => (
+        <>
+          <To path="/lanes" search={{ lane: name }}>
+            {name}
+          </To>
+          {!enabled && <span className="lane-paused">Paused</span>}
+        </>
+      ),
+    },
+    {
+      id: 'use',
+      head: 'In use',
+      phone: false,
+      cell: (lane) => (
+        <Meter
+          label={`Lane ${lane.name}`}
+          limit={lane.slots}
+          parts={[
+            { label: 'running', value: lane.running, tone: 'running' },
+            { label: 'held and idle', value: Math.max(0, lane.held - lane.running), tone: 'held' },
+          ]}
+        />
+      ),
+    },
+    {
+      id: 'running',
+      head: 'Running',
+      width: '76px',
+      align: 'right',
+      cell: ({ name, running }) => (
+        <To path="/jobs" search={{ tab: 'running', lane: name }}>
+          {running.toLocaleString()}
+        </To>
+      ),
+    },
+    {
+      id: 'slots',
+      head: 'Slots',
+      width: manage ? '170px' : '80px',
+      cell: (lane) => (manage ? <SlotsCell lane={lane} /> : (lane.slots ?? 'no limit')),
+    },
+    {
+      id: 'queued',
+      head: 'Queued',
+      width: '76px',
+      align: 'right',
+      phone: false,
+      cell: ({ name, depth }) => (
+        <To path="/jobs" search={{ tab: 'queued', lane: name }}>
+          {depth.toLocaleString()}
+        </To>
+      ),
+    },
+    {
+      id: 'oldest',
+      head: 'Oldest wait',
+      width: '96px',
+      align: 'right',
+      phone: false,
+      cell: ({ depth, waitedMs }) =>
+        depth === 0 ? <span className="soft">–</span> : <Duration ms={Math.round(waitedMs / 1000) * 1000} />,
+    },
+    {
+      id: 'changed',
+      head: 'Changed',
+      width: '17%',
+      phone: false,
+      cell: ({ updatedBy, updatedAt }) => (
+        <span title={updatedBy}>
+          <Ago at={updatedAt} /> <span className="soft">by {updatedBy}</span>
+        </span>
+      ),
+    },
+    ...(manage
+      ? [
+          {
+            id: 'switch',
+            head: <span className="hidden-visually">Actions</span>,
+            width: '112px',
+            align: 'right' as const,
+            cell: (lane: ShownLane) => <SwitchButton lane={lane} />,
+          },
+        ]
+      : []),
+  ]
+}

@@ -1,0 +1,150 @@
+import { useState } from 'react'
+import { Button, Field, Input } from '../../parts/controls.tsx'
+import { To } from '../../parts/link.tsx'
+import { Facts, Panel } from '../../parts/panel.tsx'
+import { durationWords } from '../../parts/time.tsx'
+import { IfMay } from '../../session.tsx'
+import { type ShownLane, useLaneQuestion } from './controls.tsx'
+import { LaneHistory } from './history.tsx'
+
+/** One lane: its tasks, all its settings, and who changed them. */
+export function LaneDetails({ lane }: { lane: ShownLane }) {
+  const [editing, setEditing] = useState(false)
+  return (
+    <>
+      <Panel
+        title={`Lane ${lane.name}`}
+        aside={
+          <IfMay permission="workers:manage">
+            <span className="lane-tools">
+              {!editing && (
+                <Button small onClick={() => setEditing(true)}>
+                  Change settings …
+                </Button>
+              )}
+              {lane.operatorSet.length > 0 && <ResetButton lane={lane} />}
+            </span>
+          </IfMay>
+        }
+      >
+        {lane.reason !== null && lane.depth > 0 && <p className="lane-reason">{lane.reason}</p>}
+        <Facts
+          facts={[
+            ['Tasks', lane.tasks.length === 0 ? 'none' : <Tasks key="tasks" lane={lane} />],
+            ['In each worker', perWorkerWords(lane.perWorker)],
+            ['Looked at every', durationWords(lane.pollMs)],
+            ['A worker is lost after', durationWords(lane.staleMs)],
+            ['Ageing', lane.ageingMs === null ? 'off' : `1 priority each ${durationWords(lane.ageingMs)}`],
+            ['Slots held by workers', lane.held],
+            ['Set by operators', lane.operatorSet.join(', ') || 'nothing: as the files say'],
+          ]}
+        />
+        {editing && <SettingsForm lane={lane} onClose={() => setEditing(false)} />}
+      </Panel>
+      <LaneHistory lane={lane} />
+    </>
+  )
+}
+
+function Tasks({ lane }: { lane: ShownLane }) {
+  return lane.tasks.map((task) => (
+    <span key={task}>
+      <To path="/jobs" search={{ task }}>
+        {task}
+      </To>{' '}
+    </span>
+  ))
+}
+
+function perWorkerWords(perWorker: number | null): string {
+  if (perWorker === null) return 'no limit'
+  return perWorker === 0 ? 'as many as it has cores' : `${perWorker} at once`
+}
+
+function ResetButton({ lane }: { lane: ShownLane }) {
+  const ask = useLaneQuestion()
+  return (
+    <Button
+      small
+      onClick={() =>
+        ask(lane, {
+          title: `Reset lane ${lane.name}`,
+          effect: `What operators have set (${lane.operatorSet.join(', ')}) goes back to what the config files say.`,
+          action: 'Reset',
+          run: (voice) => voice.resetLane(lane.name),
+          done: `Lane ${lane.name} is as the files say`,
+        })
+      }
+    >
+      Reset …
+    </Button>
+  )
+}
+
+const WHOLE = /^\d{0,9}$/
+const DURATION = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/
+
+/** The settings that are seldom changed, in the words of the config file. */
+function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void }) {
+  const ask = useLaneQuestion()
+  const [perWorker, setPerWorker] = useState(lane.perWorker === null ? '' : String(lane.perWorker))
+  const [poll, setPoll] = useState(`${lane.pollMs}ms`)
+  const [stale, setStale] = useState(`${lane.staleMs}ms`)
+  const [ageing, setAgeing] = useState(lane.ageingMs === null ? '' : `${lane.ageingMs}ms`)
+  const wrong = {
+    perWorker: WHOLE.test(perWorker) ? undefined : 'A whole number, or nothing for no limit',
+    poll: DURATION.test(poll) ? undefined : 'A duration, such as 2s',
+    stale: DURATION.test(stale) ? undefined : 'A duration, such as 15s',
+    ageing: ageing === '' || DURATION.test(ageing) ? undefined : 'A duration such as 10m, or nothing',
+  }
+  const change = {
+    ...(perWorker !== (lane.perWorker === null ? '' : String(lane.perWorker)) && {
+      perWorker: perWorker === '' ? null : Number(perWorker),
+    }),
+    ...(poll !== `${lane.pollMs}ms` && { poll }),
+    ...(stale !== `${lane.staleMs}ms` && { stale }),
+    ...(ageing !== (lane.ageingMs === null ? '' : `${lane.ageingMs}ms`) && {
+      ageing: ageing === '' ? null : ageing,
+    }),
+  }
+  const names = Object.keys(change)
+  const bad = Object.values(wrong).some((each) => each !== undefined)
+  const submit = () => {
+    ask(lane, {
+      title: `Change lane ${lane.name}`,
+      effect: `Changed: ${names.join(', ')}. Workers take it up with their next look; nothing that runs is stopped.`,
+      action: 'Change',
+      run: (voice) => voice.setLane(lane.name, change),
+      done: `Lane ${lane.name} is changed`,
+    })
+    onClose()
+  }
+  return (
+    <form
+      className="lane-form"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (!bad && names.length > 0) submit()
+      }}
+    >
+      <Field label="In each worker" hint="Empty: no limit. 0: its number of cores." error={wrong.perWorker}>
+        <Input inputMode="numeric" value={perWorker} onChange={(event) => setPerWorker(event.target.value)} />
+      </Field>
+      <Field label="Looked at every" hint="When nothing hints at new jobs." error={wrong.poll}>
+        <Input value={poll} onChange={(event) => setPoll(event.target.value)} />
+      </Field>
+      <Field label="A worker is lost after" hint="More than two heartbeats." error={wrong.stale}>
+        <Input value={stale} onChange={(event) => setStale(event.target.value)} />
+      </Field>
+      <Field label="Ageing" hint="Waiting this long counts as 1 priority. Empty: off." error={wrong.ageing}>
+        <Input value={ageing} onChange={(event) => setAgeing(event.target.value)} />
+      </Field>
+      <div className="dialog-foot lane-form-foot">
+        <Button onClick={onClose}>Back</Button>
+        <Button type="submit" kind="primary" disabled={bad || names.length === 0}>
+          Change …
+        </Button>
+      </div>
+    </form>
+  )
+}

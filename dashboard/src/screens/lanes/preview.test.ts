@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { previewLane } from './preview.ts'
+
+const FULL = { slots: 4, running: 4, depth: 153, enabled: true }
+
+test('more slots let as many start as there is new room for, and no more than wait', () => {
+  expect(previewLane(FULL, { slots: 6 })).toEqual([
+    'Slots: 4 → 6.',
+    '153 jobs wait; up to 2 can start at once.',
+  ])
+  expect(previewLane({ ...FULL, depth: 1 }, { slots: null })).toEqual([
+    'Slots: 4 → no limit.',
+    '1 job waits; up to 1 can start at once.',
+  ])
+})
+
+test('fewer slots than run stop nothing', () => {
+  expect(previewLane(FULL, { slots: 1 })).toEqual([
+    'Slots: 4 → 1.',
+    '4 run now, more than that: none is stopped, and nothing new starts until fewer than 1 run.',
+  ])
+})
+
+test('room that there was before is not told as new', () => {
+  expect(previewLane({ slots: 4, running: 1, depth: 2, enabled: true }, { slots: 8 })).toEqual([
+    'Slots: 4 → 8.',
+    '2 jobs wait for something else: none starts because of it.',
+  ])
+})
+
+test('a pause lets what runs end, and a resume lets what fits start', () => {
+  expect(previewLane(FULL, { enabled: false })).toEqual([
+    '4 jobs go on to their end; nothing new starts until it is resumed.',
+    '153 jobs wait on, and so do those that come. Start deadlines go on running.',
+  ])
+  expect(previewLane({ slots: 4, running: 0, depth: 9, enabled: false }, { enabled: true })).toEqual([
+    '9 jobs wait; up to 4 can start at once.',
+  ])
+})
