@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { Counts, Kind, Status } from './jobs.ts'
 import { JobId, NumberOrNull, TextOrNull, TimestampOrNull, WholeOrNull } from './scalars.ts'
 
-const NodeBody = Type.Object({
+export const NodeBody = Type.Object({
   id: JobId,
   parentId: TextOrNull,
   step: TextOrNull,
@@ -25,8 +25,16 @@ export type NodeBody = Static<typeof NodeBody>
 /** A workflow or group as it is drawn: what each step needs, and the job it has become. */
 export const GraphBody = Type.Object({
   job: NodeBody,
+  submittedBy: TextOrNull,
   path: Type.Array(
-    Type.Object({ id: JobId, step: TextOrNull, index: WholeOrNull, kind: Kind, task: Type.String() }),
+    Type.Object({
+      id: JobId,
+      step: TextOrNull,
+      index: WholeOrNull,
+      kind: Kind,
+      task: Type.String(),
+      status: Status,
+    }),
     { description: 'What it is part of, the root first, without itself. Of more than 20 levels the nearest' },
   ),
   steps: Type.Array(

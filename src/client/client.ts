@@ -1,6 +1,7 @@
 import { StatusBody, type WorkersAskedBody } from '../api/admin-workers.ts'
 import type { AdmissionBody, AdmissionChangeBody } from '../api/admission.ts'
 import { BudgetBody, type BudgetChangeBody, BudgetsBody } from '../api/budgets.ts'
+import { ChildrenBody, type StripBody } from '../api/fan-out.ts'
 import { FleetBody, type FleetQuery, PoolBody, type PoolChangeBody } from '../api/fleet.ts'
 import { GraphBody } from '../api/graph.ts'
 import { type BulkActionAnswer, JobListBody, type ListQuery, MAX_PAGE } from '../api/job-list.ts'
@@ -46,6 +47,8 @@ export type LogLine = Dated<LogLineBody>
 export type Trace = Dated<TraceBody>
 export type Graph = Dated<GraphBody>
 export type Lane = Omit<Dated<LaneBody>, 'utilisation'>
+export type Strip = StripBody
+export type Children = Dated<ChildrenBody>
 export type Budgets = Dated<BudgetsBody>
 export type Budget = Dated<BudgetBody>
 export type Fleet = Dated<FleetBody>
@@ -326,6 +329,24 @@ export class SluiceClient extends ViewClient {
   }
 
   /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
+  /** A fan-out of any size in a few numbers: how each stretch of its children stands. At most `buckets` of them. */
+  async strip(id: string, options: { readonly buckets?: number } = {}): Promise<Strip> {
+    return this.get(jobPath(id, '/strip'), options)
+  }
+
+  /** The children of a job in their order from the place `from` on; go on with `next`. */
+  async children(
+    id: string,
+    options: {
+      readonly status?: readonly JobStatus[]
+      readonly from?: number
+      readonly limit?: number
+    } = {},
+  ): Promise<Children> {
+    const query = { ...options, status: options.status?.join(',') }
+    return dated(ChildrenBody, await this.get<ChildrenBody>(jobPath(id, '/children'), query))
+  }
+
   async trace(id: string): Promise<Trace> {
     return dated(TraceBody, await this.get<TraceBody>(jobPath(id, '/trace')))
   }

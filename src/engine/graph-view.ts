@@ -11,7 +11,7 @@ import type { FanoutCounts } from './tree.ts'
 export interface GraphView {
   readonly job: GraphNode
   /** What it is part of, the root first, without itself. Of more than 20 levels the nearest. */
-  readonly path: readonly Pick<GraphNode, 'id' | 'step' | 'index' | 'kind' | 'task'>[]
+  readonly path: readonly Pick<GraphNode, 'id' | 'step' | 'index' | 'kind' | 'task' | 'status'>[]
   /** In the order they are written. Empty for a fan-out or a task, and before it has begun. */
   readonly steps: readonly GraphStep[]
 }
@@ -64,7 +64,7 @@ const MAX_LEVELS = 20
 export async function loadGraph(db: Queryable, id: string): Promise<GraphView> {
   const top = await loadBranch(db, checkJobId(id))
   if (top === undefined) throw jobNotFound(db, id)
-  return { job: toNode(top), path: await loadAbove(db, top), steps: await loadSteps(db, top) }
+  return { job: toGraphNode(top), path: await loadAbove(db, top), steps: await loadSteps(db, top) }
 }
 
 async function loadSteps(db: Queryable, { id, kind, graph, node }: Branch): Promise<GraphStep[]> {
@@ -75,7 +75,7 @@ async function loadSteps(db: Queryable, { id, kind, graph, node }: Branch): Prom
   const byPlace = new Map(children.map((child) => [child.index, child]))
   return bodyAt(graphs.get(graph), node).steps.map((step, place) => {
     const child = byPlace.get(place)
-    return { ...describe(step), ...(child !== undefined && { job: toNode(child) }) }
+    return { ...describe(step), ...(child !== undefined && { job: toGraphNode(child) }) }
   })
 }
 
@@ -100,10 +100,14 @@ async function loadAbove(db: Queryable, top: Branch): Promise<GraphView['path']>
     above.unshift(parent)
     parentId = parent.parentId
   }
-  return above.map(({ id, step, index, kind, task }) => ({ id, step, index, kind, task }))
+  return above.map(({ id, step, index, kind, task, state }) => ({
+    ...{ id, step, index, kind, task },
+    status: statusOf(state),
+  }))
 }
 
-function toNode(branch: Branch): GraphNode {
+/** A job of a tree as it is drawn. */
+export function toGraphNode(branch: Branch): GraphNode {
   const { id, parentId, step, index, kind, task, state, error, attempt, progress, message } = branch
   const { readyAt, startedAt, finishedAt, total, completed, failed, cancelled, window, inFlight } = branch
   return {

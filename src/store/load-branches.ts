@@ -68,6 +68,14 @@ const LOAD_FAILED = statement(
     where j.parent_id = $1 and j.superseded_at is null and j.state = 'failed' order by j.idx limit $2`,
 )
 
+// By places, so that a page costs what it shows; with states, as many children more as are passed over on the way.
+const LOAD_FROM = statement(
+  'load_branches_from',
+  `select ${COLUMNS} from sluice.jobs j ${JOINS}
+    where j.parent_id = $1 and j.superseded_at is null and j.idx >= $2
+      and ($3::sluice.job_state[] is null or j.state = any ($3)) order by j.idx limit $4`,
+)
+
 type Row = Branch & Record<string, unknown>
 
 export async function loadBranch(db: Queryable, id: string): Promise<Branch | undefined> {
@@ -96,4 +104,15 @@ export async function loadBranchesInFlight(
 /** The first children of a fan-out that failed. Looks at all of them: for when it has ended. */
 export async function loadFailedBranches(db: Queryable, fanOut: string, limit: number): Promise<Branch[]> {
   return db.run<Row>(LOAD_FAILED, [fanOut, limit])
+}
+
+/** The children of a job from a place on, all or those in some states. */
+export async function loadBranchesFrom(
+  db: Queryable,
+  parent: string,
+  from: number,
+  states: readonly JobState[] | undefined,
+  limit: number,
+): Promise<Branch[]> {
+  return db.run<Row>(LOAD_FROM, [parent, from, states ?? null, limit])
 }

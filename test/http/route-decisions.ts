@@ -39,6 +39,8 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'GET /api/v1/jobs/:id/why': 'jobs:read',
   'GET /api/v1/jobs/:id/tree': 'jobs:read',
   'GET /api/v1/jobs/:id/graph': 'jobs:read',
+  'GET /api/v1/jobs/:id/strip': 'jobs:read',
+  'GET /api/v1/jobs/:id/children': 'jobs:read',
   'GET /api/v1/jobs/:id/trace': 'jobs:read',
   'GET /api/v1/jobs/:id/attempts': 'jobs:read',
   'GET /api/v1/jobs/:id/logs': 'jobs:read',

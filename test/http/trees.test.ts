@@ -66,6 +66,20 @@ test('a window is opened wider while the fan-out runs, by its owner and nobody e
     children: { counts: object; children: object[]; hidden: number }[]
   }>()
   expect(tree.children[0]).toMatchObject({ counts: { total: 4, window: 3 }, children: [], hidden: 4 })
+  const strip = await server.call('GET', `/jobs/${fan}/strip?buckets=2`, { key: keys.viewer })
+  expect(strip.json()).toMatchObject({
+    ...{ total: 4, window: 3, inFlight: 3, size: 2 },
+    buckets: [
+      { from: 0, to: 1, running: 2, waiting: 0, completed: 0 },
+      { from: 2, to: 3, running: 1, waiting: 1, failed: 0 },
+    ],
+  })
+  expect((await server.call('GET', `/jobs/${root}/strip`, { key: keys.ann })).status).toBe(400)
+  const running = await server.call('GET', `/jobs/${fan}/children?status=running&from=1&limit=1`, {
+    key: keys.ann,
+  })
+  expect(running.json()).toMatchObject({ children: [{ index: 1, status: 'running', task: 'held' }], next: 2 })
+  expect((await server.call('GET', `/jobs/${fan}/children`, { key: keys.bob })).status).toBe(404)
   const [row] = await database.sql(
     `select actor, before, after from sluice.audit where action = 'job.window' and refused is null`,
   )

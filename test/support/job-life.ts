@@ -2,6 +2,7 @@ import pg from 'pg'
 import { Database } from '../../src/db/database.ts'
 import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
 import { diagnose } from '../../src/engine/diagnosis.ts'
+import { childrenOf, stripOf } from '../../src/engine/fan-out-view.ts'
 import {
   hasCode,
   type Log,
@@ -471,6 +472,8 @@ export class JobLife {
     await settled(job)
     const tree = await repeated('tree', () => app.tree(job.id))
     const item = tree.children[1]!.children[2]!
+    await repeated('stripOf', () => stripOf(app.room.calls, tree.children[1]!.id, 2))
+    await repeated('childrenOf', () => childrenOf(app.room.calls, tree.children[1]!.id, { limit: 2 }))
     await repeated('trace', () => app.trace(item.id))
     await once('retry', () => app.retry(job.id, { from: 'fan' }))
     await patiently(

@@ -1,13 +1,19 @@
+import { ChildrenBody, ChildrenQuery, StripBody, StripQuery } from '../../api/fan-out.ts'
 import { GraphBody } from '../../api/graph.ts'
 import { JobParams } from '../../api/jobs.ts'
+import { childrenOf, stripOf } from '../../engine/fan-out-view.ts'
 import { type GraphNode, loadGraph } from '../../engine/graph-view.ts'
+import type { JobStatus } from '../../model/job.ts'
 import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { visibleJob } from '../visible-job.ts'
 
-/** `/jobs/:id/graph`: a workflow or group as it is drawn. */
+const DEFAULT_BUCKETS = 100
+
+/** `/jobs/:id/graph`, `/strip` and `/children`: a tree as it is drawn, one level of any width at a time. */
 export function graphRoutes(server: Server, { room }: ServerParts): void {
   const { calls } = room
+  fanOutRoutes(server, room)
   server.get(
     '/jobs/:id/graph',
     {
@@ -21,10 +27,11 @@ export function graphRoutes(server: Server, { room }: ServerParts): void {
     },
     async (request) => {
       const { id } = request.params
-      await visibleJob(calls, request, id)
+      const { submittedBy } = await visibleJob(calls, request, id)
       const { job, path, steps } = await loadGraph(calls, id)
       return {
         job: toNodeBody(job),
+        submittedBy,
         path: [...path],
         steps: steps.map(({ job: own, ...step }) => ({
           ...step,
@@ -32,6 +39,55 @@ export function graphRoutes(server: Server, { room }: ServerParts): void {
           ...(own !== undefined && { job: toNodeBody(own) }),
         })),
       }
+    },
+  )
+}
+
+function fanOutRoutes(server: Server, { calls }: ServerParts['room']): void {
+  const config = { access: 'jobs:read' } as const
+  const tags = ['jobs']
+
+  server.get(
+    '/jobs/:id/strip',
+    {
+      config,
+      schema: {
+        summary: 'A fan-out of any size in a few numbers: how each stretch of its children stands',
+        tags,
+        params: JobParams,
+        querystring: StripQuery,
+        response: { 200: StripBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      await visibleJob(calls, request, id)
+      const strip = await stripOf(calls, id, request.query.buckets ?? DEFAULT_BUCKETS)
+      return { ...strip, buckets: [...strip.buckets] }
+    },
+  )
+
+  server.get(
+    '/jobs/:id/children',
+    {
+      config,
+      schema: {
+        summary: 'The children of a job from a place on',
+        tags,
+        params: JobParams,
+        querystring: ChildrenQuery,
+        response: { 200: ChildrenBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      const { status, ...rest } = request.query
+      await visibleJob(calls, request, id)
+      const { children, next } = await childrenOf(calls, id, {
+        ...rest,
+        ...(status !== undefined && { status: status.split(',') as JobStatus[] }),
+      })
+      return { children: children.map(toNodeBody), next }
     },
   )
 }
