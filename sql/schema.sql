@@ -2713,6 +2713,33 @@ begin
             (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $function$;
 
+--- function sluice.held_v1(p_budget text, p_device text, p_since timestamp with time zone, p_worker bigint, p_ended bigint[], p_unloaded jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
+CREATE OR REPLACE FUNCTION sluice.held_v1(p_budget text, p_device text, p_since timestamp with time zone DEFAULT NULL::timestamp with time zone, p_worker bigint DEFAULT 0, p_ended bigint[] DEFAULT '{}'::bigint[], p_unloaded jsonb DEFAULT '[]'::jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_unseen double precision;
+begin
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > p_since), 0), count(*)::integer
+    into by_jobs, unseen, running
+    from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+   where r.budget = p_budget and r.device = p_device and j.attempt = r.attempt and j.state is not distinct from 'running'
+     and j.id <> all (p_ended);
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
+    into by_models, v_unseen
+    from sluice.residents r join sluice.workers w on w.id = r.worker_id
+   where r.budget = p_budget and r.device = p_device and w.ended_at is null
+     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
+  unseen := unseen + v_unseen;
+end $function$;
+
 --- function sluice.hint_v1(p_what text, p_when text)
 CREATE OR REPLACE FUNCTION sluice.hint_v1(p_what text, p_when text)
  RETURNS void
@@ -2899,6 +2926,12 @@ CREATE OR REPLACE FUNCTION sluice.is_cause_v1(p_job sluice.jobs)
  LANGUAGE sql
  STABLE
 RETURN (((p_job).superseded_at IS NULL) AND CASE WHEN ((p_job).composite IS NULL) THEN true WHEN ((p_job).composite = 'fanout'::sluice.composite_kind) THEN COALESCE((SELECT (c.failed = 0) FROM sluice.composites c WHERE (c.job_id = (is_cause_v1.p_job).id)), true) ELSE (NOT (EXISTS (SELECT 1 FROM sluice.jobs k WHERE ((k.parent_id = (is_cause_v1.p_job).id) AND (k.superseded_at IS NULL) AND (k.state = 'failed'::sluice.job_state))))) END);
+
+--- function sluice.is_fresh_v1(p_measured_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.is_fresh_v1(p_measured_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+RETURN COALESCE((p_measured_at > (clock_timestamp() - '00:00:15'::interval)), false);
 
 --- function sluice.judge_tasks_v1()
 CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
@@ -4416,20 +4449,12 @@ CREATE OR REPLACE FUNCTION sluice.room_v1(p_budget text, p_device text, p_worker
  RETURNS double precision
  LANGUAGE plpgsql
  STABLE
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
 AS $function$
 declare
   v_device   sluice.devices;
   v_safety   double precision;
   v_capacity double precision;
-  v_held     double precision;
-  v_new      double precision;
-  v_more     double precision;
-  v_more_new double precision;
+  v_held     record;
 begin
   select d.* into v_device from sluice.devices d where d.budget = p_budget and d.key = p_device;
   if not found or v_device.lost_at is not null then
@@ -4440,19 +4465,10 @@ begin
     return null;
   end if;
   select b.safety into v_safety from sluice.budgets b where b.name = p_budget;
-  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > v_device.measured_at), 0) into v_held, v_new
-    from sluice.reservations r join sluice.jobs j on j.id = r.job_id
-   where r.budget = p_budget and r.device = p_device and j.attempt = r.attempt and j.state is not distinct from 'running'
-     and j.id <> all (p_ended);
-  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > v_device.measured_at), 0)
-    into v_more, v_more_new
-    from sluice.residents r join sluice.workers w on w.id = r.worker_id
-   where r.budget = p_budget and r.device = p_device and w.ended_at is null
-     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
+  select * into v_held from sluice.held_v1(p_budget, p_device, v_device.measured_at, p_worker, p_ended, p_unloaded);
   v_capacity := least(
-    v_capacity * (1 + 1e-9) - v_held - v_more,
-    case when v_device.measured_at > clock_timestamp() - interval '15 seconds'
-         then v_device.measured_free - v_safety - v_new - v_more_new end);
+    v_capacity * (1 + 1e-9) - v_held.by_jobs - v_held.by_models,
+    case when sluice.is_fresh_v1(v_device.measured_at) then v_device.measured_free - v_safety - v_held.unseen end);
   return case when v_capacity is not null then greatest(0, v_capacity) end;
 end $function$;
 
@@ -4463,17 +4479,8 @@ CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
  STABLE
 AS $function$
   with waiting as (
-    select c.id, c.lane, c.task, c.requires, c.budgeted,
-           (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
-           -- The oldest of each rank is its first id; ranks are few.
-           (with recursive heads as (
-              (select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1)
-              union all
-              select n.rank, n.ready_at from heads h cross join lateral (
-                select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' and j.rank > h.rank
-                 order by j.rank, j.id limit 1) n
-            ) select min(h.ready_at) from (select ready_at from heads limit 1000) h) as oldest_at
-      from sluice.classes c
+    select c.id, c.lane, c.task, c.requires, c.budgeted, w.depth, w.oldest_at
+      from sluice.classes c cross join lateral sluice.waiting_v1(c.id, p_exact) w
   ), running as (
     select j.worker_id, c.lane, count(*)::integer as n
       from sluice.jobs j join sluice.classes c on c.id = j.class_id where j.state = 'running' group by j.worker_id, c.lane
@@ -4863,6 +4870,23 @@ begin
   end if;
   return v_set.complete;
 end $function$;
+
+--- function sluice.waiting_v1(p_class integer, p_exact integer)
+CREATE OR REPLACE FUNCTION sluice.waiting_v1(p_class integer, p_exact integer)
+ RETURNS TABLE(depth integer, oldest_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = p_class and j.state = 'ready' limit p_exact) x),
+         -- The oldest of each rank is its first id; ranks are few.
+         (with recursive heads as (
+            (select j.rank, j.ready_at from sluice.jobs j where j.class_id = p_class and j.state = 'ready' order by j.rank, j.id limit 1)
+            union all
+            select n.rank, n.ready_at from heads h cross join lateral (
+              select j.rank, j.ready_at from sluice.jobs j where j.class_id = p_class and j.state = 'ready' and j.rank > h.rank
+               order by j.rank, j.id limit 1) n
+          ) select min(h.ready_at) from (select ready_at from heads limit 1000) h)
+$function$;
 
 --- function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
 CREATE OR REPLACE FUNCTION sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)

@@ -230,22 +230,27 @@ begin
     (select extract(epoch from min(j.ready_at) - clock_timestamp())::double precision * 1000 from sluice.jobs j where j.state = 'scheduled');
 end $$;
 
+-- How many jobs of a class could start now, counted up to p_exact, and since when the oldest could.
+create function sluice.waiting_v1(p_class integer, p_exact integer) returns table (depth integer, oldest_at timestamptz)
+language sql stable as $$
+  select (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = p_class and j.state = 'ready' limit p_exact) x),
+         -- The oldest of each rank is its first id; ranks are few.
+         (with recursive heads as (
+            (select j.rank, j.ready_at from sluice.jobs j where j.class_id = p_class and j.state = 'ready' order by j.rank, j.id limit 1)
+            union all
+            select n.rank, n.ready_at from heads h cross join lateral (
+              select j.rank, j.ready_at from sluice.jobs j where j.class_id = p_class and j.state = 'ready' and j.rank > h.rank
+               order by j.rank, j.id limit 1) n
+          ) select min(h.ready_at) from (select ready_at from heads limit 1000) h)
+$$;
+
 -- How many wait per class, since when, and what stands in the way. Depth is exact up to p_exact, then "at least that many".
 create function sluice.sample_v1(p_exact integer)
 returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text, obstacle text)
 language sql stable as $$
   with waiting as (
-    select c.id, c.lane, c.task, c.requires, c.budgeted,
-           (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_exact) x) as depth,
-           -- The oldest of each rank is its first id; ranks are few.
-           (with recursive heads as (
-              (select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1)
-              union all
-              select n.rank, n.ready_at from heads h cross join lateral (
-                select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' and j.rank > h.rank
-                 order by j.rank, j.id limit 1) n
-            ) select min(h.ready_at) from (select ready_at from heads limit 1000) h) as oldest_at
-      from sluice.classes c
+    select c.id, c.lane, c.task, c.requires, c.budgeted, w.depth, w.oldest_at
+      from sluice.classes c cross join lateral sluice.waiting_v1(c.id, p_exact) w
   ), running as (
     select j.worker_id, c.lane, count(*)::integer as n
       from sluice.jobs j join sluice.classes c on c.id = j.class_id where j.state = 'running' group by j.worker_id, c.lane

@@ -94,26 +94,49 @@ create function sluice.capacity_v1(p_device sluice.devices) returns double preci
 language sql immutable
 return case when p_device.most is null then p_device.total else least(p_device.most, p_device.total) end;
 
--- What may be drawn from a device now; null: without bounds. Nothing from one that is lost.
---
--- A measurement of the last 15 seconds counts too: what is free, less the safety and what was given out since. A stranger's
--- memory is in it. A billionth is added, so that three tenths and seven tenths make a whole.
+-- Whether a measurement is new enough to count.
+create function sluice.is_fresh_v1(p_measured_at timestamptz) returns boolean
+language sql
+return coalesce(p_measured_at > clock_timestamp() - interval '15 seconds', false);
+
+-- What is drawn from a device: by jobs, by models, and the part of both that a measurement of p_since cannot have seen yet.
 --   p_ended     jobs to be taken for ended
 --   p_unloaded  copies of this worker's to be taken for unloaded: [{model, device}]
-create function sluice.room_v1(p_budget text, p_device text, p_worker bigint default 0, p_ended bigint[] default '{}', p_unloaded jsonb default '[]')
-returns double precision
+create function sluice.held_v1(p_budget text, p_device text, p_since timestamptz default null, p_worker bigint default 0, p_ended bigint[] default '{}',
+                               p_unloaded jsonb default '[]', out by_jobs double precision, out by_models double precision,
+                               out unseen double precision, out running integer)
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
+  v_unseen double precision;
+begin
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > p_since), 0), count(*)::integer
+    into by_jobs, unseen, running
+    from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+   where r.budget = p_budget and r.device = p_device and j.attempt = r.attempt and j.state is not distinct from 'running'
+     and j.id <> all (p_ended);
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
+    into by_models, v_unseen
+    from sluice.residents r join sluice.workers w on w.id = r.worker_id
+   where r.budget = p_budget and r.device = p_device and w.ended_at is null
+     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
+  unseen := unseen + v_unseen;
+end $$;
+
+-- What may be drawn from a device now; null: without bounds. Nothing from one that is lost.
+--
+-- A fresh measurement counts too: what is free, less the safety and what was given out since. A stranger's memory is in it. A
+-- billionth is added, so that three tenths and seven tenths make a whole. The last three are those of sluice.held_v1.
+create function sluice.room_v1(p_budget text, p_device text, p_worker bigint default 0, p_ended bigint[] default '{}', p_unloaded jsonb default '[]')
+returns double precision
+language plpgsql stable as $$
+declare
   v_device   sluice.devices;
   v_safety   double precision;
   v_capacity double precision;
-  v_held     double precision;
-  v_new      double precision;
-  v_more     double precision;
-  v_more_new double precision;
+  v_held     record;
 begin
   select d.* into v_device from sluice.devices d where d.budget = p_budget and d.key = p_device;
   if not found or v_device.lost_at is not null then
@@ -124,19 +147,10 @@ begin
     return null;
   end if;
   select b.safety into v_safety from sluice.budgets b where b.name = p_budget;
-  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > v_device.measured_at), 0) into v_held, v_new
-    from sluice.reservations r join sluice.jobs j on j.id = r.job_id
-   where r.budget = p_budget and r.device = p_device and j.attempt = r.attempt and j.state is not distinct from 'running'
-     and j.id <> all (p_ended);
-  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > v_device.measured_at), 0)
-    into v_more, v_more_new
-    from sluice.residents r join sluice.workers w on w.id = r.worker_id
-   where r.budget = p_budget and r.device = p_device and w.ended_at is null
-     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
+  select * into v_held from sluice.held_v1(p_budget, p_device, v_device.measured_at, p_worker, p_ended, p_unloaded);
   v_capacity := least(
-    v_capacity * (1 + 1e-9) - v_held - v_more,
-    case when v_device.measured_at > clock_timestamp() - interval '15 seconds'
-         then v_device.measured_free - v_safety - v_new - v_more_new end);
+    v_capacity * (1 + 1e-9) - v_held.by_jobs - v_held.by_models,
+    case when sluice.is_fresh_v1(v_device.measured_at) then v_device.measured_free - v_safety - v_held.unseen end);
   return case when v_capacity is not null then greatest(0, v_capacity) end;
 end $$;
 

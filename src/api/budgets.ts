@@ -67,7 +67,8 @@ const Device = Type.Object({
   measuredUsed: AmountOrNull('By everybody, as measured; null: it is not measured'),
   measuredFree: AmountOrNull('As measured'),
   measuredAt: TimestampOrNull,
-  ageMs: AmountOrNull('Of the measurement; one older than 15 s does not count'),
+  ageMs: AmountOrNull('Of the measurement'),
+  fresh: Type.Boolean({ description: 'The measurement is new enough to count' }),
   lostAt: Type.Unsafe<string | null>({
     ...TimestampOrNull,
     description: 'It was there and is gone: it gets no work',

@@ -2,10 +2,11 @@ import type { Queryable, RawQueryable } from '../db/database.ts'
 import { blamesValues, isConnectionLoss, isFenced, sqlState } from '../db/sqlstate.ts'
 import { messageOf } from '../errors.ts'
 import type { CycleAnswer, EndedAttempt } from '../model/assignment.ts'
-import type { ModelNews } from '../model/device.ts'
+import type { DeviceBudget, DeviceReading, ModelNews } from '../model/device.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { endWorker } from '../store/end-worker.ts'
 import { registerWorker } from '../store/register-worker.ts'
+import { reportDevices } from '../store/report-devices.ts'
 import { CycleSession, isOutOfStep } from './cycle-session.ts'
 import { howManyFit } from './encode-endings.ts'
 import type { FillOrder } from './fill-order.ts'
@@ -97,6 +98,11 @@ export class Dispatcher {
   /** Another worker waits for slots: hold none idle. */
   dropIdleSlots(): void {
     this.#session.dropIdleSlots()
+  }
+
+  /** What devices this worker offers, as it sees them. Gives the budgets that have devices. */
+  reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]> {
+    return reportDevices(this.#db, this.workerId, readings)
   }
 
   /** @param news What became of models; stored when the answer says `newsTaken`. */

@@ -22,6 +22,7 @@ import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 export { type Beat, beat } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
 export { loadStale } from '../store/load-stale.ts'
+export { reportDevices } from '../store/report-devices.ts'
 export type { StoredWorker } from '../store/load-worker.ts'
 
 const MAX_LINE = 8192

@@ -10,6 +10,8 @@ export interface ExaminedBudgets {
     readonly lost: boolean
     /** Since the last measurement; null: it is not measured. */
     readonly ageMs: number | null
+    /** The measurement is new enough to count. */
+    readonly fresh: boolean
     /** Live workers that offer it. */
     readonly offers: number
   }[]
@@ -22,14 +24,11 @@ export interface ExaminedBudgets {
 const EXAMINE = statement(
   'examine_budgets',
   `select (select coalesce(jsonb_agg(jsonb_build_object('budget', d.budget, 'key', d.key, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
-             'held', coalesce((select sum(r.amount) from sluice.reservations r join sluice.jobs j on j.id = r.job_id
-                                where r.budget = d.budget and r.device = d.key and j.attempt = r.attempt and j.state = 'running'), 0)
-                   + coalesce((select sum(r.amount) from sluice.residents r join sluice.workers w on w.id = r.worker_id
-                                where r.budget = d.budget and r.device = d.key and w.ended_at is null), 0),
+             'held', h.by_jobs + h.by_models, 'fresh', sluice.is_fresh_v1(d.measured_at),
              'lost', d.lost_at is not null, 'ageMs', extract(epoch from clock_timestamp() - d.measured_at) * 1000,
              'offers', (select count(*) from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id
                          where o.budget = d.budget and o.device = d.key and w.ended_at is null)) order by d.budget, d.key), '[]')
-             from sluice.devices d join sluice.budgets b on b.name = d.budget) as devices,
+             from sluice.devices d join sluice.budgets b on b.name = d.budget cross join lateral sluice.held_v1(d.budget, d.key) h) as devices,
           (select coalesce(jsonb_agg(jsonb_build_object('task', t.name, 'why', t.refusal ->> 'text') order by t.name), '[]')
              from sluice.tasks t where t.refusal is not null) as impossible,
           (select coalesce(jsonb_agg(jsonb_build_object('task', t.name, 'budget', u.budget) order by t.name, u.budget), '[]')

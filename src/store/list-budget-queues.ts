@@ -17,17 +17,8 @@ const LIST = statement(
   'list_budget_queues',
   `select q.id as "classId", q.lane, q.task, q.model, q.depth, q.oldest_at as "oldestAt",
           (extract(epoch from clock_timestamp() - q.oldest_at) * 1000)::float8 as "waitedMs"
-     from (select c.id, c.lane, c.task, c.model,
-                  (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit $1) x) as depth,
-                  -- The oldest of each rank is its first id; ranks are few.
-                  (with recursive heads as (
-                     (select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1)
-                     union all
-                     select n.rank, n.ready_at from heads h cross join lateral (
-                       select j.rank, j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' and j.rank > h.rank
-                        order by j.rank, j.id limit 1) n
-                   ) select min(h.ready_at) from (select ready_at from heads limit 1000) h) as oldest_at
-             from sluice.classes c where c.budgeted) q
+     from (select c.id, c.lane, c.task, c.model, w.depth, w.oldest_at
+             from sluice.classes c cross join lateral sluice.waiting_v1(c.id, $1) w where c.budgeted) q
     where q.depth > 0 and q.oldest_at is not null order by q.oldest_at, q.id`,
 )
 

@@ -25,6 +25,8 @@ export interface StoredDevice {
   readonly measuredAt: Date | null
   /** Of the measurement, by the database's clock. */
   readonly ageMs: number | null
+  /** The measurement is new enough to count. */
+  readonly fresh: boolean
   /** It was there and is gone. */
   readonly lostAt: Date | null
   /** Attempts that ended because it had too little. */
@@ -36,21 +38,14 @@ export interface StoredDevice {
 const LIST = statement(
   'list_devices',
   `select d.budget, d.key, d.host, d.name, d.total, d.most as "limit", sluice.capacity_v1(d) as capacity,
-          j.amount + m.amount as held, m.amount as "heldByModels", o.room, j.running,
+          h.by_jobs + h.by_models as held, h.by_models as "heldByModels", sluice.room_v1(d.budget, d.key) as room, h.running,
           d.measured_used as "measuredUsed", d.measured_free as "measuredFree", d.measured_at as "measuredAt",
-          (extract(epoch from clock_timestamp() - d.measured_at) * 1000)::float8 as "ageMs", d.lost_at as "lostAt",
+          (extract(epoch from clock_timestamp() - d.measured_at) * 1000)::float8 as "ageMs", sluice.is_fresh_v1(d.measured_at) as fresh, d.lost_at as "lostAt",
           d.out_of_memory::float8 as "outOfMemory",
           array(select distinct w.name from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id
                  where o.budget = d.budget and o.device = d.key and w.ended_at is null order by w.name) as workers
      from sluice.devices d
-    cross join lateral (select sluice.room_v1(d.budget, d.key) as room) o
-    cross join lateral (
-      select coalesce(sum(r.amount), 0)::float8 as amount, count(*)::integer as running
-        from sluice.reservations r join sluice.jobs j on j.id = r.job_id
-       where r.budget = d.budget and r.device = d.key and j.attempt = r.attempt and j.state is not distinct from 'running') j
-    cross join lateral (
-      select coalesce(sum(r.amount), 0)::float8 as amount from sluice.residents r join sluice.workers w on w.id = r.worker_id
-       where r.budget = d.budget and r.device = d.key and w.ended_at is null) m
+    cross join lateral sluice.held_v1(d.budget, d.key) h
     order by d.budget, d.host, d.name, d.key`,
 )
 

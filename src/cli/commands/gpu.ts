@@ -135,10 +135,10 @@ class DeviceLines {
   }
 
   #measured(): void {
-    const { measuredUsed: used, measuredFree: free, ageMs } = this.#device
+    const { measuredUsed: used, measuredFree: free, ageMs, fresh } = this.#device
     if (used === null || free === null || ageMs === null) return
     const drawn = painter(this.#out)('cyan', bar(used, used + free))
-    const old = ageMs > 15_000 ? ', too old to count' : ''
+    const old = fresh ? '' : ', too old to count'
     this.#line(
       'measured',
       `${drawn}  ${this.#size(used)} used, ${this.#size(free)} free, read ${roughly(ageMs)} ago${old}`,

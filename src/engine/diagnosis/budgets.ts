@@ -9,9 +9,6 @@ import { differs, notMade } from './differs.ts'
 
 type Device = ExaminedBudgets['devices'][number]
 
-/** A measurement counts for this long. */
-const FRESH_MS = 15_000
-
 /** Devices that are lost, overdrawn or not measured, tasks whose jobs can never start, and where budgets differ from the config. */
 export async function checkBudgets({
   db,
@@ -73,7 +70,7 @@ function differences(settings: Settings, budgets: readonly StoredBudget[]): Find
 }
 
 function aboutDevice(device: Device): Finding[] {
-  const { budget, key, bytes, capacity, held, lost, ageMs, offers } = device
+  const { budget, key, bytes, capacity, held, lost, ageMs, fresh, offers } = device
   const check = key === '' ? `budget ${budget}` : `device ${key}`
   const size = (amount: number) => formatQuantity(amount, bytes)
   if (lost && offers > 0)
@@ -93,7 +90,7 @@ function aboutDevice(device: Device): Finding[] {
         found: `${size(held)} are held of ${size(capacity)}: it was made smaller, and nothing new starts until it fits`,
       },
     ]
-  if (ageMs !== null && ageMs > FRESH_MS && offers > 0)
+  if (ageMs !== null && !fresh && offers > 0)
     return [
       {
         check,

@@ -9,9 +9,9 @@ import {
   loadStale,
   type RegisteredWorker,
   registerRemoteWorker,
+  reportDevices,
   workerEnded,
 } from '../../engine/remote-workers.ts'
-import { reportDevices } from '../../engine/report-devices.ts'
 import { hasCode } from '../../errors.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import type { TaskRecord } from '../../model/task-record.ts'

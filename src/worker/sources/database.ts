@@ -6,7 +6,6 @@ import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
 import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
-import { reportDevices } from '../../engine/report-devices.ts'
 import { setDraining } from '../../engine/worker-control.ts'
 import { messageOf } from '../../errors.ts'
 import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
@@ -169,7 +168,7 @@ export class DatabaseSource implements JobSource {
   }
 
   reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]> {
-    return reportDevices(this.#options.db, this.#workerId, readings)
+    return this.#dispatcher.reportDevices(readings)
   }
 
   /** Shown as draining: that is what it does, and `why` names it. The cause is in the log and with the jobs handed back. */

@@ -1,1 +1,0 @@
-export { reportDevices } from '../store/report-devices.ts'
