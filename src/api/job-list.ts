@@ -25,6 +25,14 @@ const CRITERIA = {
   retrying: Type.Optional(
     Type.Boolean({ description: 'true: an attempt has failed or was lost, and the job waits for another' }),
   ),
+  fingerprint: Type.Optional(
+    Type.String({
+      pattern: '^[0-9a-f]{12}$',
+      'x-rule': 'the `fingerprint` of a group of errors, 12 hexadecimal digits',
+      description:
+        'Failed jobs of a group of errors, children included, the latest failure first. With task, submittedBy, finishedFrom and finishedTo only',
+    }),
+  ),
 }
 
 export const ListQuery = Type.Object(

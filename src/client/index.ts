@@ -30,4 +30,12 @@ export type { FollowOptions } from './follow-job.ts'
 export type { ServerOptions } from './link.ts'
 export type { ServerEvent } from './read-events.ts'
 export type { ResultOptions, SubmittedJob } from './submitted-job.ts'
-export type { LiveEvent, Now, Recovery, Series } from './view-client.ts'
+export type {
+  ErrorGroups,
+  LiveEvent,
+  Now,
+  Recovery,
+  Series,
+  Timeline,
+  Waterfall,
+} from './view-client.ts'

@@ -1,6 +1,10 @@
+import { ErrorGroupsBody } from '../api/errors.ts'
 import { JobListBody } from '../api/job-list.ts'
+import { TimelineBody } from '../api/jobs.ts'
 import { NowBody, SeriesBody } from '../api/live.ts'
 import { RecoveryBody, type RecoveryQuery } from '../api/recovery.ts'
+import { WaterfallBody } from '../api/waterfall.ts'
+import { checkJobId } from '../model/job-id.ts'
 import { type Dated, dated } from './dated.ts'
 import { followStream, type StreamOptions } from './follow-stream.ts'
 import type { Link, Query } from './link.ts'
@@ -8,6 +12,9 @@ import type { Link, Query } from './link.ts'
 export type Now = Dated<NowBody>
 export type Series = Dated<SeriesBody>
 export type Recovery = Dated<RecoveryBody>
+export type Waterfall = Dated<WaterfallBody>
+export type Timeline = Dated<TimelineBody>['entries']
+export type ErrorGroups = Dated<ErrorGroupsBody>
 
 /** What `live` tells: how the system stands, or the first page of a list. Always the whole of it. */
 export type LiveEvent =
@@ -32,6 +39,27 @@ export class ViewClient {
   /** What the engine had to put right, newest first; go on with `next` as `before`. */
   async recovery(options: RecoveryQuery = {}): Promise<Recovery> {
     return dated(RecoveryBody, await this.get<RecoveryBody>('/admin/recovery', options))
+  }
+
+  /** The life of a job in the order in which it happened: states, attempts, workers. */
+  async timeline(id: string): Promise<Timeline> {
+    return dated(TimelineBody, await this.get<TimelineBody>(`/jobs/${checkJobId(id)}/timeline`)).entries
+  }
+
+  /** A tree as bars over time, with what the whole waited for. */
+  async waterfall(id: string): Promise<Waterfall> {
+    return dated(WaterfallBody, await this.get<WaterfallBody>(`/jobs/${checkJobId(id)}/waterfall`))
+  }
+
+  /**
+   * Failures by what their errors have in common, the most frequent first. The `fingerprint` of a group is a filter of
+   * `listJobsPage` and `retryMany`.
+   */
+  async errorGroups(
+    options: { readonly since?: Date; readonly task?: string; readonly limit?: number } = {},
+  ): Promise<ErrorGroups> {
+    const query = { ...options, since: options.since?.toISOString() }
+    return dated(ErrorGroupsBody, await this.get<ErrorGroupsBody>('/errors', query))
   }
 
   /** @internal */

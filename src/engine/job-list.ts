@@ -12,6 +12,7 @@ import {
   listJobIds,
   listJobs as listPage,
 } from '../store/find-jobs.ts'
+import { listFailures } from '../store/list-failures.ts'
 
 /** Which jobs are meant: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
 export interface JobCriteria extends Omit<JobSearch, 'states' | Moment> {
@@ -65,6 +66,7 @@ const CRITERIA: Readonly<Record<keyof JobCriteria, true>> = {
   finishedTo: true,
   error: true,
   retrying: true,
+  fingerprint: true,
 }
 const CRITERIA_OPTIONS = optionNames<JobCriteria>(CRITERIA)
 const FILTER_OPTIONS = optionNames<JobFilter>({
@@ -90,6 +92,8 @@ export async function listJobs(db: Queryable, filter: JobFilter): Promise<JobVie
     return findChildren(db, checkJobId(parent), { before, limit })
   }
   const search = toSearch(criteria)
+  if (search.fingerprint !== undefined)
+    throw invalidArgument('fingerprint', search.fingerprint, 'left out: such jobs are listed by page')
   const found: JobView[] = []
   let place: string | null | undefined = before
   while (found.length < limit && place !== null) {
@@ -116,24 +120,67 @@ export async function readPage(
   limit: number,
 ): Promise<JobPage> {
   const before = cursor === undefined ? undefined : fromCursor(cursor)
-  const { jobs, next } = await listPage(db, toSearch(criteria), { before, limit, look: PAGE_LOOK }, false)
+  const search = toSearch(criteria)
+  if (search.fingerprint !== undefined) return readFailures(db, search, before, limit)
+  const { jobs, next } = await listPage(
+    db,
+    search,
+    { before: placeOf(before), limit, look: PAGE_LOOK },
+    false,
+  )
   return { jobs, next: next === null ? null : toCursor(next) }
 }
 
-/** As `readPage`, ids only: for whoever does something to all of them. */
+async function readFailures(
+  db: Queryable,
+  search: JobSearch,
+  before: string | undefined,
+  limit: number,
+): Promise<JobPage> {
+  const { failures, next } = await pageOfFailures(db, search, before, limit)
+  const found = new Map(
+    (
+      await findJobs(
+        db,
+        failures.map(({ id }) => id),
+      )
+    ).map((job) => [job.id, job]),
+  )
+  const jobs = failures.flatMap(({ id }) => {
+    const job = found.get(id)
+    if (job === undefined) return []
+    const { input: _, result: __, checkpoint: ___, ...summary } = job
+    return [summary]
+  })
+  return { jobs, next: next === null ? null : toCursor(next) }
+}
+
+function pageOfFailures(db: Queryable, search: JobSearch, after: string | undefined, limit: number) {
+  const { task = null, submittedBy = null, finishedFrom = null, finishedTo = null } = search
+  if (after !== undefined && !after.includes('.')) throw otherCursor(after)
+  const wanted = { since: finishedFrom, until: finishedTo, task, by: submittedBy }
+  const fingerprint = search.fingerprint!
+  return listFailures(db, { ...wanted, fingerprint }, after, PAGE_LOOK, limit)
+}
+
+/** As `readPage`, ids only: for whoever does something to all of them. Of failures in trees, those of their roots. */
 export async function readPageOfIds(
   db: Queryable,
   search: JobSearch,
   before: string | undefined,
   limit: number,
 ): Promise<{ ids: readonly string[]; next: string | null }> {
-  return listJobIds(db, search, { before, limit, look: PAGE_LOOK })
+  if (search.fingerprint === undefined)
+    return listJobIds(db, search, { before: placeOf(before), limit, look: PAGE_LOOK })
+  const { failures, next } = await pageOfFailures(db, search, before, limit)
+  return { ids: [...new Set(failures.map(({ rootId }) => rootId))], next }
 }
 
 /** Checks what is searched for. @throws {SluiceError} `INVALID_ARGUMENT` naming the field. */
 export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
   checkOptions(criteria, CRITERIA_OPTIONS, name)
-  const { status, retrying } = criteria
+  const { status, retrying, fingerprint } = criteria
+  if (fingerprint !== undefined) checkFingerprint(criteria)
   if (retrying !== undefined && typeof retrying !== 'boolean')
     throw invalidArgument('retrying', retrying, 'true or false')
   if (status !== undefined) checkList(status, 'status', checkStatus)
@@ -146,6 +193,7 @@ export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
       ),
     }),
     ...(retrying === true && { retrying }),
+    ...(fingerprint !== undefined && { fingerprint }),
     ...fieldsOf(criteria, ['task', 'lane', 'key', 'tag', 'submittedBy', 'error'] as const, checkSearched),
     ...fieldsOf(
       criteria,
@@ -155,16 +203,53 @@ export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
   }
 }
 
-/** An opaque text: what is in it may change, and nobody has to know. */
-export function toCursor(id: string): string {
-  return Buffer.from(`1.${id}`).toString('base64url')
+const BESIDE_FINGERPRINT = new Set([
+  'fingerprint',
+  'task',
+  'submittedBy',
+  'finishedFrom',
+  'finishedTo',
+  'status',
+])
+
+/** What failed alike is found by another way than other jobs, on which few things can be asked for. */
+function checkFingerprint(criteria: JobCriteria): void {
+  const { fingerprint, status } = criteria
+  if (typeof fingerprint !== 'string' || !/^[0-9a-f]{12}$/.test(fingerprint))
+    throw invalidArgument('fingerprint', fingerprint, 'the fingerprint of a group of errors')
+  if (status !== undefined && !status.includes('failed'))
+    throw invalidArgument('status', status.join(), 'failed, or left out: a fingerprint is of what failed')
+  const other = Object.entries(criteria).find(
+    ([name, value]) => value !== undefined && !BESIDE_FINGERPRINT.has(name),
+  )
+  if (other !== undefined)
+    throw invalidArgument(other[0], other[1], 'left out: it cannot be combined with a fingerprint')
+}
+
+/**
+ * An opaque text: what is in it may change, and nobody has to know.
+ *
+ * @param place The id of a job; of failures the time and the id.
+ */
+export function toCursor(place: string): string {
+  return Buffer.from(`${place.includes('.') ? 2 : 1}.${place}`).toString('base64url')
+}
+
+function placeOf(before: string | undefined): string | undefined {
+  if (before?.includes('.') === true) throw otherCursor(before)
+  return before
+}
+
+function otherCursor(place: string): SluiceError {
+  return invalidArgument('cursor', toCursor(place), 'the "next" of an answer to the same question')
 }
 
 export function fromCursor(cursor: string): string {
-  const [, id] = /^1\.([1-9]\d{0,18})$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
-  if (id === undefined || BigInt(id) > 9_223_372_036_854_775_807n)
+  const text = Buffer.from(cursor, 'base64url').toString()
+  const [, place, id] = /^(?:1|2(?=\.\d{1,16}\.))\.((?:\d+\.)?([1-9]\d{0,18}))$/.exec(text) ?? []
+  if (place === undefined || BigInt(id!) > 9_223_372_036_854_775_807n)
     throw invalidArgument('cursor', cursor, 'the "next" of an earlier answer, as it was')
-  return id
+  return place
 }
 
 function fieldsOf<K extends keyof JobCriteria, T>(

@@ -15,6 +15,7 @@ export function toSummaryBody(job: JobSummary): JobSummaryBody {
 function written(job: JobSummary) {
   return {
     tags: [...job.tags],
+    devices: [...job.devices],
     submittedAt: job.submittedAt.toISOString(),
     readyAt: job.readyAt.toISOString(),
     deadlineAt: orNull(job.deadlineAt),

@@ -20,6 +20,7 @@ import { auditRoutes } from './routes/audit.ts'
 import { budgetRoutes } from './routes/budgets.ts'
 import { bulkActionRoutes } from './routes/bulk-actions.ts'
 import { DashboardPage, dashboardRoutes } from './routes/dashboard.ts'
+import { errorRoutes } from './routes/errors.ts'
 import { fleetRoutes } from './routes/fleet.ts'
 import { healthRoutes } from './routes/health.ts'
 import { jobActionRoutes } from './routes/job-actions.ts'
@@ -38,6 +39,7 @@ import { scheduleRoutes } from './routes/schedules.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { submitRoutes } from './routes/submit.ts'
 import { taskRoutes } from './routes/tasks.ts'
+import { waterfallRoutes } from './routes/waterfall.ts'
 import { workerProtocolRoutes } from './routes/worker-protocol.ts'
 import { registerSecurityHeaders } from './security-headers.ts'
 import { compileValidator } from './validation.ts'
@@ -165,6 +167,8 @@ function registerApi(api: Server, parts: ServerParts, identification: Identifica
   jobListRoutes(api, parts)
   bulkActionRoutes(api, parts)
   jobRoutes(api, parts)
+  errorRoutes(api, parts)
+  waterfallRoutes(api, parts)
   jobWhyRoutes(api, parts)
   jobStreamRoutes(api, parts)
   jobActionRoutes(api, parts)

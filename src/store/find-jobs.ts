@@ -8,6 +8,10 @@ export interface JobView {
   readonly task: string
   /** `null` for what takes no slot. */
   readonly lane: string | null
+  /** What its task loads. */
+  readonly model: string | null
+  /** Where it runs, while it draws from devices: `host/name`. */
+  readonly devices: readonly string[]
   /** `null` for a leaf: a task that runs. */
   readonly kind: CompositeKind | null
   /** Its place in a tree: the job it is part of, the step it is there, and where it stands among its siblings. */
@@ -60,9 +64,14 @@ export interface JobSearch {
   readonly error?: string
   /** Waits for another attempt. */
   readonly retrying?: boolean
+  /** Failures whose errors are alike; these are not found by `listJobs`. */
+  readonly fingerprint?: string
 }
 
-const COLUMNS = `j.id, j.task, c.lane, j.composite, j.parent_id, j.root_id, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
+const COLUMNS = `j.id, j.task, c.lane, c.model,
+          array(select distinct coalesce(d.host || '/', '') || d.name from sluice.reservations r
+                  join sluice.devices d on d.budget = r.budget and d.key = r.device
+                 where r.job_id = j.id and r.attempt = j.attempt and j.state = 'running' and r.device <> '') as devices, j.composite, j.parent_id, j.root_id, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
           j.attempt, j.failures, j.losses, w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message,
           j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by`
 const PAYLOADS = 'j.input, j.result, n.checkpoint'
@@ -97,6 +106,8 @@ interface JobRow {
   id: string
   task: string
   lane: string | null
+  model: string | null
+  devices: string[]
   composite: CompositeKind | null
   parent_id: string | null
   root_id: string | null
@@ -187,6 +198,8 @@ function toJobView(row: JobRow): JobView {
     id: row.id,
     task: row.task,
     lane: row.lane,
+    model: row.model,
+    devices: row.devices,
     kind: row.composite,
     parentId: row.parent_id,
     rootId: row.root_id,

@@ -42,6 +42,8 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'GET /api/v1/jobs/:id/strip': 'jobs:read',
   'GET /api/v1/jobs/:id/children': 'jobs:read',
   'GET /api/v1/jobs/:id/trace': 'jobs:read',
+  'GET /api/v1/jobs/:id/timeline': 'jobs:read',
+  'GET /api/v1/jobs/:id/waterfall': 'jobs:read',
   'GET /api/v1/jobs/:id/attempts': 'jobs:read',
   'GET /api/v1/jobs/:id/logs': 'jobs:read',
   'DELETE /api/v1/jobs/:id': 'jobs:cancel',
@@ -50,6 +52,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/jobs/:id/retry': 'jobs:submit',
   'PATCH /api/v1/jobs/:id/window': 'jobs:cancel',
 
+  'GET /api/v1/errors': 'jobs:read',
   'GET /api/v1/tasks': ['jobs:submit', 'jobs:read'],
   'PUT /api/v1/results/:name/:key': 'jobs:submit',
   'GET /api/v1/results/:name/:key': 'jobs:read',

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { actInBulk, type BulkAction } from '../../src/engine/bulk-actions.ts'
+import { readErrorGroups } from '../../src/engine/error-groups.ts'
 import { JobEvents } from '../../src/engine/job-events.ts'
 import type { StreamedEvent } from '../../src/engine/job-feed.ts'
 import { readPage } from '../../src/engine/job-list.ts'
+import { readTimeline } from '../../src/engine/job-timeline.ts'
 import type { Sluice } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
 import { repeated, settled } from './persistent-caller.ts'
@@ -31,6 +33,9 @@ async function bulk(app: Sluice, tag: string): Promise<string[]> {
   const counted = await act({ action: 'cancel', reason: 'counted' }, true)
   if (counted.matched !== 2) violations.push(`a dry run of ${tag} found ${counted.matched}`)
   await act({ action: 'priority', priority: 3 })
+  await repeated('readErrorGroups', () => readErrorGroups(calls, { limit: 5 }))
+  await repeated('readPage of failures', () => readPage(calls, { fingerprint: '0123456789ab' }, undefined, 10))
+  await repeated('readTimeline', () => readTimeline(calls, jobs[0]!.id))
   const page = await repeated('readPage', () => readPage(calls, { tag }, undefined, 10))
   if (page.jobs.some(({ priority }) => priority !== 3)) violations.push(`${tag} was not reprioritised`)
   await act({ action: 'cancel', reason: 'in bulk' })

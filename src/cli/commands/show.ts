@@ -43,6 +43,8 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['job', job.id],
     ['task', job.task],
     ['lane', text(job.lane)],
+    ['model', text(job.model)],
+    ['device', job.devices.length === 0 ? undefined : job.devices.join(', ')],
     ['status', job.cancelling ? 'running, cancelling' : job.status],
     ['why', reason],
     ['progress', progress(job)],

@@ -1,0 +1,33 @@
+import { type Static, Type } from 'typebox'
+import { JobId, Name, Timestamp } from './scalars.ts'
+
+export const ErrorGroupsBody = Type.Object({
+  groups: Type.Array(
+    Type.Object({
+      fingerprint: Type.String({
+        description: 'What these have in common, for the `fingerprint` of lists and actions',
+      }),
+      pattern: Type.String({ description: 'The error without what differs from one to the next' }),
+      count: Type.Integer(),
+      tasks: Type.Array(Type.String()),
+      firstAt: Timestamp,
+      lastAt: Timestamp,
+      exampleId: Type.String({ ...JobId, description: 'The latest of them' }),
+      exampleError: Type.String(),
+    }),
+    { description: 'The most frequent first' },
+  ),
+  looked: Type.Integer({ description: 'Failures that were looked at: the newest 5,000 at most' }),
+  complete: Type.Boolean({ description: 'False: there are older ones within the time asked for' }),
+})
+export type ErrorGroupsBody = Static<typeof ErrorGroupsBody>
+
+export const ErrorGroupsQuery = Type.Object(
+  {
+    since: Type.Optional(Timestamp),
+    task: Type.Optional(Name),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
+  },
+  { additionalProperties: false },
+)
+export type ErrorGroupsQuery = Static<typeof ErrorGroupsQuery>

@@ -1,0 +1,34 @@
+import type { Queryable } from '../db/database.ts'
+import { type ErrorGroup, groupFailures } from '../store/list-failures.ts'
+
+export interface ErrorGroups {
+  /** The most frequent first. */
+  readonly groups: readonly ErrorGroup[]
+  /** How many failures were looked at, the newest. */
+  readonly looked: number
+  /** False: there are older ones within the time asked for. */
+  readonly complete: boolean
+}
+
+/** A second or so where each has an error of its own, some milliseconds where they are alike. */
+const LOOK = 5000
+
+/**
+ * Failures by what their errors have in common. What failed only because something below it did is not counted: its cause
+ * is.
+ *
+ * @param owner Only jobs of this one.
+ */
+export async function readErrorGroups(
+  db: Queryable,
+  options: {
+    readonly since?: Date | undefined
+    readonly task?: string | undefined
+    readonly owner?: string | undefined
+    readonly limit: number
+  },
+): Promise<ErrorGroups> {
+  const { since = null, task = null, owner = null, limit } = options
+  const { groups, looked } = await groupFailures(db, { since, until: null, task, by: owner }, LOOK, limit)
+  return { groups, looked, complete: looked < LOOK }
+}

@@ -1,0 +1,41 @@
+import { ErrorGroupsBody, ErrorGroupsQuery } from '../../api/errors.ts'
+import { readErrorGroups } from '../../engine/error-groups.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { ownerSeen } from '../visible-job.ts'
+
+/** `/errors`: failures by what their errors have in common. */
+export function errorRoutes(server: Server, parts: ServerParts): void {
+  server.get(
+    '/errors',
+    {
+      config: { access: 'jobs:read' },
+      schema: {
+        summary: 'Failures by what their errors have in common',
+        description:
+          'Of your own jobs, or of those of everybody for whoever may read them. Children are counted where they are the cause. The fingerprint of a group is a filter of lists and of the action retry.',
+        tags: ['jobs'],
+        querystring: ErrorGroupsQuery,
+        response: { 200: ErrorGroupsBody },
+      },
+    },
+    async (request) => {
+      const { since, task, limit = 50 } = request.query
+      const { groups, looked, complete } = await readErrorGroups(parts.room.calls, {
+        since: since === undefined ? undefined : new Date(since),
+        task,
+        owner: ownerSeen(request),
+        limit,
+      })
+      return {
+        groups: groups.map((group) => ({
+          ...group,
+          tasks: [...group.tasks],
+          firstAt: group.firstAt.toISOString(),
+          lastAt: group.lastAt.toISOString(),
+        })),
+        looked,
+        complete,
+      }
+    },
+  )
+}

@@ -1,0 +1,38 @@
+import { JobParams } from '../../api/jobs.ts'
+import { WaterfallBody } from '../../api/waterfall.ts'
+import { readWaterfall } from '../../engine/read-waterfall.ts'
+import { orNull } from '../job-bodies.ts'
+import type { Server, ServerParts } from '../parts.ts'
+import { visibleJob } from '../visible-job.ts'
+
+/** `/jobs/:id/waterfall`: a tree over time. */
+export function waterfallRoutes(server: Server, { room: { calls } }: ServerParts): void {
+  server.get(
+    '/jobs/:id/waterfall',
+    {
+      config: { access: 'jobs:read' },
+      schema: {
+        summary: 'A tree as bars over time, with what the whole waited for',
+        tags: ['jobs'],
+        params: JobParams,
+        response: { 200: WaterfallBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      await visibleJob(calls, request, id)
+      const { since, until, spans, criticalIds } = await readWaterfall(calls, id)
+      return {
+        since: since.toISOString(),
+        until: until.toISOString(),
+        spans: spans.map((span) => ({
+          ...span,
+          submittedAt: span.submittedAt.toISOString(),
+          startedAt: orNull(span.startedAt),
+          finishedAt: orNull(span.finishedAt),
+        })),
+        criticalIds: [...criticalIds],
+      }
+    },
+  )
+}
