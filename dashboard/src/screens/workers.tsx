@@ -10,6 +10,7 @@ import { Table } from '../parts/table.tsx'
 import { useSession } from '../session.tsx'
 import { useWorkerActions } from './workers/actions.tsx'
 import { workerColumns } from './workers/columns.tsx'
+import { FleetPanels } from './workers/fleet.tsx'
 import { isSilent, type StatusWorker } from './workers/state.tsx'
 import { WorkerDetails } from './workers/worker-details.tsx'
 import './workers/workers.css'
@@ -64,6 +65,7 @@ export function Screen() {
           />
         )}
       </Panel>
+      <FleetPanels />
     </>
   )
 }

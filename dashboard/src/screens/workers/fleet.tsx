@@ -1,0 +1,136 @@
+import { useQuery } from '@tanstack/react-query'
+import { client } from '../../connection.ts'
+import { Empty } from '../../parts/notes.tsx'
+import { Panel } from '../../parts/panel.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { Ago, Duration } from '../../parts/time.tsx'
+
+type Fleet = Awaited<ReturnType<typeof client.fleet>>
+type Pool = Fleet['pools'][number]
+type Decision = Fleet['decisions'][number]
+
+const EVERY_MS = 3000
+
+/** Pools that start workers when jobs overflow, and what was decided there, with the reason. Nothing without pools. */
+export function FleetPanels() {
+  const { data, error } = useQuery({
+    queryKey: ['workers', 'fleet'],
+    queryFn: () => client.fleet({ limit: 50 }),
+    refetchInterval: EVERY_MS,
+  })
+  if (data === undefined) return <Problem error={error} />
+  if (data.pools.length === 0) return null
+  return (
+    <>
+      <Panel title="Pools" flush>
+        <Table label="Pools" columns={POOLS} rows={data.pools} rowKey={({ name }) => name} />
+      </Panel>
+      <Panel title="Decisions of the provisioner" flush>
+        <Table
+          label="Decisions"
+          columns={DECISIONS}
+          rows={data.decisions}
+          rowKey={({ id }) => id}
+          empty={
+            <Empty title="No worker was asked for yet">One is when jobs wait that nobody can take.</Empty>
+          }
+        />
+      </Panel>
+    </>
+  )
+}
+
+const POOLS: readonly Column<Pool>[] = [
+  {
+    id: 'name',
+    head: 'Pool',
+    width: '18%',
+    cell: ({ name, provisioner }) => (
+      <>
+        {name} <span className="soft">{provisioner}</span>
+      </>
+    ),
+  },
+  {
+    id: 'workers',
+    head: 'Workers',
+    width: '170px',
+    cell: ({ workers, draining, min, max }) => (
+      <>
+        {workers.toLocaleString()}
+        <span className="soft">
+          {' '}
+          of {min.toLocaleString()} to {max.toLocaleString()}
+          {draining > 0 && `, ${draining} draining`}
+        </span>
+      </>
+    ),
+  },
+  {
+    id: 'overflow',
+    head: 'Overflow',
+    wrap: true,
+    cell: ({ overflow, since, lanes }) =>
+      overflow === 0 ? (
+        <span className="soft">none</span>
+      ) : (
+        <span title={lanes.map(({ lane, reason }) => `${lane}: ${reason}`).join('\n')}>
+          {overflow.toLocaleString()} jobs, since <Ago at={since} />
+        </span>
+      ),
+  },
+  {
+    id: 'idle',
+    head: 'Idle ones leave after',
+    width: '160px',
+    phone: false,
+    cell: ({ idleMs }) => (idleMs === null ? 'never' : <Duration ms={idleMs} />),
+  },
+  {
+    id: 'totals',
+    head: 'So far',
+    width: '26%',
+    phone: false,
+    cell: ({ requests, arrived, failed }) =>
+      `${requests.toLocaleString()} requests, ${arrived.toLocaleString()} workers came, ${failed.toLocaleString()} in vain`,
+  },
+]
+
+const OUTCOMES: Readonly<Record<NonNullable<Decision['outcome']>, string>> = {
+  arrived: '✓ Came',
+  expired: '✕ None came in time',
+  failed: '✕ None was started',
+  returned: '✓ Stayed',
+}
+
+const DECISIONS: readonly Column<Decision>[] = [
+  { id: 'at', head: 'When', width: '110px', cell: ({ decidedAt }) => <Ago at={decidedAt} /> },
+  { id: 'pool', head: 'Pool', width: '12%', phone: false, cell: ({ pool }) => pool },
+  {
+    id: 'what',
+    head: 'What',
+    width: '130px',
+    cell: ({ action, count }) => `${action === 'start' ? 'start' : 'bring back'} ${count.toLocaleString()}`,
+  },
+  { id: 'reason', head: 'Why', wrap: true, cell: ({ reason }) => reason },
+  {
+    id: 'outcome',
+    head: 'Outcome',
+    width: '22%',
+    phone: false,
+    wrap: true,
+    cell: ({ outcome, endedWhy, failures, dueAt }) =>
+      outcome === null ? (
+        <>
+          on its way{dueAt !== null && ', due '}
+          {dueAt !== null && <Ago at={dueAt} />}
+        </>
+      ) : (
+        <span title={[endedWhy ?? '', ...failures.map(({ message }) => message)].join('\n').trim()}>
+          {OUTCOMES[outcome]}
+          {failures[0] !== undefined && <span className="soft"> {failures[0].message}</span>}
+        </span>
+      ),
+  },
+]
