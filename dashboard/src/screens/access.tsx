@@ -31,9 +31,9 @@ export function Screen() {
       <PageHead
         title="Access"
         about={
-          <>
+          <span className="in-text">
             Keys and what they may do. What was done with them is in the <To path="/audit">audit</To>.
-          </>
+          </span>
         }
       >
         <Button kind="primary" onClick={() => setMaking(true)}>

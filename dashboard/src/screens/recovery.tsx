@@ -172,7 +172,7 @@ function Touched({ event: { jobs, jobIds } }: { event: Event }) {
   const shown = jobIds.slice(0, 3)
   if (shown.length === 0) return jobs === 0 ? '–' : jobs.toLocaleString()
   return (
-    <>
+    <span className="in-text">
       {shown.map((id, at) => (
         <span key={id}>
           {at > 0 && ', '}
@@ -182,6 +182,6 @@ function Touched({ event: { jobs, jobIds } }: { event: Event }) {
       {jobs > shown.length && (
         <span className="soft"> and {(jobs - shown.length).toLocaleString()} more</span>
       )}
-    </>
+    </span>
   )
 }

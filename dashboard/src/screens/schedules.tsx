@@ -136,9 +136,9 @@ function Last({ last }: { last: Schedule['last'] }) {
   const at = <Ago at={new Date(last.tickAt)} />
   if (last.jobId !== null)
     return (
-      <>
+      <span className="in-text">
         {at} <JobLink id={last.jobId} />
-      </>
+      </span>
     )
   return (
     <span title={last.reason ?? undefined}>

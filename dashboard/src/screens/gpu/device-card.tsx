@@ -104,7 +104,7 @@ function LoadedCopy({ copy, words }: { copy: Copy; words: (amount: number) => st
         {copy.pinned && <span className="soft"> pinned</span>}
       </span>
       <span className="number">{words(copy.amount)}</span>
-      <span className="soft copy-state">
+      <span className="soft copy-state in-text">
         {STATES[copy.state]} for <Since at={copy.since} />, {copy.running.toLocaleString()} running,{' '}
         <To path="/workers" search={{ name: copy.worker }}>
           {copy.worker}

@@ -120,10 +120,10 @@ const COLUMNS: readonly Column<Firing>[] = [
       jobId === null ? (
         <span className="soft">none: {skipped}</span>
       ) : (
-        <>
+        <span className="in-text">
           <JobLink id={jobId} />
           {attached && <span className="soft"> was there already</span>}
-        </>
+        </span>
       ),
   },
   { id: 'by', head: 'By', width: '18%', phone: false, cell: ({ askedBy }) => askedBy ?? 'the clock' },

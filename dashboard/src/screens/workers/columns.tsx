@@ -82,9 +82,9 @@ function CurrentJobs({ jobs }: { jobs: StatusWorker['jobs'] }) {
   const [first, ...rest] = jobs
   if (first === undefined) return <span className="soft">nothing</span>
   return (
-    <>
+    <span className="in-text">
       {first.task} <JobLink id={first.id} />
       {rest.length > 0 && <span className="soft"> and {rest.length.toLocaleString()} more</span>}
-    </>
+    </span>
   )
 }
