@@ -19,6 +19,13 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: '/jobs', label: 'Jobs', group: 'Watch', needs: ['jobs:read'], load: () => import('./jobs.tsx') },
   { path: '/jobs/$id', label: 'Job', needs: ['jobs:read'], load: () => import('./job.tsx') },
   {
+    path: '/workflows/$id',
+    label: 'Workflow',
+    needs: ['jobs:read'],
+    load: () => import('./workflow.tsx'),
+  },
+  { path: '/trace/$id', label: 'Back from', needs: ['jobs:read'], load: () => import('./trace.tsx') },
+  {
     path: '/lanes',
     label: 'Lanes',
     group: 'Operate',

@@ -1,0 +1,108 @@
+import { useQuery } from '@tanstack/react-query'
+import { hasCode, type Trace } from '../../../src/client/index.ts'
+import { client } from '../connection.ts'
+import { Button } from '../parts/controls.tsx'
+import { JobLink, To, useAddress, useParam } from '../parts/link.tsx'
+import { Empty, Loading, Note } from '../parts/notes.tsx'
+import { PageHead } from '../parts/panel.tsx'
+import { Problem } from '../parts/problem.tsx'
+import { LevelList } from './trace/level-list.tsx'
+import { levelName } from './trace/level-name.ts'
+import { LevelView } from './trace/level-view.tsx'
+import './trace/trace.css'
+
+/** A failure followed back, level by level, to where it began: what each got, gave and decided, and how a good one differs. */
+export function Screen() {
+  const id = useParam('id')
+  const { data, error, refetch } = useQuery({
+    queryKey: ['trace', id],
+    queryFn: () => client.trace(id),
+    refetchOnWindowFocus: false,
+  })
+  if (data === undefined && error === null) return <Loading lines={14} />
+  if (data !== undefined) return <Levels key={id} trace={data} />
+  if (hasCode(error, 'ILLEGAL_TRANSITION'))
+    return (
+      <Empty title="Nothing in it has failed" command="sluice ps --status failed">
+        There is no failure to go back from. <To path={`/workflows/${id}`}>Its steps</To> show how it stands.
+      </Empty>
+    )
+  if (hasCode(error, 'JOB_NOT_FOUND'))
+    return (
+      <Empty title={`There is no job ${id}`} command="sluice ps --status failed">
+        It was deleted, has been pruned after the retention, or belongs to somebody else.
+      </Empty>
+    )
+  return <Problem error={error} onRetry={() => void refetch()} />
+}
+
+function Levels({ trace }: { trace: Trace }) {
+  const { levels, suspect } = trace
+  const { search, change } = useAddress()
+  const found = levels.findIndex(({ id }) => id === search.level)
+  const at = Math.max(found, 0)
+  const level = levels[at]!
+  const go = (to: number) => change({ level: levels[to]?.id })
+  const failure = levels[0]!
+  return (
+    <>
+      <PageHead
+        title={
+          <>
+            Back from {levelName(failure, levels[1])} <span className="soft">#{failure.id}</span>
+          </>
+        }
+        about={
+          <>
+            {levels.length === 1
+              ? 'It is part of no workflow: there is one level.'
+              : `${levels.length} levels up to ${levels.at(-1)?.task}.`}{' '}
+            <JobLink id={trace.root}>The whole job</JobLink>
+          </>
+        }
+      >
+        <Button disabled={at === 0} onClick={() => go(at - 1)}>
+          ↑ Nearer to the failure
+        </Button>
+        <Button disabled={at === levels.length - 1} onClick={() => go(at + 1)}>
+          ↓ One level back
+        </Button>
+      </PageHead>
+      <Suspect trace={trace} onGo={go} />
+      <div className="trace-columns">
+        <LevelList levels={levels} suspect={suspect} at={at} onGo={go} />
+        <LevelView key={level.id} trace={trace} at={at} />
+      </div>
+    </>
+  )
+}
+
+/** Where to look first. */
+function Suspect({ trace: { levels, suspect }, onGo }: { trace: Trace; onGo: (at: number) => void }) {
+  const at = levels.findIndex(({ id }) => id === suspect)
+  const compared = levels.filter(({ comparison }) => comparison !== undefined).length
+  if (at < 0)
+    return (
+      <Note>
+        {compared === 0
+          ? 'There is no good job to compare with yet: no sibling and no earlier run completed.'
+          : 'On no level does the input differ from that of a good one: the cause is not in the data that came in.'}
+      </Note>
+    )
+  const level = levels[at]!
+  return (
+    <Note kind="warn">
+      Look at <strong>{levelName(level, levels[at + 1])}</strong> first: its input differs from that of a good{' '}
+      {level.comparison?.how === 'sibling' ? 'sibling' : 'run'} in {level.comparison?.differences.length}
+      {level.comparison?.more === true
+        ? ' places or more'
+        : level.comparison?.differences.length === 1
+          ? ' place'
+          : ' places'}
+      .{' '}
+      <Button small onClick={() => onGo(at)}>
+        Show it
+      </Button>
+    </Note>
+  )
+}

@@ -1,0 +1,73 @@
+import { useState } from 'react'
+import type { Trace } from '../../../../src/client/index.ts'
+import { client, queries } from '../../connection.ts'
+import { useAsk } from '../../parts/ask.tsx'
+import { Button } from '../../parts/controls.tsx'
+import { useGo } from '../../parts/link.tsx'
+import { useSession } from '../../session.tsx'
+import { RerunDialog } from '../workflow/rerun-dialog.tsx'
+import { hasEnded } from '../workflow/use-workflow.ts'
+import { levelName } from './level-name.ts'
+
+/** Runs the tree again from this level on, where whoever is signed in may do that and all of it has ended. */
+export function RunAgain({
+  trace: { levels, root },
+  at,
+  submittedBy,
+}: {
+  trace: Trace
+  at: number
+  /** `undefined` while that is not known. */
+  submittedBy: string | null | undefined
+}) {
+  const { session, may } = useSession()
+  const [open, setOpen] = useState(false)
+  const ask = useAsk()
+  const go = useGo()
+  const level = levels[at]!
+  const parent = levels[at + 1]
+  const theirs = submittedBy !== undefined && (submittedBy === session.name || may('workers:manage'))
+  if (!theirs || !may('jobs:submit')) return null
+  if (!hasEnded(levels.at(-1)!))
+    return <span className="soft">It can run again once the whole has ended.</span>
+  const away = () => go(levels.length === 1 ? `/jobs/${root}` : `/workflows/${root}`)
+  if (parent !== undefined && parent.kind !== 'fanout')
+    return (
+      <>
+        <Button kind="primary" small onClick={() => setOpen(true)}>
+          Run again from here …
+        </Button>
+        {open && (
+          <RerunDialog
+            workflow={parent.id}
+            step={{ name: level.step ?? '', id: level.id, kind: level.kind ?? 'task' }}
+            onClose={() => setOpen(false)}
+            onDone={away}
+          />
+        )}
+      </>
+    )
+  if (level.status !== 'failed' && level.status !== 'cancelled') return null
+  const name = levelName(level, parent)
+  const retry = () =>
+    ask({
+      title: `Retry ${name}`,
+      effect:
+        level.kind === null
+          ? 'It runs again with the same input, and so does everything above it. Its history stays.'
+          : 'What failed in it runs again, with what follows from that. What has completed is kept.',
+      action: 'Retry',
+      run: async (reason) => {
+        const voice = reason === '' ? client : client.because(reason)
+        const { jobs } = await voice.retry(level.id, level.kind === null ? {} : { failed: true })
+        await queries.invalidateQueries()
+        away()
+        return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
+      },
+    })
+  return (
+    <Button kind="primary" small onClick={retry}>
+      {level.kind === null ? 'Run it again …' : 'Retry what failed …'}
+    </Button>
+  )
+}

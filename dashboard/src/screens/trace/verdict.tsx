@@ -1,0 +1,56 @@
+import { JobLink, To } from '../../parts/link.tsx'
+import { StateBadge } from '../../parts/state-badge.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import type { Level } from './level-name.ts'
+
+type Step = NonNullable<Level['steps']>[number]
+
+/** Why a level ended as it did: what became of its steps, or of its children. */
+export function Verdict({ level }: { level: Level }) {
+  const { steps, counts, failedAt } = level
+  if (steps !== undefined)
+    return (
+      <div className="verdict">
+        <p className="soft">{stepWords(steps)}</p>
+        <Table label="What became of its steps" columns={COLUMNS} rows={steps} rowKey={({ step }) => step} />
+      </div>
+    )
+  if (counts === undefined) return null
+  return (
+    <p className="verdict">
+      Of {counts.total.toLocaleString()} children {counts.completed.toLocaleString()} completed,{' '}
+      {counts.failed.toLocaleString()} failed and {counts.cancelled.toLocaleString()} were cancelled.
+      {failedAt !== undefined && failedAt.length > 0 && (
+        <>
+          {' '}
+          {counts.failed > failedAt.length ? 'The first that failed' : 'Failed'}:{' '}
+          {failedAt.map((place) => `[${place}]`).join(', ')}.
+        </>
+      )}{' '}
+      <To path={`/workflows/${level.id}`}>See all</To>
+    </p>
+  )
+}
+
+function stepWords(steps: readonly Step[]): string {
+  const failed = steps.filter(({ status, handled }) => status === 'failed' && !handled)
+  const names = failed.map(({ step }) => step).join(', ')
+  if (failed.length === 0) return 'Every failure in it was made up for by another step.'
+  return `It failed because of ${names}: no step has made up for that.`
+}
+
+const COLUMNS: readonly Column<Step>[] = [
+  {
+    id: 'step',
+    head: 'Step',
+    width: '30%',
+    cell: ({ step, id }) => (id === null ? step : <JobLink id={id}>{step}</JobLink>),
+  },
+  { id: 'state', head: 'Ended', width: '130px', cell: ({ status }) => <StateBadge state={status} /> },
+  {
+    id: 'why',
+    head: 'Why',
+    wrap: true,
+    cell: ({ why, handled }) => `${why ?? ''}${handled ? ' (made up for by another step)' : ''}`,
+  },
+]

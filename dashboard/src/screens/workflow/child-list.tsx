@@ -1,0 +1,144 @@
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
+import type { Strip } from '../../../../src/client/index.ts'
+import { client } from '../../connection.ts'
+import { Button, Field, Select } from '../../parts/controls.tsx'
+import { To, useGo } from '../../parts/link.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { StateBadge } from '../../parts/state-badge.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { Duration, Since } from '../../parts/time.tsx'
+import { type GraphNode, stateOf } from './use-workflow.ts'
+
+export const CHILD_STATUSES = [
+  'all',
+  'failed',
+  'running',
+  'queued',
+  'completed',
+  'cancelled',
+  'skipped',
+] as const
+export type ChildStatus = (typeof CHILD_STATUSES)[number]
+
+/** Children of a fan-out in their order: all, or those of a status, from the chosen stretch on. */
+export function ChildList({
+  job,
+  status,
+  onStatus,
+  stretch,
+  onWhole,
+  rows,
+}: {
+  job: GraphNode
+  status: ChildStatus
+  onStatus: (status: ChildStatus) => void
+  stretch: Strip['buckets'][number] | undefined
+  onWhole: () => void
+  /** Of a page. */
+  rows: number
+}) {
+  const go = useGo()
+  const from = stretch?.from ?? 0
+  const { counts } = job
+  const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery({
+    queryKey: ['children', job.id, status, from, rows, counts?.completed, counts?.failed, counts?.inFlight],
+    queryFn: ({ pageParam }) =>
+      client.children(job.id, {
+        from: pageParam,
+        limit: rows,
+        ...(status !== 'all' && { status: [status] }),
+      }),
+    initialPageParam: from,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  })
+  const children = data?.pages.flatMap((page) => page.children) ?? []
+  const shown = stretch === undefined ? children : children.filter(({ index }) => (index ?? 0) <= stretch.to)
+  const more = hasNextPage && shown.length === children.length
+  return (
+    <div className="children">
+      <div className="children-bar">
+        <Field label="Children">
+          <Select value={status} onChange={(event) => onStatus(event.target.value as ChildStatus)}>
+            {CHILD_STATUSES.map((each) => (
+              <option key={each} value={each}>
+                {each}
+              </option>
+            ))}
+          </Select>
+        </Field>
+        {stretch !== undefined && (
+          <p>
+            of {stretch.from.toLocaleString()} to {stretch.to.toLocaleString()}{' '}
+            <Button small onClick={onWhole}>
+              Show all places
+            </Button>
+          </p>
+        )}
+      </div>
+      <Problem error={error} />
+      <Table
+        label="Children of the fan-out"
+        columns={COLUMNS}
+        rows={shown}
+        rowKey={({ id }) => id}
+        onOpen={(child) => go(pathOf(child))}
+        empty={<p className="children-none soft">{data === undefined ? 'Loading …' : 'There are none.'}</p>}
+      />
+      {more && (
+        <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+          Show {rows} more
+        </Button>
+      )}
+    </div>
+  )
+}
+
+function pathOf({ id, kind }: GraphNode): string {
+  return kind === null ? `/jobs/${id}` : `/workflows/${id}`
+}
+
+const COLUMNS: readonly Column<GraphNode>[] = [
+  {
+    id: 'index',
+    head: 'Place',
+    width: '90px',
+    cell: (child) => <To path={pathOf(child)}>[{child.index}]</To>,
+  },
+  { id: 'state', head: 'State', width: '130px', cell: (child) => <StateBadge state={stateOf(child)} /> },
+  {
+    id: 'took',
+    head: 'Took',
+    width: '90px',
+    align: 'right',
+    cell: ({ startedAt, finishedAt }) =>
+      startedAt === null ? (
+        '–'
+      ) : finishedAt === null ? (
+        <Since at={startedAt} />
+      ) : (
+        <Duration ms={finishedAt.getTime() - startedAt.getTime()} />
+      ),
+  },
+  {
+    id: 'attempt',
+    head: 'Attempts',
+    width: '90px',
+    align: 'right',
+    phone: false,
+    cell: ({ attempt }) => attempt,
+  },
+  {
+    id: 'error',
+    head: 'Error',
+    phone: false,
+    cell: ({ id, error, message }) =>
+      error === null ? (
+        (message ?? '')
+      ) : (
+        <To path={`/trace/${id}`} title="Follow it back">
+          {error}
+        </To>
+      ),
+  },
+]
