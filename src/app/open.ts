@@ -137,6 +137,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
         log,
         actor,
         owner: options.actor === undefined ? OWNER_OF_LIBRARY : actor,
+        environment: place.environment,
         onClose: place.release,
       })
     } catch (error) {
@@ -241,19 +242,22 @@ function settingsOf(options: SluiceOptions): Settings {
 }
 
 /**
- * The address of the database: as given, else DATABASE_URL, else that of the embedded one, which is started.
+ * The address of the database: as given, else DATABASE_URL, else that of the embedded one, which is started; and what a child
+ * of this process has to have in its environment to find it.
  *
  * @throws {SluiceError} `INVALID_CONFIG` when it is no address; `EMBEDDED_UNAVAILABLE`.
  */
 export async function findDatabase(
   options: Pick<SluiceOptions, 'database' | 'dataFolder' | 'config'>,
-): Promise<{ url: string; release: () => Promise<void> }> {
+): Promise<{ url: string; environment: Readonly<Record<string, string>>; release: () => Promise<void> }> {
   const url = options.database ?? process.env.DATABASE_URL
-  if (url !== undefined && url !== '') return { url: checkAddress(url), release: async () => {} }
+  if (url !== undefined && url !== '')
+    return { url: checkAddress(url), environment: { DATABASE_URL: url }, release: async () => {} }
   const folder =
     options.dataFolder || process.env.SLUICE_DATA || resolve(options.config?.folder ?? '.', '.sluice')
-  const embedded = await openEmbedded({ dataFolder: resolve(folder) })
-  return { url: embedded.url, release: () => embedded.release() }
+  const dataFolder = resolve(folder)
+  const embedded = await openEmbedded({ dataFolder })
+  return { url: embedded.url, environment: { SLUICE_DATA: dataFolder }, release: () => embedded.release() }
 }
 
 /** The driver takes a text it cannot read for the name of a host, and says no more than that it is unknown. */

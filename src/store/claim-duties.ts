@@ -45,6 +45,14 @@ const CLAIM = statement(
                                          where w.ended_at is null and stale.ms <= (select good_for_ms from look)
                                            and w.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
                                            and not exists (select 1 from sluice.holdings h where h.worker_id = w.id))
+              when 'provision' then exists (select 1 from sluice.classes c cross join lateral (
+                                               select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                                                order by j.rank, j.id limit 1) x)
+                               or exists (select 1 from sluice.fleet_decisions d where d.ended_at is null)
+                               or exists (select 1 from sluice.fleet_samples s where s.since is not null)
+                               or exists (select 1 from sluice.pools p
+                                           where p.min_workers > (select count(*) from sluice.workers w
+                                                                   where w.pool = p.name and w.ended_at is null and not w.draining))
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
                                             select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                              order by j.rank, j.id limit 1) x)

@@ -12,14 +12,20 @@ const WORKERS = statement(
     where w.ended_at < statement_timestamp() - (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms')
       and not exists (select 1 from sluice.holdings h where h.worker_id = w.id)`,
 )
+const DECISIONS = statement(
+  'prune_fleet_decisions',
+  `delete from sluice.fleet_decisions d
+    where d.ended_at < statement_timestamp() - (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms')`,
+)
 const WAITERS = statement(
   'prune_waiters',
   `delete from sluice.waiters where until < statement_timestamp() - interval '1 hour'`,
 )
 
-/** Deletes old samples, workers that ended long ago, and processes that waited for results once. */
+/** Deletes old samples, workers that ended long ago, decisions of pools, and processes that waited for results once. */
 export async function pruneLeftovers(db: Queryable): Promise<void> {
   await db.run(SAMPLES)
   await db.run(WORKERS)
+  await db.run(DECISIONS)
   await db.run(WAITERS)
 }

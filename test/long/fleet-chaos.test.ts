@@ -4,7 +4,7 @@ import { hasCode, sluice } from '../../src/index.ts'
 import { Cli, type Running } from '../cli/cli.ts'
 import { useDatabase } from '../support/database.ts'
 import { FleetProcesses, kill, POOL_CONFIG } from '../support/fleet-processes.ts'
-import { seededRandom } from '../support/seeded-random.ts'
+import { SeededRandom } from '../support/seeded-random.ts'
 import { until } from '../support/until.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
@@ -15,10 +15,11 @@ const cli = new Cli({ DATABASE_URL: database.url, SLUICE_LOG: 'error' })
 const fleet = new FleetProcesses(database, cli)
 
 // A job may be lost with its worker more often here than anywhere else.
-beforeAll(() => cli.write('sluice.yaml', POOL_CONFIG.replace('attempts: 1 }', 'attempts: 1, losses: 100 }')))
+beforeAll(() => cli.write('sluice.yaml', POOL_CONFIG.replace('attempts: 1 } }', 'attempts: 1 }, losses: 100 }')))
 
 test('any mix of servers and workers killed for two minutes, in waves of work: all jobs end, no limit is broken', async () => {
-  const random = seededRandom(6)
+  const seeded = new SeededRandom(6)
+  const random = () => seeded.next()
   const servers: Running[] = [await fleet.serve('server'), await fleet.serve('server')]
   const app = await sluice({ database: database.url, publish: false })
   let submitted = 0
@@ -47,8 +48,8 @@ test('any mix of servers and workers killed for two minutes, in waves of work: a
     expect(most.running).toBeLessThanOrEqual(3)
     expect(most.workers).toBeLessThanOrEqual(3)
     await until(async () => (await fleet.pids()).length === 0, 'the workers to leave', 60_000)
-    const open = (await app.fleet()).decisions.filter(({ endedAt }) => endedAt === null)
-    await until(() => open.length === 0, 'requests to end')
+    const open = async () => (await app.fleet()).decisions.filter(({ endedAt }) => endedAt === null)
+    await until(async () => (await open()).length === 0, 'requests to end', 60_000)
   } finally {
     await app.close()
   }
