@@ -12,6 +12,7 @@ import { useRights } from './workflow/rights.ts'
 import { StepPanel } from './workflow/step-panel.tsx'
 import { TreeView } from './workflow/tree.tsx'
 import { type GraphStep, useWorkflow } from './workflow/use-workflow.ts'
+import { WaterfallView } from './workflow/waterfall.tsx'
 import './workflow/workflow.css'
 
 const StepGraph = lazy(() => import('./workflow/graph.tsx').then(({ StepGraph }) => ({ default: StepGraph })))
@@ -19,7 +20,7 @@ const StepGraph = lazy(() => import('./workflow/graph.tsx').then(({ StepGraph })
 /** More steps than that are read more easily as a tree; the graph is still one click away. */
 const EASY_STEPS = 150
 
-type View = 'graph' | 'tree'
+type View = 'graph' | 'tree' | 'time'
 
 /** A workflow, a group or a fan-out: its steps and what they need, what is below them, and where the time went. */
 export function Screen() {
@@ -90,6 +91,7 @@ function Steps({ graph }: { graph: Graph }) {
           </Suspense>
         )}
         {view === 'tree' && <TreeView id={job.id} />}
+        {view === 'time' && <WaterfallView id={job.id} />}
       </Panel>
       {view === 'graph' && chosen !== undefined && (
         <StepPanel step={chosen} mayResize={mayResize} onRetry={mayRetry ? setRerun : undefined} />
@@ -108,6 +110,7 @@ function Steps({ graph }: { graph: Graph }) {
 const VIEWS: readonly { value: View; label: string }[] = [
   { value: 'graph', label: 'Graph' },
   { value: 'tree', label: 'Tree' },
+  { value: 'time', label: 'Waterfall' },
 ]
 
 /** What somebody who opens the page wants to see: what failed, else what runs, else the last that ended. */

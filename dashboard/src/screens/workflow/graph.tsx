@@ -58,34 +58,42 @@ export function StepGraph({
   )
   const height = Math.round(Math.min(560, Math.max(220, places.height + 24)))
   return (
-    <div className="graph" style={{ height }}>
-      <ReactFlow
-        key={`${shape}${down}`}
-        nodes={nodes}
-        edges={edges}
-        nodeTypes={NODE_TYPES}
-        onNodeClick={(_, node) => onChoose(node.id)}
-        onSelectionChange={({ nodes: [node] }) =>
-          node !== undefined && node.id !== chosen && onChoose(node.id)
-        }
-        fitView
-        fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: down ? 0.75 : 0.45 }}
-        minZoom={0.1}
-        maxZoom={1.5}
-        nodesDraggable={false}
-        nodesConnectable={false}
-        edgesFocusable={false}
-        elementsSelectable
-        zoomOnScroll={false}
-        preventScrolling={false}
-        onlyRenderVisibleElements={steps.length > 100}
-        proOptions={{ hideAttribution: true }}
-        aria-label="Steps of the workflow and what they need"
-      >
-        <Background gap={20} />
-        <Controls showInteractive={false} position="bottom-right" />
-      </ReactFlow>
-    </div>
+    <>
+      <div className="graph" style={{ height }}>
+        <ReactFlow
+          key={`${shape}${down}`}
+          nodes={nodes}
+          edges={edges}
+          nodeTypes={NODE_TYPES}
+          onNodeClick={(_, node) => onChoose(node.id)}
+          onSelectionChange={({ nodes: [node] }) =>
+            node !== undefined && node.id !== chosen && onChoose(node.id)
+          }
+          fitView
+          fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: down ? 0.75 : 0.45 }}
+          minZoom={0.1}
+          maxZoom={1.5}
+          nodesDraggable={false}
+          nodesConnectable={false}
+          edgesFocusable={false}
+          elementsSelectable
+          zoomOnScroll={false}
+          preventScrolling={false}
+          onlyRenderVisibleElements={steps.length > 100}
+          proOptions={{ hideAttribution: true }}
+          aria-label="Steps of the workflow and what they need"
+        >
+          <Background gap={20} />
+          <Controls showInteractive={false} position="bottom-right" />
+        </ReactFlow>
+      </div>
+      <p className="graph-legend" aria-hidden="true">
+        <span className="legend-critical">what the whole waited for</span>
+        {steps.some(({ on }) => on !== 'success') && (
+          <span className="legend-other">on failure, or always</span>
+        )}
+      </p>
+    </>
   )
 }
 

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest'
+import { barOf, fallRows, type Span } from './fall-rows.ts'
+
+function span(id: string, parentId: string | null, more: Partial<Span> = {}): Span {
+  return {
+    ...{ id, parentId, step: id, index: 0, kind: null, task: 'work', status: 'completed', depth: 1 },
+    ...{
+      submittedAt: new Date(0),
+      startedAt: new Date(0),
+      finishedAt: new Date(10),
+      critical: false,
+      hidden: 0,
+    },
+    ...more,
+  }
+}
+
+test('what the whole waited for is open, other branches are not, and somebody may decide otherwise', () => {
+  const spans = [
+    span('root', null, { kind: 'workflow', depth: 0, step: null }),
+    span('fan', 'root', { kind: 'fanout', critical: true }),
+    span('item', 'fan', { depth: 2, index: 7 }),
+    span('group', 'root', { kind: 'group' }),
+    span('deep', 'group', { depth: 2 }),
+  ]
+  expect(fallRows(spans, new Map()).map(({ name, open }) => [name, open])).toEqual([
+    ['work', true],
+    ['fan', true],
+    ['[7]', undefined],
+    ['group', false],
+  ])
+  const changed = new Map([
+    ['fan', false],
+    ['group', true],
+  ])
+  expect(fallRows(spans, changed).map(({ name }) => name)).toEqual(['work', 'fan', 'group', 'deep'])
+})
+
+test('a bar has its share of the whole, and one that has not ended reaches to the end', () => {
+  const whole = { since: new Date(0), until: new Date(100) }
+  expect(barOf(whole, new Date(25), new Date(75))).toEqual({ left: '25%', width: '50%' })
+  expect(barOf(whole, new Date(50), null)).toEqual({ left: '50%', width: '50%' })
+})

@@ -1,0 +1,37 @@
+import type { Waterfall } from '../../../../src/client/index.ts'
+
+export type Span = Waterfall['spans'][number]
+
+export interface FallRow {
+  readonly span: Span
+  readonly name: string
+  /** `undefined`: nothing below it is among the spans. */
+  readonly open: boolean | undefined
+}
+
+/** Spans that are in sight: below what is open. What the whole waited for is open until somebody closes it. */
+export function fallRows(spans: readonly Span[], opened: ReadonlyMap<string, boolean>): FallRow[] {
+  const byId = new Map(spans.map((span) => [span.id, span]))
+  const parents = new Set(spans.map(({ parentId }) => parentId))
+  const isOpen = (span: Span) => opened.get(span.id) ?? (span.depth === 0 || span.critical)
+  const inSight = new Set<string>()
+  return spans.flatMap((span) => {
+    const parent = span.parentId === null ? undefined : byId.get(span.parentId)
+    if (parent !== undefined && !(inSight.has(parent.id) && isOpen(parent))) return []
+    inSight.add(span.id)
+    const name = parent?.kind === 'fanout' ? `[${span.index}]` : (span.step ?? span.task)
+    return [{ span, name, open: parents.has(span.id) ? isOpen(span) : undefined }]
+  })
+}
+
+/** Where a bar begins and how long it is, in percent of the whole. What has not ended reaches to the end. */
+export function barOf(
+  { since, until }: { readonly since: Date; readonly until: Date },
+  from: Date,
+  to: Date | null,
+): { left: string; width: string } {
+  const whole = Math.max(1, until.getTime() - since.getTime())
+  const share = (at: Date) => Math.max(0, Math.min(1, (at.getTime() - since.getTime()) / whole))
+  const left = share(from)
+  return { left: `${left * 100}%`, width: `${Math.max(0, share(to ?? until) - left) * 100}%` }
+}

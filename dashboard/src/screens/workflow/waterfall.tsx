@@ -1,0 +1,109 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { Waterfall } from '../../../../src/client/index.ts'
+import { client } from '../../connection.ts'
+import { Button } from '../../parts/controls.tsx'
+import { To } from '../../parts/link.tsx'
+import { Loading } from '../../parts/notes.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { StateBadge } from '../../parts/state-badge.tsx'
+import { Duration, durationWords } from '../../parts/time.tsx'
+import { barOf, type FallRow, fallRows, type Span } from './fall-rows.ts'
+import { treeKey } from './use-workflow.ts'
+
+/** Rows that are drawn before somebody asks for more. */
+const FIRST = 200
+
+/** Where the time went: a bar for each job, thin while it waited; what the whole waited for is framed. */
+export function WaterfallView({ id }: { id: string }) {
+  const { data, error, refetch } = useQuery({
+    queryKey: treeKey(id, 'waterfall'),
+    queryFn: () => client.waterfall(id),
+  })
+  const [opened, setOpened] = useState<ReadonlyMap<string, boolean>>(new Map())
+  const [shown, setShown] = useState(FIRST)
+  if (data === undefined)
+    return error === null ? <Loading lines={8} /> : <Problem error={error} onRetry={() => void refetch()} />
+  const rows = fallRows(data.spans, opened)
+  return (
+    <div className="falls">
+      <ul aria-label="Jobs over time">
+        {rows.slice(0, shown).map((row) => (
+          <Fall
+            key={row.span.id}
+            row={row}
+            whole={data}
+            onToggle={(open) => setOpened(new Map([...opened, [row.span.id, open]]))}
+          />
+        ))}
+      </ul>
+      {rows.length > shown && (
+        <p className="fall-foot">
+          <Button small onClick={() => setShown(shown + FIRST)}>
+            Show {Math.min(FIRST, rows.length - shown)} more of {rows.length.toLocaleString()}
+          </Button>
+        </p>
+      )}
+      <p className="fall-foot">
+        {durationWords(data.until.getTime() - data.since.getTime())} in all. Framed: what the whole waited
+        for. Thin: the job waited, for a slot, for a place in the window, or for another attempt.
+      </p>
+    </div>
+  )
+}
+
+function Fall({
+  row: { span, name, open },
+  whole,
+  onToggle,
+}: {
+  row: FallRow
+  whole: Waterfall
+  onToggle: (open: boolean) => void
+}) {
+  const { submittedAt, startedAt, finishedAt, status } = span
+  const began = startedAt ?? finishedAt
+  return (
+    <li className="fall" data-critical={span.critical || undefined}>
+      <span className="fall-name" style={{ paddingLeft: `${Math.min(span.depth, 6) * 14}px` }}>
+        {open === undefined ? (
+          <span className="tree-toggle" />
+        ) : (
+          <button
+            type="button"
+            className="tree-toggle"
+            aria-expanded={open}
+            aria-label={`What is below ${name}`}
+            onClick={() => onToggle(!open)}
+          >
+            {open ? '▾' : '▸'}
+          </button>
+        )}
+        <StateBadge state={status} quiet />
+        <To path={span.kind === null ? `/jobs/${span.id}` : `/workflows/${span.id}`}>{name}</To>
+        {span.critical && <span className="hidden-visually">, the whole waited for it</span>}
+      </span>
+      <span className="fall-bar" title={barWords(span)}>
+        <span className="fall-wait" style={barOf(whole, submittedAt, began)} />
+        {startedAt !== null && (
+          <span className="fall-run" data-tone={toneOf(status)} style={barOf(whole, startedAt, finishedAt)} />
+        )}
+      </span>
+      <span className="fall-took">
+        {startedAt !== null && <Duration ms={(finishedAt ?? whole.until).getTime() - startedAt.getTime()} />}
+      </span>
+    </li>
+  )
+}
+
+function barWords({ submittedAt, startedAt, finishedAt }: Span): string {
+  if (startedAt === null) return 'It has not started'
+  const waited = `Waited ${durationWords(startedAt.getTime() - submittedAt.getTime())}`
+  if (finishedAt === null) return `${waited}, still runs`
+  return `${waited}, took ${durationWords(finishedAt.getTime() - startedAt.getTime())}`
+}
+
+function toneOf(status: Span['status']): string {
+  if (status === 'completed' || status === 'failed' || status === 'running') return status
+  return status === 'queued' || status === 'awaiting_approval' ? 'waiting' : 'ended'
+}
