@@ -2314,6 +2314,40 @@ AS $function$
    where m.declared is distinct from excluded.declared;
 $function$;
 
+--- function sluice.delete_budget_v1(p_name text)
+CREATE OR REPLACE FUNCTION sluice.delete_budget_v1(p_name text)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_tasks text[];
+  v_jobs  integer;
+begin
+  perform 1 from sluice.budgets b where b.name = p_name for no key update;
+  if not found then
+    return '{"found": false, "tasks": [], "jobs": 0}';
+  end if;
+  -- Whoever draws from it holds one of these: nobody begins to from here on.
+  perform 1 from sluice.devices d where d.budget = p_name order by d.key for no key update;
+  v_tasks := array(select t.name from sluice.tasks t
+                    where (t.uses ? p_name or t.per_job ? p_name)
+                      and (exists (select 1 from sluice.workers w where w.ended_at is null and t.name = any (w.tasks))
+                           or exists (select 1 from sluice.classes c
+                                       where c.task = t.name and exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state < 'completed')))
+                    order by t.name);
+  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.jobs j on j.id = r.job_id
+              where r.budget = p_name and j.attempt = r.attempt and j.state = 'running');
+  if v_tasks = '{}' and v_jobs = 0 then
+    delete from sluice.residents r where r.budget = p_name;
+    delete from sluice.reservations r where r.budget = p_name;
+    delete from sluice.worker_devices d where d.budget = p_name;
+    delete from sluice.budgets b where b.name = p_name;
+    perform sluice.judge_tasks_v1();
+    perform pg_notify('sluice', 'ready');
+  end if;
+  return jsonb_build_object('found', true, 'tasks', v_tasks, 'jobs', v_jobs);
+end $function$;
+
 --- function sluice.delete_trees_v1(p_roots bigint[])
 CREATE OR REPLACE FUNCTION sluice.delete_trees_v1(p_roots bigint[])
  RETURNS integer

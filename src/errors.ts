@@ -60,6 +60,8 @@ export const ERROR_STATUS = {
   ROLE_CONFLICT: 409,
   /** Nobody would be left who may manage access. */
   LAST_ADMIN: 409,
+  /** A budget cannot be deleted while tasks use it. */
+  BUDGET_IN_USE: 409,
   /** A schedule of that name exists already. */
   SCHEDULE_EXISTS: 409,
   /** The lease is no longer held by whoever wrote. */

@@ -9,6 +9,7 @@ import {
   changeBudgetAsOperator,
   forgetBudgetChanges,
   type OperatorBudgetChange,
+  removeBudget,
 } from '../engine/budget-control.ts'
 import { type BudgetsView, type BudgetView, viewBudget, viewBudgets } from '../engine/budget-view.ts'
 import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
@@ -457,6 +458,16 @@ export class Sluice {
   async resetBudget(name: string): Promise<BudgetView> {
     await forgetBudgetChanges(this.#calls, name, this.#parts.actor)
     return viewBudget(this.#calls, name)
+  }
+
+  /**
+   * Removes a budget that has left the file, with what is noted of its devices. One that a file or a program still names is
+   * there again when that starts.
+   *
+   * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE` while tasks use it that somebody runs or whose jobs have not ended.
+   */
+  async removeBudget(name: string): Promise<void> {
+    await removeBudget(this.#calls, name)
   }
 
   async listSchedules(): Promise<schedules.ScheduleView[]> {

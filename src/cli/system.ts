@@ -38,6 +38,7 @@ export interface System
     | 'budgets'
     | 'setBudget'
     | 'resetBudget'
+    | 'removeBudget'
     | 'admission'
     | 'setAdmission'
     | 'resetAdmission'

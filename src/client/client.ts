@@ -383,6 +383,11 @@ export class SluiceClient extends ViewClient {
     return toBudget(await this.link.call('POST', `${budgetPath(name)}/reset`))
   }
 
+  /** Removes a budget that has left the file. Refused while tasks use it. */
+  async removeBudget(name: string): Promise<void> {
+    await this.link.call('DELETE', budgetPath(name))
+  }
+
   /** Pools of workers, what overflows, and what was decided about it. */
   async fleet(filter: FleetQuery = {}): Promise<Fleet> {
     const query = new URLSearchParams()

@@ -1,10 +1,12 @@
 import type { Queryable } from '../db/database.ts'
+import { SluiceError } from '../errors.ts'
 import { parseQuantity, quantity } from '../model/amount.ts'
 import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
 import { parseQuantum, QUANTUM_RULE } from '../model/budget.ts'
 import type { Duration } from '../model/duration.ts'
 import { duration, isName, MAX_STORED_MS } from '../model/setting-value.ts'
 import { type BudgetChange, changeBudget } from '../store/change-budget.ts'
+import { deleteBudget } from '../store/delete-budget.ts'
 import { listBudgetNames } from '../store/list-budget-names.ts'
 import { listBudgets } from '../store/list-budgets.ts'
 import { listDevices } from '../store/list-devices.ts'
@@ -52,6 +54,24 @@ export async function changeBudgetAsOperator(
 /** Undoes operators' changes: it is again as files and programs last said. @throws {SluiceError} `BUDGET_NOT_FOUND`. */
 export async function forgetBudgetChanges(db: Queryable, name: string, by: string): Promise<void> {
   if (!isName(checkText(name, 'budget')) || !(await resetBudget(db, name, by))) throw await unknown(db, name)
+}
+
+/**
+ * Removes a budget that has left the file. One that a file or a program still names is there again when that starts.
+ *
+ * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE`, which names the tasks that use it.
+ */
+export async function removeBudget(db: Queryable, name: string): Promise<void> {
+  if (!isName(checkText(name, 'budget'))) throw await unknown(db, name)
+  const { found, tasks, jobs } = await deleteBudget(db, name)
+  if (!found) throw await unknown(db, name)
+  if (tasks.length === 0 && jobs === 0) return
+  const users = tasks.length === 0 ? `${jobs} running jobs draw from it` : `used by ${tasks.join(', ')}`
+  throw new SluiceError(
+    'BUDGET_IN_USE',
+    `budget ${name} cannot be deleted: ${users}; take it out of their uses and let their jobs end first`,
+    { details: { name, tasks, jobs } },
+  )
 }
 
 /** What operators may change of a budget, as it is. */

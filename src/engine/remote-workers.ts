@@ -22,8 +22,8 @@ import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 export { type Beat, beat } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
 export { loadStale } from '../store/load-stale.ts'
-export { reportDevices } from '../store/report-devices.ts'
 export type { StoredWorker } from '../store/load-worker.ts'
+export { reportDevices } from '../store/report-devices.ts'
 
 const MAX_LINE = 8192
 /** Room for the note that a worker leaves at the end of a line it has cut itself. */

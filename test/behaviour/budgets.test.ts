@@ -611,6 +611,115 @@ test('policy, settings and database agree on the rules of a budget that says not
   expect({ quantum: made!.quantum, maxWaitMs: Number(made!.wait) }).toEqual(DEFAULT_RULES)
 })
 
+describe('what is left behind', () => {
+  test('a budget can be deleted once nobody uses it, and with it all that was noted of its devices', async () => {
+    const gate = new Gate()
+    const uses = { glue: '1GB' }
+    const sticks = task({ name: 'sticks', model: 'stick', uses, run: () => gate.pass() })
+    const app = await apps.open({ tasks: [sticks], budgets: { glue: { gpu0: '2GB' } }, lanes })
+    const used = {
+      code: 'BUDGET_IN_USE',
+      message:
+        'budget glue cannot be deleted: used by sticks; take it out of their uses and let their jobs end first',
+      details: { name: 'glue', tasks: ['sticks'] },
+    }
+    const job = await app.submit(sticks, undefined)
+    await expect(app.removeBudget('glue')).rejects.toMatchObject(used)
+    await app.work({ capacity: 0 })
+    await gate.arrived()
+    await expect(app.removeBudget('glue')).rejects.toMatchObject({
+      ...used,
+      details: { ...used.details, jobs: 1 },
+    })
+    // Also when the task has forgotten it meanwhile: its running jobs have not.
+    const plain = await apps.open({ tasks: [task({ name: 'sticks', run: () => null })], lanes })
+    await expect(plain.removeBudget('glue')).rejects.toMatchObject({
+      message: expect.stringContaining('1 running jobs draw from it'),
+    })
+    gate.open()
+    await job.result()
+    await app.stopWorking()
+    await plain.removeBudget('glue')
+    const tables = ['devices', 'worker_devices', 'residents', 'reservations']
+    for (const table of tables)
+      expect(await database.sql(`select 1 from sluice.${table} where budget = 'glue'`)).toEqual([])
+    await expect(plain.removeBudget('glue')).rejects.toMatchObject({ code: 'BUDGET_NOT_FOUND' })
+    await expect(plain.removeBudget('no name')).rejects.toMatchObject({ code: 'BUDGET_NOT_FOUND' })
+  })
+
+  test('the upkeep removes what ended attempts and workers left, and devices that nobody offers for a day', async () => {
+    const app = await apps.open({ budgets: { old: { gpu0: 4 } }, lanes })
+    const [ended] = await database.sql<{ id: string }>(
+      `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, ended_at)
+       values ('gone', 'box', 1, '0', 1, 1, '{}', '{}', '{}', now()) returning id`,
+    )
+    await database.sql(
+      `insert into sluice.devices (budget, key, host, name, total, seen_at, most)
+       select 'old', 'box/' || n.name, 'box', n.name, 4, now() - n.age, n.most
+         from (values ('fresh', interval '1 hour', null), ('stale', interval '2 days', null), ('limited', interval '2 days', 1)) n(name, age, most)`,
+    )
+    await database.sql(`insert into sluice.worker_devices select $1, 'old', 'box/stale'`, [ended!.id])
+    await database.sql(
+      `insert into sluice.residents (worker_id, model, device, budget, amount, devices) values ($1, 'm', 'box/stale', 'old', 1, '{box/stale}')`,
+      [ended!.id],
+    )
+    await database.sql(`insert into sluice.reservations values (0, 1, 'old', 'box/stale', 1)`)
+    await database.sql('select sluice.reconcile_budgets_v1()')
+    for (const table of ['worker_devices', 'residents', 'reservations'])
+      expect(await database.sql(`select 1 from sluice.${table} where budget = 'old'`)).toEqual([])
+    const keys = await database.sql(`select key from sluice.devices where budget = 'old' order by key`)
+    expect(keys).toEqual([{ key: 'box/fresh' }, { key: 'box/limited' }])
+    await app.removeBudget('old')
+  })
+
+  test('a budget that becomes one without devices, or gets some, is counted in its new way at once', async () => {
+    const gate = new Gate()
+    const paints = task({ name: 'paints', uses: { paint: 1 }, run: (n: number) => gate.pass(String(n)) })
+    const one = await apps.open({ tasks: [paints], budgets: { paint: 1 }, lanes })
+    await one.work({ capacity: 0 })
+    await one.submitMany(paints, [1, 2, 3, 4])
+    await gate.arrived(1)
+    const kinds = () => database.sql(`select key from sluice.devices where budget = 'paint' order by key`)
+    expect(await kinds()).toEqual([{ key: '' }])
+    // What runs draws from what is no more; two devices come instead, of one each.
+    const two = await apps.open({ tasks: [paints], budgets: { paint: { can0: 1, can1: 1 } }, lanes })
+    await two.work({ capacity: 0 })
+    await gate.arrived(3)
+    expect((await kinds()).map(({ key }) => String(key).split('/').at(-1))).toEqual(['can0', 'can1'])
+    await apps.open({ tasks: [paints], budgets: { paint: 5 }, lanes })
+    await gate.arrived(4)
+    // The first one, which drew from it before, counts again.
+    expect((await one.budgets()).budgets.find(({ name }) => name === 'paint')).toMatchObject({
+      kind: 'shared',
+      devices: expect.arrayContaining([expect.objectContaining({ key: '', held: 2, capacity: 5 })]),
+    })
+    gate.open()
+    await until(async () => (await held('paint')) === 0, 'all to end')
+  })
+
+  test('two budgets of one device are each counted', async () => {
+    const gate = new Gate()
+    const both = task({
+      name: 'both_of_it',
+      uses: { ram: 2, units: 3 },
+      run: (n: number) => gate.pass(String(n)),
+    })
+    const single = task({ name: 'one_of_it', uses: { ram: 2 }, run: (n: number) => gate.pass(String(n)) })
+    const budgets = { ram: { card: 8 }, units: { card: 7 } }
+    const app = await apps.open({ tasks: [both, single], budgets, lanes })
+    await app.work({ capacity: 0 })
+    await app.submitMany(both, [1, 2, 3])
+    await gate.arrived(2)
+    expect([await held('ram'), await held('units')]).toEqual([4, 6])
+    await app.submitMany(single, [4, 5, 6])
+    await gate.arrived(4)
+    expect([await held('ram'), await held('units')]).toEqual([8, 6])
+    expect([...gate.arrivals].sort()).toEqual(['1', '2', '4', '5'])
+    gate.open()
+    await until(async () => (await held('ram')) === 0, 'all to end')
+  })
+})
+
 test('the times of a model are learned at the pace that the planner says', async () => {
   const load = (loadMs: number, learning: number) =>
     database.sql(`select sluice.note_models_v1(0, now(), $1)`, [

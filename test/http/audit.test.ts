@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 
 const database = useDatabase()
 const server = useServer(database, {
-  budgets: { licences: 2 },
+  budgets: { licences: 2, unused: 1 },
   fleet: { pools: { burst: {} } },
   tasks: [
     task({ name: 'plain', run: async () => null }),
@@ -108,6 +108,7 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
     body: { capacity: 4 },
   }),
   'POST /api/v1/admin/budgets/:name/reset': async () => ({ path: '/admin/budgets/licences/reset' }),
+  'DELETE /api/v1/admin/budgets/:name': async () => ({ path: '/admin/budgets/unused' }),
   'PATCH /api/v1/admin/fleet/:name': async () => ({ path: '/admin/fleet/burst', body: { max: 2 } }),
   'POST /api/v1/admin/fleet/:name/reset': async () => ({ path: '/admin/fleet/burst/reset' }),
   'PATCH /api/v1/admin/admission': async () => ({ path: '/admin/admission', body: { maxActive: 500 } }),

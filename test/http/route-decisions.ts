@@ -77,6 +77,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'GET /api/v1/admin/budgets/:name': 'workers:view',
   'PATCH /api/v1/admin/budgets/:name': 'workers:manage',
   'POST /api/v1/admin/budgets/:name/reset': 'workers:manage',
+  'DELETE /api/v1/admin/budgets/:name': 'workers:manage',
   'GET /api/v1/admin/fleet': 'workers:view',
   'PATCH /api/v1/admin/fleet/:name': 'workers:manage',
   'POST /api/v1/admin/fleet/:name/reset': 'workers:manage',

@@ -1,4 +1,4 @@
-import { type Sluice, type TaskContext, task } from '../../src/index.ts'
+import { hasCode, type Sluice, type TaskContext, task } from '../../src/index.ts'
 import type { Sql } from './database.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
 import { patiently } from './until.ts'
@@ -48,6 +48,11 @@ export async function liveBudgets(app: Sluice, sql: Sql, round: number): Promise
   await once('cancel', () => app.cancel(unplaced.id))
   await repeated('setBudget', () => app.setBudget('seats', { capacity: 3 }))
   await repeated('resetBudget', () => app.resetBudget('seats'))
+  await repeated('removeBudget', () =>
+    app.removeBudget('seats').catch((error) => {
+      if (!hasCode(error, 'BUDGET_IN_USE')) throw error
+    }),
+  )
   const endings = [await settled(modelled), await settled(expressed)]
   await patiently(
     async () =>

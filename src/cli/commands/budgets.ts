@@ -24,7 +24,7 @@ interface SetOptions extends CommonOptions {
 
 const wait = duration({ min: 1, max: MAX_STORED_MS })
 
-/** `sluice budgets`, `sluice budgets set NAME ...`, `sluice budgets reset NAME` */
+/** `sluice budgets`, `sluice budgets set NAME ...`, `sluice budgets reset NAME`, `sluice budgets delete NAME` */
 export const declareBudgets: Declare = (command, act) => {
   command.action((options: CommonOptions) => act((world) => listBudgets(world, options)))
   command
@@ -46,6 +46,11 @@ export const declareBudgets: Declare = (command, act) => {
     .description('undo what operators changed: the budget is again as files and programs last said')
     .argument('<name>', 'name of the budget')
     .action((name: string, options: CommonOptions) => act((world) => resetBudget(world, name, options)))
+  command
+    .command('delete')
+    .description('remove a budget that has left the file; refused while tasks use it')
+    .argument('<name>', 'name of the budget')
+    .action((name: string, options: CommonOptions) => act((world) => deleteBudget(world, name, options)))
 }
 
 function limit(text: string, before: Limits = {}): Limits {
@@ -163,6 +168,15 @@ function resetBudget(world: World, name: string, options: CommonOptions): Promis
   return operate(world, options, async (system) =>
     printBudget(world, await system.resetBudget(name), options),
   )
+}
+
+function deleteBudget(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) => {
+    await system.removeBudget(name)
+    if (options.json === true) writeJson(world.out, { name, removed: true })
+    else world.out.line(`budget ${name} is deleted`)
+    return EXIT.done
+  })
 }
 
 function printBudget(world: World, budget: BudgetView, options: CommonOptions): ExitCode {

@@ -1,5 +1,11 @@
+import { Type } from 'typebox'
 import { BudgetBody, BudgetChangeBody, BudgetParams, BudgetsBody } from '../../api/budgets.ts'
-import { changeBudgetAsOperator, forgetBudgetChanges, getBudgetLimits } from '../../engine/budget-control.ts'
+import {
+  changeBudgetAsOperator,
+  forgetBudgetChanges,
+  getBudgetLimits,
+  removeBudget,
+} from '../../engine/budget-control.ts'
 import { viewBudget, viewBudgets } from '../../engine/budget-view.ts'
 import { toBudgetBody, toBudgetsBody } from '../budget-body.ts'
 import { change } from '../change.ts'
@@ -76,6 +82,30 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
         return { result: undefined, before, after: await getBudgetLimits(tx, name) }
       })
       return toBudgetBody(await viewBudget(calls, name))
+    },
+  )
+
+  server.delete(
+    '/admin/budgets/:name',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Remove a budget that has left the file',
+        description:
+          'Refused while tasks use it that live workers run or whose jobs have not ended. One that a file still names is there again when that is next applied.',
+        tags,
+        params: BudgetParams,
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params
+      await change(parts, request, { action: 'budget.delete', target: `budget ${name}` }, async (tx) => {
+        const before = await getBudgetLimits(tx, name)
+        await removeBudget(tx, name)
+        return { result: undefined, before }
+      })
+      return reply.code(204).send(null)
     },
   )
 }

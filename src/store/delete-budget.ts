@@ -1,0 +1,17 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** What became of it: it is gone where it was found and nothing uses it. */
+export interface DeletedBudget {
+  readonly found: boolean
+  /** Tasks that use it and that somebody runs, or whose jobs have not ended. */
+  readonly tasks: readonly string[]
+  /** Running jobs that draw from it. */
+  readonly jobs: number
+}
+
+const DELETE = statement('delete_budget', 'select sluice.delete_budget_v1($1) as deleted')
+
+/** Removes a budget with its devices, unless something uses it. */
+export async function deleteBudget(db: Queryable, name: string): Promise<DeletedBudget> {
+  return (await db.run<{ deleted: DeletedBudget }>(DELETE, [name]))[0]!.deleted
+}
