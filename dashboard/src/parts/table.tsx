@@ -1,5 +1,12 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type KeyboardEvent, type MouseEvent, type ReactNode, useRef, useState } from 'react'
+import {
+  type CSSProperties,
+  type KeyboardEvent,
+  type MouseEvent,
+  type ReactNode,
+  useRef,
+  useState,
+} from 'react'
 import './table.css'
 
 export interface Column<Row> {
@@ -9,8 +16,8 @@ export interface Column<Row> {
   /** Of the column, in CSS: `120px`, `20%`. Without one it takes what is left. */
   readonly width?: string
   readonly align?: 'right'
-  /** False: left out on a phone. */
-  readonly phone?: boolean
+  /** On a phone: its width there, or false to leave it out. Without one it shares what others leave. */
+  readonly phone?: string | boolean
   /** Long texts go on in a second line rather than being cut. */
   readonly wrap?: boolean
 }
@@ -112,13 +119,20 @@ function Head<Row>({ column }: { column: Column<Row> }) {
   return (
     <th
       scope="col"
-      style={column.width === undefined ? undefined : { width: column.width }}
+      style={widthsOf(column)}
       data-align={column.align}
       data-phone={column.phone === false ? 'no' : undefined}
     >
       {column.head}
     </th>
   )
+}
+
+function widthsOf<Row>({ width, phone }: Column<Row>): CSSProperties {
+  return {
+    ...(width !== undefined && { width }),
+    ...(typeof phone === 'string' && { '--phone-width': phone }),
+  } as CSSProperties
 }
 
 function Gap({ height }: { height: number }) {

@@ -43,7 +43,7 @@ export function Ago({ at }: { at: Date | null | undefined }) {
   if (at === null || at === undefined) return <span className="soft">–</span>
   const ms = now - at.getTime()
   const words =
-    ms < -1000 ? `in ${durationWords(roundly(-ms))}` : ms < 1000 ? 'now' : `${durationWords(roundly(ms))} ago`
+    ms < -1000 ? `in ${durationWords(roundly(-ms))}` : ms < 1000 ? 'now' : `${aboutWords(roundly(ms))} ago`
   return (
     <time dateTime={at.toISOString()} title={`${EXACT.format(at)}\n${at.toISOString()}`}>
       {words}
@@ -72,4 +72,10 @@ export function Since({ at }: { at: Date | null | undefined }) {
 /** Ages change once a second: tenths would only flicker. */
 function roundly(ms: number): number {
   return Math.max(0, Math.round(ms / 1000) * 1000)
+}
+
+/** How long ago needs no second unit from a minute on: `3 m ago`. */
+function aboutWords(ms: number): string {
+  const size = UNITS.find(([, each]) => ms >= each)?.[1] ?? 1000
+  return durationWords(Math.floor(ms / size) * size)
 }

@@ -63,17 +63,17 @@ export function Screen() {
       {(waits || (job.status === 'running' && job.kind !== null)) && <WhyWaiting job={job} />}
       <div className="job-columns">
         <div>
-          <Panel title="Log" aside={stream.ended ? 'complete' : 'as it is written'}>
-            <JobLog job={job} stream={stream} />
-          </Panel>
-          <Panel title="Input">
-            <JsonView value={job.input} label="Input" />
-          </Panel>
           {job.status === 'completed' && (
             <Panel title="Result">
               <JsonView value={job.result} label="Result" />
             </Panel>
           )}
+          <Panel title="Log" aside={stream.ended ? undefined : 'as it is written'}>
+            <JobLog job={job} stream={stream} />
+          </Panel>
+          <Panel title="Input">
+            <JsonView value={job.input} label="Input" />
+          </Panel>
           {job.checkpoint !== null && (
             <Panel title="Checkpoint">
               <JsonView value={job.checkpoint} label="Checkpoint" />
@@ -159,7 +159,7 @@ function About({ job }: { job: Job }) {
         ['Submitted', <Moment key="at" at={job.submittedAt} />],
         ['Submitted by', job.submittedBy ?? '–'],
         ...(job.approvedBy === null ? [] : ([['Approved by', job.approvedBy]] as const)),
-        ...(job.deadlineAt === null
+        ...(job.deadlineAt === null || job.startedAt !== null || job.finishedAt !== null
           ? []
           : ([['Must start', <Ago key="deadline" at={job.deadlineAt} />]] as const)),
         [

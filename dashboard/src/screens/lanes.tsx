@@ -112,6 +112,7 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
     },
     {
       id: 'running',
+      phone: '70px',
       head: 'Running',
       width: '76px',
       align: 'right',
@@ -123,6 +124,7 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
     },
     {
       id: 'slots',
+      phone: '84px',
       head: 'Slots',
       width: manage ? '170px' : '80px',
       cell: (lane) => (manage ? <SlotsCell lane={lane} /> : (lane.slots ?? 'no limit')),
@@ -163,6 +165,7 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
       ? [
           {
             id: 'switch',
+            phone: '104px',
             head: <span className="hidden-visually">Actions</span>,
             width: '112px',
             align: 'right' as const,

@@ -7,25 +7,18 @@ export function LinkState() {
   const { state, since } = useLink()
   // Drawn anew each second while it counts.
   useNow()
-  if (state === 'idle') return null
-  const words =
-    state === 'live' || state === 'over'
-      ? state === 'live'
-        ? 'Live'
-        : 'Complete'
-      : state === 'connecting'
-        ? 'Connecting …'
-        : `Stale for ${durationWords(Math.max(0, Math.round((Date.now() - since) / 1000) * 1000))}, reconnecting`
+  // What has ended cannot become stale.
+  if (state === 'idle' || state === 'over') return null
+  const words = state === 'live' ? 'Live' : state === 'connecting' ? 'Connecting …' : 'Stale, reconnecting'
+  const age = Math.max(0, Math.round((Date.now() - since) / 1000) * 1000)
   return (
     <span className="link-state" data-state={state} role={state === 'stale' ? 'alert' : 'status'}>
       <svg viewBox="0 0 12 12" aria-hidden="true">
-        {state === 'live' || state === 'over' ? (
-          <circle cx="6" cy="6" r="4" />
-        ) : (
-          <path d="M6 1 11.5 11H.5Z" />
-        )}
+        {state === 'live' ? <circle cx="6" cy="6" r="4" /> : <path d="M6 1 11.5 11H.5Z" />}
       </svg>
       {words}
+      {/* Told once to those who listen: it changes each second. */}
+      {state === 'stale' && age > 0 && <span aria-hidden="true">for {durationWords(age)}</span>}
     </span>
   )
 }

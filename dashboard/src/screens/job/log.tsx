@@ -31,7 +31,9 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
       <p className="soft log-empty">
         {job.kind !== null
           ? 'A workflow writes no log of its own: its steps do.'
-          : 'It has written nothing so far.'}
+          : stream.ended
+            ? 'It wrote nothing.'
+            : 'It has written nothing so far.'}
       </p>
     )
   const attempts = new Set(lines.map(({ attempt }) => attempt)).size

@@ -9,6 +9,7 @@ import { Ago, Duration, Since } from '../../parts/time.tsx'
 export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'state',
+    phone: '118px',
     head: 'State',
     width: '142px',
     cell: (job) => <StateBadge state={shownState(job)} />,
@@ -55,6 +56,7 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   },
   {
     id: 'submitted',
+    phone: '80px',
     head: 'Submitted',
     width: '112px',
     align: 'right',

@@ -37,6 +37,7 @@ export function Devices({ devices }: { devices: readonly Device[] }) {
     },
     {
       id: 'held',
+      phone: '150px',
       head: 'Held of all',
       width: '150px',
       align: 'right',

@@ -44,6 +44,7 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
     },
     {
       id: 'running',
+      phone: '72px',
       head: 'Running',
       width: '92px',
       align: 'right',
@@ -56,6 +57,7 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
     },
     {
       id: 'queued',
+      phone: '66px',
       head: 'Queued',
       width: '76px',
       align: 'right',

@@ -1,0 +1,244 @@
+import pino from 'pino'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Sluice, sluice, task } from '../../src/index.ts'
+import { startServer } from '../../src/server/start-server.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { useServer } from '../support/http-server.ts'
+import { expectAccessible, noBrowser, signIn, useVisits } from './support.ts'
+
+const MARKUP = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script><b>bold</b>'
+
+const gate = new Gate()
+const render = task({
+  name: 'render',
+  lane: 'batch',
+  run: async (input: { frames: number }, ctx) => {
+    ctx.log.info(`rendering ${input.frames} frames`)
+    ctx.progress(0.4, 'frame 2 of 5')
+    await gate.pass(String(input.frames))
+    return input.frames
+  },
+})
+const release = task({ name: 'release', approval: true, run: (version: string) => version })
+const stubborn = task({
+  name: 'stubborn',
+  lane: 'batch',
+  run: (_: null, { signal }) =>
+    new Promise<never>((_resolve, reject) =>
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+    ),
+})
+const quick = task({ name: 'quick', lane: 'batch', run: (n: number) => n })
+const nasty = task({
+  name: 'nasty',
+  retry: { attempts: 1 },
+  run: (input: unknown, ctx) => {
+    ctx.log.warn(`log ${MARKUP}`)
+    throw new Error(`could not read ${JSON.stringify(input)} ${MARKUP}`)
+  },
+})
+const tasks = [render, release, stubborn, quick, nasty]
+
+/** The answer to a question of the page: the reason, and its button. */
+async function confirm(page: Page, action: string, reason = 'test'): Promise<void> {
+  const dialog = page.getByRole('alertdialog')
+  await dialog.getByLabel('Reason').fill(reason)
+  await dialog.getByRole('button', { name: action }).click()
+  await dialog.waitFor({ state: 'detached' })
+}
+
+const offered = (page: Page) => page.getByRole('navigation', { name: 'Screens' }).first().getByRole('link')
+
+describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chromium'}`, () => {
+  const database = useDatabase()
+  const server = useServer(database, { tasks, lanes: { batch: { slots: 4 } }, grace: '200ms' })
+  const visit = useVisits()
+  let operator = ''
+
+  beforeAll(async () => {
+    operator = await server.keyOf('operator', 'olga')
+    await server.app.work({ name: 'worker-1', capacity: 6 })
+  })
+  afterAll(() => gate.open())
+
+  test('a wrong key is refused in words; what a role may not do is not offered', async () => {
+    const { page, complaints } = await visit(server.url)
+    await page.goto('/jobs')
+    await page.getByLabel('API key').fill('slk_wrong')
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('alert').waitFor()
+
+    await signIn(page, await server.keyOf('viewer'), '/workers')
+    await page.getByText('worker-1').first().waitFor()
+    expect(await offered(page).allTextContents()).not.toEqual(expect.arrayContaining(['Approvals', 'Access']))
+    expect(await page.getByRole('button', { name: 'Drain worker-1' }).count()).toBe(0)
+    await page.goto('/access')
+    await page.getByText('Your role does not allow this screen').waitFor()
+
+    const submitter = await visit(server.url)
+    await signIn(submitter.page, await server.keyOf('submitter'))
+    // The first screen is not for them: they begin with the first that is.
+    await submitter.page.waitForURL('**/jobs')
+    expect(await offered(submitter.page).allTextContents()).toEqual(
+      expect.not.arrayContaining(['Now', 'Workers', 'Recovery', 'Audit']),
+    )
+    const admin = await visit(server.url)
+    await signIn(admin.page, await server.keyOf('platform_admin'), '/workers')
+    await admin.page.getByRole('button', { name: 'Drain worker-1' }).waitFor()
+    expect(await offered(admin.page).allTextContents()).toEqual(expect.arrayContaining(['Access', 'Audit']))
+    expect([...complaints, ...submitter.complaints, ...admin.complaints]).toEqual([])
+  })
+
+  test('a job is submitted anew, tells its progress and log as they come, and is cancelled with a reason for the audit', async () => {
+    const { page, complaints } = await visit(server.url)
+    const { id } = await server.app.submit(render, { frames: 5 })
+    await gate.arrived(1)
+    await signIn(page, operator, `/jobs/${id}`)
+    await page.getByText('40 %').waitFor()
+    await page.getByText('frame 2 of 5').waitFor()
+    await page.getByText('rendering 5 frames').waitFor()
+
+    await page.getByRole('button', { name: 'Edit and resubmit' }).click()
+    await page.getByRole('dialog').getByLabel('Input').fill('{ "frames": 7 }')
+    await page.getByRole('button', { name: 'Submit', exact: true }).click()
+    await page.waitForURL((url) => !url.pathname.endsWith(`/${id}`))
+    await page.getByText('rendering 7 frames').waitFor()
+
+    const waiting = await server.app.submit(stubborn, null)
+    await page.goto(`/jobs/${waiting.id}`)
+    await page.getByText('Running').first().waitFor()
+    await page.getByRole('button', { name: 'Cancel …' }).click()
+    await confirm(page, 'Cancel job', 'no longer needed')
+    await page.getByText('Cancelled').first().waitFor()
+    const [entry] = await database.sql<{ reason: string }>(
+      `select reason from sluice.audit where action = 'job.cancel'`,
+    )
+    expect(entry?.reason).toBe('no longer needed')
+    expect(complaints).toEqual([])
+  })
+
+  test('somebody else looks at the input of a job and approves it; another is rejected', async () => {
+    const [good, bad] = await server.app.submitMany(release, ['1.4.0', '1.5.0-broken'])
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, await server.keyOf('approver', 'anna'), `/approvals?job=${good!.id}`)
+    await page.getByLabel('Input').getByText('1.4.0').waitFor()
+    await page
+      .getByRole('button', { name: `Approve job ${good!.id}` })
+      .first()
+      .click()
+    await confirm(page, 'Approve')
+    expect(await good!.result()).toBe('1.4.0')
+    await page.getByRole('button', { name: `Reject job ${bad!.id}` }).click()
+    const dialog = page.getByRole('alertdialog')
+    expect(await dialog.getByRole('button', { name: 'Reject' }).isDisabled()).toBe(true)
+    await confirm(page, 'Reject', 'broken build')
+    await page.getByText('Nothing waits for approval').waitFor()
+    expect((await server.app.getJob(bad!.id)).status).toBe('cancelled')
+    expect(complaints).toEqual([])
+  })
+
+  test('a lane is paused and holds its jobs, the job says so, and goes on once it is resumed', async () => {
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, operator, '/lanes')
+    const row = page.getByRole('row', { name: /batch/ }).first()
+    await row.getByRole('button', { name: /Pause/ }).click()
+    await confirm(page, 'Pause')
+    await page
+      .getByRole('button', { name: /Resume/ })
+      .first()
+      .waitFor()
+    const job = await server.app.submit(quick, 1, { lane: 'batch' })
+    await page.goto(`/jobs/${job.id}`)
+    await page
+      .getByText(/is drained/)
+      .first()
+      .waitFor()
+    expect((await server.app.getJob(job.id)).status).toBe('queued')
+    await page.goto('/lanes')
+    await page
+      .getByRole('button', { name: /Resume/ })
+      .first()
+      .click()
+    await confirm(page, 'Resume')
+    expect(await job.result()).toBe(1)
+    expect(complaints).toEqual([])
+  })
+
+  test('a worker is drained and brought back', async () => {
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, operator, '/workers')
+    await page.getByRole('button', { name: 'Drain worker-1' }).click()
+    await confirm(page, 'Drain')
+    await page.getByText('Draining', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Bring back worker-1' }).click()
+    await confirm(page, 'Bring back')
+    await page.getByRole('button', { name: 'Drain worker-1' }).waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('names, inputs, errors and logs full of markup are text, and axe finds nothing serious on any screen', async () => {
+    const { id } = await server.app.submit(nasty, { [MARKUP]: MARKUP }, { key: MARKUP, tags: ['<i>tag</i>'] })
+    await server.app
+      .job(id)
+      .result()
+      .catch(() => {})
+    const named = await server.keyOf('platform_admin', MARKUP)
+    await server.app.createSchedule('nightly', { task: 'nasty', cron: '0 3 * * 1-5', input: MARKUP })
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, named)
+    const screens: readonly [path: string, shows: string][] = [
+      ['/', 'batch'],
+      ['/lanes', 'batch'],
+      ['/jobs', 'nasty'],
+      [`/jobs/${id}`, '<b>bold</b>'],
+      ['/errors', '<b>bold</b>'],
+      ['/workers', 'worker-1'],
+      ['/gpu', 'There are no budgets'],
+      ['/approvals', 'Nothing waits for approval'],
+      ['/schedules?name=nightly', 'At 03:00, Monday through Friday'],
+      ['/recovery', 'Late write refused'],
+      ['/access', '<b>bold</b>'],
+      ['/audit', 'session.open'],
+    ]
+    for (const [path, shows] of screens) {
+      await page.goto(path)
+      await page.getByText(shows).filter({ visible: true }).first().waitFor()
+      await expectAccessible(page, path)
+      expect(await page.evaluate('window.hacked'), path).toBeUndefined()
+    }
+    expect(complaints).toEqual([])
+  })
+})
+
+describe.skipIf(noBrowser !== undefined)('a server that is restarted', () => {
+  const database = useDatabase()
+  const visit = useVisits()
+  let app: Sluice | undefined
+  afterAll(() => app?.close())
+
+  test('leaves a page that says it is stale, and goes on when the server is back', async () => {
+    const log = pino({ level: 'silent' })
+    app = await sluice({ database: database.url, log, tasks: [release] })
+    const start = (port: number) => startServer({ app: app!, log, host: '127.0.0.1', port, graceMs: 500 })
+    let running = await start(0)
+    const { url } = running
+    const { createKey } = await import('../../src/engine/access/keys.ts')
+    const { authorOfDatabase } = await import('../../src/engine/access/author.ts')
+    const { transactForCallers } = await import('../../src/db/for-callers.ts')
+    const { key } = await transactForCallers(app.room.db, (tx) =>
+      createKey(tx, { name: 'olga', role: 'operator' }, authorOfDatabase('test')),
+    )
+    const { page } = await visit(url)
+    await signIn(page, key, '/jobs')
+    await page.getByText('Live', { exact: true }).waitFor()
+    await running.stop()
+    await page.getByText(/^Stale, reconnecting/).waitFor()
+    const { id } = await app.submit(release, 'while it was away')
+    running = await start(Number(new URL(url).port))
+    await page.getByText('Live', { exact: true }).waitFor({ timeout: 30_000 })
+    await page.getByRole('link', { name: `#${id}` }).waitFor()
+    await running.stop()
+  })
+})
