@@ -1,0 +1,94 @@
+// Pictures of every screen, light and dark, wide and on a phone, to docs/images: `npm run screenshots`.
+// With names of screens as arguments only of those.
+import { mkdirSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { chromium } from 'playwright-core'
+import { shrinkPng } from './demo/shrink-png.mjs'
+import { openDemo } from './demo/system.mjs'
+import { findChromium, NO_CHROMIUM } from './ensure-chromium.mjs'
+
+const OUT = process.env.SLUICE_IMAGES ?? fileURLToPath(new URL('../docs/images', import.meta.url))
+const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
+
+/** By name: its address, and a text that is there once it is complete. */
+const screensOf = ({ ids }) => ({
+  now: ['/', 'interactive'],
+  lanes: ['/lanes', 'interactive'],
+  jobs: ['/jobs', 'images.resize'],
+  job: [`/jobs/${ids.running}`, 'videos.transcode'],
+  why: [`/jobs/${ids.waiting}`, 'videos.transcode'],
+  workflow: [`/workflows/${ids.workflow}`, 'reindex'],
+  trace: [`/trace/${ids.trace}`, 'payments.capture'],
+  errors: ['/errors', 'ECONNRESET'],
+  workers: ['/workers', 'batch-1'],
+  devices: ['/gpu', 'llama-70b'],
+  approvals: [`/approvals?job=${ids.approval}`, 'production'],
+  schedules: ['/schedules?name=nightly-report', 'At 03:00'],
+  recovery: ['/recovery', 'Late write refused'],
+  access: ['/access', 'grafana'],
+  audit: ['/audit', 'lane.change'],
+})
+
+async function takeAll(demo, browser, wanted) {
+  const screens = Object.entries(screensOf(demo)).filter(
+    ([name]) => wanted.length === 0 || wanted.includes(name),
+  )
+  for (const theme of ['light', 'dark'])
+    for (const [size, viewport] of Object.entries(SIZES)) {
+      const context = await browser.newContext({
+        baseURL: demo.url,
+        viewport,
+        colorScheme: theme,
+        reducedMotion: 'reduce',
+        locale: 'en-GB',
+        timezoneId: 'Europe/Berlin',
+      })
+      const page = await context.newPage()
+      if (wanted.length === 0) {
+        await page.goto('/')
+        await page.getByLabel('API key').waitFor()
+        await save(page, `sign-in-${size}-${theme}`)
+      }
+      await page.goto('/')
+      await page.getByLabel('API key').fill(demo.keys.ada)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByText('Live', { exact: true }).waitFor()
+      for (const [name, [path, shows]] of screens) {
+        try {
+          await page.goto(path)
+          await page.getByText(shows).filter({ visible: true }).first().waitFor({ timeout: 10_000 })
+          await page.locator('.loading').first().waitFor({ state: 'detached', timeout: 5000 })
+          // Charts are drawn once their library has come.
+          await page.waitForLoadState('networkidle', { timeout: 1500 }).catch(() => {})
+        } catch (error) {
+          console.error(`${name} ${size} ${theme}: ${error.message.split('\n')[0]}`)
+        }
+        await save(page, `${name}-${size}-${theme}`)
+      }
+      await context.close()
+    }
+}
+
+async function save(page, name) {
+  const path = join(OUT, `${name}.png`)
+  await page.screenshot({ path, animations: 'disabled' })
+  shrinkPng(path)
+}
+
+const browserPath = findChromium()
+if (browserPath === undefined) throw new Error(NO_CHROMIUM)
+mkdirSync(OUT, { recursive: true })
+const demo = await openDemo()
+const browser = await chromium.launch({
+  executablePath: browserPath,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'],
+})
+try {
+  await takeAll(demo, browser, process.argv.slice(2))
+} finally {
+  await browser.close()
+  await demo.close()
+}
+const bytes = readdirSync(OUT).reduce((sum, name) => sum + statSync(join(OUT, name)).size, 0)
+console.log(`${readdirSync(OUT).length} pictures in ${OUT}, ${(bytes / 1e6).toFixed(1)} MB`)
