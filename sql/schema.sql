@@ -710,6 +710,9 @@ CREATE INDEX api_keys_lookup ON sluice.api_keys USING btree ("substring"(hash, 1
 CREATE INDEX api_keys_role ON sluice.api_keys USING btree (role);
 
 --- index sluice.firings_age
+--- index sluice.audit_lanes
+CREATE INDEX audit_lanes ON sluice.audit USING btree (target, id) WHERE (action = ANY (ARRAY['lane.change'::text, 'lane.reset'::text]));
+
 CREATE INDEX firings_age ON sluice.firings USING btree (fired_at);
 
 --- index sluice.firings_latest
@@ -3150,7 +3153,7 @@ declare
   v_after   bigint      := 0;
   v_range   text;
   v_all_jobs text;
-  v_match   text        := 'j.parent_id is null';
+  v_match   text        := case when p_filter ? 'children' then 'true' else 'j.parent_id is null' end;
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
   v_sources text[]      := '{}';    -- what an index answers: conditions and order

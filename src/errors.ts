@@ -52,6 +52,8 @@ export const ERROR_STATUS = {
   KEY_CONFLICT: 409,
   /** The Idempotency-Key was used for another request within 24 hours, or is in use right now. */
   IDEMPOTENCY_CONFLICT: 409,
+  /** The address takes no Idempotency-Key. */
+  IDEMPOTENCY_UNSUPPORTED: 400,
   /** The job is not in a state that allows this. */
   ILLEGAL_TRANSITION: 409,
   /** The job is no fan-out with a window that could be resized. */

@@ -33,7 +33,8 @@ end $$;
 
 -- One page of a list of roots: ids, newest first, and where to go on; no place to go on when there is nothing more.
 --   p_filter  any of states, task, lane, key, tag, by, submittedFrom, submittedTo, finishedFrom, finishedTo, error (a part of
---             it, in lower case), retrying (an attempt has failed or was lost)
+--             it, in lower case), retrying (an attempt has failed or was lost), children (jobs of trees too; only
+--             with states that are active)
 --   p_before  only smaller ids
 --   p_look    how many rows it looks at where they lie side by side, and of a sparse index a fifth of it
 --
@@ -57,7 +58,7 @@ declare
   v_after   bigint      := 0;
   v_range   text;
   v_all_jobs text;
-  v_match   text        := 'j.parent_id is null';
+  v_match   text        := case when p_filter ? 'children' then 'true' else 'j.parent_id is null' end;
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
   v_sources text[]      := '{}';    -- what an index answers: conditions and order

@@ -3,6 +3,9 @@
 -- Failed jobs by when they failed. Only what fails pays for it.
 create index jobs_failed on sluice.jobs (finished_at, id) where state = 'failed';
 
+-- What operators changed of each lane. Nothing else of the audit pays for it.
+create index audit_lanes on sluice.audit (target, id) where action in ('lane.change', 'lane.reset');
+
 -- What the engine had to put right.
 --   taken_over  jobs of a worker that had gone silent went back in line, or ended
 --   late_write  a worker wrote about jobs that it no longer held, and was refused
@@ -43,7 +46,7 @@ create table sluice.moments (
 -- Depth and oldest wait are what the duty last sampled. Times are in milliseconds since 1970.
 create function sluice.moment_v1(p_look integer) returns jsonb
 language sql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
   with busy as materialized (
     select c.lane, j.worker_id, count(*)::integer as n

@@ -46,6 +46,9 @@ export const ListQuery = Type.Object(
       }),
     ),
     ...CRITERIA,
+    children: Type.Optional(
+      Type.Boolean({ description: 'true: jobs of trees too; with active statuses only' }),
+    ),
     before: Type.Optional(JobId),
     cursor: Type.Optional(
       Type.String({

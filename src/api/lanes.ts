@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { Duration, Name, Timestamp } from './scalars.ts'
+import { Duration, Json, Name, TextOrNull, Timestamp } from './scalars.ts'
 
 const Limit = (description: string) =>
   Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0, maximum: 2_147_483_647, description })
@@ -39,6 +39,35 @@ export type LaneBody = Static<typeof LaneBody>
 
 export const LaneList = Type.Object({ lanes: Type.Array(LaneBody) })
 export type LaneList = Static<typeof LaneList>
+
+export const LaneChangesBody = Type.Object({
+  changes: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      at: Timestamp,
+      by: Type.String(),
+      action: Type.Unsafe<'lane.change' | 'lane.reset'>({
+        type: 'string',
+        enum: ['lane.change', 'lane.reset'],
+      }),
+      before: Json,
+      after: Json,
+      reason: TextOrNull,
+    }),
+    { description: 'The newest first' },
+  ),
+})
+export type LaneChangesBody = Static<typeof LaneChangesBody>
+
+export const LaneChangesQuery = Type.Object(
+  {
+    before: Type.Optional(
+      Type.String({ pattern: '^[1-9][0-9]{0,17}$', 'x-rule': 'the id of a change, a whole number' }),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 20 })),
+  },
+  { additionalProperties: false },
+)
 
 export const LaneParams = Type.Object({ name: LaneName }, { additionalProperties: false })
 

@@ -136,6 +136,40 @@ export const SeriesBody = Type.Object({
 })
 export type SeriesBody = Static<typeof SeriesBody>
 
+export const DeviceHistoryBody = Type.Object({
+  everyMs: Type.Integer({ description: 'From one look to the next: shorter stays may be missing' }),
+  devices: Type.Array(
+    Type.Object({
+      budget: Type.String(),
+      key: Type.String(),
+      host: TextOrNull,
+      name: Type.String(),
+      bytes: Type.Boolean(),
+      capacity: NumberOrNull,
+      points: Type.Array(
+        Type.Object({
+          at: Timestamp,
+          held: Type.Number(),
+          measuredUsed: NumberOrNull,
+          running: Type.Integer(),
+        }),
+      ),
+      spans: Type.Array(
+        Type.Object({
+          model: Type.String(),
+          worker: Type.String(),
+          state: DeviceNow.properties.models.items.properties.state,
+          since: Timestamp,
+          until: Timestamp,
+          jobs: Count('The most jobs that ran on it at once'),
+        }),
+        { description: 'Models on it, in the order in which they came' },
+      ),
+    }),
+  ),
+})
+export type DeviceHistoryBody = Static<typeof DeviceHistoryBody>
+
 export const SeriesQuery = Type.Object(
   { minutes: Type.Optional(Type.Integer({ minimum: 1, maximum: 120, default: 30 })) },
   STRICT,

@@ -117,8 +117,34 @@ export const ScheduleBody = Type.Object({
 })
 export type ScheduleBody = Static<typeof ScheduleBody>
 
-export const ScheduleList = Type.Object({ schedules: Type.Array(ScheduleBody) })
+export const ScheduleList = Type.Object({
+  schedules: Type.Array(ScheduleBody, { description: 'By name' }),
+  next: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'The `after` of the next page; null when nothing follows',
+  }),
+})
 export type ScheduleList = Static<typeof ScheduleList>
+
+export const ScheduleListQuery = Type.Object(
+  {
+    after: Type.Optional(Type.String({ ...Name, description: 'Those whose names come after this one' })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 1000 })),
+  },
+  { additionalProperties: false },
+)
+
+export const NextTicksQuery = Type.Object(
+  { count: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 10 })) },
+  { additionalProperties: false },
+)
+
+export const NextTicksBody = Type.Object({
+  ticks: Type.Array(Type.Object({ at: Timestamp }), {
+    description: 'When it fires next, the first first; while it is disabled these go by',
+  }),
+})
+export type NextTicksBody = Static<typeof NextTicksBody>
 
 export const FiringBody = Type.Object({
   id: Type.String(),

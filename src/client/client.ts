@@ -21,8 +21,8 @@ import {
   TreeBody,
   type WindowChangeBody,
 } from '../api/jobs.ts'
-import { LaneBody, type LaneList } from '../api/lanes.ts'
-import { type FiredBody, FiringList, ScheduleBody, ScheduleList } from '../api/schedules.ts'
+import { LaneBody, LaneChangesBody, type LaneList } from '../api/lanes.ts'
+import { type FiredBody, FiringList, NextTicksBody, ScheduleBody, ScheduleList } from '../api/schedules.ts'
 import type { TaskList } from '../api/tasks.ts'
 import { SluiceError } from '../errors.ts'
 import { invalidArgument } from '../model/argument.ts'
@@ -56,6 +56,7 @@ export type Pool = Dated<PoolBody>
 export type Worker = Omit<Dated<StatusBody>['workers'][number], 'jobs'>
 export type Schedule = Dated<ScheduleBody>
 export type Firing = Dated<FiringList>['firings'][number]
+export type LaneChange = Dated<LaneChangesBody>['changes'][number]
 
 /** A job with what is below it. */
 export interface Tree extends Omit<Dated<TreeBody>, 'children'> {
@@ -444,7 +445,29 @@ export class SluiceClient extends ViewClient {
   }
 
   async listSchedules(): Promise<Schedule[]> {
-    return dated(ScheduleList, await this.get<ScheduleList>('/schedules')).schedules
+    const found: Schedule[] = []
+    let after: string | undefined
+    do {
+      const page = dated(ScheduleList, await this.get<ScheduleList>('/schedules', { after }))
+      found.push(...page.schedules)
+      after = page.next ?? undefined
+    } while (after !== undefined)
+    return found
+  }
+
+  /** When a schedule fires next, the first first: `count` times, 10 unless given, at most 100. */
+  async nextFirings(name: string, count = 10): Promise<Date[]> {
+    const body = await this.get<NextTicksBody>(schedulePath(name, '/next'), { count })
+    return dated(NextTicksBody, body).ticks.map(({ at }) => at)
+  }
+
+  /** What operators changed of a lane, newest first; go on with the last id as `before`. */
+  async laneChanges(
+    name: string,
+    options: { readonly before?: string; readonly limit?: number } = {},
+  ): Promise<LaneChange[]> {
+    const body = await this.get<LaneChangesBody>(`${lanePath(name)}/changes`, options)
+    return dated(LaneChangesBody, body).changes
   }
 
   async getSchedule(name: string): Promise<Schedule> {

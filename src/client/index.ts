@@ -15,6 +15,7 @@ export {
   type JobPage,
   type JobSummary,
   type Lane,
+  type LaneChange,
   type LogLine,
   type ManyDone,
   type ManyProgress,
@@ -32,6 +33,7 @@ export type { ServerOptions } from './link.ts'
 export type { ServerEvent } from './read-events.ts'
 export type { ResultOptions, SubmittedJob } from './submitted-job.ts'
 export type {
+  DeviceHistory,
   ErrorGroups,
   LiveEvent,
   Now,

@@ -1,7 +1,7 @@
 import { ErrorGroupsBody } from '../api/errors.ts'
 import { JobListBody } from '../api/job-list.ts'
 import { TimelineBody } from '../api/jobs.ts'
-import { NowBody, SeriesBody } from '../api/live.ts'
+import { DeviceHistoryBody, NowBody, SeriesBody } from '../api/live.ts'
 import { RecoveryBody, type RecoveryQuery } from '../api/recovery.ts'
 import { WaterfallBody } from '../api/waterfall.ts'
 import { checkJobId } from '../model/job-id.ts'
@@ -11,6 +11,7 @@ import type { Link, Query } from './link.ts'
 
 export type Now = Dated<NowBody>
 export type Series = Dated<SeriesBody>
+export type DeviceHistory = Dated<DeviceHistoryBody>
 export type Recovery = Dated<RecoveryBody>
 export type Waterfall = Dated<WaterfallBody>
 export type Timeline = Dated<TimelineBody>['entries']
@@ -34,6 +35,11 @@ export class ViewClient {
   /** How the system stood in the last minutes, oldest first: a point every 10 s while something ran or waited. */
   async series(options: { readonly minutes?: number } = {}): Promise<Series> {
     return dated(SeriesBody, await this.get<SeriesBody>('/admin/series', options))
+  }
+
+  /** What was on each device in the last minutes, as seen every 10 s: models, jobs, memory. */
+  async deviceHistory(options: { readonly minutes?: number } = {}): Promise<DeviceHistory> {
+    return dated(DeviceHistoryBody, await this.get<DeviceHistoryBody>('/admin/devices/history', options))
   }
 
   /** What the engine had to put right, newest first; go on with `next` as `before`. */

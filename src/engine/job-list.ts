@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkWhole, invalidArgument, optionNames } from '../model/argument.ts'
-import { JOB_STATES, JOB_STATUSES, type JobStatus, statusOf } from '../model/job.ts'
+import { ACTIVE_STATUSES, JOB_STATES, JOB_STATUSES, type JobStatus, statusOf } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import {
   findChildren,
@@ -66,6 +66,7 @@ const CRITERIA: Readonly<Record<keyof JobCriteria, true>> = {
   finishedTo: true,
   error: true,
   retrying: true,
+  children: true,
   fingerprint: true,
 }
 const CRITERIA_OPTIONS = optionNames<JobCriteria>(CRITERIA)
@@ -179,7 +180,7 @@ export async function readPageOfIds(
 /** Checks what is searched for. @throws {SluiceError} `INVALID_ARGUMENT` naming the field. */
 export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
   checkOptions(criteria, CRITERIA_OPTIONS, name)
-  const { status, retrying, fingerprint } = criteria
+  const { status, retrying, children, fingerprint } = criteria
   if (fingerprint !== undefined) checkFingerprint(criteria)
   if (retrying !== undefined && typeof retrying !== 'boolean')
     throw invalidArgument('retrying', retrying, 'true or false')
@@ -193,6 +194,7 @@ export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
       ),
     }),
     ...(retrying === true && { retrying }),
+    ...(checkChildren(children, status) && { children: true }),
     ...(fingerprint !== undefined && { fingerprint }),
     ...fieldsOf(criteria, ['task', 'lane', 'key', 'tag', 'submittedBy', 'error'] as const, checkSearched),
     ...fieldsOf(
@@ -201,6 +203,15 @@ export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
       checkMoment,
     ),
   }
+}
+
+/** Only of jobs that have not ended is there an index that has children too. */
+function checkChildren(children: unknown, status: readonly JobStatus[] | undefined): boolean {
+  if (children === undefined || children === false) return false
+  if (children !== true) throw invalidArgument('children', children, 'true or false')
+  const active: readonly JobStatus[] = ACTIVE_STATUSES
+  if (status?.every((each) => active.includes(each)) === true) return true
+  throw invalidArgument('children', children, `used with a status of ${ACTIVE_STATUSES.join(', ')}`)
 }
 
 const BESIDE_FINGERPRINT = new Set([

@@ -4,6 +4,7 @@ import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
 import { isName, type Reader } from '../model/setting-value.ts'
 import { LANE_COLUMNS, LANE_FIELDS, type LaneSource } from '../model/settings.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
+import { type LaneChangeView, listLaneChanges } from '../store/list-lane-changes.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
 import { resetLane } from '../store/reset-lane.ts'
@@ -26,6 +27,22 @@ export async function getLane(db: Queryable, name: string): Promise<Lane> {
   const lane = (await listLanes(db)).find((each) => each.name === name)
   if (lane === undefined) throw await unknownLane(db, name)
   return lane
+}
+
+const NEWEST = '9223372036854775807'
+
+/**
+ * What operators changed of a lane, newest first; 20 unless `limit` says otherwise.
+ *
+ * @throws {SluiceError} `UNKNOWN_LANE`.
+ */
+export async function readLaneChanges(
+  db: Queryable,
+  name: string,
+  { before = NEWEST, limit = 20 }: { readonly before?: string; readonly limit?: number } = {},
+): Promise<LaneChangeView[]> {
+  const lane = await getLane(db, name)
+  return listLaneChanges(db, lane.name, before, limit)
 }
 
 /** @throws {SluiceError} `INVALID_ARGUMENT` naming the field; the bounds are those of the config file. */

@@ -19,7 +19,7 @@ import { fireScheduleNow } from '../store/fire-schedule-now.ts'
 import { knownNames } from '../store/known-names.ts'
 import { type LatestFiring, latestFirings } from '../store/latest-firings.ts'
 import { type Firing, listFirings } from '../store/list-firings.ts'
-import { listSchedules, type ScheduleRow } from '../store/list-schedules.ts'
+import { listSchedules, type SchedulePage, type ScheduleRow } from '../store/list-schedules.ts'
 import { readClock } from '../store/read-clock.ts'
 import { saveSchedule } from '../store/save-schedule.ts'
 
@@ -43,9 +43,21 @@ export interface ScheduleView extends Schedule {
 /** Somebody else changes it at the same time. More often than this it is no coincidence. */
 export const TRIES = 20
 
-/** All schedules, by name. */
-export async function viewSchedules(db: Queryable): Promise<ScheduleView[]> {
-  return withLatest(db, await listSchedules(db, null), null)
+/** Schedules by name: all of them, or a part. */
+export async function viewSchedules(db: Queryable, page?: SchedulePage): Promise<ScheduleView[]> {
+  const rows = await listSchedules(db, null, page)
+  return withLatest(db, rows, page === undefined ? null : rows.map(({ name }) => name))
+}
+
+/** The next ticks of a schedule, by the database's clock. Whether it is enabled does not matter. */
+export async function nextTicks(
+  db: Queryable,
+  { cron, timezone }: Pick<Schedule, 'cron' | 'timezone'>,
+  count: number,
+): Promise<Date[]> {
+  const ticks = new Ticks(cron, timezone)
+  const now = (await readClock(db)).getTime()
+  return ticks.between(now, Number.POSITIVE_INFINITY, count).map((tick) => new Date(tick))
 }
 
 /** @throws {SluiceError} `SCHEDULE_NOT_FOUND` */

@@ -13,6 +13,7 @@ import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
 import { registerReason } from './reason.ts'
 import { MAX_HEADER_BYTES, refuseConnection } from './refuse-connection.ts'
+import { refuseIdempotency } from './refuse-idempotency.ts'
 import { registerRequestLog } from './request-log.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { admissionRoutes } from './routes/admission.ts'
@@ -132,6 +133,8 @@ export async function buildServer(
   registerProblems(server, parts)
   registerJsonBody(server)
   registerReplayed(server)
+  const identification = registerAccess(server, parts)
+  refuseIdempotency(server)
   const identification = registerAccess(server, parts)
   registerReason(server)
   const page = new DashboardPage()

@@ -64,6 +64,8 @@ export interface JobSearch {
   readonly error?: string
   /** Waits for another attempt. */
   readonly retrying?: boolean
+  /** Jobs of trees too. */
+  readonly children?: boolean
   /** Failures whose errors are alike; these are not found by `listJobs`. */
   readonly fingerprint?: string
 }

@@ -21,11 +21,25 @@ const LIST = statement(
           s.enabled, s.overlap, s.catch_up as "catchUp", s.next_at as "nextAt", s.version, s.declared, s.changed, s.owner,
           s.created_at as "createdAt", s.updated_at as "updatedAt", s.updated_by as "updatedBy"
      from sluice.schedules s
-    where $1::text[] is null or s.name = any ($1)
-    order by s.name`,
+    where ($1::text[] is null or s.name = any ($1)) and ($2::text is null or s.name > $2) and ($3::text is null or s.owner = $3)
+    order by s.name limit $4`,
 )
 
+/** A part of all schedules. */
+export interface SchedulePage {
+  /** Only those that come after this name. */
+  readonly after?: string | undefined
+  /** Only those of this one. */
+  readonly owner?: string | undefined
+  readonly limit?: number
+}
+
 /** Schedules by name, or all of them. */
-export async function listSchedules(db: Queryable, names: readonly string[] | null): Promise<ScheduleRow[]> {
-  return db.run<ScheduleRow & Record<string, unknown>>(LIST, [names])
+export async function listSchedules(
+  db: Queryable,
+  names: readonly string[] | null,
+  { after, owner, limit }: SchedulePage = {},
+): Promise<ScheduleRow[]> {
+  const values = [names, after ?? null, owner ?? null, limit ?? null]
+  return db.run<ScheduleRow & Record<string, unknown>>(LIST, values)
 }

@@ -17,9 +17,11 @@ const bad = task({
     throw new Error('no')
   },
 })
+const gated = task({ name: 'gated', approval: true, run: (_: unknown) => null })
 const database = useDatabase()
 const server = useServer(database, {
-  tasks: [slow, bad],
+  tasks: [slow, bad, gated],
+  workflows: [{ name: 'asks', definition: { steps: { gated: { task: 'gated' } } } }],
   budgets: { licences: 3 },
   admission: { maxActive: 5 },
 })
@@ -154,6 +156,25 @@ test('the series has a point for times when something ran or waited', async () =
   // Kept once, however often the duty is done.
   await sampled()
   expect((await client.series({ minutes: 5 })).points).toHaveLength(points.length)
+})
+
+test('what was on devices is told over time', async () => {
+  const client = new SluiceClient({ server: server.url, key: viewer })
+  const { devices } = await client.deviceHistory({ minutes: 5 })
+  expect(devices).toMatchObject([{ budget: 'licences', key: '', capacity: 3, spans: [] }])
+  expect(devices[0]!.points[0]).toMatchObject({ at: expect.any(Date), held: 0 })
+})
+
+test('jobs inside workflows that wait for somebody to approve them can be listed', async () => {
+  const { id } = await server.app.submit('asks', {})
+  const client = new SluiceClient({ server: server.url, key: viewer })
+  const waiting = await until(async () => {
+    const page = await client.listJobsPage({ status: ['awaiting_approval'], children: true })
+    return page.jobs.length > 0 && page.jobs
+  }, 'a job that awaits approval')
+  expect(waiting).toMatchObject([{ rootId: id, step: 'gated', status: 'awaiting_approval' }])
+  expect((await client.listJobsPage({ status: ['awaiting_approval'] })).jobs).toEqual([])
+  await expect(client.listJobsPage({ children: true })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
 })
 
 test('what was put right can be read, with jobs and totals', async () => {

@@ -7,6 +7,7 @@ import { JobEvents } from '../../src/engine/job-events.ts'
 import { type Sluice, sluice, task } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
 import { OpenStreams } from '../../src/server/stream/open-streams.ts'
+import { whenGone } from '../../src/server/when-gone.ts'
 import { useDatabase } from '../support/database.ts'
 
 const database = useDatabase()
@@ -52,6 +53,17 @@ test('for a reader that went away before its stream was opened nothing is kept',
   streams.open(response, right, (sink) => events.open(id, options, sink))
   expect([streams.size, events.size]).toEqual([0, 0])
   await streams.close()
+})
+
+test('whoever waits for a client to go hears of it once, also when it had gone before', async () => {
+  const { sent, response } = await arrived()
+  const told: string[] = []
+  whenGone(response, () => told.push('later'))
+  const closed = once(response, 'close')
+  sent.destroy()
+  await closed
+  whenGone(response, () => told.push('at once'))
+  expect(told).toEqual(['later', 'at once'])
 })
 
 test('a stream that is asked for while the server stops ends at once', async () => {

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
+import { SluiceClient } from '../../src/client/index.ts'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -65,6 +66,26 @@ describe('lanes', () => {
         after: { slots: 7, staleMs: 20_000, enabled: false },
       },
     ])
+  })
+
+  test('tell what was changed, by whom and why, to whoever may see them', async () => {
+    const { lanes, ...changed } = { lanes: '/admin/workers/lanes', body: { slots: 4 } }
+    const headers = { 'x-sluice-reason': 'month%20end' }
+    await server.call('PATCH', `${lanes}/maintenance`, { key, ...changed, headers })
+    await server.call('POST', `${lanes}/maintenance/reset`, { key })
+    const client = new SluiceClient({ server: server.url, key: await server.keyOf('viewer') })
+    const changes = await client.laneChanges('maintenance')
+    expect(changes.map(({ action, by, reason }) => [action, by, reason])).toEqual([
+      ['lane.reset', 'olga', null],
+      ['lane.change', 'olga', 'month end'],
+    ])
+    expect(changes[1]).toMatchObject({
+      at: expect.any(Date),
+      before: { slots: 1 },
+      after: { slots: 4 },
+    })
+    expect(await client.laneChanges('maintenance', { before: changes[0]!.id, limit: 1 })).toHaveLength(1)
+    await expect(client.laneChanges('nowhere')).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
   })
 
   test.each([

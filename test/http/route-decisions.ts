@@ -60,6 +60,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'GET /api/v1/schedules': ['jobs:submit', 'jobs:read:all'],
   'GET /api/v1/schedules/:name': ['jobs:submit', 'jobs:read:all'],
   'GET /api/v1/schedules/:name/firings': ['jobs:submit', 'jobs:read:all'],
+  'GET /api/v1/schedules/:name/next': ['jobs:submit', 'jobs:read:all'],
   'POST /api/v1/schedules': 'jobs:submit',
   'PATCH /api/v1/schedules/:name': 'jobs:submit',
   'DELETE /api/v1/schedules/:name': 'jobs:submit',
@@ -68,6 +69,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
 
   'GET /api/v1/live': ['workers:view', 'jobs:read'],
   'GET /api/v1/admin/series': 'workers:view',
+  'GET /api/v1/admin/devices/history': 'workers:view',
   'GET /api/v1/admin/recovery': 'workers:view',
 
   'GET /api/v1/admin/admission': 'workers:view',
@@ -83,6 +85,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/admin/fleet/:name/reset': 'workers:manage',
   'GET /api/v1/admin/workers/lanes': 'workers:view',
   'GET /api/v1/admin/workers/lanes/:name': 'workers:view',
+  'GET /api/v1/admin/workers/lanes/:name/changes': 'workers:view',
   'PATCH /api/v1/admin/workers/lanes/:name': 'workers:manage',
   'POST /api/v1/admin/workers/lanes/:name/reset': 'workers:manage',
   'GET /api/v1/admin/workers/status': 'workers:view',

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
+import { SluiceClient } from '../../src/client/index.ts'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
@@ -28,6 +29,25 @@ async function names(key: string): Promise<string[]> {
 }
 
 describe('schedules over HTTP', () => {
+  test('are listed by page, and tell when they fire next', async () => {
+    for (const name of ['p1', 'p2', 'p3'])
+      await server.call('POST', '/schedules', {
+        key: keys.bob,
+        body: { name, task: 'report', cron: '0 3 * * *' },
+      })
+    const page = (await server.call('GET', '/schedules?limit=2', { key: keys.bob })).json<{ next: string }>()
+    expect(page).toMatchObject({ schedules: [{ name: 'p1' }, { name: 'p2' }], next: 'p2' })
+    const rest = await server.call('GET', `/schedules?after=${page.next}&limit=2`, { key: keys.bob })
+    expect(rest.json()).toMatchObject({ schedules: [{ name: 'p3' }], next: null })
+    const client = new SluiceClient({ server: server.url, key: keys.bob })
+    expect((await client.listSchedules()).map(({ name }) => name)).toEqual(['p1', 'p2', 'p3'])
+    const ticks = await client.nextFirings('p1')
+    expect(ticks.map((tick) => tick.toISOString().slice(11))).toEqual(Array(10).fill('03:00:00.000Z'))
+    expect(ticks[9]!.getTime() - ticks[0]!.getTime()).toBe(9 * 86_400_000)
+    expect((await server.call('GET', '/schedules/p1/next', { key: keys.ann })).status).toBe(404)
+    for (const name of ['p1', 'p2', 'p3']) await client.removeSchedule(name)
+  })
+
   test('are created, read, changed, fired and removed, each change with its line in the audit', async () => {
     const key = keys.ann
     const created = await server.call('POST', '/schedules', {

@@ -1,4 +1,5 @@
 import { ClaimWatch } from '../../src/engine/claim-watch.ts'
+import { readLaneChanges } from '../../src/engine/lane-control.ts'
 import { noteLateWrites } from '../../src/engine/late-writes.ts'
 import { NameKinds } from '../../src/engine/name-kinds.ts'
 import { readNow, readSeries } from '../../src/engine/now.ts'
@@ -25,6 +26,7 @@ export async function liveServer(app: Sluice): Promise<void> {
   tally.add()
   await tally.close()
   await repeated('readRecoveries', () => readRecoveries(calls, { limit: 5 }))
+  await repeated('readLaneChanges', () => readLaneChanges(calls, 'life'))
   const watch = new ClaimWatch(calls)
   await repeated('the first look at claims', () => watch.look())
   await repeated('the next look at claims', () => watch.look())

@@ -1,5 +1,12 @@
-import { LaneBody, LaneChangeBody, LaneList, LaneParams } from '../../api/lanes.ts'
-import { forgetLaneChanges, getLane, setLane } from '../../engine/lane-control.ts'
+import {
+  LaneBody,
+  LaneChangeBody,
+  LaneChangesBody,
+  LaneChangesQuery,
+  LaneList,
+  LaneParams,
+} from '../../api/lanes.ts'
+import { forgetLaneChanges, getLane, readLaneChanges, setLane } from '../../engine/lane-control.ts'
 import type { Lane } from '../../store/list-lanes.ts'
 import { change } from '../change.ts'
 import { toLaneBody } from '../lane-body.ts'
@@ -25,6 +32,24 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       schema: { summary: 'One lane', tags: ['lanes'], params: LaneParams, response: { 200: LaneBody } },
     },
     async (request) => toLaneBody(await getLane(calls, request.params.name)),
+  )
+
+  server.get(
+    '/admin/workers/lanes/:name/changes',
+    {
+      config: { access: 'workers:view' },
+      schema: {
+        summary: 'What operators changed of a lane, and why',
+        tags: ['lanes'],
+        params: LaneParams,
+        querystring: LaneChangesQuery,
+        response: { 200: LaneChangesBody },
+      },
+    },
+    async ({ params, query }) => {
+      const changes = await readLaneChanges(calls, params.name, query)
+      return { changes: changes.map((each) => ({ ...each, at: each.at.toISOString() })) }
+    },
   )
 
   server.patch(

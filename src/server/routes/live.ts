@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { StreamHeaders } from '../../api/job-stream.ts'
-import { LiveQuery, type NowBody, SeriesBody, SeriesQuery } from '../../api/live.ts'
+import { DeviceHistoryBody, LiveQuery, type NowBody, SeriesBody, SeriesQuery } from '../../api/live.ts'
+import { readDeviceHistory } from '../../engine/device-history.ts'
 import { type JobCriteria, type JobPage, toSearch } from '../../engine/job-list.ts'
 import { LiveFeed, type LiveList } from '../../engine/live-feed.ts'
 import { type Now, readSeries, SERIES_MS } from '../../engine/now.ts'
@@ -75,6 +76,31 @@ export function liveRoutes(
         ...point,
         at: point.at.toISOString(),
         lanes: [...point.lanes],
+      })),
+    }),
+  )
+
+  server.get(
+    '/admin/devices/history',
+    {
+      config: { access: 'workers:view' },
+      schema: {
+        summary: 'What was on each device in the last minutes: models, jobs, memory',
+        tags: ['live'],
+        querystring: SeriesQuery,
+        response: { 200: DeviceHistoryBody },
+      },
+    },
+    async ({ query: { minutes = 30 } }) => ({
+      everyMs: SERIES_MS,
+      devices: (await readDeviceHistory(calls, minutes)).map((device) => ({
+        ...device,
+        points: device.points.map((point) => ({ ...point, at: point.at.toISOString() })),
+        spans: device.spans.map((span) => ({
+          ...span,
+          since: span.since.toISOString(),
+          until: span.until.toISOString(),
+        })),
       })),
     }),
   )

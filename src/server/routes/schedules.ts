@@ -5,10 +5,13 @@ import {
   type FiringBody,
   FiringList,
   FiringQuery,
+  NextTicksBody,
+  NextTicksQuery,
   ScheduleBody,
   ScheduleChangeBody,
   ScheduleCreateBody,
   ScheduleList,
+  ScheduleListQuery,
   ScheduleParams,
 } from '../../api/schedules.ts'
 import type { Queryable } from '../../db/database.ts'
@@ -17,6 +20,7 @@ import {
   changeSchedule,
   createSchedule,
   fireNow,
+  nextTicks,
   removeSchedule,
   resetSchedule,
   type ScheduleView,
@@ -51,12 +55,37 @@ function readingRoutes(server: Server, { room }: ServerParts): void {
       schema: {
         summary: 'All schedules that the caller may see',
         tags: TAGS,
+        querystring: ScheduleListQuery,
         response: { 200: ScheduleList },
       },
     },
-    async ({ caller }) => ({
-      schedules: (await viewSchedules(room.calls)).filter((each) => maySee(caller, each)).map(toBody),
-    }),
+    async ({ caller, query: { after, limit = 1000 } }) => {
+      const owner = seesAll(caller) ? undefined : caller.name
+      const schedules = await viewSchedules(room.calls, { after, owner, limit })
+      return {
+        schedules: schedules.map(toBody),
+        next: schedules.length === limit ? schedules.at(-1)!.name : null,
+      }
+    },
+  )
+
+  server.get(
+    '/schedules/:name/next',
+    {
+      config: { access: READ },
+      schema: {
+        summary: 'When a schedule fires next',
+        tags: TAGS,
+        params: ScheduleParams,
+        querystring: NextTicksQuery,
+        response: { 200: NextTicksBody },
+      },
+    },
+    async ({ caller, params, query: { count = 10 } }) => {
+      const schedule = await visible(room.calls, caller, params.name)
+      const ticks = await nextTicks(room.calls, schedule, count)
+      return { ticks: ticks.map((at) => ({ at: at.toISOString() })) }
+    },
   )
 
   server.get(
@@ -222,7 +251,11 @@ function about(action: string, name: string) {
 }
 
 function maySee(caller: Caller, { owner }: ScheduleView): boolean {
-  return owner === caller.name || caller.may('jobs:read:all') || caller.may('workers:manage')
+  return owner === caller.name || seesAll(caller)
+}
+
+function seesAll(caller: Caller): boolean {
+  return caller.may('jobs:read:all') || caller.may('workers:manage')
 }
 
 /**

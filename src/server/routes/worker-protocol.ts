@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import {
   CheckpointAnswer,
   CheckpointBody,
@@ -36,6 +36,7 @@ import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
 import { firstDue, recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
+import { whenGone } from '../when-gone.ts'
 
 /** A result of 16 MiB whose every character needs a backslash, and some. */
 const PAYLOAD_BYTES = 40 * 1024 * 1024
@@ -105,7 +106,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const told = news === undefined ? {} : { news: toNews(news) }
       const checkRight = () => checkStillAllowed(room.calls, request)
       const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, checkRight, ...told }
-      const onGone = (gone: () => void) => whenGone(reply, gone)
+      const onGone = (gone: () => void) => whenGone(reply.raw, gone)
       const answer = await workers.cycle(request.params.id, request.caller.keyId, cycle, onGone)
       if (reported.length > 0) room.noteEnded(firstDue(reported))
       // Not by the schema's serialiser: this is the hot path, and it was made by this program.
@@ -320,10 +321,4 @@ async function checkStillAllowed(db: Queryable, request: FastifyRequest): Promis
   if (caller === undefined)
     throw new SluiceError('UNAUTHENTICATED', 'the key or session has expired or was revoked meanwhile')
   if (!caller.may(config.access)) throw forbidden(caller, [config.access])
-}
-
-/** Calls back when the client has closed the connection before it had its answer. */
-function whenGone(reply: FastifyReply, gone: () => void): void {
-  if (reply.raw.destroyed) gone()
-  else reply.raw.once('close', gone)
 }
