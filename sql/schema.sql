@@ -677,6 +677,7 @@ create table sluice.workers (
   build text,
   draining boolean not null default false,
   stopping boolean not null default false,
+  leaving text,
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
   busy_since timestamp with time zone not null default clock_timestamp(),
@@ -709,10 +710,10 @@ CREATE INDEX api_keys_lookup ON sluice.api_keys USING btree ("substring"(hash, 1
 --- index sluice.api_keys_role
 CREATE INDEX api_keys_role ON sluice.api_keys USING btree (role);
 
---- index sluice.firings_age
 --- index sluice.audit_lanes
 CREATE INDEX audit_lanes ON sluice.audit USING btree (target, id) WHERE (action = ANY (ARRAY['lane.change'::text, 'lane.reset'::text]));
 
+--- index sluice.firings_age
 CREATE INDEX firings_age ON sluice.firings USING btree (fired_at);
 
 --- index sluice.firings_latest
@@ -1887,6 +1888,7 @@ CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_k
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -2011,7 +2013,7 @@ begin
   end if;
 
   if v_free > 0 then
-    select case when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores
+    select case when w.draining then 0 when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores
       into v_free, v_cores from sluice.workers w where w.id = p_worker;
   end if;
 
@@ -2431,6 +2433,7 @@ $function$;
 CREATE OR REPLACE FUNCTION sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
  RETURNS integer
  LANGUAGE plpgsql
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -2527,7 +2530,7 @@ begin
     perform pg_notify('sluice', 'slots');
   end if;
   delete from sluice.holdings h where h.worker_id = p_worker;
-  update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;
+  update sluice.workers w set ended_at = clock_timestamp(), ended_why = coalesce(w.leaving, p_why) where w.id = p_worker and w.ended_at is null;
   if found and exists (select 1 from sluice.residents r where r.worker_id = p_worker) then
     perform pg_notify('sluice', 'ready');   -- the room of its models is free
   end if;
@@ -2727,7 +2730,7 @@ end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
- RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, offer text)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text)
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -2743,9 +2746,11 @@ begin
    where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
-            w.draining, w.stopping,
+            w.draining, sluice.must_stop_v1(w),
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
+            (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
+            coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
             -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
             (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $function$;
@@ -3381,7 +3386,7 @@ CREATE OR REPLACE FUNCTION sluice.may_return_v1(p_worker sluice.workers)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN false;
+RETURN ((p_worker).draining AND ((p_worker).leaving ~~ 'idle%'::text) AND (NOT (p_worker).stopping));
 
 --- function sluice.memory_budgets_v1(p_names text[])
 CREATE OR REPLACE FUNCTION sluice.memory_budgets_v1(p_names text[])
@@ -3409,6 +3414,7 @@ CREATE OR REPLACE FUNCTION sluice.moment_v1(p_look integer)
  RETURNS jsonb
  LANGUAGE sql
  STABLE
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -3503,6 +3509,13 @@ AS $function$
                   from sluice.tallies t
                  where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
 $function$;
+
+--- function sluice.must_stop_v1(p_worker sluice.workers)
+CREATE OR REPLACE FUNCTION sluice.must_stop_v1(p_worker sluice.workers)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN ((p_worker).stopping OR (((p_worker).leaving IS NOT NULL) AND (p_worker).draining AND (NOT (EXISTS (SELECT 1 FROM sluice.jobs j WHERE ((j.worker_id = (must_stop_v1.p_worker).id) AND (j.state = 'running'::sluice.job_state)))))));
 
 --- function sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
 CREATE OR REPLACE FUNCTION sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
@@ -4399,6 +4412,43 @@ begin
    order by h.lane, r.id;
 end $function$;
 
+--- function sluice.retire_v1(p_worker bigint, p_idle_ms double precision)
+CREATE OR REPLACE FUNCTION sluice.retire_v1(p_worker bigint, p_idle_ms double precision)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_worker sluice.workers;
+  v_pool   sluice.pools;
+  v_why    text;
+begin
+  select * into v_worker from sluice.workers w where w.id = p_worker;
+  select * into v_pool from sluice.pools p where p.name = v_worker.pool for no key update;
+  if not found then
+    return null;
+  end if;
+  if v_worker.started_at < clock_timestamp() - make_interval(secs => v_pool.lifetime_ms / 1000.0) then
+    v_why := format('lived for %s s, the lifetime in pool %s', round(v_pool.lifetime_ms / 1000.0, 1)::float8, v_pool.name);
+  elsif p_idle_ms >= v_pool.idle_ms
+        and not exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') then
+    v_why := format('idle for %s s in pool %s', round(p_idle_ms::numeric / 1000, 1)::float8, v_pool.name);
+  else
+    return null;
+  end if;
+  if (select count(*) from sluice.workers w
+       where w.pool = v_pool.name and w.ended_at is null and not w.draining and w.id <> p_worker
+         and w.seen_at > clock_timestamp() - 2 * make_interval(secs => (select s.value / 1000.0 from sluice.settings s where s.name = 'heartbeat_ms')))
+     < v_pool.min_workers then
+    return null;
+  end if;
+  update sluice.workers w set draining = true, leaving = v_why where w.id = p_worker and w.ended_at is null and not w.draining;
+  if not found then
+    return null;
+  end if;
+  perform pg_notify('sluice', 'workers');
+  return v_why;
+end $function$;
+
 --- function sluice.retry_tree_v1(p_root bigint, p_composites bigint[], p_versions integer[], p_leaves bigint[], p_fanouts bigint[], p_superseded bigint[], p_child jsonb)
 CREATE OR REPLACE FUNCTION sluice.retry_tree_v1(p_root bigint, p_composites bigint[], p_versions integer[], p_leaves bigint[], p_fanouts bigint[], p_superseded bigint[], p_child jsonb)
  RETURNS TABLE(jobs integer, superseded integer)
@@ -4682,7 +4732,7 @@ CREATE OR REPLACE FUNCTION sluice.stay_v1(p_workers bigint[])
  RETURNS void
  LANGUAGE sql
 AS $function$
-  update sluice.workers w set draining = false where w.id = any (p_workers);
+  update sluice.workers w set draining = false, leaving = null where w.id = any (p_workers) and w.leaving is not null;
 $function$;
 
 --- function sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)

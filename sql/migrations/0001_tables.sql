@@ -105,6 +105,7 @@ create table sluice.workers (
   build      text,                                     -- which build of the program it runs, as that says
   draining   boolean not null default false,
   stopping   boolean not null default false,           -- asked to end: it leaves once what it runs has ended
+  leaving    text,                                     -- why it leaves by itself; it is draining then
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
   busy_since timestamptz not null default clock_timestamp(),   -- nothing it runs was claimed before that

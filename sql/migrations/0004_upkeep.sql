@@ -3,7 +3,7 @@
 -- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
 -- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
 create function sluice.heartbeat_v1(p_worker bigint)
-returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, offer text)
+returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text)
 language plpgsql as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -18,9 +18,11 @@ begin
    where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
-            w.draining, w.stopping,
+            w.draining, sluice.must_stop_v1(w),
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
+            (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
+            coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
             -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
             (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
 end $$;
@@ -147,7 +149,7 @@ begin
     perform pg_notify('sluice', 'slots');
   end if;
   delete from sluice.holdings h where h.worker_id = p_worker;
-  update sluice.workers w set ended_at = clock_timestamp(), ended_why = p_why where w.id = p_worker and w.ended_at is null;
+  update sluice.workers w set ended_at = clock_timestamp(), ended_why = coalesce(w.leaving, p_why) where w.id = p_worker and w.ended_at is null;
   if found and exists (select 1 from sluice.residents r where r.worker_id = p_worker) then
     perform pg_notify('sluice', 'ready');   -- the room of its models is free
   end if;

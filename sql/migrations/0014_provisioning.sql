@@ -74,11 +74,11 @@ create trigger admit_worker before insert on sluice.workers
 -- Whether a worker that takes nothing new may be told to stay: only its own idleness sends it away, not an operator.
 create function sluice.may_return_v1(p_worker sluice.workers) returns boolean
 language sql stable
-return false;
+return p_worker.draining and p_worker.leaving like 'idle%' and not p_worker.stopping;
 
 create function sluice.stay_v1(p_workers bigint[]) returns void
 language sql as $$
-  update sluice.workers w set draining = false where w.id = any (p_workers);
+  update sluice.workers w set draining = false, leaving = null where w.id = any (p_workers) and w.leaving is not null;
 $$;
 
 -- What waits, has waited for longer than a moment, and could be run by workers of this pool, while nobody there is can take it:

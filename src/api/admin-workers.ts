@@ -7,14 +7,28 @@ export const WorkerNameParams = Type.Object(
     name: Type.String({
       minLength: 1,
       maxLength: 200,
-      description: 'Name of a worker, as it was started with',
+      description: 'Name of a worker, as it was started with; * for any',
     }),
   },
   { additionalProperties: false },
 )
 
+export const WorkerLabelsQuery = Type.Object(
+  {
+    labels: Type.Optional(
+      Type.String({
+        maxLength: 10_000,
+        description:
+          'Only workers that have all of these labels: a JSON object of texts, numbers and booleans',
+        examples: ['{"zone":"a"}'],
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
 export const WorkersAskedBody = Type.Object({
-  workers: Type.Integer({ description: 'How many live workers of that name were told' }),
+  workers: Type.Integer({ description: 'How many live workers were told' }),
 })
 
 export type WorkersAskedBody = Static<typeof WorkersAskedBody>

@@ -34,6 +34,7 @@ import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
+import type { Labels } from '../model/pool.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource, Settings } from '../model/settings.ts'
 import type { AdmissionChange } from '../store/change-admission.ts'
@@ -535,14 +536,14 @@ export class Sluice {
     return listWorkers(this.#calls)
   }
 
-  /** Tells the live workers of that name to take nothing new, or to take work again. Returns how many there are. */
-  async drainWorker(name: string, draining = true): Promise<number> {
-    return setDraining(this.#calls, name, draining)
+  /** Tells the live workers of that name (`*`: any) with all of `labels` to take nothing new, or to take work again. Returns how many there are. */
+  async drainWorker(name: string, draining = true, labels: Labels = {}): Promise<number> {
+    return setDraining(this.#calls, name, draining, labels)
   }
 
-  /** Asks the live workers of that name to end: what runs may finish, the rest is handed back. Returns how many there are. */
-  async stopWorker(name: string): Promise<number> {
-    return askToStop(this.#calls, name)
+  /** Asks the live workers of that name (`*`: any) with all of `labels` to end: what runs may finish, the rest is handed back. Returns how many there are. */
+  async stopWorker(name: string, labels: Labels = {}): Promise<number> {
+    return askToStop(this.#calls, name, labels)
   }
 
   /** Every task and workflow that some program has made known; of tasks with their lane. */

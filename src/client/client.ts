@@ -28,6 +28,7 @@ import { SluiceError } from '../errors.ts'
 import { invalidArgument } from '../model/argument.ts'
 import type { JobStatus } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
+import type { Labels } from '../model/pool.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource } from '../model/settings.ts'
 import { AccessClient } from './access-client.ts'
@@ -434,14 +435,14 @@ export class SluiceClient extends ViewClient {
     return (await this.status()).queues
   }
 
-  /** Tells the live workers of that name to take nothing new, or to take work again. Returns how many there are. */
-  async drainWorker(name: string, draining = true): Promise<number> {
-    return this.#askWorkers(name, draining ? 'drain' : 'undrain')
+  /** Tells the live workers of that name (`*`: any) with all of `labels` to take nothing new, or to take work again. Returns how many there are. */
+  async drainWorker(name: string, draining = true, labels: Labels = {}): Promise<number> {
+    return this.#askWorkers(name, draining ? 'drain' : 'undrain', labels)
   }
 
-  /** Asks the live workers of that name to end: what runs may finish, the rest is handed back. Returns how many there are. */
-  async stopWorker(name: string): Promise<number> {
-    return this.#askWorkers(name, 'stop')
+  /** Asks the live workers of that name (`*`: any) with all of `labels` to end: what runs may finish, the rest is handed back. Returns how many there are. */
+  async stopWorker(name: string, labels: Labels = {}): Promise<number> {
+    return this.#askWorkers(name, 'stop', labels)
   }
 
   async listSchedules(): Promise<Schedule[]> {
@@ -523,8 +524,10 @@ export class SluiceClient extends ViewClient {
     return done
   }
 
-  async #askWorkers(name: string, what: 'drain' | 'undrain' | 'stop'): Promise<number> {
-    const path = `/admin/workers/${segment(name, 'name')}/${what}`
+  async #askWorkers(name: string, what: 'drain' | 'undrain' | 'stop', labels: Labels): Promise<number> {
+    const having =
+      Object.keys(labels).length === 0 ? '' : `?labels=${encodeURIComponent(JSON.stringify(labels))}`
+    const path = `/admin/workers/${segment(name, 'name')}/${what}${having}`
     return (await this.link.call<WorkersAskedBody>('POST', path)).workers
   }
 }

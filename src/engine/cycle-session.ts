@@ -69,6 +69,8 @@ export class CycleSession {
   /** Some lane is spread. */
   #spreads = false
   #turn = 0
+  /** When it last held a job, or began. */
+  #busyAt = performance.now()
   #hintedAt = 0
 
   constructor(options: SessionOptions) {
@@ -83,6 +85,11 @@ export class CycleSession {
   /** Jobs held, as the cycles of this session and the last resync have it. */
   get held(): ReadonlyMap<string, Held> {
     return this.#held
+  }
+
+  /** For how long it has held no job. */
+  get idleMs(): number {
+    return this.#held.size > 0 ? 0 : performance.now() - this.#busyAt
   }
 
   /** The shortest poll among the lanes it serves. */
@@ -125,6 +132,7 @@ export class CycleSession {
   follow(workerId: string): void {
     this.#workerId = workerId
     this.#known = 0
+    this.#busyAt = performance.now()
     this.#order.startOver()
     this.#planner.startOver()
   }
@@ -289,7 +297,10 @@ export class CycleSession {
 
   forget(id: string): void {
     const held = this.#held.get(id)
-    if (held !== undefined && this.#held.delete(id)) this.#slots.ended(held.lane)
+    if (held !== undefined && this.#held.delete(id)) {
+      this.#slots.ended(held.lane)
+      this.#busyAt = performance.now()
+    }
   }
 
   /** What it runs per lane once these endings are recorded. */

@@ -76,6 +76,11 @@ export class Dispatcher {
     return this.#session.order
   }
 
+  /** For how long it has held no job. */
+  get idleMs(): number {
+    return this.#session.idleMs
+  }
+
   get holdsIdle(): boolean {
     return this.#session.holdsIdle
   }

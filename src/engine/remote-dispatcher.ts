@@ -84,6 +84,11 @@ export class RemoteDispatcher {
     this.#session.order.notePeers(peers, before)
   }
 
+  /** For how long it has held no job. */
+  get idleMs(): number {
+    return this.#session.idleMs
+  }
+
   get holdsIdle(): boolean {
     return this.#session.holdsIdle
   }

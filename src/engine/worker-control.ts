@@ -1,38 +1,82 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
-import { checkFlag, checkText } from '../model/argument.ts'
+import { checkFlag, checkLabels, checkText } from '../model/argument.ts'
+import { toStorableJson } from '../model/json.ts'
+import type { Labels } from '../model/pool.ts'
+import { drainIncarnation } from '../store/drain-incarnation.ts'
 import { drainWorker } from '../store/drain-worker.ts'
 import { listWorkers } from '../store/list-workers.ts'
+import { retireWorker } from '../store/retire-worker.ts'
 import { stopWorker } from '../store/stop-worker.ts'
 
+/** Stands for workers of any name. */
+const ANY = '*'
+
 /**
- * Tells the live workers of a name to take nothing new, or to take work again. Reaches them with their next heartbeat, or
- * at once by a hint. What runs is left alone.
+ * Tells the live workers of a name (`*`: any) that have all of `labels` to take nothing new, or to take work again. They are
+ * given nothing from then on, and hear of it with their next heartbeat, or at once by a hint. What runs is left alone.
  *
- * @returns how many have that name.
- * @throws {SluiceError} `WORKER_NOT_FOUND` when none has.
+ * @returns how many they are.
+ * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none; `INVALID_ARGUMENT`.
  */
-export async function setDraining(db: Queryable, name: string, draining: boolean): Promise<number> {
-  const count = await drainWorker(db, checkText(name, 'worker'), checkFlag(draining, 'draining'))
-  return count > 0 ? count : notFound(db, name)
+export async function setDraining(
+  db: Queryable,
+  name: string,
+  draining: boolean,
+  labels: Labels = {},
+): Promise<number> {
+  checkWhich(name, labels)
+  const count = await drainWorker(db, name, labels, checkFlag(draining, 'draining'))
+  return count > 0 ? count : notFound(db, name, labels)
 }
 
 /**
- * Asks the live workers of a name to end: they take nothing new, let what runs finish within their shutdown grace, hand
- * back the rest and leave. It cannot be undone. Reaches them as `setDraining` does.
+ * Asks the live workers of a name (`*`: any) that have all of `labels` to end: they take nothing new, let what runs finish within
+ * their shutdown grace, hand back the rest and leave. It cannot be undone. Reaches them as `setDraining` does.
  *
- * @returns how many have that name.
- * @throws {SluiceError} `WORKER_NOT_FOUND` when none has.
+ * @returns how many they are.
+ * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none; `INVALID_ARGUMENT`.
  */
-export async function askToStop(db: Queryable, name: string): Promise<number> {
-  const count = await stopWorker(db, checkText(name, 'worker'))
-  return count > 0 ? count : notFound(db, name)
+export async function askToStop(db: Queryable, name: string, labels: Labels = {}): Promise<number> {
+  checkWhich(name, labels)
+  const count = await stopWorker(db, name, labels)
+  return count > 0 ? count : notFound(db, name, labels)
 }
 
-async function notFound(db: Queryable, name: string): Promise<never> {
+/** What a heartbeat tells of leaving. */
+export interface LeaveTerms {
+  readonly draining: boolean
+  /** Without a job for so long it may leave; null: never. */
+  readonly idleMs: number | null
+  /** It has lived for as long as its pool says. */
+  readonly expired: boolean
+}
+
+/** Lets a worker leave its pool where the time has come and the pool can spare it. Answers why it leaves. */
+export async function leaveIfDue(
+  db: Queryable,
+  workerId: string,
+  { draining, idleMs, expired }: LeaveTerms,
+  idleForMs: number,
+): Promise<string | undefined> {
+  if (draining || !(expired || (idleMs !== null && idleForMs >= idleMs))) return undefined
+  return retireWorker(db, workerId, idleForMs)
+}
+
+/** Shows one worker, not all of its name, as draining: it cannot start jobs any more. False when it has ended. */
+export async function passOver(db: Queryable, workerId: string): Promise<boolean> {
+  return drainIncarnation(db, workerId)
+}
+
+function checkWhich(name: string, labels: Labels): void {
+  checkText(name, 'worker')
+  toStorableJson(checkLabels(labels, 'labels'), 'labels')
+}
+
+async function notFound(db: Queryable, name: string, labels: Labels): Promise<never> {
   const names = [...new Set((await listWorkers(db)).map((worker) => worker.name))]
   const there = names.length === 0 ? 'no worker is alive' : `there are ${names.join(', ')}`
-  throw new SluiceError('WORKER_NOT_FOUND', `no live worker is named ${JSON.stringify(name)}; ${there}`, {
-    details: { name },
-  })
+  const which = name === ANY ? 'no live worker' : `no live worker is named ${JSON.stringify(name)}`
+  const having = Object.keys(labels).length === 0 ? '' : ` with ${JSON.stringify(labels)}`
+  throw new SluiceError('WORKER_NOT_FOUND', `${which}${having}; ${there}`, { details: { name, labels } })
 }

@@ -12,13 +12,17 @@ export interface Beat {
   readonly peers: number
   /** Of those: who comes before it when workers are filled. */
   readonly ahead: number
+  /** Without a job for so long it may leave its pool; null: it stays. */
+  readonly idleMs: number | null
+  /** It has lived for as long as its pool says. */
+  readonly expired: boolean
   /** Another text means that there are other lanes or classes to serve than before. */
   readonly offer: string
 }
 
 const BEAT = statement(
   'beat',
-  'select lanes, cancels, draining, stopping, peers, ahead, offer from sluice.heartbeat_v1($1)',
+  'select lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer from sluice.heartbeat_v1($1)',
 )
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */

@@ -100,8 +100,8 @@ export class Worker {
       stop: () => {
         if (this.#mode !== 'working') return
         this.#options.log.info({}, 'asked to stop')
-        this.#options.onStopAsked?.()
         void this.stop('asked to stop')
+        this.#options.onStopAsked?.()
       },
     })
     this.#options.pool?.onFree(() => this.#wake(false))

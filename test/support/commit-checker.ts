@@ -1,5 +1,6 @@
 import { BudgetChecker, type BudgetRule } from './budget-checker.ts'
 import type { Change, Commit } from './commit-stream.ts'
+import { FleetChecker, type FleetRule } from './fleet-checker.ts'
 import { hasEnded, type ReplayedJob, ReplayedState, type Steps } from './replayed-state.ts'
 import { TreeChecker, type TreeRule } from './tree-checker.ts'
 
@@ -22,6 +23,7 @@ export type Rule =
   | 'depth'
   | TreeRule
   | BudgetRule
+  | FleetRule
 
 export interface Violation {
   readonly rule: Rule
@@ -72,6 +74,7 @@ export class CommitChecker {
   readonly #state = new ReplayedState()
   readonly trees = new TreeChecker((rule, what) => this.#report(rule, what))
   readonly budgets = new BudgetChecker((rule, what) => this.#report(rule, what))
+  readonly fleet = new FleetChecker((rule, what) => this.#report(rule, what))
   #commit: Commit = { xid: '0', at: 0, changes: [] }
 
   constructor(options: { visibleMs?: number } = {}) {
@@ -83,6 +86,7 @@ export class CommitChecker {
     this.#state.apply({ xid: '0', at: 0, changes })
     this.trees.begin(changes)
     this.budgets.begin(changes)
+    this.fleet.begin(changes)
   }
 
   apply(commit: Commit): void {
@@ -96,6 +100,7 @@ export class CommitChecker {
     }
     this.trees.apply(commit.changes)
     this.budgets.apply(commit.changes)
+    this.fleet.apply(commit.changes)
     this.#judgeHoldings(steps)
     this.#judgeAdmission(steps)
     for (const key of steps.keys) {

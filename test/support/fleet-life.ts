@@ -5,10 +5,13 @@ import type { Sluice } from '../../src/index.ts'
 import { askForWorkers } from '../../src/store/ask-for-workers.ts'
 import { bringBack } from '../../src/store/bring-back.ts'
 import { endRequest } from '../../src/store/end-request.ts'
+import { endWorker } from '../../src/store/end-worker.ts'
 import { lookAtPool } from '../../src/store/look-at-pool.ts'
 import { noteGone } from '../../src/store/note-gone.ts'
 import { noteOverflow } from '../../src/store/note-overflow.ts'
 import { noteStarted } from '../../src/store/note-started.ts'
+import { registerWorker } from '../../src/store/register-worker.ts'
+import { retireWorker } from '../../src/store/retire-worker.ts'
 import { takeRequest } from '../../src/store/take-request.ts'
 import { repeated } from './persistent-caller.ts'
 
@@ -23,7 +26,20 @@ export async function liveFleet(app: Sluice): Promise<string[]> {
   const again = await repeated('forgetPoolChanges', () => forgetPoolChanges(calls, 'life', 'life'))
   const seen = [max, idleMs, again.max, again.idleMs].join()
   const problems = seen === '7,300000,2,60000' ? [] : [`a pool went through ${seen}`]
-  return [...problems, ...(await liveRequest(app))]
+  return [...problems, ...(await liveRequest(app)), ...(await leave(app))]
+}
+
+/** A worker without work. Asked for again because the answer was lost, it has been let go already. */
+async function leave(app: Sluice): Promise<string[]> {
+  const { calls } = app.room
+  const idler = { host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: [], labels: {} }
+  const id = await repeated('register', () =>
+    registerWorker(calls, { ...idler, name: 'idler', pool: 'life' }),
+  )
+  await repeated('retire', () => retireWorker(calls, id, 120_000))
+  const left = (await repeated('listWorkers', () => app.listWorkers())).find((each) => each.id === id)
+  await repeated('end', () => endWorker(calls, id, 'left'))
+  return left === undefined || left.draining ? [] : ['an idle worker was not let go']
 }
 
 /** A request for workers from its beginning to its end. However answers are lost, there is one, and it ends. */

@@ -5,6 +5,7 @@ export const WATCHED = [
   'sluice.lanes',
   'sluice.classes',
   'sluice.workers',
+  'sluice.pools',
   'sluice.holdings',
   'sluice.jobs',
   'sluice.composites',

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os'
-import { InvalidArgumentError } from 'commander'
 import type { RemoteWorker, RemoteWorkerOptions } from '../../app/remote-worker.ts'
 import { TaskSet } from '../../app/task-set.ts'
 import type { ServerOptions } from '../../client/link.ts'
@@ -11,10 +10,11 @@ import { SETTINGS } from '../../model/settings.ts'
 import { suggest } from '../../model/suggest.ts'
 import { VERSION } from '../../version.ts'
 import type { AnyTask } from '../../worker/task.ts'
-import { type Given, list, setting, several } from '../arguments.ts'
+import { type Given, list, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
+import { labelsOf, labelTexts } from '../labels.ts'
 import { createLog } from '../log.ts'
 import { dataFolderOf, refuseForgottenServer } from '../operate.ts'
 import { HINT } from '../report-error.ts'
@@ -46,7 +46,7 @@ export const declareWorker: Declare = (command, act) => {
     )
     .option('--name <name>', 'default: host name and process id')
     .option('--tasks <list>', 'only these, with commas between', list)
-    .option('--label <name=value>', 'what it offers to tasks with requires; may be repeated', labels)
+    .option('--label <name=value>', 'what it offers to tasks with requires; may be repeated', labelTexts)
     .option(
       '--rank <number>',
       'its place in the order in which workers are filled (default: 0)',
@@ -64,11 +64,6 @@ export const declareWorker: Declare = (command, act) => {
         '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
     )
     .action((options: WorkerOptions) => act((world) => worker(world, options)))
-}
-
-function labels(text: string, before: readonly string[] | undefined): readonly string[] {
-  if (!/^[^=]+=/.test(text)) throw new InvalidArgumentError('Write NAME=VALUE.')
-  return several(text, before)
 }
 
 async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
@@ -154,17 +149,4 @@ function chooseTasks(config: LoadedConfig, wanted: readonly string[] | undefined
     )
   }
   return wanted ?? all
-}
-
-/** As YAML would read them: true, false and numbers are such, the rest is text. */
-function labelsOf(given: readonly string[] = []): Record<string, string | number | boolean> {
-  return Object.fromEntries(
-    given.map((each) => {
-      const at = each.indexOf('=')
-      const text = each.slice(at + 1)
-      const number = text.trim() === '' ? Number.NaN : Number(text)
-      const value = text === 'true' ? true : text === 'false' ? false : Number.isNaN(number) ? text : number
-      return [each.slice(0, at), value]
-    }),
-  )
 }

@@ -1,10 +1,17 @@
+import { SluiceError } from '../../errors.ts'
+import type { Labels } from '../../model/pool.ts'
 import type { WorkerView } from '../../store/list-workers.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { labelsOf, labelTexts } from '../labels.ts'
 import { operate } from '../operate.ts'
 import { count, roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeTable } from '../output/table.ts'
+
+interface WhichOptions extends CommonOptions {
+  readonly label?: readonly string[]
+}
 
 /** `sluice workers`, `sluice workers drain NAME`, `sluice workers undrain NAME`, `sluice workers stop NAME` */
 export const declareWorkers: Declare = (command, act) => {
@@ -12,18 +19,25 @@ export const declareWorkers: Declare = (command, act) => {
   command
     .command('drain')
     .description('let a worker finish what it runs and take nothing new')
-    .argument('<name>', 'name of the worker')
-    .action((name: string, options: CommonOptions) => act((world) => drain(world, name, true, options)))
+    .argument('[name]', 'name of the worker; without one, --label says which')
+    .option('--label <name=value>', 'only workers that have it; may be repeated', labelTexts)
+    .action((name: string | undefined, options: WhichOptions) =>
+      act((world) => drain(world, name, true, options)),
+    )
   command
     .command('undrain')
     .description('let a drained worker take jobs again')
-    .argument('<name>', 'name of the worker')
-    .action((name: string, options: CommonOptions) => act((world) => drain(world, name, false, options)))
+    .argument('[name]', 'name of the worker; without one, --label says which')
+    .option('--label <name=value>', 'only workers that have it; may be repeated', labelTexts)
+    .action((name: string | undefined, options: WhichOptions) =>
+      act((world) => drain(world, name, false, options)),
+    )
   command
     .command('stop')
     .description('ask a worker to end once what it runs has ended')
-    .argument('<name>', 'name of the worker')
-    .action((name: string, options: CommonOptions) => act((world) => stop(world, name, options)))
+    .argument('[name]', 'name of the worker; without one, --label says which')
+    .option('--label <name=value>', 'only workers that have it; may be repeated', labelTexts)
+    .action((name: string | undefined, options: WhichOptions) => act((world) => stop(world, name, options)))
 }
 
 function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
@@ -54,31 +68,77 @@ function columns(now: number): Column<WorkerView>[] {
     { title: 'HOST', value: (worker) => worker.host },
     { title: 'PID', value: (worker) => String(worker.pid), align: 'right' },
     { title: 'VERSION', value: (worker) => worker.version },
+    { title: 'POOL', value: ({ pool }) => pool ?? '', optional: true },
+    { title: 'BUILD', value: ({ build }) => build ?? '', optional: true },
+    { title: 'LABELS', value: labelsInWords, shrinks: true, optional: true },
     { title: 'TASKS', value: (worker) => worker.tasks.join(' '), shrinks: true, optional: true },
   ]
 }
 
-function drain(world: World, name: string, draining: boolean, options: CommonOptions): Promise<ExitCode> {
-  return operate(world, options, async (system) => {
-    const reached = await system.drainWorker(name, draining)
-    if (options.json === true) writeJson(world.out, { name, draining, workers: reached })
-    else {
-      const what = draining ? 'finishes what it runs and takes nothing new' : 'takes jobs again'
+function labelsInWords({ labels }: WorkerView): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ')
+}
+
+interface Which {
+  readonly name: string
+  readonly labels: Labels
+  /** Who was reached, and what they do: told of one worker of a name as of that worker. */
+  inWords(reached: number, does: string, doing: string): string
+}
+
+function whichOf(name: string | undefined, { label = [] }: WhichOptions): Which {
+  if (name === undefined && label.length === 0)
+    throw new SluiceError('INVALID_ARGUMENT', 'which workers: give a name, --label NAME=VALUE, or both')
+  const having = label.length === 0 ? '' : ` with ${label.join(' and ')}`
+  return {
+    name: name ?? '*',
+    labels: labelsOf(label),
+    inWords: (reached, does, doing) => {
+      if (name === undefined) return `${count(reached, 'worker')}${having}: ${doing}`
       const several = reached === 1 ? '' : ` (${count(reached, 'worker')} of that name)`
-      world.out.line(`worker ${name} ${what}${several}`)
-    }
+      return `worker ${name}${having} ${does}${several}`
+    },
+  }
+}
+
+async function drain(
+  world: World,
+  name: string | undefined,
+  draining: boolean,
+  options: WhichOptions,
+): Promise<ExitCode> {
+  const which = whichOf(name, options)
+  return operate(world, options, async (system) => {
+    const reached = await system.drainWorker(which.name, draining, which.labels)
+    if (options.json === true) writeJson(world.out, { ...facts(which), draining, workers: reached })
+    else if (draining)
+      world.out.line(
+        which.inWords(
+          reached,
+          'finishes what it runs and takes nothing new',
+          'finishing what runs, taking nothing new',
+        ),
+      )
+    else world.out.line(which.inWords(reached, 'takes jobs again', 'taking jobs again'))
     return EXIT.done
   })
 }
 
-function stop(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+async function stop(world: World, name: string | undefined, options: WhichOptions): Promise<ExitCode> {
+  const which = whichOf(name, options)
   return operate(world, options, async (system) => {
-    const reached = await system.stopWorker(name)
-    if (options.json === true) writeJson(world.out, { name, stopping: true, workers: reached })
-    else {
-      const several = reached === 1 ? '' : ` (${count(reached, 'worker')} of that name)`
-      world.out.line(`worker ${name} ends once what it runs has ended${several}`)
-    }
+    const reached = await system.stopWorker(which.name, which.labels)
+    if (options.json === true) writeJson(world.out, { ...facts(which), stopping: true, workers: reached })
+    else
+      world.out.line(
+        which.inWords(reached, 'ends once what it runs has ended', 'ending once what runs has ended'),
+      )
     return EXIT.done
   })
+}
+
+function facts({ name, labels }: { readonly name: string; readonly labels: Labels }) {
+  return { name, ...(Object.keys(labels).length > 0 && { labels }) }
 }

@@ -124,6 +124,11 @@ export class RemoteWorker implements IdleWorker {
     this.offersDevices = count > 0
   }
 
+  /** For how long it has held no job, as far as this server knows. */
+  get idleMs(): number {
+    return this.#dispatcher.idleMs
+  }
+
   /** What a heartbeat tells of leases and of what there is to serve. */
   noteBeat(beat: Beat): void {
     this.usedAt = performance.now()

@@ -12,7 +12,8 @@ import {
   reportDevices,
   workerEnded,
 } from '../../engine/remote-workers.ts'
-import { hasCode } from '../../errors.ts'
+import { leaveIfDue } from '../../engine/worker-control.ts'
+import { hasCode, messageOf } from '../../errors.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
@@ -107,6 +108,10 @@ export class RemoteWorkers {
       throw workerEnded(id)
     }
     worker.noteBeat(answer)
+    // Not waited for: a lease is renewed whatever becomes of it, and the next heartbeat asks again.
+    leaveIfDue(this.#parts.room.calls, id, answer, worker.idleMs).catch((error: unknown) =>
+      this.#parts.log.warn({ error: messageOf(error) }, 'could not ask whether a worker may leave'),
+    )
     const stale = await this.staleByLane()
     const { lanes, cancels, draining, stopping, peers } = answer
     const staleMs = Object.fromEntries(lanes.map((lane) => [lane, stale.get(lane) ?? 0]))

@@ -1,10 +1,12 @@
-import { StatusBody, WorkerNameParams, WorkersAskedBody } from '../../api/admin-workers.ts'
+import { StatusBody, WorkerLabelsQuery, WorkerNameParams, WorkersAskedBody } from '../../api/admin-workers.ts'
 import { ChangedJobBody, JobParams, PriorityBody, ReprioritisedBody } from '../../api/jobs.ts'
 import type { Queryable } from '../../db/database.ts'
 import * as jobControl from '../../engine/job-control.ts'
 import { type SystemStatus, systemStatus } from '../../engine/system-status.ts'
 import { askToStop, setDraining } from '../../engine/worker-control.ts'
+import { invalidArgument } from '../../model/argument.ts'
 import { statusOf } from '../../model/job.ts'
+import type { Labels } from '../../model/pool.ts'
 import { change } from '../change.ts'
 import { orNull } from '../job-bodies.ts'
 import { toLaneBody } from '../lane-body.ts'
@@ -33,14 +35,22 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
       `/admin/workers/:name/${name}`,
       {
         config: manage,
-        schema: { summary, tags, params: WorkerNameParams, response: { 200: WorkersAskedBody } },
+        schema: {
+          summary,
+          tags,
+          params: WorkerNameParams,
+          querystring: WorkerLabelsQuery,
+          response: { 200: WorkersAskedBody },
+        },
       },
       async (request) => {
         const worker = request.params.name
+        const labels = readLabels(request.query.labels)
         const what = { action: `worker.${name}`, target: `worker ${worker}` }
         return change(parts, request, what, async (tx) => {
-          const workers = await ask(tx, worker)
-          return { result: { workers }, after: { workers } }
+          const workers = await ask(tx, worker, labels)
+          const which = Object.keys(labels).length > 0 ? { labels } : {}
+          return { result: { workers }, after: { workers, ...which } }
         })
       },
     )
@@ -99,19 +109,19 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
 interface WorkerRequest {
   readonly name: string
   readonly summary: string
-  readonly ask: (tx: Queryable, worker: string) => Promise<number>
+  readonly ask: (tx: Queryable, worker: string, labels: Labels) => Promise<number>
 }
 
 const REQUESTS: readonly WorkerRequest[] = [
   {
     name: 'drain',
     summary: 'Let the workers of a name take no more jobs',
-    ask: (tx, worker) => setDraining(tx, worker, true),
+    ask: (tx, worker, labels) => setDraining(tx, worker, true, labels),
   },
   {
     name: 'undrain',
     summary: 'Let the workers of a name take jobs again',
-    ask: (tx, worker) => setDraining(tx, worker, false),
+    ask: (tx, worker, labels) => setDraining(tx, worker, false, labels),
   },
   {
     name: 'stop',
@@ -119,6 +129,18 @@ const REQUESTS: readonly WorkerRequest[] = [
     ask: askToStop,
   },
 ]
+
+/** @throws {SluiceError} `INVALID_ARGUMENT` */
+function readLabels(text = '{}'): Labels {
+  const expected = 'a JSON object of texts, numbers and booleans, such as {"zone":"a"}'
+  try {
+    const labels: unknown = JSON.parse(text)
+    if (typeof labels === 'object' && labels !== null && !Array.isArray(labels)) return labels as Labels
+  } catch {
+    // Said below.
+  }
+  throw invalidArgument('labels', text, expected)
+}
 
 function toStatusBody({ workers, lanes, queues, duties }: SystemStatus): StatusBody {
   return {

@@ -6,7 +6,7 @@ import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
 import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
-import { setDraining } from '../../engine/worker-control.ts'
+import { leaveIfDue, passOver } from '../../engine/worker-control.ts'
 import { messageOf } from '../../errors.ts'
 import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
@@ -105,6 +105,7 @@ export class DatabaseSource implements JobSource {
           if (beat.cancels.length > 0) events.cancel(beat.cancels)
           events.draining(beat.draining)
           if (beat.stopping) events.stop()
+          else void this.#leaveIfDue(beat)
         },
         silent: (silentMs) => {
           const lanes = [...this.#dispatcher.staleByLane]
@@ -173,7 +174,7 @@ export class DatabaseSource implements JobSource {
 
   /** Shown as draining: that is what it does, and `why` names it. The cause is in the log and with the jobs handed back. */
   broken(): void {
-    setDraining(this.#options.db, this.#options.identity.name, true).catch((error: unknown) => {
+    passOver(this.#options.db, this.#workerId).catch((error: unknown) => {
       this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
     })
   }
@@ -243,6 +244,17 @@ export class DatabaseSource implements JobSource {
     this.#offer = offer
     this.#refreshedAt = 0
     events.wake(false)
+  }
+
+  /** A hint makes the heartbeat tell that it has to stop. */
+  async #leaveIfDue(beat: Beat): Promise<void> {
+    try {
+      const why = await leaveIfDue(this.#options.db, this.#workerId, beat, this.#dispatcher.idleMs)
+      if (why !== undefined) this.#options.log.info({ why }, 'this worker leaves its pool')
+    } catch (error) {
+      // The next heartbeat asks again.
+      this.#options.log.warn({ error: messageOf(error) }, 'could not ask whether to leave')
+    }
   }
 
   async #refresh(): Promise<void> {

@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Connection, Database } from '../../src/db/database.ts'
+import { Dispatcher } from '../../src/engine/dispatcher.ts'
+import { sluice, task } from '../../src/index.ts'
+import type { WorkerIdentity } from '../../src/model/worker-identity.ts'
+import { useDatabase } from '../support/database.ts'
+
+// Who of several workers is given a job. They are sessions without a process: each look is made by hand, in the order the
+// test wants. A job whose time lies ahead has just become ready however slow the machine is.
+
+const database = useDatabase()
+const log = { debug() {}, info() {}, warn() {}, error() {} }
+let db: Database
+const connections: Connection[] = []
+
+beforeAll(async () => {
+  const plain = task({ name: 'plain', lane: 'filled', run: () => null })
+  const other = task({ name: 'other', lane: 'filled', run: () => null })
+  const picky = task({ name: 'picky', lane: 'filled', requires: { gpu: true }, run: () => null })
+  const bounded = task({ name: 'bounded', lane: 'bounded', run: () => null })
+  const even = task({ name: 'even', lane: 'even', run: () => null })
+  const app = await sluice({
+    database: database.url,
+    tasks: [plain, other, picky, bounded, even],
+    lanes: {
+      filled: { slots: null, perWorker: null },
+      bounded: { slots: null, perWorker: 1 },
+      even: { slots: null, perWorker: null, placement: 'spread' },
+    },
+  })
+  await app.close()
+  db = new Database({ url: database.url, maxConnections: 2, applicationName: 'order' })
+})
+afterAll(async () => {
+  await Promise.all(connections.map((each) => each.close()))
+  await db.close()
+})
+beforeEach(async () => {
+  await database.sql(`update sluice.workers set ended_at = clock_timestamp() where ended_at is null`)
+  await database.sql(`delete from sluice.jobs`)
+})
+
+async function worker(identity: Partial<WorkerIdentity> = {}): Promise<Dispatcher> {
+  const connection = new Connection({ url: database.url, applicationName: 'order', timeoutMs: 15_000 })
+  connections.push(connection)
+  const all = { name: 'w', host: 'h', pid: 1, version: '0', capacity: 1, cores: 2, labels: {} }
+  const tasks = ['plain', 'other', 'picky', 'bounded', 'even']
+  const dispatcher = new Dispatcher({
+    db,
+    connection,
+    identity: { ...all, tasks, ...identity },
+    processTasks: new Set(),
+    log,
+  })
+  await dispatcher.open()
+  return dispatcher
+}
+
+/** A job that has just become ready, or has been for so long. */
+async function submit(name = 'plain', readyForMs = -3_600_000): Promise<void> {
+  await database.sql(`select sluice.submit($1, '{}'::jsonb)`, [name])
+  await database.sql(
+    `update sluice.jobs set ready_at = clock_timestamp() - make_interval(secs => $1::float8 / 1000) where state = 'ready'`,
+    [readyForMs],
+  )
+}
+
+async function take(dispatcher: Dispatcher, free = 1): Promise<number> {
+  return (await dispatcher.cycle([], free, 0)).assignments.length
+}
+
+test('a job goes to the worker that came first, whoever looks first', async () => {
+  const [first, second, third] = [await worker(), await worker(), await worker()]
+  await submit()
+  expect([await take(third), await take(second)]).toEqual([0, 0])
+  expect([second.order.isBehind, third.order.isBehind]).toEqual([true, true])
+  expect(third.lookAgainMs).toBeGreaterThan(0)
+  expect(await take(first)).toBe(1)
+})
+
+test('a rank comes before the time of arrival', async () => {
+  const [late, early] = [await worker({ rank: 5 }), await worker({ rank: -5 })]
+  await submit()
+  expect([await take(late), await take(early)]).toEqual([0, 1])
+})
+
+test('who is busy is passed over at once, and takes again what those behind it leave', async () => {
+  const [first, second, third] = [await worker(), await worker(), await worker()]
+  await submit()
+  expect(await take(first)).toBe(1)
+  await submit()
+  expect([await take(third), await take(second)]).toEqual([0, 1])
+  await submit()
+  expect(await take(third)).toBe(1)
+})
+
+test('what is more than the first can take goes to the next', async () => {
+  const [first, second, third] = [await worker({ capacity: 2 }), await worker(), await worker()]
+  await submit()
+  await submit()
+  await submit()
+  // One too many for the first: it is the second's, though the first has not looked yet.
+  expect([await take(third), await take(second), await take(first, 2)]).toEqual([0, 1, 2])
+})
+
+test('what two kinds of jobs need together is counted together', async () => {
+  const [first, second] = [await worker(), await worker()]
+  await submit('plain')
+  await submit('other')
+  expect([await take(second), await take(first)]).toEqual([1, 1])
+})
+
+describe('who cannot run a job is passed over at once:', () => {
+  test.each([
+    ['it is draining', `draining = true`],
+    ['it has not answered for a heartbeat', `seen_at = clock_timestamp() - interval '6 seconds'`],
+    ['it has not the task', `tasks = '{other}'`],
+  ])('%s', async (_, change) => {
+    const [first, second] = [await worker(), await worker()]
+    await database.sql(`update sluice.workers set ${change} where id = $1`, [first.workerId])
+    await submit()
+    expect(await take(second)).toBe(1)
+  })
+
+  test('it has not the labels', async () => {
+    const labels = { gpu: true }
+    const [, second, third] = [await worker(), await worker({ labels }), await worker({ labels })]
+    await submit('picky')
+    expect([await take(third), await take(second)]).toEqual([0, 1])
+  })
+
+  test('it runs as many of the lane as one worker may', async () => {
+    const [first, second] = [await worker({ capacity: 9 }), await worker({ capacity: 9 })]
+    await submit('bounded')
+    expect(await take(first)).toBe(1)
+    await submit('bounded')
+    expect(await take(second)).toBe(1)
+  })
+})
+
+test('what has been ready for longer than anybody needs to answer belongs to whoever looks', async () => {
+  const [, second] = [await worker(), await worker()]
+  await submit('plain', 60)
+  expect(await take(second)).toBe(1)
+})
+
+test('a worker that drains is given nothing, whatever it asks for', async () => {
+  const only = await worker()
+  await database.sql(`update sluice.workers set draining = true where id = $1`, [only.workerId])
+  await submit()
+  expect(await take(only)).toBe(0)
+  await database.sql(`update sluice.workers set draining = false where id = $1`, [only.workerId])
+  expect(await take(only)).toBe(1)
+})
+
+test('where a lane is spread a job goes to whoever runs the fewest', async () => {
+  const [first, second] = [await worker({ capacity: 9 }), await worker({ capacity: 9 })]
+  await submit('even')
+  expect(await take(first)).toBe(1)
+  first.order.notePeers(2, 0)
+  await submit('even')
+  expect([await take(first), await take(second)]).toEqual([0, 1])
+  await submit('even')
+  expect(await take(first)).toBe(1)
+})
