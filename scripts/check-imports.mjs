@@ -87,6 +87,7 @@ for (const file of files) {
 }
 const finished = new Set()
 for (const file of files) findCycle(file, [])
+checkDashboard(join(root, '..', 'dashboard', 'src'))
 
 for (const problem of [...problems].sort()) console.error(problem)
 if (problems.size > 0)
@@ -108,6 +109,22 @@ function checkFolders(file) {
       report(file, `imports another store file, ${nameOf(target)}: compose them in engine/`)
     } else if (!maySee(from, target) && !(typeOnly && MAY_IMPORT_TYPES[from]?.includes(to))) {
       report(file, `may not import ${nameOf(target)}`)
+    }
+  }
+}
+
+/** A program like any other: what it can do, whoever has a key can do over HTTP. */
+function checkDashboard(folder) {
+  if (!existsSync(folder)) return
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (!/\.tsx?$/.test(name)) continue
+    const file = join(folder, name)
+    sources.set(file, withoutComments(readFileSync(file, 'utf8')))
+    for (const { target, typeOnly } of importsOf(file)) {
+      const inside = relative(root, target).split(sep).join('/')
+      if (inside.startsWith('..') || inside === 'client/index.ts') continue
+      if (!(typeOnly && inside.startsWith('api/')))
+        report(file, `may not import ${inside}: the dashboard sees client/index.ts, and types of api`)
     }
   }
 }

@@ -23,13 +23,13 @@ function mayTryAgain(failures: number, error: unknown): boolean {
 }
 
 /** The session has ended, or its key was revoked: whoever asks who is signed in finds out. */
-function onError(error: Error): void {
+export function noticeRefusal(error: unknown): void {
   if (hasCode(error, 'UNAUTHENTICATED')) void queries.invalidateQueries({ queryKey: SESSION })
 }
 
 export const queries: QueryClient = new QueryClient({
-  queryCache: new QueryCache({ onError }),
-  mutationCache: new MutationCache({ onError }),
+  queryCache: new QueryCache({ onError: noticeRefusal }),
+  mutationCache: new MutationCache({ onError: noticeRefusal }),
   defaultOptions: {
     queries: { retry: mayTryAgain, staleTime: 1000, refetchOnWindowFocus: true },
     mutations: { retry: false },

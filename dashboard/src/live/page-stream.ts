@@ -1,4 +1,6 @@
 import { useSyncExternalStore } from 'react'
+import { noticeRefusal } from '../connection.ts'
+import { Merge } from './merge.ts'
 
 /** Where a page hears what happens: `open` gives the events of a stream that takes itself up again, until the signal fires. */
 export interface Source<Event> {
@@ -18,8 +20,6 @@ export interface LinkState {
   readonly since: number
 }
 
-/** 10,000 changes a second arrive as four. */
-const MERGE_MS = 250
 /** A page nobody looks at lets go of its stream: browsers allow six connections to a server over HTTP/1.1. */
 const HIDDEN_MS = 30_000
 
@@ -82,31 +82,25 @@ class PageStream {
   }
 
   async #run(source: Source<never>, signal: AbortSignal): Promise<void> {
-    let waiting: never[] = []
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const flush = () => {
-      timer = undefined
-      const events = waiting
-      waiting = []
+    const merge = new Merge<never>((events) => {
       // What is delivered goes to whoever claimed last: its closures know what is on the screen now.
-      const to = this.#sources.findLast((each) => each.name === source.name)
-      if (!signal.aborted) to?.deliver(events)
-    }
+      if (!signal.aborted) this.#sources.findLast((each) => each.name === source.name)?.deliver(events)
+    })
     try {
       for await (const event of source.open(signal, (up) => this.#tell(up ? 'live' : 'stale', signal))) {
-        waiting.push(event)
-        timer ??= setTimeout(flush, MERGE_MS)
+        merge.add(event)
       }
-      if (timer !== undefined) flush()
+      merge.flush()
       // All has been told: there is nothing that could become stale.
       this.#tell('over', signal)
       source.onEnd?.(undefined)
     } catch (error) {
       if (signal.aborted) return
       this.#tell('stale', signal)
+      noticeRefusal(error)
       source.onEnd?.(error)
     } finally {
-      clearTimeout(timer)
+      merge.stop()
     }
   }
 

@@ -155,6 +155,8 @@ function About({ job }: { job: Job }) {
           ),
         ],
         ['Priority', job.priority],
+        ...(job.model === null ? [] : ([['Model', job.model]] as const)),
+        ...(job.devices.length === 0 ? [] : ([['Devices', job.devices.join(', ')]] as const)),
         ['Attempts', `${job.attempt} started, ${job.failures} failed, ${job.losses} lost`],
         ['Submitted', <Moment key="at" at={job.submittedAt} />],
         ['Submitted by', job.submittedBy ?? '–'],

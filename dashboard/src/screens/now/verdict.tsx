@@ -1,6 +1,7 @@
 import type { Now } from '../../../../src/client/index.ts'
 import { To } from '../../parts/link.tsx'
 import { Note } from '../../parts/notes.tsx'
+import { useHasScreen } from '../../shell/navigation.tsx'
 
 interface Finding {
   readonly words: string
@@ -50,6 +51,7 @@ export function findingsOf(now: Now): Finding[] {
 /** One sentence on how it goes, and a line for each thing that is not as it should be. */
 export function Verdict({ now }: { now: Now }) {
   const findings = findingsOf(now)
+  const has = useHasScreen()
   const { running, queued, retrying } = now.states
   return (
     <>
@@ -63,9 +65,13 @@ export function Verdict({ now }: { now: Now }) {
           {findings.map(({ words, path, search }) => (
             <li key={words}>
               <Note kind="warn">
-                <To path={path} {...(search !== undefined && { search })}>
-                  {words}
-                </To>
+                {has(path) ? (
+                  <To path={path} {...(search !== undefined && { search })}>
+                    {words}
+                  </To>
+                ) : (
+                  words
+                )}
               </Note>
             </li>
           ))}
