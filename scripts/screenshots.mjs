@@ -27,7 +27,7 @@ const screensOf = ({ ids }) => ({
   schedules: ['/schedules?name=nightly-report', 'At 03:00'],
   recovery: ['/recovery', 'Late write refused'],
   access: ['/access', 'grafana'],
-  audit: ['/audit', 'lane.change'],
+  audit: ['/audit?actor=olga', 'lane.change'],
 })
 
 async function takeAll(demo, browser, wanted) {

@@ -187,7 +187,7 @@ async function fillPresent(demo) {
   const message = (n) => `${['reading', 'encoding', 'uploading'][n % 3]}, part ${1 + (n % 9)} of 9`
   await olga.because('Storage is being moved until 06:00').setLane('nightly', { enabled: false })
   await olga.because('The bank asks for fewer connections').setLane('interactive', { slots: 6 })
-  await olga.setSchedule('mail-digest', { enabled: false })
+  await olga.because('No digests over the holidays').setSchedule('mail-digest', { enabled: false })
   demo.ids.workflow = (
     await shop.submit('catalogue.import', { items: many(2000, (n) => n) }, { tags: ['catalogue'] })
   ).id
@@ -237,7 +237,7 @@ async function fillPresent(demo) {
     ),
   )
   demo.ids.approval = waiting[0].id
-  await olga.drainWorker('batch-3')
+  await olga.because('Its machine goes away tonight').drainWorker('batch-3')
   await demo
     .client('grafana')
     .setLane('batch', { slots: 1 })
@@ -259,7 +259,7 @@ async function makeUpHistory(demo) {
     select clock_timestamp() - n * n * interval '4 minutes', case when n % 4 = 3 then 'late_write' else 'taken_over' end,
            'batch-' || 1 + n % 3, 'batch', 1 + n % 5, case when n % 4 = 3 then 0 else n % 5 end, case when n % 4 = 3 then 0 else 1 end,
            array[100 + n, 101 + n, 102 + n], case when n % 4 = 3 then 'the worker came back after its lease had ended' end
-      from generate_series(1, 14) n`)
+      from generate_series(1, 14) n order by n desc`)
   // Long enough for the duties to have looked: what waits is sampled every 2 s.
   const start = Date.now()
   while ((await demo.client('ada').sampleQueues()).length === 0 && Date.now() - start < 20_000)
@@ -269,10 +269,15 @@ async function makeUpHistory(demo) {
   for (let n = 1; n <= 180; n += 1) {
     const wave = 0.55 + 0.3 * Math.sin(n / 17) + 0.15 * Math.sin(n / 5)
     const moved = structuredClone(picture)
-    for (const lane of moved.lanes ?? []) {
-      for (const field of ['running', 'held', 'depth'])
-        if (typeof lane[field] === 'number') lane[field] = Math.round(lane[field] * wave)
-    }
+    moved.at -= n * 10_000
+    moved.failed.minute = Math.max(0, Math.round(6 * Math.sin(n / 11) * wave))
+    moved.recovered.minute = n % 60 === 20 ? 4 : 0
+    moved.admission.active = Math.round((moved.admission.active ?? 0) * wave)
+    for (const lane of moved.lanes)
+      for (const field of ['running', 'held', 'depth']) lane[field] = Math.round(lane[field] * wave)
+    // Models came one after the other, and made way for each other.
+    for (const [place, device] of moved.devices.entries())
+      device.models = device.models.filter((_, at) => (n + 40 * place + 70 * at) % 180 < 120)
     await demo.sql(
       `insert into sluice.moments (at, picture) values (clock_timestamp() - $1 * interval '10 seconds', $2)`,
       [n, moved],

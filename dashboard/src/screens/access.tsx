@@ -116,6 +116,7 @@ function useColumns(): readonly Column<Key>[] {
       id: 'state',
       head: 'State',
       width: '110px',
+      phone: false,
       cell: ({ state }) =>
         state === 'active' ? (
           'Active'

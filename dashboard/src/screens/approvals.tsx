@@ -15,7 +15,7 @@ import { Ago, Moment } from '../parts/time.tsx'
 import { useSession } from '../session.tsx'
 import './approvals.css'
 
-const WAITING: JobFilter = { status: ['awaiting_approval'], limit: 200 }
+const WAITING: JobFilter = { status: ['awaiting_approval'], children: true, limit: 200 }
 const KEY = ['approvals']
 
 /** Jobs that wait for somebody to look at them, and what they would do. */
@@ -139,6 +139,8 @@ function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
       head: <span className="hidden-visually">Actions</span>,
       width: '180px',
       align: 'right',
+      // On a phone they are with the input, which should be read first anyway.
+      phone: false,
       cell: (job) => <Buttons job={job} act={act} />,
     },
   ]

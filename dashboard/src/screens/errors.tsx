@@ -188,7 +188,7 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
           {
             id: 'actions',
             head: <span className="hidden-visually">Actions</span>,
-            width: '110px',
+            width: '130px',
             align: 'right' as const,
             phone: false,
             cell: (group: Group) => (

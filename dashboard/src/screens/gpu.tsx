@@ -6,6 +6,7 @@ import { PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { DeviceCard } from './gpu/device-card.tsx'
 import './gpu/gpu.css'
+import { DeviceTimeline } from './gpu/history.tsx'
 import { Models } from './gpu/models.tsx'
 import { Queues } from './gpu/queues.tsx'
 
@@ -31,9 +32,10 @@ export function Screen() {
           </Empty>
         </Panel>
       )}
-      {data?.budgets.map((budget) => (
+      {data?.budgets.toSorted(devicesFirst).map((budget) => (
         <BudgetPanel key={budget.name} budget={budget} />
       ))}
+      {data !== undefined && data.models.length > 0 && <DeviceTimeline />}
       {data !== undefined && data.models.length > 0 && (
         <Panel title="Models" flush>
           <Models models={data.models} budgets={data.budgets} />
@@ -67,6 +69,10 @@ function BudgetPanel({ budget }: { budget: Budget }) {
       )}
     </Panel>
   )
+}
+
+function devicesFirst(a: Budget, b: Budget): number {
+  return Number(b.kind === 'device') - Number(a.kind === 'device')
 }
 
 function deviceWords(count: number): string {

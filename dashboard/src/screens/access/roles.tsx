@@ -29,6 +29,7 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
       id: 'name',
       head: 'Role',
       width: '20%',
+      wrap: true,
       cell: ({ name, builtIn }) => (
         <>
           {name}

@@ -58,7 +58,7 @@ export function ScheduleButtons({ schedule }: { schedule: Schedule }) {
     })
   return (
     <span className="schedule-buttons">
-      <Button small aria-label={`Run ${name} now`} onClick={runNow}>
+      <Button small aria-label={`Run now: ${name}`} onClick={runNow}>
         Run now
       </Button>
       <Button small aria-label={`${enabled ? 'Pause' : 'Resume'} ${name}`} onClick={pause}>

@@ -43,6 +43,10 @@ export function ScheduleDetails({ schedule, onClose }: { schedule: Schedule; onC
             <h3>Input</h3>
             <JsonView label="Input" value={schedule.input} />
           </div>
+          <div>
+            <h3>Next ten</h3>
+            <NextTicks schedule={schedule} />
+          </div>
         </div>
       </Panel>
       <Panel title="What became of its ticks" flush>
@@ -59,6 +63,40 @@ export function ScheduleDetails({ schedule, onClose }: { schedule: Schedule; onC
           />
         )}
       </Panel>
+    </>
+  )
+}
+
+/** By the clock of the schedule's zone; the exact moment in the reader's on hover. */
+function NextTicks({ schedule: { name, timezone, enabled, cron } }: { schedule: Schedule }) {
+  const { data, error } = useQuery({
+    queryKey: ['schedules', name, 'next', cron, timezone],
+    queryFn: () => client.nextFirings(name),
+    refetchInterval: 30_000,
+  })
+  if (data === undefined) return error === null ? <Loading lines={5} /> : <Problem error={error} />
+  const clock = new Intl.DateTimeFormat(undefined, {
+    timeZone: timezone,
+    weekday: 'short',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+  })
+  if (data.length === 0) return <p className="soft">It never fires.</p>
+  return (
+    <>
+      {!enabled && <p className="soft">It is paused: these go by.</p>}
+      <ol className="schedule-next">
+        {data.map((at) => (
+          <li key={at.getTime()}>
+            <span>{clock.format(at)}</span>
+            <span className="soft">
+              <Ago at={at} />
+            </span>
+          </li>
+        ))}
+      </ol>
     </>
   )
 }

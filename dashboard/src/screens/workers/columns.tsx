@@ -11,7 +11,7 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     {
       id: 'name',
       head: 'Worker',
-      width: '19%',
+      width: '15%',
       cell: ({ name, host, pool }) => (
         <span title={`${name} on ${host}`}>
           {name}
@@ -19,11 +19,11 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
         </span>
       ),
     },
-    { id: 'state', head: 'State', width: '104px', cell: (worker) => <WorkerState worker={worker} /> },
+    { id: 'state', head: 'State', width: '116px', cell: (worker) => <WorkerState worker={worker} /> },
     {
       id: 'slots',
       head: 'Slots',
-      width: '132px',
+      width: '116px',
       cell: ({ name, running, capacity }) => (
         <span className="worker-slots">
           <Meter
@@ -42,7 +42,7 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     {
       id: 'heard',
       head: 'Heartbeat',
-      width: '96px',
+      width: '88px',
       phone: false,
       cell: ({ seenAt }) => <Ago at={seenAt} />,
     },
@@ -56,7 +56,7 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     {
       id: 'labels',
       head: 'Labels',
-      width: '15%',
+      width: '12%',
       phone: false,
       cell: ({ labels }) => {
         const words = labelWords(labels).join(', ')
