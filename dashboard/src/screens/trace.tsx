@@ -24,7 +24,10 @@ export function Screen() {
   if (hasCode(error, 'ILLEGAL_TRANSITION'))
     return (
       <Empty title="Nothing in it has failed" command="sluice ps --status failed">
-        There is no failure to go back from. <To path={`/workflows/${id}`}>Its steps</To> show how it stands.
+        There is no failure to go back from.{' '}
+        <span className="in-text">
+          <To path={`/workflows/${id}`}>Its steps</To> show how it stands.
+        </span>
       </Empty>
     )
   if (hasCode(error, 'JOB_NOT_FOUND'))
@@ -53,12 +56,12 @@ function Levels({ trace }: { trace: Trace }) {
           </>
         }
         about={
-          <>
+          <span className="in-text">
             {levels.length === 1
               ? 'It is part of no workflow: there is one level.'
               : `${levels.length} levels up to ${levels.at(-1)?.task}.`}{' '}
             <JobLink id={trace.root}>The whole job</JobLink>
-          </>
+          </span>
         }
       >
         <Button disabled={at === 0} onClick={() => go(at - 1)}>

@@ -50,7 +50,9 @@ function Inside({ graph }: { graph: Graph }) {
   if (job.kind === null)
     return (
       <Empty title="This is a task: it has no steps">
-        <To path={`/jobs/${job.id}`}>Its own page</To> has its input, log and result.
+        <span className="in-text">
+          <To path={`/jobs/${job.id}`}>Its own page</To> has its input, log and result.
+        </span>
       </Empty>
     )
   if (job.kind === 'fanout')

@@ -41,7 +41,7 @@ function WithFound({ level: { comparison } }: { level: Level }) {
     comparison.how === 'sibling' ? `its sibling [${comparison.index}]` : 'the same place of the last good run'
   return (
     <>
-      <p>
+      <p className="in-text">
         With {good}, <JobLink id={comparison.with} />:{' '}
         {comparison.differences.length === 0 ? 'the inputs are the same.' : 'inputs differ.'}
       </p>
@@ -61,7 +61,7 @@ function WithJob({ job, other }: { job: Job; other: string }) {
   const results = differences(job.result as never, there.result as never, MOST + 1)
   return (
     <>
-      <p>
+      <p className="in-text">
         With {there.task} <JobLink id={there.id} />, which is {there.status}:{' '}
         {inputs.length === 0 ? 'the inputs are the same.' : 'inputs differ.'}
       </p>

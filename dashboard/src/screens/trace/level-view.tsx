@@ -60,7 +60,7 @@ export function LevelView({ trace, at }: { trace: Trace; at: number }) {
 function About({ level }: { level: Level }) {
   const { startedAt, finishedAt } = level
   return (
-    <p className="level-facts">
+    <p className="level-facts in-text">
       <span>
         {kindWord(level)} {level.task}
       </span>

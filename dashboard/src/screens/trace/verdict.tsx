@@ -17,7 +17,7 @@ export function Verdict({ level }: { level: Level }) {
     )
   if (counts === undefined) return null
   return (
-    <p className="verdict">
+    <p className="verdict in-text">
       Of {counts.total.toLocaleString()} children {counts.completed.toLocaleString()} completed,{' '}
       {counts.failed.toLocaleString()} failed and {counts.cancelled.toLocaleString()} were cancelled.
       {failedAt !== undefined && failedAt.length > 0 && (

@@ -5,6 +5,7 @@ import {
   Handle,
   MarkerType,
   type Node,
+  type NodeChange,
   type NodeProps,
   Position,
   ReactFlow,
@@ -15,7 +16,7 @@ import { StateBadge } from '../../parts/state-badge.tsx'
 import { Duration, Since } from '../../parts/time.tsx'
 import { criticalPath } from './critical-path.ts'
 import './graph.css'
-import { layOut, NODE_WIDTH } from './lay-out.ts'
+import { FANOUT_HEIGHT, layOut, NODE_HEIGHT, NODE_WIDTH } from './lay-out.ts'
 import { ShareBar } from './share-bar.tsx'
 import { type GraphStep, stateOf } from './use-workflow.ts'
 
@@ -56,6 +57,10 @@ export function StepGraph({
     () => draw(steps, places.places, chosen, down),
     [steps, places, chosen, down],
   )
+  const chosenByKey = (changes: NodeChange<StepNode>[]) => {
+    const change = changes.find((each) => each.type === 'select' && each.selected)
+    if (change?.type === 'select' && change.id !== chosen) onChoose(change.id)
+  }
   const height = Math.round(Math.min(560, Math.max(220, places.height + 24)))
   return (
     <>
@@ -66,9 +71,7 @@ export function StepGraph({
           edges={edges}
           nodeTypes={NODE_TYPES}
           onNodeClick={(_, node) => onChoose(node.id)}
-          onSelectionChange={({ nodes: [node] }) =>
-            node !== undefined && node.id !== chosen && onChoose(node.id)
-          }
+          onNodesChange={chosenByKey}
           fitView
           fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: down ? 0.75 : 0.45 }}
           minZoom={0.1}
@@ -80,7 +83,7 @@ export function StepGraph({
           zoomOnScroll={false}
           preventScrolling={false}
           onlyRenderVisibleElements={steps.length > 100}
-          proOptions={{ hideAttribution: true }}
+          attributionPosition="top-right"
           aria-label="Steps of the workflow and what they need"
         >
           <Background gap={20} />
@@ -109,9 +112,9 @@ function draw(
       id: step.step,
       type: 'step',
       position: { ...(places.get(step.step) ?? { x: 0, y: 0 }) },
+      ...sizeOf(step, down),
       data: { step, critical: critical.includes(step.step), down },
       selected: step.step === chosen,
-      ariaLabel: describe(step),
       ariaRole: 'button',
     }),
   )
@@ -131,24 +134,29 @@ function draw(
   return { nodes, edges }
 }
 
-function describe({ step, kind, runs, needs, job }: GraphStep): string {
-  const what =
-    kind === 'fanout' ? `fan-out of ${runs ?? 'groups'}` : kind === 'group' ? 'group' : `${kind} ${runs}`
-  const after = needs.length === 0 ? '' : `, after ${needs.join(', ')}`
-  return `Step ${step}, ${what}, ${stateOf(job).replace('_', ' ')}${after}`
+/** Told beforehand: what is measured on the screen would be forgotten with every change of a state, and arrows with it. */
+function sizeOf({ kind }: GraphStep, down: boolean): Partial<StepNode> {
+  const width = NODE_WIDTH
+  const height = kind === 'fanout' ? FANOUT_HEIGHT : NODE_HEIGHT
+  const dot = { width: 1, height: 1 }
+  const into = down ? { x: width / 2, y: 0 } : { x: 0, y: height / 2 }
+  const out = down ? { x: width / 2, y: height } : { x: width, y: height / 2 }
+  return {
+    width,
+    height,
+    measured: { width, height },
+    handles: [
+      { type: 'target', position: down ? Position.Top : Position.Left, ...into, ...dot },
+      { type: 'source', position: down ? Position.Bottom : Position.Right, ...out, ...dot },
+    ],
+  }
 }
 
 function StepCard({ data: { step, critical, down } }: NodeProps<StepNode>) {
   const { job, kind, runs } = step
   const state = stateOf(job)
   return (
-    <div
-      className="card"
-      data-state={state}
-      data-kind={kind}
-      data-critical={critical || undefined}
-      style={{ width: NODE_WIDTH }}
-    >
+    <div className="card" data-state={state} data-kind={kind} data-critical={critical || undefined}>
       <Handle type="target" position={down ? Position.Top : Position.Left} isConnectable={false} />
       <div className="card-line">
         <StateBadge state={state} quiet />
@@ -169,6 +177,7 @@ function StepCard({ data: { step, critical, down } }: NodeProps<StepNode>) {
         )}
       </div>
       {kind === 'fanout' && <ShareBar counts={job?.counts} />}
+      {step.needs.length > 0 && <span className="hidden-visually">after {step.needs.join(', ')}</span>}
       <Handle type="source" position={down ? Position.Bottom : Position.Right} isConnectable={false} />
     </div>
   )
