@@ -823,6 +823,7 @@ CREATE OR REPLACE FUNCTION sluice.active_roots_v1(p_set sluice.admission)
  RETURNS bigint[]
  LANGUAGE sql
  STABLE
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
 AS $function$
   select array(
@@ -840,6 +841,7 @@ CREATE OR REPLACE FUNCTION sluice.admission_v1()
  RETURNS TABLE(max_active integer, max_queued jsonb, operator_set text[], active integer, queued jsonb, rate real)
  LANGUAGE sql
  STABLE
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -913,6 +915,7 @@ CREATE OR REPLACE FUNCTION sluice.advance_v1(p_batch jsonb, p_children jsonb, p_
  RETURNS SETOF bigint
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -1475,6 +1478,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.charge_v1(p_ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -1599,6 +1603,7 @@ CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places
  RETURNS void
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -1644,6 +1649,7 @@ CREATE OR REPLACE FUNCTION sluice.claim_budgeted_v1(p_worker bigint, p_now times
  RETURNS record
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -2761,6 +2767,7 @@ CREATE OR REPLACE FUNCTION sluice.held_v1(p_budget text, p_device text, p_since 
  LANGUAGE plpgsql
  STABLE
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
@@ -3117,6 +3124,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.ledger_v1()
  RETURNS SETOF sluice.charges
  LANGUAGE plpgsql
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -3145,6 +3153,7 @@ CREATE OR REPLACE FUNCTION sluice.list_jobs_v1(p_filter jsonb, p_before bigint, 
  RETURNS record
  LANGUAGE plpgsql
  STABLE
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
 AS $function$
@@ -3638,6 +3647,7 @@ CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[
  LANGUAGE plpgsql
  STABLE
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
@@ -3956,6 +3966,7 @@ CREATE OR REPLACE FUNCTION sluice.recount_v1(p_set sluice.admission, p_new bigin
  RETURNS void
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -4182,6 +4193,7 @@ CREATE OR REPLACE FUNCTION sluice.release_v1(p_parent bigint, p_after integer, p
  RETURNS integer
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -4860,6 +4872,7 @@ CREATE OR REPLACE FUNCTION sluice.take_composites_v1(p_limit integer, p_ms integ
  RETURNS TABLE(job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb, window_size integer, total integer, completed integer, failed integer, cancelled integer, closing sluice.job_state, closing_error text, closed boolean, timed_out boolean, chunk integer, chunk_items jsonb, children jsonb, wakeups bigint[])
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
@@ -4923,6 +4936,7 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.tend_admission_v1()
  RETURNS boolean
  LANGUAGE plpgsql
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_sort TO 'off'
@@ -4980,6 +4994,7 @@ CREATE OR REPLACE FUNCTION sluice.watch_jobs_v1(p_ids bigint[], p_levels integer
  RETURNS TABLE(snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind, state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer, worker_id bigint, error text, ready_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, written text, progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
  LANGUAGE sql
  STABLE
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'

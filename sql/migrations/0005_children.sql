@@ -4,7 +4,7 @@
 create function sluice.release_v1(p_parent bigint, p_after integer, p_count integer) returns integer
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_now    timestamptz := clock_timestamp();
@@ -51,7 +51,7 @@ create function sluice.children_ended_v1(p_parents bigint[], p_places integer[],
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_windowed bigint[];

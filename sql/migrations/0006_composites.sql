@@ -70,7 +70,7 @@ returns table (job_id bigint, version integer, kind sluice.composite_kind, state
                children jsonb, wakeups bigint[])
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -124,7 +124,7 @@ end $$;
 create function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb) returns setof bigint
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare

@@ -50,7 +50,7 @@ create unlogged table sluice.deferred_charges (
 -- the beginning is never seen, however long it cannot be cleaned up.
 create function sluice.ledger_v1() returns setof sluice.charges
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
   v_row sluice.charges;
@@ -111,7 +111,7 @@ create constraint trigger charge_at_commit after insert on sluice.deferred_charg
 -- The plan for the newest row is pinned: a ledger of a few rows would be read as a whole, with all that cannot be cleaned up.
 create function sluice.charge_v1(p_ids bigint[]) returns void
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
   v_fixed  boolean := current_setting('transaction_isolation') <> 'read committed';
@@ -164,7 +164,7 @@ end $$;
 -- Root jobs that have not ended: what the ledger has to list. For the time until it is complete.
 create function sluice.active_roots_v1(p_set sluice.admission) returns bigint[]
 language sql stable
-set enable_seqscan = off
+set jit = off set enable_seqscan = off
 as $$
   select array(
     select j.id from sluice.jobs j where j.state = 'ready' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
@@ -183,7 +183,7 @@ $$;
 create function sluice.recount_v1(p_set sluice.admission, p_new bigint[]) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_rows    bigint[];
@@ -265,7 +265,7 @@ end $$;
 -- ended once every transaction has that is older than one begun after that commit. Until then each charge counts anew.
 create function sluice.tend_admission_v1() returns boolean
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
   v_set  sluice.admission;
@@ -367,7 +367,7 @@ end $$;
 create function sluice.admission_v1()
 returns table (max_active integer, max_queued jsonb, operator_set text[], active integer, queued jsonb, rate real)
 language sql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
   with listed as materialized (
     select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)

@@ -46,7 +46,7 @@ end $$;
 -- planner would rather read all jobs downwards (owner of a twentieth of 1,000,000 jobs: 100,000 rows read for a page of 50).
 create function sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, out ids bigint[], out next bigint)
 language plpgsql stable
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
   c_ended   constant text := 'j.parent_id is null and j.state >= ''completed'' and ';
@@ -199,7 +199,7 @@ returns table (snapshot text, watch integer, id bigint, parent_id bigint, idx in
                worker_id bigint, error text, ready_at timestamptz, started_at timestamptz, finished_at timestamptz, written text,
                progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
 language sql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
   with recursive tree as (
     select g.watch::integer, g.levels, j.id, j.composite

@@ -107,7 +107,7 @@ create function sluice.held_v1(p_budget text, p_device text, p_since timestamptz
                                out unseen double precision, out running integer)
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_unseen double precision;
@@ -295,7 +295,7 @@ create function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended 
                                   p_job bigint default null) returns jsonb
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_now     timestamptz := clock_timestamp();
@@ -390,7 +390,7 @@ create function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_b
                                          p_counts integer[], out ids bigint[], out lanes integer[], out places jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_offers   jsonb;

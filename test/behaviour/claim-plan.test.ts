@@ -219,3 +219,12 @@ async function waiting(): Promise<number> {
   )
   return rows[0]!.n
 }
+
+test('functions that rule out ways of reading also rule out JIT: before PostgreSQL 18 what is left looks so costly that it would compile', async () => {
+  const functions = await database.sql<{ name: string; config: string[] }>(
+    `select proname as name, proconfig as config from pg_proc
+      where pronamespace = 'sluice'::regnamespace and 'enable_seqscan=off' = any (proconfig)`,
+  )
+  expect(functions.length).toBeGreaterThan(10)
+  expect(functions.filter(({ config }) => !config.includes('jit=off'))).toEqual([])
+})
