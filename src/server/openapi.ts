@@ -26,6 +26,7 @@ const TAGS: readonly (readonly [name: string, description: string])[] = [
   ['schedules', 'Jobs that are submitted by the clock'],
   ['lanes', 'How much runs at once'],
   ['workers', 'Who runs what'],
+  ['fleet', 'Pools of workers, and what was decided about them'],
   ['live', 'How the system stands and stood'],
   ['budgets', 'What running jobs draw from: memory of GPUs, licences'],
   ['admission', 'How much may enter'],

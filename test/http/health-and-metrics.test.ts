@@ -134,8 +134,10 @@ describe('the description', () => {
   test('names every route there is, with its permission and its refusals', async () => {
     const description = (await server.at('GET', '/openapi.json')).json<OpenApi>()
     expect(description.openapi).toBe('3.1.0')
-    for (const { method, url, config } of server.http.routeTable) {
-      if (url.startsWith('/docs') || method === 'HEAD') continue
+    for (const { method, url, config, schema } of server.http.routeTable) {
+      // Pages for people are no operations.
+      if (url.startsWith('/docs') || method === 'HEAD' || (schema as { hide?: boolean })?.hide === true)
+        continue
       const path = url.replaceAll(/:(\w+)/g, '{$1}')
       const operation = description.paths[path]?.[String(method).toLowerCase()]
       expect(operation, `${String(method)} ${path}`).toBeDefined()
@@ -167,7 +169,7 @@ describe('the description', () => {
     const served = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     )
-    expect([...listed].sort()).toEqual([...served, 'GET /docs'].sort())
+    expect([...listed].sort()).toEqual([...served, 'GET /', 'GET /docs'].sort())
   })
 
   test('is read on a page that loads nothing from elsewhere', async () => {
