@@ -16,11 +16,10 @@ export function readPicture(
   most: ReadonlyMap<number, number>,
 ): Picture {
   const kinds = new Map(stored.budgets.map(({ name, kind }) => [name, kind]))
-  const devices = stored.devices.map(({ key, budget, capacity, room }) => ({ key, budget, capacity, room }))
   return {
     now: stored.now,
     free,
-    devices,
+    devices: stored.devices,
     shared: new Map(
       stored.budgets.filter(({ kind }) => kind === 'shared').map(({ name, room }) => [name, room]),
     ),

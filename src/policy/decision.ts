@@ -35,7 +35,7 @@ export interface Unload {
   readonly resident: string
   readonly model: string
   readonly shares: readonly Share[]
-  /** The model that gets the room; `null` for jobs without one. */
+  /** The model that gets the room; `null` for jobs without one, and where a device was made smaller. */
   readonly inFavourOf: string | null
 }
 

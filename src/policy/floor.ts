@@ -23,6 +23,8 @@ export interface Spot {
   room: number
   /** Comes free by itself: its copies unload. */
   pending: number
+  /** Has to come free before anything may be taken: it was made smaller. */
+  readonly over: number
   readonly copies: Copy[]
   readonly kept: Kept[]
 }
@@ -58,6 +60,11 @@ export class Floor {
     for (const [budget, spots] of this.#spots) this.#lists.set(budget, [...spots.values()])
     this.copies = []
     for (const view of picture.residents) this.#add(copyOf(view, (share) => this.spotOf(share) !== undefined))
+  }
+
+  /** Devices that hold more than they have. */
+  get overdrawn(): readonly Spot[] {
+    return [...this.#lists.values()].flat().filter(({ over }) => over > 0)
   }
 
   spots(budget: string): readonly Spot[] {
@@ -117,13 +124,14 @@ function remove<T>(list: T[], item: T): void {
   list.splice(list.indexOf(item), 1)
 }
 
-function spotOf({ budget, key, capacity, room }: DeviceView): Spot {
+function spotOf({ budget, key, capacity, room, over = 0 }: DeviceView): Spot {
   return {
     budget,
     device: key,
     capacity: unlimited(capacity),
     room: unlimited(room),
     pending: 0,
+    over,
     copies: [],
     kept: [],
   }

@@ -170,6 +170,16 @@ function finish(
   return wayOf(spot, ask, ease, cost, freed - deficit, victims, until)
 }
 
+/** The copies that leave a device which holds more than it has: the cheapest that are enough, or all that may. */
+export function leavers(spot: Spot, terms: Terms): readonly Copy[] {
+  const candidates = spot.copies
+    .filter((copy) => !copy.stopped && copy.view?.pinned === false)
+    .map((copy) => ({ item: copy, amount: amountOn(spot, copy), cost: reloadCost(copy, terms) }))
+  const deficit = spot.over - spot.pending
+  if (deficit <= 0) return NOBODY
+  return (cheapestSet(candidates, deficit)?.chosen ?? candidates).map(({ item }) => item)
+}
+
 /** What would be free if all went that could. */
 function mostFreed(demand: Demand, spot: Spot, terms: Terms): number {
   let amount = 0

@@ -27,6 +27,8 @@ export interface DeviceView {
   readonly capacity: number | null
   /** What may be taken now; never negative. `null`: unlimited. */
   readonly room: number | null
+  /** What is held beyond its capacity, which was made smaller; absent or 0: nothing. */
+  readonly over?: number
 }
 
 /** One copy of a model, with all the devices it lies on. */

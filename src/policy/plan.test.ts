@@ -446,3 +446,24 @@ test('room that is kept for a model which waits for the turn of another does not
   })
   expect(starts.map(({ classId }) => classId)).toEqual([1])
 })
+
+test('a device that was made too small for what lies on it is relieved: no more jobs, and what is idle goes', () => {
+  const small = (...residents: ResidentView[]) =>
+    plan(
+      picture({
+        devices: [{ key: 'a', budget: 'vram', capacity: 16, room: 0, over: 10 }],
+        residents,
+        queues: [queue('A', { gb: 14 }), queue('B', { gb: 12 })],
+      }),
+    )
+  const idle = small(resident('A', 'a', { gb: 14 }), resident('B', 'a', { gb: 12 }))
+  // One of the two is enough: the other goes on.
+  expect(idle.unloads).toHaveLength(1)
+  expect(idle.starts.map(({ model }) => model)).toEqual([idle.unloads[0]!.model === 'A' ? 'B' : 'A'])
+  const busy = small(
+    resident('A', 'a', { gb: 14, running: 1, idleSince: null }),
+    resident('B', 'a', { gb: 12, running: 1, idleSince: null, pinned: true }),
+  )
+  expect(busy.unloads).toEqual([])
+  expect(busy.starts).toEqual([])
+})

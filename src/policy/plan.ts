@@ -3,7 +3,7 @@ import { MAX_REST_MS, type Plan, type Start, type Unload, type Verdict } from '.
 import { type Demand, demandsOf, leftOf, timesOf } from './demand.ts'
 import { explain, explainBusy } from './explain.ts'
 import { type Copy, Floor } from './floor.ts'
-import { chooseDevices, clear, EASE, type Terms, type Way } from './pack.ts'
+import { chooseDevices, clear, EASE, leavers, type Terms, type Way } from './pack.ts'
 import type { Picture } from './picture.ts'
 import { paysAnother, servingCopies } from './replicate.ts'
 import { startOnCopy, startOnDevices } from './start-jobs.ts'
@@ -50,6 +50,7 @@ class Planning {
   }
 
   run(): Plan {
+    this.#relieve()
     // A level at a time: a second copy for high priority comes before the first one for a lower.
     for (let start = 0; start < this.#demands.length; ) {
       const { priority } = this.#demands[start]!
@@ -65,6 +66,15 @@ class Planning {
       unloads: this.#unloads,
       lookAgainMs: Math.max(1, Math.ceil(this.#lookAgainMs)),
       verdicts: this.#allVerdicts(),
+    }
+  }
+
+  /** A device that was made smaller is brought below what it has: copies on it get no more jobs, and go when they are idle. */
+  #relieve(): void {
+    for (const spot of this.#floor.overdrawn) {
+      for (const copy of leavers(spot, this.#firmly)) this.#leave(copy, null)
+      // What comes free only makes up for what is missing.
+      spot.pending = Math.max(0, spot.pending - spot.over)
     }
   }
 
@@ -181,18 +191,18 @@ class Planning {
   #stop(demand: Demand, copy: Copy): void {
     if (copy.stopped) return
     if (copy.running > 0 && this.#ownerOf(copy.model) === undefined && !demand.due) return
+    this.#leave(copy, demand.model)
+  }
+
+  #leave(copy: Copy, inFavourOf: string | null): void {
     copy.stopped = true
     for (const share of copy.shares) {
       const spot = this.#floor.spotOf(share)
       if (spot !== undefined) spot.pending += share.amount
     }
     if (copy.running > 0) return
-    this.#unloads.push({
-      resident: copy.view!.id,
-      model: copy.model,
-      shares: copy.shares,
-      inFavourOf: demand.model,
-    })
+    const { model, shares } = copy
+    this.#unloads.push({ resident: copy.view!.id, model, shares, inFavourOf })
   }
 
   #terms(gentle: boolean): Terms {

@@ -11,6 +11,8 @@ export interface StoredPicture {
     readonly budget: string
     readonly capacity: number | null
     readonly room: number | null
+    /** Held beyond its capacity, which was made smaller. */
+    readonly over: number
   }[]
   readonly budgets: readonly {
     readonly name: string

@@ -256,6 +256,27 @@ describe('models on a device', () => {
     await (await app.submit(former, undefined)).result()
   })
 
+  test('gets no more jobs on a device that was made too small for it, and goes when it is idle', async () => {
+    const gate = new Gate()
+    const large = task({ name: 'too_large', model: 'giant', uses: { vram: '20GB' }, run: () => gate.pass() })
+    const app = await apps.open({ tasks: [large], budgets: ONE_GPU, lanes })
+    await app.work({ capacity: 0 })
+    await app.submit(large, undefined)
+    await gate.arrived(1)
+    const next = await app.submit(large, undefined)
+    await app.setBudget('vram', { limits: { gpu0: '10GB' } })
+    expect(await held('vram')).toBe(20 * 1024 ** 3)
+    gate.open()
+    await until(async () => (await held('vram')) === 0, 'it to be unloaded')
+    expect((await app.why(next.id)).reason).toContain('the largest that a worker offers has 10GB')
+    await app.resetBudget('vram')
+    await next.result()
+    // Also where nothing waits for it.
+    await app.setBudget('vram', { limits: { gpu0: '10GB' } })
+    await until(async () => (await held('vram')) === 0, 'it to be unloaded again')
+    await app.resetBudget('vram')
+  })
+
   test('leaves its room to others at once when its worker ends without having unloaded it', async () => {
     const stuck = model({ name: 'stuck', load: () => 1, unload: () => new Promise<void>(() => {}) })
     const stays = task({ name: 'stays', model: stuck, uses: { vram: '20GB' }, run: () => null })

@@ -144,6 +144,8 @@ describe.each(WAYS)('over %s', (way) => {
       capacity: 5,
       operatorSet: ['capacity'],
     })
+    await database.sql(`insert into sluice.budgets (name, kind) values ('forgotten', 'shared')`)
+    expect((await cli.run(['budgets', 'delete', 'forgotten'])).stdout).toBe('budget forgotten is deleted\n')
     const reset = await cli.run(['budgets', 'reset', 'licences'])
     expect(reset.stdout).toMatch(/\ncapacity +2\n[\s\S]*\nset by operator +nothing\n$/)
     expect(await cli.json('budgets', 'reset', 'vram')).toMatchObject({
@@ -171,6 +173,7 @@ describe.each(WAYS)('over %s', (way) => {
     ['a limit without an amount', ['set', 'vram', '--limit', 'card0'], 2, 'such as gpu0=20GB'],
     ['a capacity of devices', ['set', 'vram', '--capacity', '3'], 2, 'vram is counted per device'],
     ['a reset of one that is not there', ['reset', 'seats'], 1, 'there is no budget "seats"'],
+    ['to delete one in use', ['delete', 'vram'], 1, 'budget vram cannot be deleted: used by chat, draw'],
   ])('budgets: %s is refused', async (_, args, exit, message) => {
     const { code, stderr } = await cli.run(['budgets', ...args])
     expect([code, stderr]).toEqual([exit, expect.stringContaining(message)])

@@ -21,7 +21,7 @@ const TASKS = {
 }
 const EACH = 60
 
-test('eight processes that race for one budget never hold more of it than there is, also while they are killed', async () => {
+test('eight processes that race for one budget never hold more of it than there is, also while they are killed and it is made smaller', async () => {
   const app = await sluice({
     database: database.url,
     ...SHORT_LEASES,
@@ -48,7 +48,15 @@ test('eight processes that race for one budget never hold more of it than there 
       return row!.n
     }
     await until(async () => (await ended()) > EACH / 2, 'the race to be on', 30_000)
+    await app.setBudget('seats', { capacity: 1 })
+    await app.setBudget('vram', { limits: { gpu0: '10GB' } })
     await Promise.all(workers.slice(0, 3).map((worker) => worker.kill()))
+    // Only the small model fits, with what draws from no device.
+    const small = async () =>
+      (await database.sql(`select 1 from sluice.jobs where task <> 'large' and state < 'completed'`)).length
+    await until(async () => (await small()) < EACH / 2, 'those that still fit to go on', 30_000)
+    await app.resetBudget('seats')
+    await app.resetBudget('vram')
     await until(async () => (await ended()) === 3 * EACH, 'all to complete', 60_000)
     const { budgets, violations } = await commits.catchUp()
     expect(violations.slice(0, 10)).toEqual([])

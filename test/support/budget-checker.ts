@@ -119,9 +119,11 @@ export class BudgetChecker {
       return
     }
     this.seen.reservations++
-    parts.set(name, { budget: row.budget!, device: row.device!, amount: Number(row.amount) })
+    const amount = Number(row.amount)
+    parts.set(name, { budget: row.budget!, device: row.device!, amount })
     this.#reservations.set(attempt, parts)
-    grown.add(name)
+    // A job that adds nothing to its model makes nothing grow.
+    if (amount > 0) grown.add(name)
   }
 
   #changeCopy(kind: Change['kind'], row: Change['row'], grown: Set<string>): void {
