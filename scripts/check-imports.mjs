@@ -192,7 +192,7 @@ function withoutComments(source) {
 }
 
 function report(file, what) {
-  problems.add(`src/${nameOf(file)} ${what}`)
+  problems.add(`${`src/${nameOf(file)}`.replace(/^src\/\.\.\//, '')} ${what}`)
 }
 
 function nameOf(file) {

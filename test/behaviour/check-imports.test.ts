@@ -9,8 +9,9 @@ const SCRIPT = fileURLToPath(new URL('../../scripts/check-imports.mjs', import.m
 
 /** The complaints of the check about a source folder with these files; none: it is content. */
 async function complaints(files: Readonly<Record<string, string>>): Promise<string[]> {
-  const root = await mkdtemp(join(tmpdir(), 'sluice-imports-'))
-  onTestFinished(() => rm(root, { recursive: true, force: true }))
+  const own = await mkdtemp(join(tmpdir(), 'sluice-imports-'))
+  onTestFinished(() => rm(own, { recursive: true, force: true }))
+  const root = join(own, 'src')
   for (const [name, source] of Object.entries(files)) {
     await mkdir(dirname(join(root, name)), { recursive: true })
     await writeFile(join(root, name), source)
@@ -49,17 +50,31 @@ test('names a forbidden import, static or dynamic, and a folder without a row', 
     'cli/c.ts': "import { s } from '../store/s.ts'",
     'store/s.ts': "import { t } from './t.ts'",
     'store/t.ts': '',
-    'fleet/f.ts': '',
+    'elsewhere/f.ts': '',
     'model/m.ts': "import { a } from '../index.ts'",
   })
   expect(found).toEqual([
     'src/cli/c.ts may not import store/s.ts',
+    'src/elsewhere/f.ts is in a folder without a row in the import table',
     'src/engine/a.ts may not import worker/w.ts',
-    'src/fleet/f.ts is in a folder without a row in the import table',
     'src/model/m.ts imports the public barrel index.ts: import the file that defines the thing',
     'src/store/s.ts imports another store file, store/t.ts: compose them in engine/',
     'src/worker/w.ts may not import engine/b.ts',
     'src/worker/x.ts may not import worker/sources/s.ts',
+  ])
+})
+
+test('holds the dashboard to the client, and to types of the wire', async () => {
+  const found = await complaints({
+    ...LOOSE,
+    'client/index.ts': "export * from '../errors.ts'",
+    'api/b.ts': 'export type b = 1',
+    '../dashboard/src/a.tsx':
+      "import { a } from '../../src/client/index.ts'\nimport type { b } from '../../src/api/b.ts'\nimport { c } from './c.ts'",
+    '../dashboard/src/c.ts': "import { a } from '../../src/errors.ts'",
+  })
+  expect(found).toEqual([
+    'dashboard/src/c.ts may not import errors.ts: the dashboard sees client/index.ts, and types of api',
   ])
 })
 

@@ -1,0 +1,112 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { transactForCallers } from '../../src/db/for-callers.ts'
+import { authorOfDatabase } from '../../src/engine/access/author.ts'
+import { offerSignIn } from '../../src/engine/access/sessions.ts'
+import { task } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { useServer } from '../support/http-server.ts'
+import { noBrowser, signIn, useVisits } from './support.ts'
+
+const gates = { first: new Gate(), second: new Gate() }
+const hold = task({ name: 'hold', lane: 'narrow', run: (name: keyof typeof gates) => gates[name].pass() })
+const fails = task({
+  name: 'fails',
+  lane: 'wide',
+  retry: { attempts: 1 },
+  run: (name: string): void => {
+    throw new Error(`no such customer: ${name}`)
+  },
+})
+
+const rows = (page: Page) => page.getByRole('table', { name: 'Jobs' }).locator('tbody tr')
+
+describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chromium'}`, () => {
+  const database = useDatabase()
+  const server = useServer(database, {
+    tasks: [hold, fails],
+    lanes: { narrow: { slots: 1 }, wide: { slots: 8 } },
+    grace: '200ms',
+  })
+  const visit = useVisits()
+
+  beforeAll(async () => {
+    await server.keyOf('platform_admin', 'ann')
+    await server.app.work({ name: 'worker-1', capacity: 8 })
+  })
+  afterAll(() => {
+    for (const gate of Object.values(gates)) gate.open()
+  })
+
+  test('the address of sluice up signs in once, and its token does not stay in it', {
+    timeout: 60_000,
+  }, async () => {
+    const token = await transactForCallers(server.app.room.db, (tx) =>
+      offerSignIn(tx, authorOfDatabase('test')),
+    )
+    const { page, complaints } = await visit(server.url)
+    await page.goto(`/#token=${token}`)
+    await page.getByRole('heading', { name: 'Now' }).waitFor()
+    expect(page.url()).toBe(`${server.url}/`)
+    const second = await visit(server.url)
+    await second.page.goto(`/#token=${token}`)
+    await second.page.getByText('An address with a token works once').waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('why a job waits is three clicks away from the first page, and the answer changes as it does', {
+    timeout: 60_000,
+  }, async () => {
+    const first = await server.app.submit(hold, 'first')
+    await gates.first.arrived()
+    const second = await server.app.submit(hold, 'second')
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, await server.keyOf('viewer'))
+    const lane = page.getByRole('table', { name: 'Lanes' }).locator('tr', { hasText: 'narrow' })
+    await lane.getByRole('link', { name: '1', exact: true }).last().click()
+    await rows(page)
+      .getByRole('link', { name: `#${second.id}` })
+      .click()
+    await page
+      .getByText(/lane narrow is full: 1 of 1 slots/i)
+      .first()
+      .waitFor()
+    expect(await page.getByRole('link', { name: `hold #${first.id}` }).count()).toBe(1)
+    gates.first.open()
+    await gates.second.arrived()
+    await page.getByText('Running', { exact: true }).waitFor()
+    gates.second.open()
+    await page.getByText('Completed', { exact: true }).first().waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('a filter is in the address, and all that match are retried after the page has said how many', {
+    timeout: 60_000,
+  }, async () => {
+    const jobs = await server.app.submitMany(fails, ['<b>a</b>', '<b>b</b>', 'c'])
+    await Promise.all(jobs.map((job) => job.result().catch(() => undefined)))
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, await server.keyOf('operator', 'olga'), '/jobs?tab=failed&error=customer')
+    await expect.poll(() => rows(page).count()).toBe(3)
+    await page.getByRole('searchbox').fill('<b>')
+    await page.getByRole('searchbox').press('Enter')
+    await expect.poll(() => rows(page).count()).toBe(2)
+    expect(new URL(page.url()).searchParams.get('error')).toBe('<b>')
+
+    await page.getByRole('button', { name: 'Retry …' }).click()
+    const dialog = page.getByRole('alertdialog')
+    await dialog.getByText('Retry 2 jobs').waitFor()
+    await dialog.getByLabel('Reason').fill('the customers are back')
+    await dialog.getByRole('button', { name: 'Retry (2)' }).click()
+    await page.getByText('2 run again').waitFor()
+    await expect.poll(async () => (await server.app.listAttempts(jobs[0]!.id)).length).toBe(2)
+
+    await rows(page).first().focus()
+    await page.keyboard.press('x')
+    await page.getByText('1 chosen').waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Why it failed' }).waitFor()
+    expect(complaints).toEqual([])
+  })
+})
