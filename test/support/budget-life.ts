@@ -48,9 +48,10 @@ export async function liveBudgets(app: Sluice, sql: Sql, round: number): Promise
   await once('cancel', () => app.cancel(unplaced.id))
   await repeated('setBudget', () => app.setBudget('seats', { capacity: 3 }))
   await repeated('resetBudget', () => app.resetBudget('seats'))
+  // One that there is could be deleted in a moment in which no worker is alive, and the rest would wait for it for ever.
   await repeated('removeBudget', () =>
-    app.removeBudget('seats').catch((error) => {
-      if (!hasCode(error, 'BUDGET_IN_USE')) throw error
+    app.removeBudget('absent').catch((error) => {
+      if (!hasCode(error, 'BUDGET_NOT_FOUND')) throw error
     }),
   )
   const endings = [await settled(modelled), await settled(expressed)]
