@@ -105,7 +105,7 @@ function withOptions(name: string, code: AnyTask | undefined, options: TaskConfi
     onLost: options.onLost ?? base.onLost,
     losses: options.losses ?? base.losses,
     approval: options.approval ?? base.approval,
-    requires: options.requires ?? base.requires,
+    requires: { ...base.requires, ...options.requires },
     uses: merged(base.uses, options.uses),
     perJob: merged(base.perJob, options.perJob),
     model: options.model ?? base.model,

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { TaskSet } from '../../src/app/task-set.ts'
+import type { LoadedConfig } from '../../src/config/load-config.ts'
 import { Connection, Database } from '../../src/db/database.ts'
 import { Dispatcher } from '../../src/engine/dispatcher.ts'
 import { sluice, task } from '../../src/index.ts'
@@ -162,4 +164,16 @@ test('where a lane is spread a job goes to whoever runs the fewest', async () =>
   expect([await take(first), await take(second)]).toEqual([0, 1])
   await submit('even')
   expect(await take(first)).toBe(1)
+})
+
+test('a file overrides what the code of a task requires key by key', () => {
+  const code = task({ name: 'picky', requires: { gpu: true, zone: 'a' }, run: () => null })
+  const config = {
+    config: { tasks: { picky: { requires: { zone: 'b' } } } },
+    folder: '.',
+    tasks: [],
+    workflows: [],
+  }
+  const { byName } = new TaskSet([code], config as unknown as LoadedConfig, {})
+  expect(byName.get('picky')?.requires).toEqual({ gpu: true, zone: 'b' })
 })
