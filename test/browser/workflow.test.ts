@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Flow, fail, task, workflow } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { useServer } from '../support/http-server.ts'
+import { findStep } from '../support/trees.ts'
+import { until } from '../support/until.ts'
+import { expectAccessible, noBrowser, signIn, useVisits } from './support.ts'
+
+const gate = new Gate()
+const held = task({ name: 'held', run: async (n: number) => gate.pass(String(n)) })
+const check = task({
+  name: 'check',
+  retry: { attempts: 1 },
+  run: ({ encoding }: { encoding: string }) => {
+    if (encoding !== 'utf-8') throw fail(`cannot decode <b>${encoding}</b>`)
+    return { decoded: true }
+  },
+})
+const tell = task({ name: 'tell', run: ({ text }: { text: string }) => text })
+const wide = workflow({
+  name: 'wide',
+  steps: (flow: Flow<{ items: number[] }>) => {
+    flow.each('fan', flow.input.items, held, (n) => n, { concurrency: 2 })
+  },
+})
+const decode = workflow({
+  name: 'decode',
+  steps: (flow: Flow<{ encodings: string[] }>) => {
+    const begun = flow.step('begin', tell, { text: 'begun' })
+    const inner = flow.eachGroup(
+      'files',
+      flow.input.encodings,
+      (group, encoding) => {
+        const read = group.step('read', tell, { text: encoding })
+        group.step('check', check, { encoding: read.result })
+      },
+      { needs: [begun] },
+    )
+    flow.step('report', tell, { text: 'all read' }, { needs: [inner] })
+  },
+})
+
+describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? ''}`, () => {
+  const database = useDatabase()
+  const server = useServer(database, {
+    tasks: [held, check, tell],
+    workflows: [wide, decode],
+    lanes: { default: { perWorker: null } },
+  })
+  const visit = useVisits()
+  let key = ''
+
+  beforeAll(async () => {
+    key = await server.keyOf('operator')
+    await server.app.work({ capacity: 20 })
+  })
+  afterAll(() => gate.open())
+
+  async function ended(id: string, status: string): Promise<void> {
+    await until(async () => (await server.app.getJob(id)).status === status, `job ${id} to be ${status}`)
+  }
+
+  test('a window is pulled wider with the arrow keys and by pointer, and more children are in flight', async () => {
+    const { id } = await server.app.submit(wide, { items: Array.from({ length: 40 }, (_, n) => n) })
+    const fan = await until(() => findStep(database.sql, id, 'fan'), 'the fan-out')
+    await gate.arrived(2)
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, key, `/workflows/${id}`)
+    const says = (text: string) => page.locator('.window-words', { hasText: text }).waitFor()
+    await says('2 in flight, window of 2')
+    await page.getByRole('button', { name: /^Running\s*fan.*held/ }).waitFor()
+    await expectAccessible(page, 'a workflow that runs')
+
+    const handle = page.getByRole('slider', { name: 'Window' })
+    await handle.focus()
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('ArrowRight')
+    await gate.arrived(5)
+    await says('5 in flight, window of 5')
+
+    const { x, y, width, height } = (await handle.boundingBox())!
+    const track = (await page.locator('.window-track').boundingBox())!
+    await page.mouse.move(x + width / 2, y + height / 2)
+    await page.mouse.down()
+    await page.mouse.move(track.x + track.width - 1, y + height / 2, { steps: 5 })
+    await page.mouse.up()
+    await gate.arrived(10)
+    await says('10 in flight, window of 10')
+    expect((await server.app.tree(fan, { depth: 0 })).counts).toMatchObject({ window: 10, inFlight: 10 })
+
+    gate.open()
+    await ended(id, 'completed')
+    await page.locator('.headline').getByText('Completed').waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('a failure is followed back to where its input differs, and runs again from there with another', async () => {
+    await ended((await server.app.submit(decode, { encodings: ['utf-8', 'utf-8', 'utf-8'] })).id, 'completed')
+    const { id } = await server.app.submit(decode, { encodings: ['utf-8', 'latin-9', 'utf-8'] })
+    await ended(id, 'failed')
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, key, `/workflows/${id}`)
+    await page.getByRole('link', { name: 'Follow the failure back' }).click()
+
+    const levels = page.getByRole('tablist', { name: 'From the failure back to the root' })
+    await levels.getByRole('tab', { name: /check.*input differs/ }).waitFor()
+    await page.getByText('cannot decode <b>latin-9</b>').first().waitFor()
+    await page.getByRole('cell', { name: '"latin-9"' }).first().waitFor()
+    await page.getByRole('cell', { name: '"utf-8"' }).first().waitFor()
+    await expectAccessible(page, 'a failure followed back')
+    await levels.getByRole('tab', { selected: true }).press('ArrowDown')
+    await page.getByText('It failed because of check').waitFor()
+    await page.getByRole('button', { name: 'One level back' }).click()
+    await page.getByText('Of 3 children 2 completed, 1 failed').waitFor()
+
+    await levels.getByRole('tab', { name: /check/ }).click()
+    await page.getByRole('button', { name: 'Run again from here' }).click()
+    await page.getByRole('textbox', { name: /^Input/ }).fill('{ "encoding": "utf-8" }')
+    await page.getByRole('button', { name: 'Run again with this input' }).click()
+    await page.waitForURL(`**/workflows/${id}`)
+    await ended(id, 'completed')
+    await page.locator('.headline').getByText('Completed').waitFor()
+    await page.getByText('Waterfall', { exact: true }).click()
+    await page.getByRole('list', { name: 'Jobs over time' }).getByRole('link', { name: 'report' }).waitFor()
+    await page.getByText('Tree', { exact: true }).click()
+    await page.getByRole('treeitem', { name: /files/ }).waitFor()
+    expect(complaints).toEqual([])
+  })
+})
