@@ -47,17 +47,17 @@ export type Attempt = Dated<AttemptsBody>['attempts'][number]
 export type LogLine = Dated<LogLineBody>
 export type Trace = Dated<TraceBody>
 export type Graph = Dated<GraphBody>
-export type Lane = Omit<Dated<LaneBody>, 'utilisation'>
 export type Strip = StripBody
 export type Children = Dated<ChildrenBody>
+export type Lane = Omit<Dated<LaneBody>, 'utilisation'>
 export type Budgets = Dated<BudgetsBody>
 export type Budget = Dated<BudgetBody>
 export type Fleet = Dated<FleetBody>
 export type Pool = Dated<PoolBody>
 export type Worker = Omit<Dated<StatusBody>['workers'][number], 'jobs'>
 export type Schedule = Dated<ScheduleBody>
-export type Firing = Dated<FiringList>['firings'][number]
 export type LaneChange = Dated<LaneChangesBody>['changes'][number]
+export type Firing = Dated<FiringList>['firings'][number]
 
 /** A job with what is below it. */
 export interface Tree extends Omit<Dated<TreeBody>, 'children'> {
@@ -330,7 +330,6 @@ export class SluiceClient extends ViewClient {
     return dated(GraphBody, await this.get<GraphBody>(jobPath(id, '/graph')))
   }
 
-  /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
   /** A fan-out of any size in a few numbers: how each stretch of its children stands. At most `buckets` of them. */
   async strip(id: string, options: { readonly buckets?: number } = {}): Promise<Strip> {
     return this.get(jobPath(id, '/strip'), options)
@@ -349,6 +348,7 @@ export class SluiceClient extends ViewClient {
     return dated(ChildrenBody, await this.get<ChildrenBody>(jobPath(id, '/children'), query))
   }
 
+  /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
   async trace(id: string): Promise<Trace> {
     return dated(TraceBody, await this.get<TraceBody>(jobPath(id, '/trace')))
   }

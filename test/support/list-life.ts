@@ -34,7 +34,9 @@ async function bulk(app: Sluice, tag: string): Promise<string[]> {
   if (counted.matched !== 2) violations.push(`a dry run of ${tag} found ${counted.matched}`)
   await act({ action: 'priority', priority: 3 })
   await repeated('readErrorGroups', () => readErrorGroups(calls, { limit: 5 }))
-  await repeated('readPage of failures', () => readPage(calls, { fingerprint: '0123456789ab' }, undefined, 10))
+  await repeated('readPage of failures', () =>
+    readPage(calls, { fingerprint: '0123456789ab' }, undefined, 10),
+  )
   await repeated('readTimeline', () => readTimeline(calls, jobs[0]!.id))
   const page = await repeated('readPage', () => readPage(calls, { tag }, undefined, 10))
   if (page.jobs.some(({ priority }) => priority !== 3)) violations.push(`${tag} was not reprioritised`)
