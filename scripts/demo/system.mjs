@@ -181,6 +181,14 @@ async function settled(demo, where, count) {
   }
 }
 
+async function reached(demo, where, count) {
+  const end = Date.now() + 90_000
+  while ((await demo.sql(`select count(*)::int as n from sluice.jobs where ${where}`))[0].n < count) {
+    if (Date.now() > end) throw new Error(`fewer than ${count} jobs where ${where}`)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
+
 /** What runs and waits while the pictures are taken. */
 async function fillPresent(demo) {
   const [shop, ci, olga] = ['shop', 'ci', 'olga'].map(demo.client)
@@ -191,6 +199,8 @@ async function fillPresent(demo) {
   demo.ids.workflow = (
     await shop.submit('catalogue.import', { items: many(2000, (n) => n) }, { tags: ['catalogue'] })
   ).id
+  // Its fan-out comes first: the lanes fill up with what stays.
+  await reached(demo, `task = 'catalogue.import-item' and state = 'completed'`, 1260)
   const busy = await shop.submitMany(
     'videos.transcode',
     many(30, (n) => ({ n, hold: true, at: (n % 10) / 10, message: message(n) })),
@@ -246,7 +256,12 @@ async function fillPresent(demo) {
 
 /** Spreads what has ended over a day, and gives the charts half an hour. */
 async function makeUpHistory(demo) {
-  await settled(demo, `task = 'catalogue.import-item' and state = 'completed' and idx >= 1260`, 0)
+  // What runs has done so for a while.
+  await demo.sql(`
+    with shift as (select id, (2 + random() * 11) * interval '1 minute' as ago from sluice.jobs
+                    where state in ('running', 'ready') and parent_id is null and composite is null)
+    update sluice.jobs j set submitted_at = j.submitted_at - s.ago, ready_at = j.ready_at - s.ago, started_at = j.started_at - s.ago * 0.8
+      from shift s where s.id = j.id`)
   await demo.sql(`
     with spread as (
       select id, clock_timestamp() - random() * random() * interval '22 hours' - interval '2 minutes' as ended, random() as r
