@@ -462,6 +462,30 @@ describe('what a job needs', () => {
     await app.cancel(foreign!.id)
   })
 
+  test('that an operator has taken away for a while is waited for: nothing fails, and nothing is refused', async () => {
+    const fixed = task({ name: 'fixed_ink', uses: { ink: 2 }, run: () => 'drawn' })
+    const varied = task({ name: 'varied_ink', uses: { ink: '${{ input.n }}' }, run: () => 'drawn' })
+    const app = await apps.open({ tasks: [fixed, varied], budgets: { ink: 3 }, lanes })
+    await app.work({ capacity: 0 })
+    await app.setBudget('ink', { capacity: 0 })
+    const jobs = [await app.submit(fixed, undefined), await app.submit(varied, { n: 3 })]
+    const [row] = await database.sql<{ id: string }>(
+      `select sluice.submit('varied_ink', '{"n": 1}')::text as id`,
+    )
+    const known = `select 1 from sluice.jobs where id = $1 and uses is not null`
+    await until(
+      async () => (await database.sql(known, [row!.id])).length === 1,
+      'its amounts to be worked out',
+    )
+    expect((await app.why(row!.id)).reason).toBe('budget ink is used up: it needs 1, 0 is left')
+    await expect(app.submit(varied, { n: 4 })).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED' })
+    await app.resetBudget('ink')
+    for (const job of [...jobs, app.job(row!.id)]) expect(await job.result()).toBe('drawn')
+    // More than the file says counts as well, while it lasts.
+    await app.setBudget('ink', { capacity: 5 })
+    expect(await (await app.submit(varied, { n: 5 })).result()).toBe('drawn')
+  })
+
   test('is refused at submit where it is fixed and too large, by SQL too, and fails a step of a workflow', async () => {
     const huge = task({ name: 'huge', uses: { vram: '48GB' }, run: () => null })
     const app = await apps.open({
