@@ -15,7 +15,9 @@ const cli = new Cli({ DATABASE_URL: database.url, SLUICE_LOG: 'error' })
 const fleet = new FleetProcesses(database, cli)
 
 // A job may be lost with its worker more often here than anywhere else.
-beforeAll(() => cli.write('sluice.yaml', POOL_CONFIG.replace('attempts: 1 } }', 'attempts: 1 }, losses: 100 }')))
+beforeAll(() =>
+  cli.write('sluice.yaml', POOL_CONFIG.replace('attempts: 1 } }', 'attempts: 1 }, losses: 100 }')),
+)
 
 test('any mix of servers and workers killed for two minutes, in waves of work: all jobs end, no limit is broken', async () => {
   const seeded = new SeededRandom(6)
