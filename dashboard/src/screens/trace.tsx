@@ -9,6 +9,7 @@ import { Problem } from '../parts/problem.tsx'
 import { LevelList } from './trace/level-list.tsx'
 import { levelName } from './trace/level-name.ts'
 import { LevelView } from './trace/level-view.tsx'
+import './workflow/workflow.css'
 import './trace/trace.css'
 
 /** A failure followed back, level by level, to where it began: what each got, gave and decided, and how a good one differs. */

@@ -49,7 +49,7 @@ export function LevelView({ trace, at }: { trace: Trace; at: number }) {
           ) : job.status === 'completed' ? (
             <JsonView value={job.result} label="Output" />
           ) : (
-            <p className="soft">It is {job.status} and gave nothing.</p>
+            <p className="soft">There is none: it ended as {job.status}.</p>
           )}
         </Panel>
       </div>

@@ -27,6 +27,15 @@ test('what still runs is on the path, and what was skipped or not reached is not
   expect(criticalPath(steps)).toEqual(['load', 'work'])
 })
 
+test('the way leads through a skipped step to what decided that it was skipped', () => {
+  const steps = [
+    step('load', [], 0, 10, 'failed'),
+    step('work', ['load'], null, 10, 'skipped'),
+    step('clean', ['work'], 11, 12),
+  ]
+  expect(criticalPath(steps)).toEqual(['load', 'work', 'clean'])
+})
+
 test('a run in which nothing has begun has no path', () => {
   expect(criticalPath([{ step: 'one', needs: [] }])).toEqual([])
 })

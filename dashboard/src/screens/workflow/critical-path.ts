@@ -11,17 +11,21 @@ export interface TimedStep {
  * The steps that decided when the last one ended, the first of them first: from the step that ended last, or still runs,
  * back through the one it had to wait for longest.
  *
- * Steps that were skipped took no time and hold nobody up.
+ * A skipped step took no time: it is never the last, but the way may lead through it to what it was decided by.
  */
 export function criticalPath(steps: readonly TimedStep[]): readonly string[] {
-  const byName = new Map(steps.filter(took).map((step) => [step.step, step]))
-  let at = latest([...byName.values()])
+  const byName = new Map(steps.filter(ended).map((step) => [step.step, step]))
+  let at = latest(steps.filter(took))
   const path: string[] = []
   while (at !== undefined && !path.includes(at.step)) {
     path.unshift(at.step)
     at = latest(at.needs.flatMap((name) => byName.get(name) ?? []))
   }
   return path
+}
+
+function ended({ job }: TimedStep): boolean {
+  return job !== undefined && (job.startedAt !== null || job.finishedAt !== null)
 }
 
 function took({ job }: TimedStep): boolean {

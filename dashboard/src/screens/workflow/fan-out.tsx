@@ -25,7 +25,7 @@ export function FanOut({
   whole?: boolean
 }) {
   const [from, setFrom] = useState<number>()
-  const [status, setStatus] = useState<ChildStatus>('all')
+  const [status, setStatus] = useState<ChildStatus>((job.counts?.failed ?? 0) > 0 ? 'failed' : 'all')
   const { data: strip, error } = useStrip(job)
   if (job.counts === undefined)
     return <p className="soft">It has not begun: its list is not worked out yet.</p>

@@ -25,7 +25,7 @@ export function StepPanel({
       ) : (
         <>
           {job.error !== null && <LongText text={job.error} label={`Error of ${step.step}`} />}
-          {kind === 'fanout' && <FanOut job={job} mayResize={mayResize} />}
+          {kind === 'fanout' && <FanOut key={job.id} job={job} mayResize={mayResize} />}
           <StepFacts step={step} />
         </>
       )}

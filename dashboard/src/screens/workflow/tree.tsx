@@ -153,7 +153,11 @@ function NodeRow({
       </span>
       <span className="tree-state">
         {counts === undefined ? (
-          node.error !== null && <span className="tree-error">{node.error}</span>
+          node.error !== null && (
+            <span className="tree-error" data-failed={node.status === 'failed' || undefined}>
+              {node.error}
+            </span>
+          )
         ) : (
           <span className="tree-counts">
             <ShareBar counts={counts} />
