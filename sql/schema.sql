@@ -2548,7 +2548,7 @@ CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '…'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}'::text, '…'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
+RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '...'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}'::text, '...'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
 
 --- function sluice.expire_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer)
@@ -4584,6 +4584,7 @@ CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
  RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, reason text, obstacle text)
  LANGUAGE sql
  STABLE
+ SET jit TO 'off'
 AS $function$
   with waiting as (
     select c.id, c.lane, c.task, c.requires, c.budgeted, w.depth, w.oldest_at

@@ -249,7 +249,9 @@ $$;
 -- How many wait per class, since when, and what stands in the way. Depth is exact up to p_exact, then "at least that many".
 create function sluice.sample_v1(p_exact integer)
 returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text, obstacle text)
-language sql stable as $$
+language sql stable
+set jit = off   -- guesses of rows in small tables multiply to a cost for which compiling takes 1.5 s
+as $$
   with waiting as (
     select c.id, c.lane, c.task, c.requires, c.budgeted, w.depth, w.oldest_at
       from sluice.classes c cross join lateral sluice.waiting_v1(c.id, p_exact) w

@@ -464,7 +464,11 @@ describe('what a job needs', () => {
 
   test('that an operator has taken away for a while is waited for: nothing fails, and nothing is refused', async () => {
     const fixed = task({ name: 'fixed_ink', uses: { ink: 2 }, run: () => 'drawn' })
-    const varied = task({ name: 'varied_ink', uses: { ink: '${{ input.n }}' }, run: () => 'drawn' })
+    const varied = task({
+      name: 'varied_ink',
+      uses: { ink: '${{ input.n }}' },
+      run: (_: { n: number }) => 'drawn',
+    })
     const app = await apps.open({ tasks: [fixed, varied], budgets: { ink: 3 }, lanes })
     await app.work({ capacity: 0 })
     await app.setBudget('ink', { capacity: 0 })

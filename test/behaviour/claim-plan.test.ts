@@ -129,7 +129,7 @@ test('what the duties and waiting programs ask goes by an index as well', async 
     [
       'duties',
       () => claimDuties(session, DUTIES, 'planner', 3000, 60_000),
-      ['jobs_scheduled', 'jobs_deadline', 'jobs_ready'],
+      ['jobs_scheduled', 'jobs_deadline', 'jobs_ready', 'jobs_running'],
     ],
     ['heartbeat', () => beat(session, dispatcher.workerId), ['jobs_running']],
     ['resync', () => resyncWorker(session, dispatcher.workerId), ['jobs_running']],
