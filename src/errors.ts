@@ -57,6 +57,7 @@ export const ERROR_STATUS = {
   /** The job is not in a state that allows this. */
   ILLEGAL_TRANSITION: 409,
   /** The job is no fan-out with a window that could be resized. */
+  NO_FANOUT: 409,
   NO_WINDOW: 409,
   /** The role is built in, its name is taken, or keys have it. */
   ROLE_CONFLICT: 409,

@@ -157,8 +157,8 @@ const BODIES: Readonly<Record<string, unknown>> = {
 function outcomeOf(status: number): 'done' | 'forbidden' | 'hidden' | number {
   if (status === 403) return 'forbidden'
   if (status === 404) return 'hidden'
-  // The job is in no state for it (409), or not of the kind that has it (400), which is told only to those who may see it.
-  return status < 400 || status === 409 || status === 400 ? 'done' : status
+  // 409: the job is in no state for it, or not of the kind that has it, which is told only to those who may see it.
+  return status < 400 || status === 409 ? 'done' : status
 }
 
 function expected({ name, method, url }: Route, role: keyof typeof ROLES, whose: 'own' | 'foreign') {

@@ -74,7 +74,8 @@ test('a window is opened wider while the fan-out runs, by its owner and nobody e
       { from: 2, to: 3, running: 1, waiting: 1, failed: 0 },
     ],
   })
-  expect((await server.call('GET', `/jobs/${root}/strip`, { key: keys.ann })).status).toBe(400)
+  const none = await server.call('GET', `/jobs/${root}/strip`, { key: keys.ann })
+  expect([none.status, none.json().code]).toEqual([409, 'NO_FANOUT'])
   const running = await server.call('GET', `/jobs/${fan}/children?status=running&from=1&limit=1`, {
     key: keys.ann,
   })
