@@ -3043,7 +3043,7 @@ begin
      where c.most > 0
   loop
     if v_peer.ready_at is null then
-      most[v_peer.ord] := 0;
+      if p_idle then most[v_peer.ord] := 0; end if;
     elsif v_peer.ready_at > p_now - interval '50 milliseconds' then
       v_young := v_young || v_peer.ord::integer;
     end if;

@@ -92,8 +92,9 @@ end $$;
 --
 -- It looks at the 64 workers just before this one, at most: where those are all busy, so are those before them, as a rule. Classes
 -- that draw from budgets go where the plan for them says.
---   most     p_class_max, with less for what is left to others. Where nothing is ready it is 0: what is committed while the cycle
---            goes on was not looked at, and comes with a hint of its own
+--   most     p_class_max, with less for what is left to others. Where nothing is ready it is 0 in a cycle that ends nothing: what is
+--            committed while it goes on was not looked at, and comes with a hint of its own. Endings may make jobs ready, and
+--            those are taken by whoever ended what they waited for
 --   ahead    how many of those who come first are free, as far as it looked; null: nothing is left to them
 --   wait_ms  until the first job that is left may be taken all the same; null: nothing is ready
 create function sluice.leave_v1(p_worker bigint, p_now timestamptz, p_lanes text[], p_run integer[], p_want integer[], p_free integer,
@@ -133,7 +134,7 @@ begin
      where c.most > 0
   loop
     if v_peer.ready_at is null then
-      most[v_peer.ord] := 0;
+      if p_idle then most[v_peer.ord] := 0; end if;
     elsif v_peer.ready_at > p_now - interval '50 milliseconds' then
       v_young := v_young || v_peer.ord::integer;
     end if;

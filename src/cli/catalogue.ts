@@ -112,7 +112,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'fleet',
-    summary: 'pools of workers, what overflows, who was started and why; change a pool',
+    summary: 'pools of workers, what overflows, who was started and why',
     group: LOOK,
     load: async () => (await import('./commands/fleet.ts')).declareFleet,
   },

@@ -194,13 +194,15 @@ describe('a request with an Idempotency-Key', () => {
 
   test('is refused where it would not be honoured, before anything is done', async () => {
     const headers = { 'idempotency-key': newKey() }
-    const answers = await Promise.all([
-      server.call('PATCH', '/admin/workers/lanes/default', { key: olga, body: { slots: 3 }, headers }),
-      server.call('POST', '/jobs/actions', { key: olga, body: { action: 'cancel', filter: {} }, headers }),
-    ])
-    for (const answer of answers)
-      expect([answer.status, answer.json().code]).toEqual([400, 'IDEMPOTENCY_UNSUPPORTED'])
-    expect((await server.app.listLanes())[0]).toMatchObject({ name: 'default', slots: null })
+    const answer = await server.call('POST', '/jobs/actions', {
+      key: olga,
+      body: { action: 'cancel', filter: {} },
+      headers,
+    })
+    expect([answer.status, answer.json().code]).toEqual([400, 'IDEMPOTENCY_UNSUPPORTED'])
+    // What may be done twice needs none, and minds none.
+    const lane = { key: olga, body: { slots: 3 }, headers }
+    expect((await server.call('PATCH', '/admin/workers/lanes/default', lane)).status).toBe(200)
     expect((await server.call('GET', '/jobs', { key: olga, headers })).status).toBe(200)
   })
 

@@ -97,7 +97,7 @@ describe('failures', () => {
     const { groups, complete } = await client.errorGroups()
     expect(groups.map(({ pattern, count, tasks }) => [pattern, count, tasks])).toEqual([
       ['connection N to N.N.N.N was refused', 3, ['flat']],
-      ['item N has no file …', 1, ['item']],
+      ['item N has no file ...', 1, ['item']],
     ])
     expect(groups[1]).toMatchObject({ exampleId: failed, lastAt: expect.any(Date) })
     expect(complete).toBe(true)

@@ -148,7 +148,8 @@ describe('values nested too deep', () => {
     await server.app.submit('echo', null)
     const answer = await server.call('POST', `/workers/${worker}/cycle`, {
       key,
-      body: { running: [], free: 1 },
+      // It may be left for a moment to those who came earlier.
+      body: { running: [], free: 1, waitMs: 5000 },
     })
     const [job] = answer.json<{ jobs: { id: string; attempt: number }[] }>().jobs
     return { worker, job: { id: job!.id, attempt: job!.attempt } }

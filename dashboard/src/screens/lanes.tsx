@@ -167,7 +167,7 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
             id: 'switch',
             phone: '104px',
             head: <span className="hidden-visually">Actions</span>,
-            width: '112px',
+            width: '126px',
             align: 'right' as const,
             cell: (lane: ShownLane) => <SwitchButton lane={lane} />,
           },

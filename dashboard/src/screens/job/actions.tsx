@@ -13,12 +13,13 @@ export function JobActions({ job }: { job: Job }) {
   const { session, may } = useSession()
   const [open, setOpen] = useState<'priority' | 'resubmit'>()
   const act = useActions(job)
-  const theirs = job.submittedBy === session.name || may('workers:manage')
+  const own = job.submittedBy === session.name
+  const theirs = own || may('workers:manage')
   const ended = ['completed', 'failed', 'cancelled', 'skipped'].includes(job.status)
   const root = job.rootId === null || job.rootId === job.id
   return (
     <>
-      {job.status === 'awaiting_approval' && may('jobs:approve') && (
+      {job.status === 'awaiting_approval' && !own && may('jobs:approve') && (
         <>
           <Button kind="primary" onClick={act.approve}>
             Approve …

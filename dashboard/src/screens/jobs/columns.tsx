@@ -11,7 +11,7 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
     id: 'state',
     phone: '118px',
     head: 'State',
-    width: '142px',
+    width: '164px',
     cell: (job) => <StateBadge state={shownState(job)} />,
   },
   {
