@@ -2,7 +2,7 @@ import { test } from 'vitest'
 import { FAULTS, liveThrough, STATEMENTS } from '../support/fault-schedule.ts'
 
 /** Each kind is a life of a minute; the others come in the long tests. */
-const USUAL = ['before reset', 'before 40001', 'after reset', 'after 57P01']
+const USUAL = ['before reset', 'after 57P01']
 const faults = FAULTS.filter(
   ({ when, how }) => process.env.SLUICE_TEST_FAULTS === 'all' || USUAL.includes(`${when} ${how}`),
 )
