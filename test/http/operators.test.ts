@@ -157,7 +157,7 @@ describe('workers', () => {
     const waiting = await submit({ task: 'echo' })
     const reason = async () => {
       const answer = await server.call('GET', '/admin/workers/status', { key })
-      return answer.json<{ queues: { reason: string }[] }>().queues[0]?.reason.includes('draining')
+      return answer.json<{ queues: { reason: string | null }[] }>().queues[0]?.reason?.includes('draining')
     }
     await until(reason, 'the queue to be sampled')
     expect((await server.call('POST', '/admin/workers/w1/undrain', { key })).json()).toEqual({ workers: 1 })

@@ -354,7 +354,8 @@ describe('a key', () => {
   test('touches only jobs that its worker holds', async () => {
     const [mine, foreign] = [await register(), await register({}, other)]
     const job = await submit(1)
-    const [taken] = (await cycle(foreign, {}, server, other)).jobs
+    // The one that came earlier is given jobs first, for a moment.
+    const [taken] = (await cycle(foreign, { waitMs: 5000 }, server, other)).jobs
     const lease = held(taken!)
     const stolen = await cycle(mine, {
       ended: [{ ...lease, ending: 'completed', result: '"mine"' }],
