@@ -3751,7 +3751,7 @@ AS $function$
     select w.tasks, w.labels, w.cores, w.started_at from sluice.workers w
      where w.pool = p_pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1
   ), waiting as (
-    select s.class_id, s.lane, s.reason, s.oldest_at,
+    select s.class_id, s.lane, s.reason, s.obstacle, s.oldest_at,
            (select count(*)::integer from (
               select 1 from sluice.jobs j where j.class_id = s.class_id and j.state = 'ready'
                  and j.ready_at <= clock_timestamp() - make_interval(secs => p_moment_ms / 1000.0) limit 1000) x) as jobs
@@ -3764,6 +3764,7 @@ AS $function$
       join sluice.pools p on p.name = p_pool
       left join newest n on true
      where q.jobs > 0 and c.requires <@ (p.labels || coalesce(n.labels, '{}'))
+       and (not c.budgeted or q.obstacle not in ('capacity', 'per_worker'))
        and (n.tasks is null or c.task = any (n.tasks)
             or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity'))
   )

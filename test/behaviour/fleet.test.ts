@@ -150,6 +150,29 @@ describe('overflow', () => {
     expect((await decisions(app))[0]!.reason).toContain('every worker that runs task work is at capacity')
   })
 
+  test('starts nobody for jobs that draw from budgets while somebody runs their task: it might find nothing left', async () => {
+    const drawn = task({ name: 'drawn', uses: { ink: 1 }, run: (_: null) => held.pass() })
+    const { app, provisioner, keeper } = await openPool(
+      { max: 3 },
+      { ...OPTIONS, tasks: [work, drawn], budgets: { ink: 1 } },
+    )
+    await app.work({ capacity: 1 })
+    await app.submitMany(drawn, [null, null])
+    await held.arrived(1)
+    const one = keeper()
+    await one.tend()
+    expect(provisioner.calls).toEqual([])
+
+    await app.submit(work, null)
+    await until(async () => {
+      await one.tend()
+      return provisioner.calls.length > 0
+    }, 'a worker to be asked for')
+    expect((await decisions(app))[0]!.reason).toMatch(
+      /^1 job waited .*: every worker that runs task work is at capacity$/,
+    )
+  })
+
   test('asks for no more than the lane lets run, and for nothing its workers could not run', async () => {
     const far = task({ name: 'far', requires: { zone: 'b' }, run: (_: null) => null })
     const { app, provisioner, keeper } = await openPool(
