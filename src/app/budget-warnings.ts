@@ -1,3 +1,4 @@
+import { SMALLEST_SIZE } from '../model/amount.ts'
 import type { BudgetSettings } from '../model/budget.ts'
 import type { AnyTask } from '../worker/task.ts'
 
@@ -6,9 +7,6 @@ export interface BudgetWarning {
   readonly task: string
   readonly message: string
 }
-
-/** Nobody draws less from the memory of a device: a unit was forgotten. */
-const SMALLEST_SIZE = 1024
 
 /**
  * What is odd about tasks with models and budgets, each with its consequence.

@@ -1,6 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
-import { parseQuantity, quantity } from '../model/amount.ts'
+import { parseQuantity, quantity, SMALLEST_SIZE } from '../model/amount.ts'
 import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
 import { parseQuantum, QUANTUM_RULE } from '../model/budget.ts'
 import type { Duration } from '../model/duration.ts'
@@ -48,7 +48,20 @@ export async function changeBudgetAsOperator(
   if (given.limits !== undefined && budget.kind === 'shared')
     throw invalidArgument('limits', change.limits, `left out: ${name} has no devices; set capacity`)
   const limits = given.limits && (await resolveLimits(db, name, given.limits))
+  if (budget.bytes) checkSizes(name, given)
   await changeBudget(db, name, { ...given, ...(limits !== undefined && { limits }) }, by, true)
+}
+
+/** A few bytes of memory are a unit that was forgotten, and would stop everything. */
+function checkSizes(name: string, { capacity, limits = {} }: BudgetChange): void {
+  const amounts = [['capacity', capacity] as const, ...Object.entries(limits)]
+  for (const [where, amount] of amounts)
+    if (typeof amount === 'number' && amount > 0 && amount < SMALLEST_SIZE)
+      throw invalidArgument(
+        where,
+        amount,
+        `a size with a unit, such as ${amount}GB: ${name} is counted in bytes`,
+      )
 }
 
 /** Undoes operators' changes: it is again as files and programs last said. @throws {SluiceError} `BUDGET_NOT_FOUND`. */

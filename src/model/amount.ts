@@ -23,6 +23,9 @@ export interface ResolvedUses {
   readonly perJob: Readonly<Record<string, Amount>>
 }
 
+/** Nobody means less of a memory: a unit was forgotten. */
+export const SMALLEST_SIZE = 1024
+
 export const AMOUNT_RULE =
   'a number of at least 0, a size such as 500MB or 5GB, { devices: 2, each: 20GB }, or ${{ an expression on the input }}'
 

@@ -264,6 +264,9 @@ describe('models on a device', () => {
     await app.submit(large, undefined)
     await gate.arrived(1)
     const next = await app.submit(large, undefined)
+    await expect(app.setBudget('vram', { limits: { gpu0: 10 } })).rejects.toThrow(
+      'gpu0: 10 must be a size with a unit, such as 10GB: vram is counted in bytes',
+    )
     await app.setBudget('vram', { limits: { gpu0: '10GB' } })
     expect(await held('vram')).toBe(20 * 1024 ** 3)
     gate.open()
