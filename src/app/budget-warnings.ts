@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { SMALLEST_SIZE } from '../model/amount.ts'
 import type { BudgetSettings } from '../model/budget.ts'
 import type { AnyTask } from '../worker/task.ts'
@@ -18,8 +19,10 @@ export function budgetWarnings(
   budgets: ReadonlyMap<string, BudgetSettings>,
   known: readonly string[],
 ): BudgetWarning[] {
-  return tasks.flatMap((task) => [
+  return tasks.flatMap((task, at) => [
     ...withoutUses(task),
+    ...manyPrograms(task),
+    ...ofSharedModel(task, tasks.slice(0, at), budgets),
     ...Object.keys({ ...task.uses, ...task.perJob }).flatMap((name) =>
       aboutBudget(task, name, budgets, known),
     ),
@@ -34,6 +37,32 @@ function withoutUses({ name, model, uses, perJob }: AnyTask): BudgetWarning[] {
   if (perJob !== undefined && uses === undefined)
     return [{ task: name, message: 'perJob is given without uses: it is not counted; write uses' }]
   return []
+}
+
+function manyPrograms({ name, execution, model, uses, perJob, parallel }: AnyTask): BudgetWarning[] {
+  if (execution !== 'exec' || model === undefined || uses === undefined || parallel === 1) return []
+  if (perJob !== undefined) return []
+  const message = `runs ${parallel} programs of model ${model} at once, but its memory is counted once: let them share one model server, or put what each loads into perJob`
+  return [{ task: name, message }]
+}
+
+/** Programs that start refuse this; whoever only checks a file learns of it here. */
+function ofSharedModel(
+  task: AnyTask,
+  before: readonly AnyTask[],
+  budgets: ReadonlyMap<string, BudgetSettings>,
+): BudgetWarning[] {
+  if (task.model === undefined) return []
+  const other = before.find(({ model }) => model === task.model)
+  if (other === undefined) return []
+  return [...budgets]
+    .filter(
+      ([name, { kind }]) => kind === 'device' && !isDeepStrictEqual(task.uses?.[name], other.uses?.[name]),
+    )
+    .map(([name]) => ({
+      task: task.name,
+      message: `differs from task ${other.name} in what model ${task.model} uses of ${name}, and is refused when it starts: a model is loaded once for both`,
+    }))
 }
 
 function aboutBudget(
