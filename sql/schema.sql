@@ -4284,12 +4284,14 @@ begin
         values (v_row.budget, v_row.key, v_host, v_row.name, v_row.total, v_row.free, v_row.used,
                 case when v_row.free is not null then v_row.measured_at end, case when v_row.lost then clock_timestamp() end)
       on conflict (budget, key) do update
-         set host = excluded.host, name = excluded.name, total = excluded.total, seen_at = clock_timestamp(),
+         -- A GPU that no longer tells its memory has not become larger.
+         set host = excluded.host, name = excluded.name, total = coalesce(excluded.total, d.total), seen_at = clock_timestamp(),
              -- Of two workers on one machine the newer reading counts: one whose driver hangs repeats its last.
              measured_free = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_free else d.measured_free end,
              measured_used = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_used else d.measured_used end,
              measured_at = greatest(excluded.measured_at, d.measured_at),
-             lost_at = case when excluded.lost_at is null then null else coalesce(d.lost_at, excluded.lost_at) end;
+             lost_at = case when excluded.lost_at is not null then coalesce(d.lost_at, excluded.lost_at)
+                            when v_row.measured_at <= d.lost_at then d.lost_at end;
     end loop;
     delete from sluice.worker_devices w where w.worker_id = p_worker and w.budget || ' ' || w.device <> all (v_taken);
     v_changed := v_changed or found;

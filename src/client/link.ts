@@ -2,6 +2,7 @@ import { readProblem } from '../api/read-problem.ts'
 import { checkServer, checkServerKey } from '../api/server-address.ts'
 import { isErrorCode, messageOf, SluiceError } from '../errors.ts'
 import { toStorableJson } from '../model/json.ts'
+import { within } from './within.ts'
 
 /** Where a server is, and what opens it. */
 export interface ServerOptions {
@@ -57,16 +58,16 @@ export class Link {
    *   whether it was done; `NOT_STORABLE` for a body that JSON cannot say.
    */
   async call<T>(method: Method, path: string, request: Request = {}): Promise<T> {
-    const late = AbortSignal.timeout(ANSWER_MS)
-    const signal = request.signal === undefined ? late : AbortSignal.any([late, request.signal])
-    const response = await this.#send(method, path, { ...request, signal })
-    const text = await response.text().catch((error) => this.#fail(error, request.signal))
-    if (response.status === 204) return null as T
-    try {
-      return JSON.parse(text) as T
-    } catch {
-      throw this.#stranger(response)
-    }
+    return within(ANSWER_MS, request.signal, async (signal) => {
+      const response = await this.#send(method, path, { ...request, signal })
+      const text = await response.text().catch((error) => this.#fail(error, request.signal))
+      if (response.status === 204) return null as T
+      try {
+        return JSON.parse(text) as T
+      } catch {
+        throw this.#stranger(response)
+      }
+    })
   }
 
   /** Opens a stream of server-sent events; `undefined` when there is nothing more to tell. */

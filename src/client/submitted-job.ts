@@ -5,6 +5,7 @@ import { ACTIVE_STATUSES } from '../model/job.ts'
 import { followJob } from './follow-job.ts'
 import { type Link, segment } from './link.ts'
 import { Patience } from './patience.ts'
+import { within } from './within.ts'
 
 export interface ResultOptions {
   /** How long to wait; then `RESULT_TIMEOUT`. Default: as long as it takes. */
@@ -40,11 +41,11 @@ export class SubmittedJob<Result = unknown> {
     if (!this.#readable) throw notYours(this.id)
     if (timeout === undefined) return this.#wait(signal)
     const timeoutMs = parseDuration(timeout, 'timeout')
-    const late = AbortSignal.timeout(Math.max(1, timeoutMs))
     try {
-      return await this.#wait(signal === undefined ? late : AbortSignal.any([late, signal]))
+      return await within(Math.max(1, timeoutMs), signal, (either) => this.#wait(either))
     } catch (error) {
-      if (!late.aborted || error !== late.reason) throw error
+      const late = error instanceof DOMException && error.name === 'TimeoutError'
+      if (!late || error === signal?.reason) throw error
       throw new SluiceError(
         'RESULT_TIMEOUT',
         `job ${this.id} has not ended within ${formatDuration(timeoutMs)}; it goes on`,

@@ -199,7 +199,10 @@ export class FleetKeeper {
 
   /** Also ends a call that does not listen to its signal. */
   async #within<T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#callMs)])
+    // Not AbortSignal.timeout: as a part of another signal it may be collected before its time.
+    const over = new AbortController()
+    const timer = setTimeout(() => over.abort(), this.#callMs)
+    const signal = AbortSignal.any([this.#stop.signal, over.signal])
     let cut = () => {}
     const late = new Promise<never>((_, reject) => {
       cut = () => reject(provisionerFailed('timeout', `no answer within ${this.#callMs / 1000} s`))
@@ -208,6 +211,7 @@ export class FleetKeeper {
     try {
       return await Promise.race([call(signal), late])
     } finally {
+      clearTimeout(timer)
       signal.removeEventListener('abort', cut)
     }
   }

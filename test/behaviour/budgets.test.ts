@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { hasCode, model, outOfMemory, type SluiceOptions, task } from '../../src/index.ts'
 import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
 import { DEFAULT_RULES, LEARNING } from '../../src/policy/picture.ts'
+import { registerWorker } from '../../src/store/register-worker.ts'
+import { reportDevices } from '../../src/store/report-devices.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -830,4 +832,29 @@ test('why names the device, what holds it, and its model', async () => {
   expect(words[0]).toContain('gpu0')
   gate.open()
   await job.result()
+})
+
+test('a GPU that stops telling its memory keeps its size, and a lost one is not found again by an older reading', async () => {
+  const app = await apps.open({ budgets: { vram: { devices: 'auto' } } })
+  const { db } = app.room
+  const worker = await registerWorker(db, {
+    ...{ name: 'reader', host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: [], labels: {} },
+  })
+  const read = async (reading: { total: number | null; ageMs: number | null; lost?: boolean }) => {
+    const { total, ageMs, lost = false } = reading
+    const free = ageMs === null ? null : total
+    const used = free === null ? null : 0
+    const known = { budget: 'vram', key: 'GPU-a', name: 'A100' }
+    await reportDevices(db, worker, [{ ...known, total, used, free, ageMs, lost }])
+    const [device] = await database.sql<{ total: number; lost: boolean }>(
+      `select total, lost_at is not null as lost from sluice.devices where key = 'GPU-a'`,
+    )
+    return device
+  }
+  expect(await read({ total: 24, ageMs: 0 })).toEqual({ total: 24, lost: false })
+  expect(await read({ total: null, ageMs: null })).toEqual({ total: 24, lost: false })
+  expect(await read({ total: 24, ageMs: null, lost: true })).toEqual({ total: 24, lost: true })
+  expect(await read({ total: 24, ageMs: 60_000 })).toEqual({ total: 24, lost: true })
+  expect(await read({ total: 24, ageMs: 0 })).toEqual({ total: 24, lost: false })
+  await database.sql('update sluice.workers set ended_at = now() where id = $1', [worker])
 })
