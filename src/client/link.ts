@@ -2,7 +2,7 @@ import { readProblem } from '../api/read-problem.ts'
 import { checkServer, checkServerKey } from '../api/server-address.ts'
 import { isErrorCode, messageOf, SluiceError } from '../errors.ts'
 import { toStorableJson } from '../model/json.ts'
-import { within } from './within.ts'
+import { within } from '../within.ts'
 
 /** Where a server is, and what opens it. */
 export interface ServerOptions {

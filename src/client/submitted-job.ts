@@ -2,10 +2,10 @@ import type { JobBody } from '../api/jobs.ts'
 import { SluiceError } from '../errors.ts'
 import { type Duration, formatDuration, parseDuration } from '../model/duration.ts'
 import { ACTIVE_STATUSES } from '../model/job.ts'
+import { isTimeout, within } from '../within.ts'
 import { followJob } from './follow-job.ts'
 import { type Link, segment } from './link.ts'
 import { Patience } from './patience.ts'
-import { within } from './within.ts'
 
 export interface ResultOptions {
   /** How long to wait; then `RESULT_TIMEOUT`. Default: as long as it takes. */
@@ -44,8 +44,7 @@ export class SubmittedJob<Result = unknown> {
     try {
       return await within(Math.max(1, timeoutMs), signal, (either) => this.#wait(either))
     } catch (error) {
-      const late = error instanceof DOMException && error.name === 'TimeoutError'
-      if (!late || error === signal?.reason) throw error
+      if (!isTimeout(error) || error === signal?.reason) throw error
       throw new SluiceError(
         'RESULT_TIMEOUT',
         `job ${this.id} has not ended within ${formatDuration(timeoutMs)}; it goes on`,

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/database.ts'
 import type { Log } from '../engine/log.ts'
 import { messageOf } from '../errors.ts'
+import { toStorableText } from '../model/json.ts'
 import { askForWorkers } from '../store/ask-for-workers.ts'
 import { bringBack } from '../store/bring-back.ts'
 import { endRequest } from '../store/end-request.ts'
@@ -10,8 +12,9 @@ import { noteGone } from '../store/note-gone.ts'
 import { noteOverflow } from '../store/note-overflow.ts'
 import { noteStarted } from '../store/note-started.ts'
 import { takeRequest } from '../store/take-request.ts'
+import { isTimeout, within } from '../within.ts'
 import { decide, type FleetDecision } from './decide.ts'
-import { type Provisioner, provisionerFailed, type StartRequest } from './provisioner.ts'
+import { type Provisioner, provisionerFailed, type Started, type StartRequest } from './provisioner.ts'
 
 /** A job that has waited for less has not found anybody yet: a claim takes milliseconds, an idle poll two seconds at most. */
 const MOMENT_MS = 1000
@@ -19,6 +22,10 @@ const MOMENT_MS = 1000
 const CALL_MS = 30_000
 /** After that much more, whoever made it is taken for gone and another process calls again. */
 const TAKE_OVER_MS = 5000
+/** How often a stop that fails is tried again, and how long after: what nobody waits for any more costs money. */
+const STOP_AGAIN_MS = [1000, 5000, 20_000]
+/** Of what a provisioner complains about. */
+const MAX_REASON = 2000
 /** How often a provisioner is asked what became of workers that have not come yet. */
 const DESCRIBE_MS = 5000
 
@@ -48,6 +55,8 @@ export class FleetKeeper {
   readonly #stop = new AbortController()
   /** One call for each pool at a time. */
   readonly #calls = new Map<string, Promise<void>>()
+  /** Of workers that did not come. They keep nobody from asking for others. */
+  readonly #stops = new Set<Promise<void>>()
   /** Pools whose overflow is written down. */
   readonly #overflowing = new Set<string>()
 
@@ -74,7 +83,7 @@ export class FleetKeeper {
   /** Decides nothing more, lets go of calls, and of workers that are this process's children. */
   async stop(): Promise<void> {
     this.#stop.abort()
-    await Promise.allSettled(this.#calls.values())
+    await Promise.allSettled([...this.#calls.values(), ...this.#stops])
     await Promise.all([...this.#options.provisioners.values()].map((provisioner) => provisioner.close()))
   }
 
@@ -90,6 +99,8 @@ export class FleetKeeper {
     const { overflow, newest: seen, request } = look
     switch (decision.action) {
       case 'start': {
+        // What is decided must be asked at once: while an earlier call is under way it is not.
+        if (this.#calls.has(pool)) return false
         const token = randomUUID()
         const { count } = decision
         const callMs = this.#callMs + TAKE_OVER_MS
@@ -100,8 +111,8 @@ export class FleetKeeper {
         return true
       }
       case 'call-again': {
-        if (this.#calls.has(pool) || !(await takeRequest(db, request!.id, this.#callMs + TAKE_OVER_MS)))
-          return false
+        if (this.#calls.has(pool)) return false
+        if (!(await takeRequest(db, request!.id, this.#callMs + TAKE_OVER_MS))) return false
         log.warn({ pool, reason }, 'the provisioner is called again')
         const { id, token, wanted: count } = request!
         this.#call(pool, () => this.#start(pool, provisioner, { id, token, count }, look))
@@ -118,11 +129,16 @@ export class FleetKeeper {
           { pool, outcome: decision.outcome, reason },
           'request for workers ended',
         )
-        this.#call(pool, () => this.#stopMissing(pool, provisioner, request!))
+        this.#stopBeside(pool, provisioner, missing(request!))
         return true
       }
       case 'nothing':
-        if (request !== null && request.started !== null && request.lookedMs > DESCRIBE_MS)
+        if (
+          request !== null &&
+          request.started !== null &&
+          request.lookedMs > DESCRIBE_MS &&
+          !this.#calls.has(pool)
+        )
           this.#call(pool, () => this.#describe(provisioner, request))
         return false
       default:
@@ -143,7 +159,6 @@ export class FleetKeeper {
 
   /** Does it beside everything else. What goes wrong is logged. */
   #call(pool: string, work: () => Promise<void>): void {
-    if (this.#calls.has(pool)) return
     const call = work()
       .catch((error: unknown) => {
         if (this.#stop.signal.aborted) return
@@ -163,17 +178,29 @@ export class FleetKeeper {
     const { id, token, count } = asked
     const members = Array.from({ length: count }, (_, index) => index + 1)
     const request: StartRequest = { token, pool, members, capacity, labels }
+    let started: Started
     try {
-      const started = await this.#within((signal) => provisioner.start(request, signal))
-      for (const { member, message } of started.failures)
-        log.warn({ pool, member, error: message }, 'a worker could not be started')
-      await noteStarted(db, id, started)
+      started = await this.#within((signal) => provisioner.start(request, signal))
     } catch (error) {
       // Whoever stops has not failed: another process calls again, and finds what was started.
       if (this.#stop.signal.aborted) return
-      log.warn({ pool, error: messageOf(error) }, 'workers could not be started; the pool backs off')
-      await endRequest(db, id, 'failed', messageOf(error))
+      const why = toStorableText(messageOf(error), MAX_REASON)
+      log.warn({ pool, error: why }, 'workers could not be started; the pool backs off')
+      await endRequest(db, id, 'failed', why)
+      return
     }
+    const { instances } = started
+    const failures = started.failures.map(({ member, message }) => ({
+      member,
+      message: toStorableText(message, MAX_REASON),
+    }))
+    for (const { member, message } of failures)
+      log.warn({ pool, member, error: message }, 'a worker could not be started')
+    // When this fails the request stays open: the provisioner is called again with the same token, and finds them.
+    if (await noteStarted(db, id, { instances, failures })) return
+    // Somebody gave up on the request meanwhile.
+    const ids = instances.map((each) => each.id)
+    this.#stopBeside(pool, provisioner, ids)
   }
 
   async #describe(provisioner: Provisioner, request: PoolRequest): Promise<void> {
@@ -190,29 +217,40 @@ export class FleetKeeper {
   }
 
   /** Who has not come in time must not come later, when nobody waits any more. */
-  async #stopMissing(pool: string, provisioner: Provisioner, request: PoolRequest): Promise<void> {
-    const ids = missing(request)
+  #stopBeside(pool: string, provisioner: Provisioner, ids: readonly string[]): void {
     if (ids.length === 0) return
-    this.#options.log.warn({ pool, instances: ids }, 'workers that did not come are stopped')
-    await this.#within((signal) => provisioner.stop(ids, 'its worker did not come in time', signal))
+    const stop = this.#stopInstances(pool, provisioner, ids)
+      .catch((error: unknown) => {
+        if (this.#stop.signal.aborted) return
+        const facts = { pool, instances: ids, error: messageOf(error) }
+        this.#options.log.warn(facts, 'workers that did not come could not be stopped')
+      })
+      .finally(() => this.#stops.delete(stop))
+    this.#stops.add(stop)
   }
 
-  /** Also ends a call that does not listen to its signal. */
+  async #stopInstances(pool: string, provisioner: Provisioner, ids: readonly string[]): Promise<void> {
+    const { log } = this.#options
+    log.warn({ pool, instances: ids }, 'workers that did not come are stopped')
+    for (const again of [...STOP_AGAIN_MS, undefined]) {
+      try {
+        await this.#within((signal) => provisioner.stop(ids, 'its worker did not come in time', signal))
+        return
+      } catch (error) {
+        if (again === undefined || this.#stop.signal.aborted) throw error
+        log.warn({ pool, instances: ids, error: messageOf(error), againMs: again }, 'a stop failed')
+        await delay(again, undefined, { signal: this.#stop.signal })
+      }
+    }
+  }
+
   async #within<T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    // Not AbortSignal.timeout: as a part of another signal it may be collected before its time.
-    const over = new AbortController()
-    const timer = setTimeout(() => over.abort(), this.#callMs)
-    const signal = AbortSignal.any([this.#stop.signal, over.signal])
-    let cut = () => {}
-    const late = new Promise<never>((_, reject) => {
-      cut = () => reject(provisionerFailed('timeout', `no answer within ${this.#callMs / 1000} s`))
-      signal.addEventListener('abort', cut, { once: true })
-    })
     try {
-      return await Promise.race([call(signal), late])
-    } finally {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', cut)
+      return await within(this.#callMs, this.#stop.signal, call)
+    } catch (error) {
+      throw isTimeout(error)
+        ? provisionerFailed('timeout', `no answer within ${this.#callMs / 1000} s`)
+        : error
     }
   }
 }

@@ -21,7 +21,10 @@ class InProcess implements Provisioner {
   readonly calls: StartRequest[] = []
   readonly stopped: string[] = []
   readonly workers: Sluice[] = []
-  behave: 'start' | 'fail' | 'hang' | 'never come' = 'start'
+  stopFailures = 0
+  complaint = 'too many calls'
+  behave: 'start' | 'fail' | 'hang' | 'never come' | 'answer late' = 'start'
+  readonly answers = new Gate()
   readonly #options: SluiceOptions
   #starting: Promise<unknown> = Promise.resolve()
 
@@ -38,7 +41,8 @@ class InProcess implements Provisioner {
   }
 
   async #start(request: StartRequest): Promise<Started> {
-    if (this.behave === 'fail') throw provisionerFailed('throttled', 'too many calls')
+    if (this.behave === 'fail') throw provisionerFailed('throttled', this.complaint)
+    if (this.behave === 'answer late') await this.answers.pass()
     const instances = request.members.map((member) => ({ member, id: `i-${member}` }))
     if (this.behave === 'start') for (const { member } of instances) await this.come(request, member)
     return { instances, failures: [] }
@@ -55,6 +59,7 @@ class InProcess implements Provisioner {
   }
 
   async stop(ids: readonly string[]): Promise<void> {
+    if (this.stopFailures-- > 0) throw provisionerFailed('throttled', 'too many calls')
     this.stopped.push(...ids)
   }
 
@@ -207,8 +212,9 @@ describe('overflow', () => {
     await app.setPool('burst', { cooldown: '0s' })
     await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
     provisioner.behave = 'fail'
+    provisioner.complaint = 'too many\0calls'
     await one.tend()
-    await until(async () => (await decisions(app))[0]!.endedWhy === 'too many calls', 'the failure')
+    await until(async () => (await decisions(app))[0]!.endedWhy === 'too many\u2400calls', 'the failure')
     expect((await app.fleet()).pools[0]).toMatchObject({ requests: 2, failed: 2, arrived: 0 })
     expect((await app.getJob(job.id)).status).toBe('queued')
   })
@@ -242,9 +248,32 @@ describe('overflow', () => {
     expect((await decisions(app))[0]!.endedAt).toBeNull()
 
     await database.sql("update sluice.fleet_decisions set arrive_by = now() - interval '1 second'")
+    provisioner.stopFailures = 1
     await one.tend()
-    await until(() => provisioner.stopped.length === 2, 'both to be stopped')
+    await until(() => provisioner.stopped.length === 2, 'both to be stopped, though not at the first try')
     expect((await decisions(app))[0]).toMatchObject({ outcome: 'expired', endedWhy: 'none came in time' })
+  })
+
+  test('of a request that was given up before its call is answered, no other is made meanwhile, and what it started is stopped', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1 })
+    await app.submit(work, null)
+    provisioner.behave = 'answer late'
+    const one = keeper({ callMs: 600_000 })
+    await one.tend()
+    await provisioner.answers.arrived()
+    await database.sql("update sluice.fleet_decisions set arrive_by = now() - interval '1 second'")
+    await one.tend()
+    expect((await decisions(app))[0]).toMatchObject({ outcome: 'failed', endedWhy: 'no answer in time' })
+    await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
+    await one.tend()
+    expect(await decisions(app)).toHaveLength(1)
+
+    provisioner.answers.open()
+    await until(() => provisioner.stopped.length === 1, 'what came of it to be stopped')
+    await until(async () => {
+      await one.tend()
+      return provisioner.calls.length === 2
+    }, 'another request')
   })
 
   test('a worker too many is turned away when it registers: the maximum holds whatever provisioners do', async () => {

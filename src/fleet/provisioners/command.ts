@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { messageOf } from '../../errors.ts'
 import { checkList, checkOptions, checkText } from '../../model/argument.ts'
+import { toStorableText } from '../../model/json.ts'
 import {
   environmentOf,
   type InstanceState,
@@ -17,6 +18,8 @@ import { resolveProgram } from '../resolve-program.ts'
 const MAX_ANSWER_BYTES = 1_048_576
 /** Of what it says on stderr, for the message. */
 const MAX_COMPLAINT = 500
+/** Of an id, or of what it complains about one worker. */
+const MAX_TEXT = 1000
 /** Doors of ours that it does not need. What workers need, it has to bring itself. */
 const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
 const STATES: readonly unknown[] = ['starting', 'running', 'stopped', 'unknown']
@@ -102,13 +105,19 @@ export class CommandProvisioner implements Provisioner {
     signal.addEventListener('abort', kill, { once: true })
     try {
       const exited = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
-      const out = collect(child.stdout, MAX_ANSWER_BYTES, kill)
+      let tooMuch = false
+      const out = collect(child.stdout, MAX_ANSWER_BYTES, () => {
+        tooMuch = true
+        kill()
+      })
       const complaint = collect(child.stderr, MAX_ANSWER_BYTES, () => {})
       // One that ends without reading breaks the pipe; its exit code says why.
       child.stdin.on('error', () => {})
       child.stdin.end(JSON.stringify(question))
       const [code, by] = await exited
       if (signal.aborted) throw provisionerFailed('timeout', `${command} gave no answer in time`)
+      if (tooMuch)
+        throw provisionerFailed('refused', `${command} answered with more than ${MAX_ANSWER_BYTES} bytes`)
       if (code !== 0) {
         const said = complaint().trim().slice(-MAX_COMPLAINT)
         const how = code === null ? `was ended by ${by}` : `ended with code ${code}`
@@ -154,7 +163,7 @@ function listOf(value: unknown, name: string): Record<string, unknown>[] {
 }
 
 function textOf(value: unknown, name: string): string {
-  if (typeof value === 'string' && value !== '') return value
+  if (typeof value === 'string' && value !== '') return toStorableText(value, MAX_TEXT)
   throw provisionerFailed('refused', `the program's answer: ${name} must be a text`)
 }
 
