@@ -101,8 +101,8 @@ export const NowBody = Type.Object({
   more: Type.Array(Type.String(), {
     description: 'States of which only the first 2,000 were counted: there may be more',
   }),
-  failedPerMinute: Type.Integer(),
-  failedLastHour: Count('Up to 10,000'),
+  failedPerMinute: Count('Up to 10,000. Jobs that failed and have not been run again since'),
+  failedLastHour: Count('Up to 10,000. Jobs that failed and have not been run again since'),
   recoveredPerMinute: Count('Jobs of workers that went silent, taken over'),
   recoveredLastHour: Type.Integer(),
   lateWritesLastHour: Count('Jobs that a worker went on with after it had lost them'),
@@ -127,11 +127,23 @@ export const SeriesBody = Type.Object({
         }),
       ),
       workers: Type.Object({ live: Type.Integer(), busy: Type.Integer(), running: Type.Integer() }),
-      failedPerMinute: Type.Integer(),
       recoveredPerMinute: Type.Integer(),
       refusedPerMinute: Type.Integer(),
     }),
     { description: 'The oldest first. Lanes in which nothing ran or waited are left out' },
+  ),
+  failures: Type.Array(
+    Type.Object({
+      at: Timestamp,
+      failed: Type.Unsafe<number | null>({
+        ...WholeOrNull,
+        description: 'null: 10,000 have failed since, and nobody looks further',
+      }),
+    }),
+    {
+      description:
+        'Jobs that failed in the minute up to `at` and have not been run again since, for each minute back from now, the oldest first',
+    },
   ),
 })
 export type SeriesBody = Static<typeof SeriesBody>

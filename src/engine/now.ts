@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { countFailures } from '../store/count-failures.ts'
 import { type LaneMoment, listMoments, type Moment, readMoment } from '../store/read-moment.ts'
 
 /** How the system stands, as people are shown it. */
@@ -31,11 +32,24 @@ export interface SeriesPoint {
     readonly waitedMs: number
   })[]
   readonly workers: Pick<Moment['workers'], 'live' | 'busy' | 'running'>
-  readonly failedPerMinute: number
   readonly recoveredPerMinute: number
   readonly refusedPerMinute: number
 }
 
+/** Jobs that failed in the minute up to `at`, and have not been run again. */
+export interface FailuresOfMinute {
+  readonly at: Date
+  /** `null`: there have been so many since that nobody looks further. */
+  readonly failed: number | null
+}
+
+export interface Series {
+  readonly points: readonly SeriesPoint[]
+  readonly failures: readonly FailuresOfMinute[]
+}
+
+/** As many as the numbers of now look at. */
+const FAILURES_LOOK = 10_000
 /** As those who are refused are told: never longer than a minute, since rates change. */
 const LONGEST_RETRY = 60
 const UNKNOWN_RETRY = 5
@@ -80,12 +94,30 @@ function waitedMs(at: number, { oldestAt }: LaneMoment): number {
   return oldestAt === null ? 0 : Math.max(0, at - oldestAt)
 }
 
-/** How the system stood in the last minutes, oldest first: a point every 10 s while something ran or waited. */
-export async function readSeries(db: Queryable, minutes: number): Promise<SeriesPoint[]> {
-  return (await listMoments(db, minutes * 60_000)).map(toPoint)
+/**
+ * How the system stood in the last minutes, oldest first: a point every 10 s while something ran or waited; and the failures
+ * of each minute, whether anybody looked then or not.
+ */
+export async function readSeries(db: Queryable, minutes: number): Promise<Series> {
+  const points = (await listMoments(db, minutes * 60_000)).map(toPoint)
+  const counted = await countFailures(db, minutes, FAILURES_LOOK)
+  return { points, failures: failuresOf(counted, minutes) }
 }
 
-function toPoint({ at, admission, lanes, workers, failed, recovered, refused }: Moment): SeriesPoint {
+/** A value for each minute back from now, oldest first. What lies before the oldest failure looked at is not known. */
+function failuresOf(
+  { now, minutes: found, looked }: Awaited<ReturnType<typeof countFailures>>,
+  minutes: number,
+): FailuresOfMinute[] {
+  const cut = looked < FAILURES_LOOK ? minutes : Math.max(...found.map(({ ago }) => ago))
+  return Array.from({ length: minutes }, (_, place) => {
+    const ago = minutes - 1 - place
+    const failed = found.filter((each) => each.ago === ago).reduce((sum, each) => sum + each.failed, 0)
+    return { at: new Date(now.getTime() - ago * 60_000), failed: ago === 0 || ago < cut ? failed : null }
+  })
+}
+
+function toPoint({ at, admission, lanes, workers, recovered, refused }: Moment): SeriesPoint {
   return {
     at: new Date(at),
     active: admission.active,
@@ -99,7 +131,6 @@ function toPoint({ at, admission, lanes, workers, failed, recovered, refused }: 
         waitedMs: waitedMs(at, lane),
       })),
     workers: { live: workers.live, busy: workers.busy, running: workers.running },
-    failedPerMinute: failed.minute,
     recoveredPerMinute: recovered.minute,
     refusedPerMinute: refused,
   }

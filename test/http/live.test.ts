@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { SluiceClient } from '../../src/client/index.ts'
 import { sample } from '../../src/duties/sample.ts'
+import { readNow } from '../../src/engine/now.ts'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { EventReader } from '../support/event-reader.ts'
@@ -163,6 +164,25 @@ test('what was on devices is told over time', async () => {
   const { devices } = await client.deviceHistory({ minutes: 5 })
   expect(devices).toMatchObject([{ budget: 'licences', key: '', capacity: 3, spans: [] }])
   expect(devices[0]!.points[0]).toMatchObject({ at: expect.any(Date), held: 0 })
+})
+
+test('the line of failures is made of the jobs that their number counts, whether anybody looked then or not', async () => {
+  const client = new SluiceClient({ server: server.url, key: operator })
+  await expect((await client.submit('bad', 1)).result()).rejects.toMatchObject({ code: 'JOB_FAILED' })
+  // One within the line, and one before it.
+  await database.sql(
+    `insert into sluice.jobs (task, class_id, state, error, submitted_at, finished_at)
+     select 'bad', class_id, 'failed', 'oh', clock_timestamp() - t.ago, clock_timestamp() - t.ago
+       from sluice.tasks, (values (interval '130 s'), (interval '20 minutes')) t(ago) where name = 'bad'`,
+  )
+  await database.sql('delete from sluice.moments')
+  const { points, failures } = await client.series({ minutes: 5 })
+  const { failedPerMinute, failedLastHour } = await readNow(server.app.room.calls)
+  expect([points.length, failures.length]).toEqual([0, 5])
+  expect(failures[2]!.failed).toBeGreaterThan(0)
+  const drawn = failures.reduce((sum, { failed }) => sum + failed!, 0)
+  expect(drawn).toBeGreaterThanOrEqual(failedPerMinute)
+  expect(drawn + 1).toBe(failedLastHour)
 })
 
 test('jobs inside workflows that wait for somebody to approve them can be listed', async () => {

@@ -64,20 +64,21 @@ export function liveRoutes(
       config: { access: 'workers:view' },
       schema: {
         summary: 'How the system stood in the last minutes',
-        description: 'A point every 10 s while something ran or waited; kept for two hours.',
+        description:
+          'A point every 10 s while something ran or waited, kept for two hours; and how many jobs failed in each minute.',
         tags: ['live'],
         querystring: SeriesQuery,
         response: { 200: SeriesBody },
       },
     },
-    async ({ query: { minutes = 30 } }) => ({
-      everyMs: SERIES_MS,
-      points: (await readSeries(calls, minutes)).map((point) => ({
-        ...point,
-        at: point.at.toISOString(),
-        lanes: [...point.lanes],
-      })),
-    }),
+    async ({ query: { minutes = 30 } }) => {
+      const { points, failures } = await readSeries(calls, minutes)
+      return {
+        everyMs: SERIES_MS,
+        points: points.map((point) => ({ ...point, at: point.at.toISOString(), lanes: [...point.lanes] })),
+        failures: failures.map(({ at, failed }) => ({ at: at.toISOString(), failed })),
+      }
+    },
   )
 
   server.get(

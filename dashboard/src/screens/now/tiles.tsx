@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react'
+import { type ReactNode, useMemo } from 'react'
 import type { Now, Series } from '../../../../src/client/index.ts'
 import { type Search, To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
@@ -12,13 +12,15 @@ const TABS: readonly { readonly tab: Tabs; readonly state: ShownState; readonly 
   { tab: 'running', state: 'running', search: { tab: 'running' } },
   { tab: 'queued', state: 'queued', search: { tab: 'queued' } },
   { tab: 'retrying', state: 'retrying', search: { tab: 'retrying' } },
-  { tab: 'scheduled', state: 'scheduled', search: { tab: 'queued' } },
+  { tab: 'scheduled', state: 'scheduled', search: { tab: 'scheduled' } },
   { tab: 'awaiting_approval', state: 'awaiting_approval', search: { tab: 'approval' } },
 ]
 
 /** The numbers that tell how it goes; each leads to the list behind it. */
 export function Tiles({ now, series }: { now: Now; series: Series | undefined }) {
   const { admission, workers } = now
+  // With the series only: the picture comes four times a second, and each new line is drawn.
+  const lines = useMemo(() => linesOf(series), [series])
   return (
     <>
       <ul className="states" aria-label="Jobs by state">
@@ -45,7 +47,7 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
           }
           path="/jobs"
           search={{ tab: 'active' }}
-          line={lineOf(series, 'active', 'accent', (point) => point.active)}
+          line={lines.active}
           foot={
             admission.retryAfter === null
               ? `${admission.refusedPerMinute.toLocaleString()} refused a minute`
@@ -63,7 +65,7 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
           number={workers.busy.toLocaleString()}
           of={`of ${workers.live.toLocaleString()} busy`}
           path="/workers"
-          line={lineOf(series, 'running', 'running', (point) => point.workers.running)}
+          line={lines.running}
           foot={[
             `${workers.idle} idle`,
             ...(workers.draining > 0 ? [`${workers.draining} draining`] : []),
@@ -84,24 +86,31 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
         </Tile>
         <Tile
           title="Failures"
-          number={now.failedPerMinute.toLocaleString()}
+          number={failures(now.failedPerMinute)}
           of="a minute"
-          path="/jobs"
-          search={{ tab: 'failed' }}
-          line={lineOf(series, 'failed', 'failed', (point) => point.failedPerMinute)}
-          foot={`${now.failedLastHour.toLocaleString()} in the last hour`}
+          path="/errors"
+          search={{ span: '1h' }}
+          line={lines.failed}
+          foot={`${failures(now.failedLastHour)} in the last hour`}
         />
         <Tile
           title="Recoveries"
           number={now.recoveredLastHour.toLocaleString()}
           of="in the last hour"
           path="/recovery"
-          line={lineOf(series, 'recovered', 'retrying', (point) => point.recoveredPerMinute)}
+          line={lines.recovered}
           foot={`${now.lateWritesLastHour} late, ${now.driftLastHour} put right`}
         />
       </div>
     </>
   )
+}
+
+/** No more are looked at. */
+const MOST_FAILURES = 10_000
+
+function failures(count: number): string {
+  return `${count.toLocaleString()}${count >= MOST_FAILURES ? '+' : ''}`
 }
 
 function Tile({
@@ -119,7 +128,7 @@ function Tile({
   of: string
   path: string
   search?: Search
-  line: { times: readonly Date[]; lines: readonly Line[] }
+  line: TileLine
   foot: string
   children?: ReactNode
 }) {
@@ -148,14 +157,30 @@ function Tile({
   )
 }
 
+interface TileLine {
+  readonly times: readonly Date[]
+  readonly lines: readonly Line[]
+}
+
 type Point = Series['points'][number]
 
-function lineOf(
+function linesOf(
   series: Series | undefined,
-  label: string,
-  tone: Line['tone'],
-  read: (point: Point) => number | null,
-): { times: readonly Date[]; lines: readonly Line[] } {
+): Record<'active' | 'running' | 'failed' | 'recovered', TileLine> {
   const points = series?.points ?? []
-  return { times: points.map(({ at }) => at), lines: [{ label, tone, values: points.map(read) }] }
+  const failures = series?.failures ?? []
+  const times = points.map(({ at }) => at)
+  const of = (label: string, tone: Line['tone'], read: (point: Point) => number | null): TileLine => ({
+    times,
+    lines: [{ label, tone, values: points.map(read) }],
+  })
+  return {
+    active: of('active', 'accent', ({ active }) => active),
+    running: of('running', 'running', ({ workers }) => workers.running),
+    failed: {
+      times: failures.map(({ at }) => at),
+      lines: [{ label: 'failed', tone: 'failed', values: failures.map(({ failed }) => failed) }],
+    },
+    recovered: of('recovered', 'retrying', ({ recoveredPerMinute }) => recoveredPerMinute),
+  }
 }

@@ -1,0 +1,41 @@
+import { type Queryable, statement } from '../db/database.ts'
+
+/** Failures of one minute. */
+export interface FailedMinute {
+  /** 0: the last one, as far as it has come. */
+  readonly ago: number
+  readonly failed: number
+}
+
+// Along the index of failures, the newest first, so that a storm of them costs no more than the bound.
+const COUNT = statement(
+  'count_failures',
+  `select clock.now, m.ago, m.failed::integer, sum(m.failed) over ()::integer as looked
+     from (select statement_timestamp() as now) clock
+     left join (
+       select floor(extract(epoch from statement_timestamp() - f.finished_at) / 60)::integer as ago, count(*) as failed
+         from (select j.finished_at from sluice.jobs j
+                where j.state = 'failed' and j.finished_at > statement_timestamp() - make_interval(mins => $1)
+                order by j.finished_at desc, j.id desc limit $2) f
+        group by 1) m on true
+    order by m.ago`,
+)
+
+/**
+ * Jobs that failed in each of the last minutes and have not been run again, counted back from now. Minutes without any are
+ * left out. Looks at the newest `look` of them; `looked` says how many there were.
+ */
+export async function countFailures(
+  db: Queryable,
+  minutes: number,
+  look: number,
+): Promise<{ now: Date; minutes: FailedMinute[]; looked: number }> {
+  type Row = { now: Date; ago: number | null; failed: number; looked: number | null }
+  const rows = await db.run<Row>(COUNT, [minutes, look])
+  return {
+    now: rows[0]!.now,
+    // A job that failed while this was asked is in the future of the question.
+    minutes: rows.flatMap(({ ago, failed }) => (ago === null ? [] : [{ ago: Math.max(0, ago), failed }])),
+    looked: rows[0]!.looked ?? 0,
+  }
+}
