@@ -149,6 +149,25 @@ test('a GPU that disappears is reported as lost, and as there when it is back', 
   expect(byKey(left, 'GPU-b')).toMatchObject({ lost: false })
 })
 
+test('once the program is gone its GPUs are lost, which is told once; they are there when it is back', async () => {
+  const gpus = fakeGpus()
+  const { devices, seen, logged, reports } = watch([AUTO])
+  await seen('both GPUs', (readings) => readings.length === 2)
+  gpus.installed = false
+  void devices.expectChange()
+  const lost = await seen('the loss', (readings) => readings.every((each) => each.lost))
+  expect(lost).toMatchObject([{ key: 'GPU-a', total: 24_576 * MIB, free: null }, { key: 'GPU-b' }])
+  const told = reports.length
+  await devices.refresh()
+  await devices.refresh()
+  expect(reports.length).toBeGreaterThan(told)
+  expect(logged).toEqual(['nvidia-smi is gone from this machine: its GPUs get no new work until it is back'])
+  gpus.installed = true
+  void devices.expectChange()
+  await seen('their return', (readings) => readings.every((each) => !each.lost))
+  expect(logged.slice(1)).toEqual(['a GPU is back', 'a GPU is back'])
+})
+
 test('while the program hangs, what was measured gets old, and nothing else is told', async () => {
   const gpus = fakeGpus()
   const { devices, seen, logged, reports } = watch([AUTO], 300)

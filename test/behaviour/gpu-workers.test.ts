@@ -331,6 +331,16 @@ describe('readings', () => {
     expect((await app.getJob(waiting.id)).status).toBe('queued')
     gpus.add({ uuid: BIG, totalMiB: 24 * 1024 })
     expect(await waiting.result()).toBe(BIG)
+
+    // So do all of them while the program is gone that showed them: the machine does not become one without bounds.
+    gpus.installed = false
+    await until(async () => Object.values(await devices()).every(({ lost }) => lost), 'all to be lost')
+    const next = await app.submit(small, 2)
+    expect((await app.why(next.id)).reason).toBe(
+      `its model whisper needs 4GB of vram; ${BIG}, ${SMALL} are lost, and no other device is offered`,
+    )
+    gpus.installed = true
+    expect(await next.result()).toBe(SMALL)
   })
 
   test('while nvidia-smi hangs, what is held counts alone; nothing is given out before the GPUs have been read once', async () => {

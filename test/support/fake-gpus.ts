@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
@@ -68,6 +69,12 @@ export class FakeGpus {
 
   set mode(mode: 'works' | 'hang' | 'exit9' | 'na' | 'lost') {
     writeFileSync(join(this.folder, 'mode'), mode)
+  }
+
+  /** False: there is no such program any more, as without its driver. */
+  set installed(there: boolean) {
+    const program = join(this.path, 'nvidia-smi')
+    renameSync(there ? `${program}.away` : program, there ? program : `${program}.away`)
   }
 
   /** The columns it prints, whatever it is asked for. */

@@ -31,7 +31,7 @@ const NOTHING_REPORTED = { text: '', at: Number.NEGATIVE_INFINITY }
  * Reads the devices of this machine again and again and reports them.
  *
  * It reads every 2 s, and for 5 s after `expectChange()` every 250 ms. While `nvidia-smi` hangs or fails, nothing new is
- * told, and what was measured gets old with those who read it.
+ * told, and what was measured gets old with those who read it. Once it is gone, the GPUs it showed are lost.
  */
 export class DeviceWatch {
   readonly #options: DeviceWatchOptions
@@ -162,10 +162,18 @@ export class DeviceWatch {
     const { log } = this.#options
     const before = new Set(this.#picture.gpus.filter((gpu) => gpu.lost).map((gpu) => gpu.uuid))
     this.#picture = learnGpus(this.#picture, answer, performance.now())
-    for (const { uuid, name, lost } of this.#picture.gpus) {
-      if (lost && !before.has(uuid)) log.warn({ device: uuid, name }, 'a GPU is lost: it gets no more work')
-      if (!lost && before.has(uuid)) log.info({ device: uuid, name }, 'a GPU is back')
-    }
+    const { gpus } = this.#picture
+    const lost = gpus.filter((gpu) => gpu.lost && !before.has(gpu.uuid))
+    if (answer.kind === 'absent' && lost.length > 0)
+      log.warn(
+        { devices: lost.map(({ uuid }) => uuid) },
+        'nvidia-smi is gone from this machine: its GPUs get no new work until it is back',
+      )
+    else
+      for (const { uuid, name } of lost)
+        log.warn({ device: uuid, name }, 'a GPU is lost: it gets no more work')
+    for (const { uuid, name } of gpus.filter((gpu) => !gpu.lost && before.has(gpu.uuid)))
+      log.info({ device: uuid, name }, 'a GPU is back')
     const trouble = answer.kind === 'failed' ? answer.why : ''
     if (trouble !== '' && this.#trouble === '')
       log.warn(

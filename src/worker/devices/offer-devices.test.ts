@@ -50,7 +50,19 @@ test('a failed reading changes nothing, except that what was measured gets old',
   expect(offerDevices([AUTO], 'box', after, undefined, 21_000)).toMatchObject([
     { key: 'GPU-0', free: 90, ageMs: 20_000 },
   ])
-  expect(learnGpus(before, { kind: 'absent' }, 4000)).toEqual(before)
+})
+
+test('once the program is gone that showed the GPUs they are lost, and the machine is not one without bounds', () => {
+  const before = learnGpus(NO_PICTURE, read(gpu(0), gpu(1)), 1000)
+  const after = learnGpus(before, { kind: 'absent' }, 4000)
+  expect(offerDevices([AUTO, DECLARED], 'box', after, undefined, 4000)).toMatchObject([
+    { key: 'GPU-0', total: 100, free: null, lost: true },
+    { key: 'GPU-1', lost: true },
+    { key: 'box/gpu0', total: 24, free: null, lost: true },
+    { key: 'box/other', lost: false },
+  ])
+  expect(learnGpus(after, { kind: 'absent' }, 6000)).toEqual(after)
+  expect(learnGpus(after, read(gpu(0), gpu(1)), 8000).gpus).toMatchObject([{ lost: false }, { lost: false }])
 })
 
 test('a GPU that disappears is lost until it is back', () => {

@@ -15,15 +15,17 @@ export const NO_PICTURE: GpuPicture = { state: 'unknown', gpus: [], readAt: 0 }
 
 /**
  * What is known after an answer. A GPU that was there and is not any more is lost, and stays in the picture as such until it
- * is back. A failed reading changes nothing: what was measured gets old.
+ * is back. So are all of them once the program that showed them is gone: nobody can tell what is free there, and a machine
+ * that had GPUs is not one without bounds. A failed reading changes nothing: what was measured gets old.
  */
 export function learnGpus(before: GpuPicture, answer: GpuAnswer, now: number): GpuPicture {
   switch (answer.kind) {
     case 'failed':
       return before
     case 'absent':
-      // A program that was there and is gone says nothing about the GPUs.
-      return before.state === 'known' ? before : { state: 'none', gpus: [], readAt: now }
+      return before.state === 'known'
+        ? { ...before, gpus: before.gpus.map(lostOf) }
+        : { state: 'none', gpus: [], readAt: now }
     case 'read': {
       const seen = new Set(answer.gpus.map((gpu) => gpu.uuid))
       const isLost = (gpu: Gpu) =>
@@ -35,9 +37,7 @@ export function learnGpus(before: GpuPicture, answer: GpuAnswer, now: number): G
         state: 'known',
         gpus: [
           ...answer.gpus.map((gpu) => (isLost(gpu) ? { ...gpu, lost: true } : gpu)),
-          ...gone.map((gpu) =>
-            silent && !isLost(gpu) ? gpu : { ...gpu, lost: true, used: null, free: null },
-          ),
+          ...gone.map((gpu) => (silent && !isLost(gpu) ? gpu : lostOf(gpu))),
         ],
         readAt: silent ? before.readAt : now,
       }
@@ -45,6 +45,10 @@ export function learnGpus(before: GpuPicture, answer: GpuAnswer, now: number): G
     default:
       return answer satisfies never
   }
+}
+
+function lostOf(gpu: Gpu): Gpu {
+  return { ...gpu, lost: true, used: null, free: null }
 }
 
 /**
