@@ -29,14 +29,10 @@ export function budgetWarnings(
   ])
 }
 
-function withoutUses({ name, model, uses, perJob }: AnyTask): BudgetWarning[] {
-  if (model !== undefined && uses === undefined) {
-    const message = `model ${model} is given without uses: its memory counts against nothing, so any number of models is loaded at once; add uses, such as uses: { vram: 5GB }`
-    return [{ task: name, message }]
-  }
-  if (perJob !== undefined && uses === undefined)
-    return [{ task: name, message: 'perJob is given without uses: it is not counted; write uses' }]
-  return []
+function withoutUses({ name, model, uses }: AnyTask): BudgetWarning[] {
+  if (model === undefined || uses !== undefined) return []
+  const message = `model ${model} is given without uses: its memory counts against nothing, so any number of models is loaded at once; add uses, such as uses: { vram: 5GB }`
+  return [{ task: name, message }]
 }
 
 function manyPrograms({ name, execution, model, uses, perJob, parallel }: AnyTask): BudgetWarning[] {

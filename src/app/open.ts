@@ -33,6 +33,7 @@ import { readSettings } from '../store/read-settings.ts'
 import type { AnyTask } from '../worker/task.ts'
 import type { AnyWorkflow } from '../workflow/define/runnable.ts'
 import { Sluice } from './app.ts'
+import { checkPerJob } from './check-uses.ts'
 import { publish } from './publish.ts'
 import { TaskSet } from './task-set.ts'
 import { WorkflowSet } from './workflow-set.ts'
@@ -110,6 +111,7 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     options.config,
     Object.fromEntries(lanes),
   )
+  checkPerJob(tasks.byName, options.config)
   const workflows = new WorkflowSet(
     options.workflows ?? options.config?.workflows ?? [],
     options.config,

@@ -5,6 +5,7 @@ import { SluiceError } from '../errors.ts'
 import { isExpression } from '../model/amount.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import { type AnyTask, commonOptions } from '../worker/task.ts'
+import { checkExpressions } from './check-uses.ts'
 
 /** The tasks of a program: those in its code with the file's options over them, and the file's own programs. */
 export class TaskSet {
@@ -19,6 +20,7 @@ export class TaskSet {
     for (const task of code) {
       if (byName.has(task.name))
         throw new SluiceError('INVALID_ARGUMENT', `two tasks are named ${task.name}: rename one`)
+      checkExpressions(task)
       byName.set(task.name, task)
     }
     for (const [name, options] of Object.entries(file?.config.tasks ?? {})) {

@@ -43,12 +43,13 @@ const drawn: Shape<AmountSource, StoredAmount> = {
   check(found, at) {
     const read = plain.check(found, at)
     if (typeof read !== 'string') return read
-    const problem = expressionProblem(read)
+    const problem = amountProblem(read)
     return problem === undefined ? read : at.report(problem)
   },
 }
 
-function expressionProblem(text: string): string | undefined {
+/** What is wrong with an amount that is an expression on the input; `undefined` when it can be worked out. */
+export function amountProblem(text: string): string | undefined {
   try {
     const strange = parseExpression(expressionIn(text)).reads.find(([root]) => root !== 'input')
     return strange === undefined ? undefined : `reads ${strange.join('.')}; only input is known here`

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
+import { PER_JOB_ALONE } from '../model/amount.ts'
 import { suggest } from '../model/suggest.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import { listBudgetNames } from '../store/list-budget-names.ts'
@@ -34,7 +35,7 @@ const FIELDS: readonly (readonly [field: keyof TaskRecord, name: string])[] = [
  *
  * @param plain A task of which nothing is said.
  * @throws {SluiceError} `BUDGET_NOT_FOUND` when a task that is new draws from a budget that nobody has declared: its jobs
- *   would be taken and wait for ever.
+ *   would be taken and wait for ever; `INVALID_ARGUMENT` when one has `perJob` and no `uses`.
  */
 export async function compareTasks(
   db: Queryable,
@@ -60,6 +61,8 @@ export async function compareTasks(
 
 function checkBudgets(tasks: readonly TaskRecord[], budgets: readonly string[]): void {
   for (const { name, uses, perJob } of tasks) {
+    if ((uses ?? null) === null && (perJob ?? null) !== null)
+      throw new SluiceError('INVALID_ARGUMENT', `task ${name}: perJob ${PER_JOB_ALONE}`)
     const budget = Object.keys({ ...uses, ...perJob }).find((each) => !budgets.includes(each))
     if (budget === undefined) continue
     const near = suggest(budget, budgets)

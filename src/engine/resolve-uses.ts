@@ -2,7 +2,6 @@ import {
   type Amount,
   amountOf,
   expressionIn,
-  isExpression,
   type ResolvedUses,
   type StoredAmount,
 } from '../model/amount.ts'
@@ -25,16 +24,6 @@ export function resolveUses(task: string, uses: Amounts, perJob: Amounts, input:
     uses: resolve(task, 'uses', uses, input),
     perJob: resolve(task, 'perJob', perJob, input),
   }
-}
-
-/**
- * Reads the expressions among amounts, so that a mistake shows when they are written and not when a job comes.
- *
- * @throws {ExpressionError} naming the place.
- */
-export function checkExpressions(task: string, field: string, amounts: Amounts): void {
-  for (const [budget, amount] of Object.entries(amounts ?? {}))
-    if (isExpression(amount)) parse(amount, `${field}.${budget} of task ${task}`)
 }
 
 function resolve(task: string, field: string, amounts: Amounts, input: unknown): Record<string, Amount> {

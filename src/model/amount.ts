@@ -29,6 +29,10 @@ export const SMALLEST_SIZE = 1024
 export const AMOUNT_RULE =
   'a number of at least 0, a size such as 500MB or 5GB, { devices: 2, each: 20GB }, or ${{ an expression on the input }}'
 
+/** What is wrong with `perJob` by itself. Completes the sentence "perJob ...". */
+export const PER_JOB_ALONE =
+  'is given without uses, so none of it would be counted; add uses, with 0 where only perJob counts'
+
 /** Sizes are binary, however they are written: 1 GB is 1 GiB, as memory is sold. */
 const UNITS: Readonly<Record<string, number>> = {
   b: 1,

@@ -1,3 +1,4 @@
+import { checkPerJob } from '../../app/check-uses.ts'
 import { TaskSet } from '../../app/task-set.ts'
 import { WorkflowSet } from '../../app/workflow-set.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
@@ -13,9 +14,10 @@ export interface RunnableFile {
   readonly workflows: WorkflowSet
 }
 
-/** @throws {SluiceError} `INVALID_CONFIG` with all that is wrong with the workflows and where it is written. */
+/** @throws {SluiceError} `INVALID_CONFIG` with all that is wrong with tasks or workflows and where it is written. */
 export function checkFile(config: LoadedConfig): RunnableFile {
   const tasks = new TaskSet(config.tasks as readonly AnyTask[], config, {}).byName
+  checkPerJob(tasks, config)
   return { tasks, workflows: new WorkflowSet(config.workflows, config, tasks) }
 }
 
