@@ -3,14 +3,9 @@ import type { LoadedConfig } from '../config/load-config.ts'
 import type { Database, Queryable } from '../db/database.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
-import { forgetAdmissionChanges, getAdmission, setAdmission, settleAdmission } from '../engine/admission.ts'
+import { getAdmission, settleAdmission } from '../engine/admission.ts'
 import { AdmissionGate } from '../engine/admission-gate.ts'
-import {
-  changeBudgetAsOperator,
-  forgetBudgetChanges,
-  type OperatorBudgetChange,
-  removeBudget,
-} from '../engine/budget-control.ts'
+import type { OperatorBudgetChange } from '../engine/budget-control.ts'
 import { type BudgetsView, type BudgetView, viewBudget, viewBudgets } from '../engine/budget-view.ts'
 import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
@@ -18,9 +13,8 @@ import { type FleetFilter, type FleetView, type PoolView, viewFleet } from '../e
 import { followLogs } from '../engine/follow-logs.ts'
 import * as jobControl from '../engine/job-control.ts'
 import { type JobCriteria, type JobFilter, listJobs } from '../engine/job-list.ts'
-import * as laneControl from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
-import { forgetPoolChanges, type PoolNumbers, setPool } from '../engine/pool-control.ts'
+import type { PoolNumbers } from '../engine/pool-control.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import * as schedules from '../engine/schedules.ts'
@@ -53,6 +47,7 @@ import type { AnyTask, Task } from '../worker/task.ts'
 import type { Workflow } from '../workflow/define/runnable.ts'
 import { AccessControl } from './access-control.ts'
 import { JobHandle } from './job-handle.ts'
+import { OperatorChanges } from './operator-changes.ts'
 import { ProcessWork } from './process-work.ts'
 import type { WorkOptions } from './start-worker.ts'
 import {
@@ -138,6 +133,7 @@ export class Sluice {
   readonly #work: ProcessWork
   #closing: Promise<void> | undefined
   readonly #gate: AdmissionGate
+  readonly #changes: OperatorChanges
   #room: EngineRoom | undefined
   #access: AccessControl | undefined
 
@@ -146,6 +142,7 @@ export class Sluice {
     this.#parts = parts
     this.#calls = forCallers(parts.db)
     this.#gate = new AdmissionGate(this.#calls)
+    this.#changes = new OperatorChanges(parts.db, parts.actor)
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
@@ -299,12 +296,12 @@ export class Sluice {
 
   /** An operator's change to a pool: it stays, whatever files say, until `resetPool`. */
   async setPool(name: string, change: PoolNumbers): Promise<PoolView> {
-    await setPool(this.#calls, name, change, this.#parts.actor)
+    await this.#changes.setPool(name, change)
     return (await viewFleet(this.#calls, { pool: name })).pools[0]!
   }
 
   async resetPool(name: string): Promise<PoolView> {
-    await forgetPoolChanges(this.#calls, name, this.#parts.actor)
+    await this.#changes.resetPool(name)
     return (await viewFleet(this.#calls, { pool: name })).pools[0]!
   }
 
@@ -432,11 +429,11 @@ export class Sluice {
 
   /** An operator's change, in the words of the config file: it stays, whatever files say, until `resetLane`. */
   async setLane(name: string, change: LaneSource): Promise<Lane> {
-    return laneControl.setLane(this.#calls, name, change, this.#parts.actor)
+    return this.#changes.setLane(name, change)
   }
 
   async resetLane(name: string): Promise<Lane> {
-    return laneControl.forgetLaneChanges(this.#calls, name, this.#parts.actor)
+    return this.#changes.resetLane(name)
   }
 
   /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */
@@ -451,13 +448,13 @@ export class Sluice {
    * @throws {SluiceError} `INVALID_ARGUMENT`; `BUDGET_NOT_FOUND`.
    */
   async setBudget(name: string, change: OperatorBudgetChange): Promise<BudgetView> {
-    await changeBudgetAsOperator(this.#calls, name, change, this.#parts.actor)
+    await this.#changes.setBudget(name, change)
     return viewBudget(this.#calls, name)
   }
 
   /** It is again as files and programs last said, limits of devices included. */
   async resetBudget(name: string): Promise<BudgetView> {
-    await forgetBudgetChanges(this.#calls, name, this.#parts.actor)
+    await this.#changes.resetBudget(name)
     return viewBudget(this.#calls, name)
   }
 
@@ -468,7 +465,7 @@ export class Sluice {
    * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE` while tasks use it that somebody runs or whose jobs have not ended.
    */
   async removeBudget(name: string): Promise<void> {
-    await removeBudget(this.#calls, name)
+    await this.#changes.removeBudget(name)
   }
 
   async listSchedules(): Promise<schedules.ScheduleView[]> {
@@ -519,14 +516,14 @@ export class Sluice {
 
   /** An operator's change to what may enter: it stays, whatever files say, until `resetAdmission`. Nothing is stopped. */
   async setAdmission(change: AdmissionChange): Promise<Admission> {
-    await setAdmission(this.#calls, change, this.#parts.actor)
+    await this.#changes.setAdmission(change)
     await settleAdmission(this.#calls)
     this.#gate.forget()
     return getAdmission(this.#calls)
   }
 
   async resetAdmission(): Promise<Admission> {
-    await forgetAdmissionChanges(this.#calls, this.#parts.actor)
+    await this.#changes.resetAdmission()
     await settleAdmission(this.#calls)
     this.#gate.forget()
     return getAdmission(this.#calls)

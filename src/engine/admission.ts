@@ -30,6 +30,11 @@ export async function setAdmission(db: Queryable, change: AdmissionChange, by: s
   return readAdmission(db)
 }
 
+/** What operators change of it, as the audit has it. */
+export function admissionLimits({ maxActive, maxQueued }: Admission) {
+  return { maxActive, maxQueued }
+}
+
 /** Undoes operators' changes: it is again as files and programs last said. */
 export async function forgetAdmissionChanges(db: Queryable, by: string): Promise<Admission> {
   await resetAdmission(db, by)

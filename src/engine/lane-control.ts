@@ -29,6 +29,11 @@ export async function getLane(db: Queryable, name: string): Promise<Lane> {
   return lane
 }
 
+/** What operators change of a lane, as the audit has it. */
+export function laneLimits({ slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }: Lane) {
+  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }
+}
+
 const NEWEST = '9223372036854775807'
 
 /**

@@ -40,6 +40,12 @@ export async function getPool(db: Queryable, name: string): Promise<Pool> {
   return pool
 }
 
+/** What operators change of a pool, as it is. @throws {SluiceError} `POOL_NOT_FOUND`. */
+export async function getPoolNumbers(db: Queryable, name: string): Promise<object> {
+  const { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs } = await getPool(db, name)
+  return { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs }
+}
+
 function checkChange(change: PoolNumbers): PoolChange {
   checkOptions(change, NUMBERS, 'change')
   const read: Record<string, unknown> = {}

@@ -1,5 +1,6 @@
 import { AdmissionBody, AdmissionChangeBody } from '../../api/admission.ts'
 import {
+  admissionLimits,
   forgetAdmissionChanges,
   getAdmission,
   setAdmission,
@@ -40,7 +41,7 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
       await change(parts, request, { action: 'admission.change', target: 'admission' }, async (tx) => {
         const before = await getAdmission(tx)
         const after = await setAdmission(tx, request.body, request.caller.name)
-        return { result: undefined, before: limitsOf(before), after: limitsOf(after) }
+        return { result: undefined, before: admissionLimits(before), after: admissionLimits(after) }
       })
       return settled()
     },
@@ -60,7 +61,7 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
       await change(parts, request, { action: 'admission.reset', target: 'admission' }, async (tx) => {
         const before = await getAdmission(tx)
         const after = await forgetAdmissionChanges(tx, request.caller.name)
-        return { result: undefined, before: limitsOf(before), after: limitsOf(after) }
+        return { result: undefined, before: admissionLimits(before), after: admissionLimits(after) }
       })
       return settled()
     },
@@ -71,10 +72,6 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
     gate.forget()
     return toBody(await getAdmission(calls))
   }
-}
-
-function limitsOf({ maxActive, maxQueued }: Admission) {
-  return { maxActive, maxQueued }
 }
 
 function toBody({ operatorSet, ...rest }: Admission): AdmissionBody {

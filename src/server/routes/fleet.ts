@@ -1,7 +1,6 @@
 import { FleetBody, FleetQuery, PoolBody, PoolChangeBody, PoolParams } from '../../api/fleet.ts'
-import type { Queryable } from '../../db/database.ts'
 import { viewFleet } from '../../engine/fleet-view.ts'
-import { forgetPoolChanges, getPool, type PoolNumbers, setPool } from '../../engine/pool-control.ts'
+import { forgetPoolChanges, getPoolNumbers, type PoolNumbers, setPool } from '../../engine/pool-control.ts'
 import { change } from '../change.ts'
 import { toFleetBody, toPoolBody } from '../fleet-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -44,9 +43,9 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
     async (request) => {
       const { name } = request.params
       await change(parts, request, { action: 'pool.change', target: `pool ${name}` }, async (tx) => {
-        const before = await numbersOf(tx, name)
+        const before = await getPoolNumbers(tx, name)
         await setPool(tx, name, request.body as PoolNumbers, request.caller.name)
-        return { result: undefined, before, after: await numbersOf(tx, name) }
+        return { result: undefined, before, after: await getPoolNumbers(tx, name) }
       })
       return view(name)
     },
@@ -66,16 +65,11 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
     async (request) => {
       const { name } = request.params
       await change(parts, request, { action: 'pool.reset', target: `pool ${name}` }, async (tx) => {
-        const before = await numbersOf(tx, name)
+        const before = await getPoolNumbers(tx, name)
         await forgetPoolChanges(tx, name, request.caller.name)
-        return { result: undefined, before, after: await numbersOf(tx, name) }
+        return { result: undefined, before, after: await getPoolNumbers(tx, name) }
       })
       return view(name)
     },
   )
-}
-
-async function numbersOf(tx: Queryable, name: string): Promise<object> {
-  const { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs } = await getPool(tx, name)
-  return { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs }
 }

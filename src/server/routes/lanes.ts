@@ -6,8 +6,13 @@ import {
   LaneList,
   LaneParams,
 } from '../../api/lanes.ts'
-import { forgetLaneChanges, getLane, readLaneChanges, setLane } from '../../engine/lane-control.ts'
-import type { Lane } from '../../store/list-lanes.ts'
+import {
+  forgetLaneChanges,
+  getLane,
+  laneLimits,
+  readLaneChanges,
+  setLane,
+} from '../../engine/lane-control.ts'
 import { change } from '../change.ts'
 import { toLaneBody } from '../lane-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -71,7 +76,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       return change(parts, request, { action: 'lane.change', target: `lane ${name}` }, async (tx) => {
         const before = await getLane(tx, name)
         const after = await setLane(tx, name, request.body, request.caller.name)
-        return { result: toLaneBody(after), before: limitsOf(before), after: limitsOf(after) }
+        return { result: toLaneBody(after), before: laneLimits(before), after: laneLimits(after) }
       })
     },
   )
@@ -92,12 +97,8 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       return change(parts, request, { action: 'lane.reset', target: `lane ${name}` }, async (tx) => {
         const before = await getLane(tx, name)
         const after = await forgetLaneChanges(tx, name, request.caller.name)
-        return { result: toLaneBody(after), before: limitsOf(before), after: limitsOf(after) }
+        return { result: toLaneBody(after), before: laneLimits(before), after: laneLimits(after) }
       })
     },
   )
-}
-
-function limitsOf({ slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }: Lane) {
-  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }
 }
