@@ -231,6 +231,8 @@ create table sluice.fleet_decisions (
   failures jsonb not null default '[]'::jsonb,
   gone integer not null default 0,
   looked_at timestamp with time zone,
+  stop_at timestamp with time zone,
+  stop_tries integer not null default 0,
   ended_at timestamp with time zone,
   outcome text,
   ended_why text,
@@ -681,6 +683,7 @@ create table sluice.workers (
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
   busy_since timestamp with time zone not null default clock_timestamp(),
+  done bigint not null default 0,
   ended_at timestamp with time zone,
   ended_why text,
   constraint workers_capacity_check CHECK ((capacity >= 0)),
@@ -727,6 +730,9 @@ CREATE UNIQUE INDEX fleet_decisions_open ON sluice.fleet_decisions USING btree (
 
 --- index sluice.fleet_decisions_pool
 CREATE INDEX fleet_decisions_pool ON sluice.fleet_decisions USING btree (pool, id);
+
+--- index sluice.fleet_decisions_stop
+CREATE INDEX fleet_decisions_stop ON sluice.fleet_decisions USING btree (pool, stop_at) WHERE (stop_at IS NOT NULL);
 
 --- index sluice.holdings_lane
 CREATE INDEX holdings_lane ON sluice.holdings USING btree (lane);
@@ -898,6 +904,11 @@ begin
   select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
   if not found then
     return new;
+  end if;
+  -- One that was there before has lost its leases and starts over.
+  if exists (select 1 from sluice.fleet_decisions d where d.token = split_part(new.request, '.', 1) and d.stop_tries > 0)
+     and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request) then
+    raise exception 'worker % of pool % has come too late: it is being stopped', new.request, new.pool using errcode = 'SL009', detail = new.pool;
   end if;
   if exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)
                 and w.request = new.request and w.ended_at is null) then
@@ -2332,20 +2343,30 @@ CREATE OR REPLACE FUNCTION sluice.delete_budget_v1(p_name text)
 AS $function$
 declare
   v_tasks text[];
+  v_pools text[];
   v_jobs  integer;
 begin
   perform 1 from sluice.budgets b where b.name = p_name for no key update;
   if not found then
-    return '{"found": false, "tasks": [], "jobs": 0}';
+    return '{"found": false, "tasks": [], "pools": [], "jobs": 0}';
   end if;
   -- Whoever draws from it holds one of these: nobody begins to from here on.
   perform 1 from sluice.devices d where d.budget = p_name order by d.key for no key update;
-  v_tasks := array(select t.name from sluice.tasks t
-                    where (t.uses ? p_name or t.per_job ? p_name)
-                      and (exists (select 1 from sluice.workers w where w.ended_at is null and t.name = any (w.tasks))
-                           or exists (select 1 from sluice.classes c
-                                       where c.task = t.name and exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state < 'completed')))
-                    order by t.name);
+  with users as materialized (
+    select t.name from sluice.tasks t where t.uses ? p_name or t.per_job ? p_name
+  ), in_pools as materialized (
+    select u.name, p.name as pool from sluice.pools p
+     cross join lateral (select w.tasks from sluice.workers w where w.pool = p.name order by w.id desc limit 1) n
+      join users u on u.name = any (n.tasks) where p.max_workers > 0
+  )
+  select array(select u.name from users u
+                where exists (select 1 from sluice.workers w where w.ended_at is null and u.name = any (w.tasks))
+                   or exists (select 1 from in_pools i where i.name = u.name)
+                   or exists (select 1 from sluice.classes c
+                               where c.task = u.name and exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state < 'completed'))
+                order by u.name),
+         array(select distinct i.pool from in_pools i order by i.pool)
+    into v_tasks, v_pools;
   v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.jobs j on j.id = r.job_id
               where r.budget = p_name and j.attempt = r.attempt and j.state = 'running');
   if v_tasks = '{}' and v_jobs = 0 then
@@ -2356,7 +2377,7 @@ begin
     perform sluice.judge_tasks_v1();
     perform pg_notify('sluice', 'ready');
   end if;
-  return jsonb_build_object('found', true, 'tasks', v_tasks, 'jobs', v_jobs);
+  return jsonb_build_object('found', true, 'tasks', v_tasks, 'pools', v_pools, 'jobs', v_jobs);
 end $function$;
 
 --- function sluice.delete_trees_v1(p_roots bigint[])
@@ -2510,7 +2531,9 @@ declare
   v_pool    text;
   v_arrived integer;
 begin
-  update sluice.fleet_decisions d set ended_at = clock_timestamp(), outcome = p_outcome, ended_why = p_why
+  update sluice.fleet_decisions d
+     set ended_at = clock_timestamp(), outcome = p_outcome, ended_why = p_why,
+         stop_at = case when d.instances <> '[]' then clock_timestamp() end
    where d.id = p_id and d.ended_at is null
   returning d.pool, (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) into v_pool, v_arrived;
   if not found then
@@ -2759,6 +2782,38 @@ begin
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
             -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
             (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+end $function$;
+
+--- function sluice.heartbeats_v1(p_workers bigint[])
+CREATE OR REPLACE FUNCTION sluice.heartbeats_v1(p_workers bigint[])
+ RETURNS TABLE(id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_offer text;
+begin
+  perform set_config('synchronous_commit', 'off', true);
+  v_offer := (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c)
+             || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+  return query
+  with own as materialized (
+    select w.id from sluice.workers w where w.id = any (p_workers) and w.ended_at is null order by w.id for no key update skip locked
+  ), placed as materialized (
+    select p.id, (row_number() over (order by p.rank, p.id))::integer - 1 as ahead, (count(*) over ())::integer as peers
+      from sluice.workers p where p.ended_at is null
+  )
+  update sluice.workers w
+     set seen_at = clock_timestamp(),
+         busy_since = least(clock_timestamp() - interval '10 seconds',
+                            (select j.started_at from sluice.jobs j where j.worker_id = w.id and j.state = 'running'
+                                and j.started_at >= w.busy_since order by j.started_at limit 1))
+    from own join placed on placed.id = own.id left join sluice.pools p on p.name = (select x.pool from sluice.workers x where x.id = own.id)
+   where w.id = own.id
+  returning w.id, array(select h.lane from sluice.holdings h where h.worker_id = w.id order by h.lane),
+            array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null),
+            w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
+            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer;
 end $function$;
 
 --- function sluice.held_v1(p_budget text, p_device text, p_since timestamp with time zone, p_worker bigint, p_ended bigint[], p_unloaded jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
@@ -3200,7 +3255,8 @@ begin
     || case when p_filter ? 'submittedTo' then format(' and j.submitted_at < %L', p_filter ->> 'submittedTo') else '' end
     || case when p_filter ? 'finishedFrom' then format(' and j.finished_at >= %L', p_filter ->> 'finishedFrom') else '' end
     || case when p_filter ? 'finishedTo' then format(' and j.finished_at < %L', p_filter ->> 'finishedTo') else '' end
-    || case when p_filter ? 'retrying' then ' and (j.failures > 0 or j.losses > 0)' else '' end
+    || case p_filter ->> 'again' when 'true' then ' and (j.failures > 0 or j.losses > 0)'
+                                 when 'false' then ' and j.failures = 0 and j.losses = 0' else '' end
     || case when p_filter ? 'error' then format(' and strpos(lower(j.error), %L) > 0', p_filter ->> 'error') else '' end;
   if p_filter ?| array['submittedTo', 'finishedTo'] then
     v_before := least(v_before, sluice.id_at_v1(
@@ -3334,6 +3390,7 @@ AS $function$
     'overflow', coalesce((select jsonb_agg(jsonb_build_object('lane', o.lane, 'jobs', o.jobs, 'waitedMs', o.waited_ms,
                                                               'perWorker', o.per_worker, 'reason', o.reason) order by o.lane) from overflow o), '[]'),
     'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end from elsewhere e), 0),
+    'stops', exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.stop_at <= clock_timestamp()),
     'newest', coalesce(past.newest, 0)::text, 'failures', past.failures,
     'sinceLastMs', extract(epoch from clock_timestamp() - past.ended_at) * 1000,
     'request', (select jsonb_build_object(
@@ -3625,6 +3682,21 @@ begin
     on conflict (pool) do update set at = clock_timestamp(), jobs = p_jobs, lanes = p_lanes, since = coalesce(s.since, clock_timestamp()),
                                      overflows = s.overflows + (s.since is null)::integer;
   return v_began;
+end $function$;
+
+--- function sluice.note_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb)
+CREATE OR REPLACE FUNCTION sluice.note_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_open boolean;
+begin
+  update sluice.fleet_decisions d
+     set started = jsonb_array_length(p_instances), instances = p_instances, failures = p_failures, looked_at = clock_timestamp(),
+         stop_at = case when d.ended_at is not null and p_instances <> '[]' then clock_timestamp() end
+   where d.id = p_id returning d.ended_at is null into v_open;
+  return coalesce(v_open, true);
 end $function$;
 
 --- function sluice.offers_v1(p_worker bigint)
@@ -4942,6 +5014,35 @@ begin
   update sluice.fleet_decisions d set taken_until = clock_timestamp() + make_interval(secs => p_call_ms / 1000.0)
    where d.id = p_id and d.ended_at is null and d.started is null and d.taken_until < clock_timestamp();
   return found;
+end $function$;
+
+--- function sluice.take_stops_v1(p_pool text, p_call_ms integer)
+CREATE OR REPLACE FUNCTION sluice.take_stops_v1(p_pool text, p_call_ms integer)
+ RETURNS TABLE(id bigint, tries integer, instances text[])
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_row record;
+  v_ids text[];
+begin
+  perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  for v_row in
+    select d.id, d.token, d.instances from sluice.fleet_decisions d
+     where d.pool = p_pool and d.stop_at <= clock_timestamp() order by d.id limit 10 for no key update
+  loop
+    v_ids := array(select i ->> 'id' from jsonb_array_elements(v_row.instances) i
+                    where not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = v_row.token
+                                         and w.request = v_row.token || '.' || (i ->> 'member')));
+    update sluice.fleet_decisions d
+       set stop_at = case when v_ids <> '{}' then clock_timestamp() + make_interval(secs => p_call_ms / 1000.0) end,
+           stop_tries = d.stop_tries + (v_ids <> '{}')::integer
+     where d.id = v_row.id returning d.stop_tries into tries;
+    continue when v_ids = '{}';
+    id := v_row.id;
+    instances := v_ids;
+    return next;
+  end loop;
 end $function$;
 
 --- function sluice.tend_admission_v1()

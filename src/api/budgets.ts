@@ -95,7 +95,8 @@ export const BudgetBody = Type.Object({
   quantum: Amount('A model serves for so many of its load times before another takes its place'),
   maxWaitMs: Amount("From this wait on a model may take another's place"),
   operatorSet: Type.Array(Type.String(), {
-    description: 'Fields an operator changed: files leave them alone',
+    description:
+      'Fields an operator changed: files leave them alone. limits: of some device, which tells it as its limit',
   }),
   updatedAt: Timestamp,
   updatedBy: Type.String(),

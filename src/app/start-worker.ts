@@ -87,6 +87,8 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   const capacity = checkWorkOptions(options) ?? setup.defaultCapacity
   const tasks = selectTasks(setup.tasks, options.tasks)
   const hooks = hooksOf(tasks)
+  // Containers have names of their own: those on one machine are told its name, so that they share its devices.
+  const host = textOf(undefined, 'SLUICE_HOST') ?? hostname()
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
   const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
@@ -97,7 +99,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   const source = setup.makeSource({
     identity: {
       name: toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200),
-      host: hostname(),
+      host,
       pid: process.pid,
       version: VERSION,
       capacity,
@@ -113,7 +115,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     tasks,
     processTasks: new Set(pooled.map((task) => task.name)),
   })
-  const devices = new DeviceWatch({ source, host: hostname(), log, onReport: () => worker?.nudge() })
+  const devices = new DeviceWatch({ source, host, log, onReport: () => worker?.nudge() })
   const models = new ModelKeeper({ models: hooks, devices, log, onNews: () => worker?.nudge() })
   worker = new Worker({
     source,

@@ -6,7 +6,10 @@ import type { Duty } from './duty.ts'
 /** A point every 10 s makes a line of an hour that fits a screen. A little less, since ticks come with jitter. */
 const MOMENT_MS = 9000
 
-/** Counts what has been admitted where that is limited, and keeps depth and oldest wait per class, and why what waits is passed over: the sign of overflow before any deadline passes. */
+/**
+ * Counts what has been admitted where that is limited, and keeps depth and oldest wait per class, and why what waits is passed
+ * over: the first sign of too little, long before a deadline passes. "Overflow" is a word of pools: what no worker can take.
+ */
 export const sample: Duty = {
   name: 'sample',
   everyMs: 2000,
@@ -17,7 +20,7 @@ export const sample: Duty = {
     const blocked = waiting.filter((each) => each.reason !== null)
     for (const each of blocked) {
       const { lane, task, depth, reason } = each
-      log.info({ lane, task, depth, reason, oldestAt: each.oldestAt }, 'overflow: jobs wait for capacity')
+      log.info({ lane, task, depth, reason, oldestAt: each.oldestAt }, 'jobs wait for capacity')
     }
     if (waiting.length === 0) return {}
     const depth = waiting.reduce((sum, each) => sum + each.depth, 0)

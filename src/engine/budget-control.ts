@@ -1,6 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
-import { parseQuantity, quantity, SMALLEST_SIZE } from '../model/amount.ts'
+import { formatQuantity, parseQuantity, quantity, SMALLEST_SIZE } from '../model/amount.ts'
 import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
 import { parseQuantum, QUANTUM_RULE } from '../model/budget.ts'
 import type { Duration } from '../model/duration.ts'
@@ -8,8 +8,8 @@ import { duration, isName, MAX_STORED_MS } from '../model/setting-value.ts'
 import { type BudgetChange, changeBudget } from '../store/change-budget.ts'
 import { deleteBudget } from '../store/delete-budget.ts'
 import { listBudgetNames } from '../store/list-budget-names.ts'
-import { listBudgets } from '../store/list-budgets.ts'
-import { listDevices } from '../store/list-devices.ts'
+import { listBudgets, type StoredBudget } from '../store/list-budgets.ts'
+import { listDevices, type StoredDevice } from '../store/list-devices.ts'
 import { resetBudget } from '../store/reset-budget.ts'
 import { unknownBudget } from './budget-view.ts'
 
@@ -44,17 +44,18 @@ export async function changeBudgetAsOperator(
   const budget = (await listBudgets(db)).find((each) => each.name === name)
   if (budget === undefined) throw await unknown(db, name)
   if (given.capacity !== undefined && budget.kind === 'device')
-    throw invalidArgument('capacity', change.capacity, `left out: ${name} is counted per device; set limits`)
+    throw refuse('capacity', `budget ${name} is counted per device; set limits, such as { gpu0: '20GB' }`)
   if (given.limits !== undefined && budget.kind === 'shared')
-    throw invalidArgument('limits', change.limits, `left out: ${name} has no devices; set capacity`)
-  const limits = given.limits && (await resolveLimits(db, name, given.limits))
+    throw refuse('limits', `budget ${name} has no devices; set capacity`)
   if (budget.bytes) checkSizes(name, given)
+  const limits = given.limits && (await resolveLimits(db, budget, given.limits))
   await changeBudget(db, name, { ...given, ...(limits !== undefined && { limits }) }, by, true)
 }
 
 /** A few bytes of memory are a unit that was forgotten, and would stop everything. */
 function checkSizes(name: string, { capacity, limits = {} }: BudgetChange): void {
-  const amounts = [['capacity', capacity] as const, ...Object.entries(limits)]
+  const named = Object.entries(limits).map(([device, limit]) => [`limits.${device}`, limit] as const)
+  const amounts = [['capacity', capacity] as const, ...named]
   for (const [where, amount] of amounts)
     if (typeof amount === 'number' && amount > 0 && amount < SMALLEST_SIZE)
       throw invalidArgument(
@@ -72,18 +73,23 @@ export async function forgetBudgetChanges(db: Queryable, name: string, by: strin
 /**
  * Removes a budget that has left the file. One that a file or a program still names is there again when that starts.
  *
- * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE`, which names the tasks that use it.
+ * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE`, which names the tasks that use it, and pools that run them.
  */
 export async function removeBudget(db: Queryable, name: string): Promise<void> {
   if (!isName(checkText(name, 'budget'))) throw await unknown(db, name)
-  const { found, tasks, jobs } = await deleteBudget(db, name)
+  const { found, tasks, pools, jobs } = await deleteBudget(db, name)
   if (!found) throw await unknown(db, name)
   if (tasks.length === 0 && jobs === 0) return
-  const users = tasks.length === 0 ? `${jobs} running jobs draw from it` : `used by ${tasks.join(', ')}`
+  const runners =
+    pools.length === 0
+      ? ''
+      : `, for which ${pools.length === 1 ? 'pool' : 'pools'} ${pools.join(', ')} may start workers`
+  const drawing = jobs === 1 ? '1 running job draws from it' : `${jobs} running jobs draw from it`
+  const users = tasks.length === 0 ? drawing : `used by ${tasks.join(', ')}${runners}`
   throw new SluiceError(
     'BUDGET_IN_USE',
     `budget ${name} cannot be deleted: ${users}; take it out of their uses and let their jobs end first`,
-    { details: { name, tasks, jobs } },
+    { details: { name, tasks, pools, jobs } },
   )
 }
 
@@ -114,7 +120,7 @@ async function unknown(db: Queryable, name: string) {
 /** Limits by key. A name stands for the devices of that name on every machine. */
 async function resolveLimits(
   db: Queryable,
-  budget: string,
+  { name: budget, bytes }: StoredBudget,
   limits: NonNullable<BudgetChange['limits']>,
 ): Promise<NonNullable<BudgetChange['limits']>> {
   const devices = (await listDevices(db)).filter((device) => device.budget === budget)
@@ -125,9 +131,31 @@ async function resolveLimits(
     const there = devices.map(({ key }) => key).join(', ') || 'none yet: no worker has offered one'
     if (meant.length === 0)
       throw invalidArgument('limits', named, `the key or the name of a device of budget ${budget}: ${there}`)
+    checkEffect(named, limit, meant, bytes)
     for (const { key } of meant) byKey[key] = limit
   }
   return byKey
+}
+
+/** A limit above all that is there would hold nothing: a slip, or meant for another device. */
+function checkEffect(
+  named: string,
+  limit: number | null,
+  devices: readonly StoredDevice[],
+  bytes: boolean,
+): void {
+  const largest = Math.max(...devices.map(({ total }) => total ?? Number.POSITIVE_INFINITY))
+  if (limit === null || limit <= largest) return
+  const { key } = devices.find(({ total }) => total === largest)!
+  const has = formatQuantity(largest, bytes)
+  throw refuse(
+    `limits.${named}`,
+    `${formatQuantity(limit, bytes)} is more than the ${has} that ${key} has: give at most ${has}, or null for no limit`,
+  )
+}
+
+function refuse(argument: string, why: string): SluiceError {
+  return new SluiceError('INVALID_ARGUMENT', `${argument}: ${why}`, { details: { argument } })
 }
 
 function checked(change: OperatorBudgetChange): BudgetChange {

@@ -67,7 +67,7 @@ export async function readBudgets(db: Queryable): Promise<BudgetsState> {
 /** All there is to see of budgets; what comes next is what the policy of dispatch says now. */
 export async function viewBudgets(db: Queryable): Promise<BudgetsView> {
   const state = await readBudgets(db)
-  const ahead = await lookAhead(db, state.queues, state.devices)
+  const ahead = await lookAhead(db, state.queues, state)
   return {
     budgets: state.budgets.map((budget) => withDevices(budget, state, ahead)),
     models: state.models,

@@ -2,6 +2,7 @@ import type { Queryable } from '../db/database.ts'
 import { formatQuantity, roomToShow, wholeAmount } from '../model/amount.ts'
 import type { Verdict } from '../policy/decision.ts'
 import { plan } from '../policy/plan.ts'
+import { listBudgets, type StoredBudget } from '../store/list-budgets.ts'
 import { listDevices, type StoredDevice } from '../store/list-devices.ts'
 import { listPlanners } from '../store/list-planners.ts'
 import { loadPicture } from '../store/load-picture.ts'
@@ -63,13 +64,20 @@ export async function explainBudget(
       return undefined
     const found = decided.verdicts.find(({ classId }) => own.has(classId))
     if (found === undefined) continue
-    if (best === undefined || CLOSENESS[found.why.kind] > CLOSENESS[best.verdict.kind])
+    if (best === undefined || isCloser(found.why, best.verdict))
       best = { verdict: found.why, model: queues[0]!.model }
   }
   if (best === undefined) return undefined
   const { verdict, model } = best
   const what = model === null ? 'it' : `its model ${model}`
-  return describeVerdict(verdict, { task, model, what, devices: await listDevices(db) })
+  const [budgets, devices] = [await listBudgets(db), await listDevices(db)]
+  return describeVerdict(verdict, { task, model, what, budgets, devices })
+}
+
+/** Of two devices that are too small the larger one is told. */
+function isCloser(one: Verdict, other: Verdict): boolean {
+  if (one.kind === 'too-big' && other.kind === 'too-big') return one.largest > other.largest
+  return CLOSENESS[one.kind] > CLOSENESS[other.kind]
 }
 
 /** What a verdict is told of. */
@@ -78,8 +86,15 @@ export interface Subject {
   readonly model: string | null
   /** What is spoken of: a job's model, unless somebody tells it of the model itself. */
   readonly what: string
-  readonly devices: readonly Pick<StoredDevice, 'budget' | 'key' | 'total' | 'limit' | 'capacity'>[]
+  /** Those there are. */
+  readonly budgets: readonly Pick<StoredBudget, 'name' | 'bytes'>[]
+  readonly devices: readonly KnownDevice[]
 }
+
+type KnownDevice = Pick<
+  StoredDevice,
+  'budget' | 'key' | 'total' | 'limit' | 'capacity' | 'lostAt' | 'workers'
+>
 
 const NOTHING: BudgetWait = {
   budget: null,
@@ -93,36 +108,32 @@ const NOTHING: BudgetWait = {
 
 /** A verdict in words. `undefined`: not budgets hold it, but its lane or the capacity of workers. */
 export function describeVerdict(verdict: Verdict, subject: Subject): BudgetObstacle | undefined {
-  const { task, model, what, devices: known } = subject
-  const size = (amount: number) => formatQuantity(wholeAmount(amount), amount >= 1024 ** 2)
+  const { model, what, devices: known } = subject
+  const size = (amount: number, budget: string) => sizeOf(amount, budget, subject)
   const free = (room: number, budget: string, device: string) =>
     roomToShow(room, known.find((each) => each.budget === budget && each.key === device)?.capacity ?? null)
   const on = (devices: readonly string[]) => (devices.length === 0 ? '' : ` on ${devices.join(', ')}`)
   switch (verdict.kind) {
     case 'too-big': {
-      const { budget, need, devices, largest, offered } = verdict
-      const reason =
-        offered === 0
-          ? `no worker that runs task ${task} offers a device of budget ${budget}`
-          : `${what} needs ${size(need)} of ${budget}${devices > 1 ? ` on each of ${devices} devices` : ' on one device'}; the largest that a worker offers has ${size(largest)}${limitBelow(need, budget, subject)}`
-      return { wait: { ...NOTHING, budget, need, room: largest, model }, reason }
+      const { budget, need, largest } = verdict
+      return { wait: { ...NOTHING, budget, need, room: largest, model }, reason: tooBig(verdict, subject) }
     }
     case 'shared-full': {
       const { budget, need } = verdict
       const room = free(verdict.room, budget, '')
-      const reason = `budget ${budget} is used up: it needs ${size(need)}, ${size(room)} is left`
+      const reason = `${sharedFull(verdict, room, subject)}; it needs ${size(need, budget)}`
       return { wait: { ...NOTHING, budget, need, room, model }, reason }
     }
     case 'held': {
       const { budget, device, need, by } = verdict
       const room = free(verdict.room, budget, device)
       const until = momentOf(verdict.until)
-      const where = `${size(need)} of ${budget} on ${device}, where ${size(room)} is free`
+      const where = `${size(need, budget)} of ${budget} on ${device}, where ${size(room, budget)} is free`
       // Its own copy cannot make room for it.
       const others = by.filter((each) => each !== model)
       const reason =
         by.length > 0 && others.length === 0
-          ? `${what} is loaded, and a job of it needs another ${where}${limitOf(known.find((each) => each.budget === budget && each.key === device))}`
+          ? `${what} is loaded, and a job of it needs another ${where}${limitOf(budget, device, subject)}`
           : `${what} needs ${where}; ${holders(others)}${until === null ? '' : `; its turn comes at ${until.toISOString()} at the latest`}`
       return { wait: { ...NOTHING, budget, device, need, room, model, heldBy: by, until }, reason }
     }
@@ -161,20 +172,56 @@ function momentOf(ms: number | null): Date | null {
   return ms === null || !(ms <= 8.64e15) ? null : new Date(ms)
 }
 
-/** That an operator's limit is what makes a device too small, where that is so. */
-function limitBelow(need: number, budget: string, { devices }: Subject): string {
-  return limitOf(
-    devices.find(
-      ({ budget: of, limit, total }) =>
-        of === budget && limit !== null && limit < need && (total ?? need) >= need,
-    ),
-  )
+/** As the budget is counted: only of memory are millions megabytes. */
+function sizeOf(amount: number, budget: string, { budgets }: Subject): string {
+  const { bytes = false } = budgets.find(({ name }) => name === budget) ?? {}
+  return formatQuantity(wholeAmount(amount), bytes)
 }
 
-function limitOf(device: Subject['devices'][number] | undefined): string {
+/** Why no device will do: there is no such budget, nobody offers one, those that are large enough are lost or held smaller. */
+function tooBig(verdict: Verdict & { kind: 'too-big' }, subject: Subject): string {
+  const { task, what, budgets, devices } = subject
+  const { budget, need, devices: count, largest, offered } = verdict
+  if (!budgets.some(({ name }) => name === budget))
+    return `task ${task} uses budget ${budget}, which there is not: nobody has declared it, or it was deleted`
+  const size = (amount: number) => sizeOf(amount, budget, subject)
+  const there = devices.filter((each) => each.budget === budget && each.workers.length > 0)
+  const lost = there.filter(({ lostAt, total }) => lostAt !== null && (total ?? need) >= need)
+  const isLost = `${lost.map(({ key }) => key).join(', ')} ${lost.length === 1 ? 'is' : 'are'} lost`
+  if (offered === 0)
+    return lost.length === 0
+      ? `no worker that runs task ${task} offers a device of budget ${budget}`
+      : `${what} needs ${size(need)} of ${budget}; ${isLost}, and no other device is offered`
+  const limited = there.find(
+    ({ limit, capacity, total }) =>
+      limit !== null && limit === capacity && limit < need && (total ?? need) >= need,
+  )
+  // A number that is said once is enough.
+  const isLargest = limited?.capacity === largest
+  const aside = isLargest ? ', the largest that a worker offers,' : ''
+  const largestHas = `the largest that a worker offers has ${size(largest)}`
+  return [
+    `${what} needs ${size(need)} of ${budget} on ${count > 1 ? `each of ${count} devices` : 'one device'}`,
+    ...(isLargest ? [] : [largest >= need ? `no worker offers ${count} that large` : largestHas]),
+    ...(limited === undefined
+      ? []
+      : [`an operator's limit holds ${limited.key}${aside} at ${size(limited.limit!)}`]),
+    ...(lost.length === 0 ? [] : [isLost]),
+  ].join('; ')
+}
+
+function sharedFull(verdict: Verdict & { kind: 'shared-full' }, room: number, subject: Subject): string {
+  const { budget, need } = verdict
+  const all = subject.devices.find((each) => each.budget === budget && each.key === '')?.capacity ?? null
+  if (all !== null && need > all) return `budget ${budget} has ${sizeOf(all, budget, subject)} in all`
+  return `budget ${budget} ${room === 0 ? 'is used up' : `has ${sizeOf(room, budget, subject)} left`}`
+}
+
+/** That an operator's limit is what makes the device too small, where that is so. */
+function limitOf(budget: string, key: string, subject: Subject): string {
+  const device = subject.devices.find((each) => each.budget === budget && each.key === key)
   if (device === undefined || device.limit === null || device.limit !== device.capacity) return ''
-  const limit = formatQuantity(device.limit, device.limit >= 1024 ** 2)
-  return `: an operator's limit holds ${device.key} at ${limit}`
+  return `: an operator's limit holds it at ${sizeOf(device.limit, budget, subject)}`
 }
 
 function holders(by: readonly string[]): string {

@@ -299,6 +299,8 @@ function inWords(told: Omit<Explanation, 'words'>): string[] {
   if (job.deadlineAt !== null && (job.state === 'ready' || job.state === 'scheduled'))
     words.push(`it fails if it has not started by ${job.deadlineAt.toISOString()}`)
   for (const { times, reason: why } of passedOver)
-    words.push(`passed over in ${times} ${times === 1 ? 'sample' : 'samples'}: ${why}`)
+    words.push(
+      `passed over in ${times} ${times === 1 ? 'sample' : 'samples'}${why === reason ? '' : `: ${why}`}`,
+    )
   return words
 }

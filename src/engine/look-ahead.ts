@@ -42,10 +42,10 @@ const FREE = { need: null, room: null, heldBy: [], until: null } as const
 export async function lookAhead(
   db: Queryable,
   queues: readonly BudgetQueue[],
-  devices: Subject['devices'],
+  there: Pick<Subject, 'budgets' | 'devices'>,
 ): Promise<Ahead> {
-  if (queues.length === 0) return new Found(queues, devices, []).tell()
-  const found = new Found(queues, devices, await listLanes(db))
+  if (queues.length === 0) return new Found(queues, there, []).tell()
+  const found = new Found(queues, there, await listLanes(db))
   for (const worker of await listPlanners(db, MOST_WORKERS)) {
     const { id, free, classes } = worker
     const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] })
@@ -63,14 +63,18 @@ interface Entry {
 /** Of several workers the one that is closest to a start counts, for the queue and on each device. */
 class Found {
   readonly #queues: ReadonlyMap<number, BudgetQueue>
-  readonly #devices: Subject['devices']
+  readonly #there: Pick<Subject, 'budgets' | 'devices'>
   readonly #lanes: readonly Lane[]
   readonly #byClass = new Map<number, Entry>()
   readonly #byDevice = new Map<string, Map<number, Entry>>()
 
-  constructor(queues: readonly BudgetQueue[], devices: Subject['devices'], lanes: readonly Lane[]) {
+  constructor(
+    queues: readonly BudgetQueue[],
+    there: Pick<Subject, 'budgets' | 'devices'>,
+    lanes: readonly Lane[],
+  ) {
     this.#queues = new Map(queues.map((queue) => [queue.classId, queue]))
-    this.#devices = devices
+    this.#there = there
     this.#lanes = lanes
   }
 
@@ -92,7 +96,7 @@ class Found {
 
   #outlookOf(why: Verdict, { task, model, lane }: BudgetQueue): QueueOutlook {
     const what = model ?? `task ${task}`
-    const told = describeVerdict(why, { task, model, what, devices: this.#devices })
+    const told = describeVerdict(why, { task, model, what, ...this.#there })
     if (told === undefined) {
       const named = this.#lanes.find(({ name }) => name === lane)
       const atCapacity = 'the workers that run it are at capacity'

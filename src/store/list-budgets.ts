@@ -16,7 +16,7 @@ export interface StoredBudget {
   readonly quantum: number
   /** From this wait on a model may take another's place. */
   readonly maxWaitMs: number
-  /** Fields an operator changed; limits of devices are told with these. */
+  /** Fields an operator changed; `limits` where a device of it has one, which the device tells. */
   readonly operatorSet: readonly string[]
   readonly updatedAt: Date
   readonly updatedBy: string
@@ -25,7 +25,9 @@ export interface StoredBudget {
 const LIST = statement(
   'list_budgets',
   `select b.name, b.kind, b.capacity, b.auto, b.bytes, b.safety, b.quantum, b.max_wait_ms::float8 as "maxWaitMs",
-          b.operator_set as "operatorSet", b.updated_at as "updatedAt", b.updated_by as "updatedBy"
+          b.operator_set || case when exists (select 1 from sluice.devices d where d.budget = b.name and d.most is not null)
+                                 then '{limits}'::text[] else '{}' end as "operatorSet",
+          b.updated_at as "updatedAt", b.updated_by as "updatedBy"
      from sluice.budgets b order by b.name`,
 )
 

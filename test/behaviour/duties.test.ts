@@ -305,7 +305,7 @@ test('overflow is told in the log before any deadline passes, with what stands i
         reason: 'lane dam is drained',
         oldestAt: expect.any(Date),
       },
-      message: 'overflow: jobs wait for capacity',
+      message: 'jobs wait for capacity',
     },
   ])
   expect(report.summary).toEqual({ waiting: 7, classes: 1, blocked: 1 })

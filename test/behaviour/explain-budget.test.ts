@@ -79,7 +79,7 @@ test("a job that an operator's limit keeps from starting says so, and gets no es
   }, 'the policy to be asked')
   expect(told).toMatchObject({ estimateSeconds: null, wait: { until: null } })
   expect(told.reason).toMatch(
-    /^its model llama needs 16GB of vram on one device; the largest that a worker offers has 12GB: an operator's limit holds \S+ at 12GB$/,
+    /^its model llama needs 16GB of vram on one device; an operator's limit holds \S+, the largest that a worker offers, at 12GB$/,
   )
   const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'doctor' })
   onTestFinished(() => db.close())
@@ -90,7 +90,9 @@ test("a job that an operator's limit keeps from starting says so, and gets no es
   expect(doctor).toMatchObject([
     {
       check: 'task chat',
-      found: expect.stringMatching(/^1 waiting in lane default, .*an operator's limit holds \S+ at 12GB$/),
+      found: expect.stringMatching(
+        /^1 waiting in lane default, .*an operator's limit holds \S+, the largest that a worker offers, at 12GB$/,
+      ),
       advice: 'sluice gpu shows what holds it, and what comes next',
     },
   ])

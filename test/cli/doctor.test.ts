@@ -341,9 +341,24 @@ describe('lanes, workers and queues', () => {
         'test',
       ])
     undo.push('delete from sluice.budgets')
+    await database.sql(
+      `insert into sluice.devices (budget, key, host, name, total) values ('vram', 'box/gpu0', 'box', 'gpu0', $1)`,
+      [24 * 1024 ** 3],
+    )
     await cli.run(['budgets', 'set', 'seats', '--capacity', '5'])
+    await cli.run(['budgets', 'set', 'vram', '--limit', 'gpu0=20GB'])
     const { stdout } = await cli.run(['doctor', '--json', '--config', 'budgets.yaml'])
     const { findings } = JSON.parse(stdout) as Report
+    expect(findings.filter(({ check }) => check.startsWith('device '))).toEqual([
+      {
+        check: 'device box/gpu0',
+        level: 'note',
+        found: expect.stringMatching(
+          /^an operator's limit holds vram at 20GB of 24GB \(last change .+ by .+\); the config knows of none$/,
+        ),
+        advice: 'sluice budgets set vram --limit box/gpu0=none lifts it',
+      },
+    ])
     expect(findings.filter(({ check }) => check.startsWith('budget '))).toEqual([
       {
         check: 'budget seats',

@@ -153,6 +153,18 @@ describe.each(WAYS)('over %s', (way) => {
       quantum: 9,
       operatorSet: [],
     })
+    // Whichever way they came.
+    const lines = await database.sql<{ line: string }>(
+      `select action || ' of ' || target as line from sluice.audit where action like 'budget.%' and refused is null order by id`,
+    )
+    expect(lines.map(({ line }) => line)).toEqual([
+      'budget.change of budget vram',
+      'budget.change of budget vram',
+      'budget.change of budget licences',
+      'budget.delete of budget forgotten',
+      'budget.reset of budget licences',
+      'budget.reset of budget vram',
+    ])
   })
 
   test.each<[string, string[], number, string]>([
@@ -171,7 +183,12 @@ describe.each(WAYS)('over %s', (way) => {
       '"card9" must be the key or the name of a device of budget vram',
     ],
     ['a limit without an amount', ['set', 'vram', '--limit', 'card0'], 2, 'such as gpu0=20GB'],
-    ['a capacity of devices', ['set', 'vram', '--capacity', '3'], 2, 'vram is counted per device'],
+    [
+      'a capacity of devices',
+      ['set', 'vram', '--capacity', '3GB'],
+      2,
+      'capacity: budget vram is counted per device',
+    ],
     ['a reset of one that is not there', ['reset', 'seats'], 1, 'there is no budget "seats"'],
     ['to delete one in use', ['delete', 'vram'], 1, 'budget vram cannot be deleted: used by chat, draw'],
   ])('budgets: %s is refused', async (_, args, exit, message) => {

@@ -209,7 +209,7 @@ describe('the view', () => {
           task: 'scan',
           model: null,
           why: 'shared-full',
-          reason: 'budget licences is used up: it needs 1, 0 is left',
+          reason: 'budget licences is used up; it needs 1',
           until: null,
         },
       ],
@@ -277,7 +277,7 @@ describe('a change', () => {
 
   test('limits a device, by key or by name; what is larger waits and says so', async () => {
     const limited = await change('vram', { limits: { big: '10GB' }, safety: 0 })
-    expect(limited.status).toBe(200)
+    expect([limited.status, limited.json<BudgetBody>().operatorSet]).toEqual([200, ['safety', 'limits']])
     expect(await device(BIG)).toMatchObject({ total: 24 * GB, limit: 10 * GB, capacity: 10 * GB })
     const job = await server.app.submit(huge, undefined)
     expect((await view()).queues).toMatchObject([
@@ -285,7 +285,7 @@ describe('a change', () => {
         task: 'huge',
         model: null,
         why: 'too-big',
-        reason: `task huge needs 20GB of vram on one device; the largest that a worker offers has 10GB: an operator's limit holds ${BIG} at 10GB`,
+        reason: `task huge needs 20GB of vram on one device; an operator's limit holds ${BIG}, the largest that a worker offers, at 10GB`,
       },
     ])
     await change('vram', { limits: { [BIG]: null } })
@@ -324,7 +324,7 @@ describe('a change', () => {
       { capacity: '9GB' },
       400,
       'INVALID_ARGUMENT',
-      'counted per device',
+      'capacity: budget vram is counted per device; set limits',
     ],
     [
       'of devices where there are none',
@@ -332,7 +332,7 @@ describe('a change', () => {
       { limits: { a: 1 } },
       400,
       'INVALID_ARGUMENT',
-      'has no devices',
+      'limits: budget licences has no devices; set capacity',
     ],
     [
       'of a device that is not there',
@@ -343,6 +343,14 @@ describe('a change', () => {
       `${BIG}, ${SMALL}`,
     ],
     ['of a device to no amount', 'vram', { limits: { big: 'x' } }, 400, 'INVALID_ARGUMENT', 'limits.big'],
+    [
+      'of a device to more than it has',
+      'vram',
+      { limits: { [BIG]: '25GB' } },
+      400,
+      'INVALID_ARGUMENT',
+      `limits.${BIG}: 25GB is more than the 24GB that ${BIG} has: give at most 24GB`,
+    ],
     ['of limits that are a list', 'vram', { limits: [1] }, 400, 'INVALID_ARGUMENT', 'limits'],
   ])('%s is refused, and changes nothing', async (_, name, body, status, code, detail) => {
     const settings = async () => await database.sql('select * from sluice.budgets order by name')

@@ -139,9 +139,9 @@ function orNone(amount: number | null, budget: BudgetView): string {
   return amount === null ? 'none' : size(amount, budget)
 }
 
-/** The database calls a field `maxWaitMs` where options and files say `maxWait`. */
+/** The database calls a field `maxWaitMs` where options and files say `maxWait`. A limit is told with the device that has it. */
 function setByOperator({ operatorSet }: BudgetView, device: DeviceView | undefined): string[] {
-  const fields = operatorSet.map((field) => field.replace(/Ms$/, ''))
+  const fields = operatorSet.filter((field) => field !== 'limits').map((field) => field.replace(/Ms$/, ''))
   return device !== undefined && device.limit !== null ? [...fields, 'limit'] : fields
 }
 

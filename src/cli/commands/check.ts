@@ -1,7 +1,12 @@
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
+import { formatQuantity } from '../../model/amount.ts'
+import type { BudgetSettings } from '../../model/budget.ts'
 import { Ticks } from '../../model/cron.ts'
+import { formatDuration } from '../../model/duration.ts'
+import { POOL_DEFAULTS } from '../../model/pool.ts'
 import { completeSchedule } from '../../model/schedule.ts'
-import { LANE_FIELDS, resolveSettings } from '../../model/settings.ts'
+import { LANE_FIELDS, resolveSettings, type Settings } from '../../model/settings.ts'
+import type { AnyTask } from '../../worker/task.ts'
 import { findWarnings } from '../check-warnings.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -35,6 +40,8 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     perWorker: lane.perWorker,
     tasks: tasks.filter((task) => task.lane === name).map((task) => task.name),
   }))
+  const budgets = budgetsOf(settings, tasks)
+  const pools = [...settings.pools].map(([name, pool]) => ({ name, ...POOL_DEFAULTS, ...pool }))
   const schedules = schedulesOf(loaded, world.now().getTime())
   const warnings = findWarnings({
     loaded,
@@ -50,6 +57,8 @@ async function check(world: World, given: string | undefined, options: CommonOpt
       file: loaded.file ?? null,
       valid: true,
       lanes,
+      budgets,
+      pools: pools.map(({ options: _, ...pool }) => pool),
       tasks: shown,
       workflows,
       schedules,
@@ -72,6 +81,8 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     ],
     lanes,
   )
+  writeBudgets(world, budgets)
+  writePools(world, pools)
   writeWorkflows(world, workflows)
   writeSchedules(world, schedules)
   for (const { message, ...about } of warnings)
@@ -79,6 +90,60 @@ async function check(world: World, given: string | undefined, options: CommonOpt
       `${painter(world.err)('yellow', 'warning:')} ${Object.entries(about).flat().join(' ')}: ${message}`,
     )
   return EXIT.done
+}
+
+/** As they are written, with the tasks that draw from them. */
+function budgetsOf({ budgets }: Settings, tasks: readonly AnyTask[]) {
+  return [...budgets].map(([name, budget]) => ({
+    name,
+    ...budget,
+    tasks: tasks.filter(({ uses, perJob }) => name in { ...uses, ...perJob }).map((task) => task.name),
+  }))
+}
+
+function writeBudgets(world: World, budgets: ReturnType<typeof budgetsOf>): void {
+  if (budgets.length === 0) return
+  world.out.line()
+  writeTable(
+    world.out,
+    [
+      { title: 'BUDGET', value: (budget) => budget.name },
+      { title: 'THERE IS', value: whatThereIs },
+      { title: 'QUANTUM', value: (budget) => String(budget.quantum), align: 'right' },
+      { title: 'MAX WAIT', value: (budget) => formatDuration(budget.maxWaitMs), align: 'right' },
+      { title: 'TASKS', value: (budget) => budget.tasks.join(' '), shrinks: true },
+    ],
+    budgets,
+  )
+}
+
+function whatThereIs({ kind, capacity, auto, devices, bytes }: BudgetSettings): string {
+  if (kind === 'shared') return formatQuantity(capacity ?? 0, bytes)
+  if (auto) return 'the GPUs of each machine'
+  const each = Object.entries(devices).map(([name, size]) => `${name} ${formatQuantity(size, bytes)}`)
+  return `${each.join(', ')} on each machine`
+}
+
+function writePools(
+  world: World,
+  pools: readonly { name: string; provisioner: string; min: number; max: number; capacity: number }[],
+): void {
+  if (pools.length === 0) return
+  world.out.line()
+  writeTable(
+    world.out,
+    [
+      { title: 'POOL', value: (pool) => pool.name },
+      { title: 'STARTED BY', value: (pool) => pool.provisioner },
+      { title: 'WORKERS', value: ({ min, max }) => (min === 0 ? `up to ${max}` : `${min} to ${max}`) },
+      {
+        title: 'CAPACITY',
+        value: ({ capacity }) => (capacity === 0 ? 'none' : String(capacity)),
+        align: 'right',
+      },
+    ],
+    pools,
+  )
 }
 
 function writeWorkflows(

@@ -9,7 +9,7 @@ import { differs, notMade } from './differs.ts'
 
 type Device = ExaminedBudgets['devices'][number]
 
-/** Devices that are lost, overdrawn or not measured, tasks whose jobs can never start, and where budgets differ from the config. */
+/** Devices that are lost, overdrawn, limited or not measured, tasks whose jobs can never start, and where budgets differ from the config. */
 export async function checkBudgets({
   db,
   settings,
@@ -18,8 +18,10 @@ export async function checkBudgets({
   settings: Settings | undefined
 }): Promise<Finding[]> {
   const { devices, impossible, undeclared } = await examineBudgets(db)
+  const budgets = await listBudgets(db)
   const findings = [
-    ...(settings === undefined ? [] : differences(settings, await listBudgets(db))),
+    ...(settings === undefined ? [] : differences(settings, budgets)),
+    ...devices.flatMap((device) => aboutLimit(device, budgets)),
     ...devices.flatMap(aboutDevice),
     ...impossible.map(({ task, why }) => ({
       check: `task ${task}`,
@@ -67,6 +69,24 @@ function differences(settings: Settings, budgets: readonly StoredBudget[]): Find
       return [differs(check, field, format(should, wanted.bytes), format(is, wanted.bytes), operator)]
     })
   })
+}
+
+/** Files say nothing of limits: an operator's is always a difference. */
+function aboutLimit(
+  { budget, key, bytes, total, limit }: Device,
+  budgets: readonly StoredBudget[],
+): Finding[] {
+  if (limit === null) return []
+  const of = total === null ? '' : ` of ${formatQuantity(total, bytes)}`
+  const { updatedAt, updatedBy } = budgets.find(({ name }) => name === budget)!
+  return [
+    {
+      check: `device ${key}`,
+      level: 'note',
+      found: `an operator's limit holds ${budget} at ${formatQuantity(limit, bytes)}${of} (last change ${updatedAt.toISOString()} by ${updatedBy}); the config knows of none`,
+      advice: `sluice budgets set ${budget} --limit ${key}=none lifts it`,
+    },
+  ]
 }
 
 function aboutDevice(device: Device): Finding[] {
