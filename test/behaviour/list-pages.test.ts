@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { PAGE_LOOK } from '../../src/engine/job-list.ts'
+import { PAGE_LOOK, readPage } from '../../src/engine/job-list.ts'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -81,4 +81,19 @@ test('a page that nothing answers is bounded too', async () => {
     { task: 'common', tag: 'nowhere' },
   ])
     expect([filter, (await cost(filter, ROWS)).blocks < 3000]).toEqual([filter, true])
+})
+
+test('the first page reaches past the children of a wide fan-out to the roots below them', async () => {
+  await database.sql(
+    `insert into sluice.jobs (task, class_id, state, submitted_at, finished_at, parent_id, root_id, idx)
+     select 'common', class_id, 'completed', now(), now(), 1, 1, n from generate_series(1, $1::integer) n, sluice.tasks where name = 'common'`,
+    [2 * PAGE_LOOK + 1],
+  )
+  const { calls } = (await apps.open()).room
+  const { jobs, next } = await readPage(calls, {}, undefined, 50)
+  expect([jobs.length, jobs.some(({ parentId }) => parentId !== null), next === null]).toEqual([
+    50,
+    false,
+    false,
+  ])
 })
