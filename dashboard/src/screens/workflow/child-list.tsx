@@ -7,7 +7,8 @@ import { Problem } from '../../parts/problem.tsx'
 import { StateBadge } from '../../parts/state-badge.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
 import { Duration, Since } from '../../parts/time.tsx'
-import { type GraphNode, stateOf } from './use-workflow.ts'
+import { paceOf } from './pace.ts'
+import { type GraphNode, hasEnded, stateOf } from './use-workflow.ts'
 
 export const CHILD_STATUSES = [
   'all',
@@ -39,9 +40,9 @@ export function ChildList({
 }) {
   const go = useGo()
   const from = stretch?.from ?? 0
-  const { counts } = job
+  const { stamp, ...pace } = paceOf(job, hasEnded(job))
   const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery({
-    queryKey: ['children', job.id, status, from, rows, counts?.completed, counts?.failed, counts?.inFlight],
+    queryKey: ['children', job.id, status, from, rows, ...stamp],
     queryFn: ({ pageParam }) =>
       client.children(job.id, {
         from: pageParam,
@@ -51,6 +52,7 @@ export function ChildList({
     initialPageParam: from,
     getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: keepPreviousData,
+    ...pace,
   })
   const children = data?.pages.flatMap((page) => page.children) ?? []
   const shown = stretch === undefined ? children : children.filter(({ index }) => (index ?? 0) <= stretch.to)

@@ -5,13 +5,11 @@ import { client } from '../../connection.ts'
 import { Problem } from '../../parts/problem.tsx'
 import { ChildList, type ChildStatus } from './child-list.tsx'
 import { HeatStrip } from './heat-strip.tsx'
+import { paceOf } from './pace.ts'
 import { type GraphNode, hasEnded } from './use-workflow.ts'
 import { WindowControl } from './window-control.tsx'
 
 const BUCKETS = 120
-/** Counting 100,000 children takes the database a good part of a second: not with every change of one of them. */
-const SMALL = 2000
-const REST_MS = 4000
 
 /** A fan-out folded to a strip, its window, and the children of whichever stretch is chosen. */
 export function FanOut({
@@ -55,16 +53,13 @@ export function FanOut({
 
 function useStrip(job: GraphNode) {
   const { counts } = job
-  const ended = hasEnded(job)
-  const small = (counts?.total ?? 0) <= SMALL
-  // A small one is counted anew with every change of its numbers, a large one every few seconds while it runs.
-  const stamp = small || ended ? [counts?.completed, counts?.failed, counts?.inFlight, job.status] : []
+  const { stamp, ...pace } = paceOf(job, hasEnded(job))
   return useQuery({
     queryKey: ['strip', job.id, ...stamp],
     queryFn: () => client.strip(job.id, { buckets: BUCKETS }),
     enabled: counts !== undefined && counts.total > 0,
     placeholderData: keepPreviousData,
-    refetchInterval: ended ? false : REST_MS,
+    ...pace,
   })
 }
 
