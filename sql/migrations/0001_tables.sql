@@ -109,6 +109,7 @@ create table sluice.workers (
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
   busy_since timestamptz not null default clock_timestamp(),   -- nothing it runs was claimed before that
+  done       bigint not null default 0,                -- of a worker of a pool: jobs that it has ended, as of its last heartbeat
   ended_at   timestamptz,
   ended_why  text
 ) with (fillfactor = 50);

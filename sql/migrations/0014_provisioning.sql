@@ -18,6 +18,8 @@ create table sluice.fleet_decisions (
   failures    jsonb not null default '[]',                -- [{member, message}]
   gone        integer not null default 0,                 -- instances that ended before their worker came
   looked_at   timestamptz,                                -- when the provisioner was last asked about them
+  stop_at     timestamptz,                                -- instances whose workers did not come may be left: when to stop them; null: none
+  stop_tries  integer not null default 0,                 -- how often somebody set out to stop them
   ended_at    timestamptz,
   outcome     text check (outcome in ('arrived', 'expired', 'failed', 'returned')),
   ended_why   text,
@@ -27,6 +29,7 @@ create table sluice.fleet_decisions (
 -- One request of a pool at a time, whoever decides.
 create unique index fleet_decisions_open on sluice.fleet_decisions (pool) where ended_at is null;
 create index fleet_decisions_pool on sluice.fleet_decisions (pool, id);
+create index fleet_decisions_stop on sluice.fleet_decisions (pool, stop_at) where stop_at is not null;
 
 -- What no worker can take of what a pool's workers could, as last looked at; and totals that outlive the history.
 create table sluice.fleet_samples (
@@ -57,6 +60,11 @@ begin
   select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
   if not found then
     return new;
+  end if;
+  -- One that was there before has lost its leases and starts over.
+  if exists (select 1 from sluice.fleet_decisions d where d.token = split_part(new.request, '.', 1) and d.stop_tries > 0)
+     and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request) then
+    raise exception 'worker % of pool % has come too late: it is being stopped', new.request, new.pool using errcode = 'SL009', detail = new.pool;
   end if;
   if exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)
                 and w.request = new.request and w.ended_at is null) then
@@ -149,6 +157,7 @@ language sql stable as $$
     'overflow', coalesce((select jsonb_agg(jsonb_build_object('lane', o.lane, 'jobs', o.jobs, 'waitedMs', o.waited_ms,
                                                               'perWorker', o.per_worker, 'reason', o.reason) order by o.lane) from overflow o), '[]'),
     'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end from elsewhere e), 0),
+    'stops', exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.stop_at <= clock_timestamp()),
     'newest', coalesce(past.newest, 0)::text, 'failures', past.failures,
     'sinceLastMs', extract(epoch from clock_timestamp() - past.ended_at) * 1000,
     'request', (select jsonb_build_object(
@@ -197,14 +206,17 @@ begin
   return found;
 end $$;
 
--- Ends an open request. False: somebody else has.
+-- Ends an open request. False: somebody else has. Whoever ends it may die before it has stopped those who did not come: that they
+-- are to be stopped is kept with it.
 create function sluice.end_request_v1(p_id bigint, p_outcome text, p_why text) returns boolean
 language plpgsql as $$
 declare
   v_pool    text;
   v_arrived integer;
 begin
-  update sluice.fleet_decisions d set ended_at = clock_timestamp(), outcome = p_outcome, ended_why = p_why
+  update sluice.fleet_decisions d
+     set ended_at = clock_timestamp(), outcome = p_outcome, ended_why = p_why,
+         stop_at = case when d.instances <> '[]' then clock_timestamp() end
    where d.id = p_id and d.ended_at is null
   returning d.pool, (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) into v_pool, v_arrived;
   if not found then
@@ -213,6 +225,48 @@ begin
   insert into sluice.fleet_samples as s (pool, failed, arrived) values (v_pool, (p_outcome <> 'arrived')::integer, v_arrived)
     on conflict (pool) do update set failed = s.failed + excluded.failed, arrived = s.arrived + excluded.arrived;
   return true;
+end $$;
+
+-- Sets out to stop instances of ended requests whose workers did not come. Until p_call_ms have passed nobody else does. From then on
+-- such a worker is turned away when it registers: the pool's row is locked here as it is there, so that it either has come, and is
+-- left alone, or comes too late.
+create function sluice.take_stops_v1(p_pool text, p_call_ms integer) returns table (id bigint, tries integer, instances text[])
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_row record;
+  v_ids text[];
+begin
+  perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  for v_row in
+    select d.id, d.token, d.instances from sluice.fleet_decisions d
+     where d.pool = p_pool and d.stop_at <= clock_timestamp() order by d.id limit 10 for no key update
+  loop
+    v_ids := array(select i ->> 'id' from jsonb_array_elements(v_row.instances) i
+                    where not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = v_row.token
+                                         and w.request = v_row.token || '.' || (i ->> 'member')));
+    update sluice.fleet_decisions d
+       set stop_at = case when v_ids <> '{}' then clock_timestamp() + make_interval(secs => p_call_ms / 1000.0) end,
+           stop_tries = d.stop_tries + (v_ids <> '{}')::integer
+     where d.id = v_row.id returning d.stop_tries into tries;
+    continue when v_ids = '{}';
+    id := v_row.id;
+    instances := v_ids;
+    return next;
+  end loop;
+end $$;
+
+-- Keeps what a provisioner answered. False: the request has ended meanwhile, and what it started is to be stopped.
+create function sluice.note_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb) returns boolean
+language plpgsql as $$
+declare
+  v_open boolean;
+begin
+  update sluice.fleet_decisions d
+     set started = jsonb_array_length(p_instances), instances = p_instances, failures = p_failures, looked_at = clock_timestamp(),
+         stop_at = case when d.ended_at is not null and p_instances <> '[]' then clock_timestamp() end
+   where d.id = p_id returning d.ended_at is null into v_open;
+  return coalesce(v_open, true);
 end $$;
 
 -- Tells workers that are leaving to stay, the ones that came first before the others. Answers how many: 0 when somebody else

@@ -86,6 +86,7 @@ export const FleetDecisionBody = Type.Object({
       id: Type.String(),
       name: Type.String(),
       arrivedAt: Timestamp,
+      done: Times('Jobs that it has ended, as of its last heartbeat'),
       endedAt: TimestampOrNull,
       endedWhy: TextOrNull,
     }),

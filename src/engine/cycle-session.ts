@@ -16,6 +16,9 @@ import { SlotKeeper } from './slot-keeper.ts'
 /** Processes that wait for results are told at most this often; they poll too. */
 const HINT_MS = 20
 
+/** The others only end an attempt. */
+const ENDS_JOB: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
+
 const NO_TAGS: readonly string[] = Object.freeze([])
 
 export interface SessionOptions {
@@ -72,6 +75,7 @@ export class CycleSession {
   /** When it last held a job, or began. */
   #busyAt = performance.now()
   #hintedAt = 0
+  #done = 0
 
   constructor(options: SessionOptions) {
     this.#options = options
@@ -119,6 +123,18 @@ export class CycleSession {
     return new Map(this.#classes.map((each) => [each.lane, each.staleMs]))
   }
 
+  /** How many jobs it has ended since the last time this was asked. */
+  takeDone(): number {
+    const done = this.#done
+    this.#done = 0
+    return done
+  }
+
+  /** They could not be noted. */
+  giveBackDone(jobs: number): void {
+    this.#done += jobs
+  }
+
   get holdsIdle(): boolean {
     return this.#slots.holdsIdle
   }
@@ -132,6 +148,7 @@ export class CycleSession {
   follow(workerId: string): void {
     this.#workerId = workerId
     this.#known = 0
+    this.#done = 0
     this.#busyAt = performance.now()
     this.#order.startOver()
     this.#planner.startOver()
@@ -216,6 +233,7 @@ export class CycleSession {
       ordered: this.#order.mustAsk(this.#spreads, this.#held.size - ended.length),
     })
     this.#noteOrder(rows)
+    if (!isOutOfStep(rows)) this.#done += ended.filter(({ ending }) => ENDS_JOB.has(ending.kind)).length
     this.#places.put(classes, rows, free, now, performance.now() - now)
     if (counts.size > 0) this.#compare(counts, rows)
     return rows

@@ -5,6 +5,7 @@ import type { CycleAnswer, EndedAttempt } from '../model/assignment.ts'
 import type { DeviceBudget, DeviceReading, ModelNews } from '../model/device.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { endWorker } from '../store/end-worker.ts'
+import { noteDone } from '../store/note-done.ts'
 import { registerWorker } from '../store/register-worker.ts'
 import { reportDevices } from '../store/report-devices.ts'
 import { CycleSession, isOutOfStep } from './cycle-session.ts'
@@ -148,7 +149,22 @@ export class Dispatcher {
     }
   }
 
+  /** Of a worker of a pool, what it has done since the last time: pools tell what became of those they started. */
+  async noteDone(): Promise<void> {
+    const { workerId } = this
+    if (typeof this.#identity.pool !== 'string' || workerId === '') return
+    const jobs = this.#session.takeDone()
+    if (jobs === 0) return
+    try {
+      await noteDone(this.#db, [{ workerId, jobs }])
+    } catch (error) {
+      this.#session.giveBackDone(jobs)
+      this.#log.warn({ error: messageOf(error) }, 'could not note what this worker has done')
+    }
+  }
+
   async close(why: string): Promise<boolean> {
+    await this.noteDone()
     return endWorker(this.#db, this.workerId, why)
   }
 

@@ -103,6 +103,11 @@ export class RemoteDispatcher {
     this.#offerChanged = true
   }
 
+  /** The next cycle has to ask the database first what the worker holds. */
+  get isOutOfStep(): boolean {
+    return this.#outOfStep
+  }
+
   /** Something happened that this picture does not show: the next cycle asks the database first. */
   markOutOfStep(): void {
     this.#outOfStep = true
@@ -120,6 +125,16 @@ export class RemoteDispatcher {
       running.length === held.size &&
       running.every((each) => held.get(each.id)?.attempt === each.attempt)
     )
+  }
+
+  /** How many jobs it has ended since the last time this was asked. */
+  takeDone(): number {
+    return this.#session.takeDone()
+  }
+
+  /** They could not be noted. */
+  giveBackDone(jobs: number): void {
+    this.#session.giveBackDone(jobs)
   }
 
   /** The lanes it serves. */

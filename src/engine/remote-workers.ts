@@ -12,17 +12,18 @@ import { endWorker } from '../store/end-worker.ts'
 import { holdsJob } from '../store/holds-job.ts'
 import { loadCheckpoint } from '../store/load-checkpoint.ts'
 import { loadStep } from '../store/load-step.ts'
-import { loadWorker, type StoredWorker } from '../store/load-worker.ts'
-import { registerWorker } from '../store/register-worker.ts'
+import { loadWorkers, type StoredWorker } from '../store/load-workers.ts'
+import { registerWorkers } from '../store/register-workers.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 
-export { type Beat, beat } from '../store/beat.ts'
+export { type Beat, beat, beatTogether } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
 export { loadStale } from '../store/load-stale.ts'
-export type { StoredWorker } from '../store/load-worker.ts'
+export type { StoredWorker } from '../store/load-workers.ts'
+export { type DoneJobs, noteDone } from '../store/note-done.ts'
 export { reportDevices } from '../store/report-devices.ts'
 
 const MAX_LINE = 8192
@@ -44,49 +45,54 @@ export interface RegisteredWorker {
 }
 
 /**
- * Registers a worker that speaks to a server, and makes its tasks known where nobody has done so yet. Only its key may
- * use it.
+ * Registers workers that speak to a server and have the same tasks, and makes those known where nobody has done so yet. Only its
+ * key may use a worker.
  *
- * @param tx A transaction: both or neither.
+ * @param tx A transaction: all or nothing.
  * @param plain A task of which nothing is said, to tell what a worker asks for from what it leaves open.
  * @throws {SluiceError} `UNKNOWN_LANE` when a task that is new names a lane that does not exist; `BUDGET_NOT_FOUND` when it
- *   draws from a budget that nobody has declared.
+ *   draws from a budget that nobody has declared; `SURPLUS_WORKER` when a pool may not have one more of them.
  */
-export async function registerRemoteWorker(
+export async function registerRemoteWorkers(
   tx: Queryable,
-  identity: WorkerIdentity & { readonly keyId: string },
+  identities: readonly (WorkerIdentity & { readonly keyId: string })[],
   tasks: readonly TaskRecord[],
   plain: TaskRecord,
-): Promise<RegisteredWorker> {
-  toStorableJson(checkLabels(identity.labels, 'labels'), 'labels')
-  for (const { name, requires } of tasks)
-    toStorableJson(checkLabels(requires, `requires of task ${name}`), `requires of task ${name}`)
+): Promise<RegisteredWorker[]> {
   const differing = await compareTasks(tx, tasks, plain)
   await addTasks(tx, tasks)
-  const id = await registerWorker(tx, {
-    ...identity,
-    name: toStorableText(identity.name, 200),
-    host: toStorableText(identity.host, 200),
-    version: toStorableText(identity.version, 100),
-    request: storableOrNull(identity.request),
-    build: storableOrNull(identity.build),
-  })
-  return { id, differing }
+  const ids = await registerWorkers(
+    tx,
+    identities.map((identity) => ({
+      ...identity,
+      name: toStorableText(identity.name, 200),
+      host: toStorableText(identity.host, 200),
+      version: toStorableText(identity.version, 100),
+      request: storableOrNull(identity.request),
+      build: storableOrNull(identity.build),
+    })),
+  )
+  return ids.map((id) => ({ id, differing }))
+}
+
+/** What no table could hold. @throws {SluiceError} `INVALID_ARGUMENT`, `NOT_STORABLE` */
+export function checkRegistration({ labels }: WorkerIdentity, tasks: readonly TaskRecord[]): void {
+  toStorableJson(checkLabels(labels, 'labels'), 'labels')
+  for (const { name, requires } of tasks)
+    toStorableJson(checkLabels(requires, `requires of task ${name}`), `requires of task ${name}`)
 }
 
 function storableOrNull(text: string | null | undefined): string | null {
   return typeof text === 'string' ? toStorableText(text, 200) : null
 }
 
-/**
- * The worker of that id, whoever registered it: whether a key may use it is for `checkKey` to say.
- *
- * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none, or it has ended.
- */
-export async function findRemoteWorker(db: Queryable, id: string): Promise<StoredWorker> {
-  const worker = await loadWorker(db, id)
-  if (worker === undefined || worker.ended) throw workerEnded(id)
-  return worker
+/** Workers by id, in that order, whoever registered them: whether a key may use one is for `checkKey` to say. `undefined`: it has ended. */
+export async function findRemoteWorkers(
+  db: Queryable,
+  ids: readonly string[],
+): Promise<(StoredWorker | undefined)[]> {
+  const workers = await loadWorkers(db, ids)
+  return ids.map((id) => (workers.get(id)?.ended === false ? workers.get(id) : undefined))
 }
 
 /** @throws {SluiceError} `FORBIDDEN` */

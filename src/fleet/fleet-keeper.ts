@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/database.ts'
 import type { Log } from '../engine/log.ts'
 import { messageOf } from '../errors.ts'
@@ -11,7 +10,9 @@ import { lookAtPool, type PoolLook, type PoolRequest } from '../store/look-at-po
 import { noteGone } from '../store/note-gone.ts'
 import { noteOverflow } from '../store/note-overflow.ts'
 import { noteStarted } from '../store/note-started.ts'
+import { noteStopped } from '../store/note-stopped.ts'
 import { takeRequest } from '../store/take-request.ts'
+import { type LeftInstances, takeStops } from '../store/take-stops.ts'
 import { isTimeout, within } from '../within.ts'
 import { decide, type FleetDecision } from './decide.ts'
 import { type Provisioner, provisionerFailed, type Started, type StartRequest } from './provisioner.ts'
@@ -22,8 +23,12 @@ const MOMENT_MS = 1000
 const CALL_MS = 30_000
 /** After that much more, whoever made it is taken for gone and another process calls again. */
 const TAKE_OVER_MS = 5000
-/** How often a stop that fails is tried again, and how long after: what nobody waits for any more costs money. */
-const STOP_AGAIN_MS = [1000, 5000, 20_000]
+/**
+ * How long after a stop that failed it is tried again, the last of them again and again: what nobody waits for any more costs
+ * money. After so many tries, a day, it is left to people.
+ */
+const STOP_AGAIN_MS = [1000, 5000, 20_000, 60_000, 300_000]
+const MAX_STOPS = 290
 /** Of what a provisioner complains about. */
 const MAX_REASON = 2000
 /** How often a provisioner is asked what became of workers that have not come yet. */
@@ -55,8 +60,8 @@ export class FleetKeeper {
   readonly #stop = new AbortController()
   /** One call for each pool at a time. */
   readonly #calls = new Map<string, Promise<void>>()
-  /** Of workers that did not come. They keep nobody from asking for others. */
-  readonly #stops = new Set<Promise<void>>()
+  /** Of workers that did not come, one for each pool at a time. They keep nobody from asking for others. */
+  readonly #stops = new Map<string, Promise<void>>()
   /** Pools whose overflow is written down. */
   readonly #overflowing = new Set<string>()
 
@@ -76,6 +81,7 @@ export class FleetKeeper {
       await this.#noteOverflow(pool, look)
       const decision = decide(look)
       if (await this.#act(pool, provisioner, look, decision)) done[pool] = decision.action
+      if (look.stops) this.#stopBeside(pool, provisioner)
     }
     return Object.keys(done).length === 0 ? undefined : done
   }
@@ -83,7 +89,7 @@ export class FleetKeeper {
   /** Decides nothing more, lets go of calls, and of workers that are this process's children. */
   async stop(): Promise<void> {
     this.#stop.abort()
-    await Promise.allSettled([...this.#calls.values(), ...this.#stops])
+    await Promise.allSettled([...this.#calls.values(), ...this.#stops.values()])
     await Promise.all([...this.#options.provisioners.values()].map((provisioner) => provisioner.close()))
   }
 
@@ -129,7 +135,7 @@ export class FleetKeeper {
           { pool, outcome: decision.outcome, reason },
           'request for workers ended',
         )
-        this.#stopBeside(pool, provisioner, missing(request!))
+        this.#stopBeside(pool, provisioner)
         return true
       }
       case 'nothing':
@@ -199,8 +205,7 @@ export class FleetKeeper {
     // When this fails the request stays open: the provisioner is called again with the same token, and finds them.
     if (await noteStarted(db, id, { instances, failures })) return
     // Somebody gave up on the request meanwhile.
-    const ids = instances.map((each) => each.id)
-    this.#stopBeside(pool, provisioner, ids)
+    this.#stopBeside(pool, provisioner)
   }
 
   async #describe(provisioner: Provisioner, request: PoolRequest): Promise<void> {
@@ -216,32 +221,41 @@ export class FleetKeeper {
     await noteGone(this.#options.db, request.id, gone)
   }
 
-  /** Who has not come in time must not come later, when nobody waits any more. */
-  #stopBeside(pool: string, provisioner: Provisioner, ids: readonly string[]): void {
-    if (ids.length === 0) return
-    const stop = this.#stopInstances(pool, provisioner, ids)
+  /**
+   * Who has not come in time must not come later, when nobody waits any more. That they are to be stopped is in the database since
+   * their request ended: whoever ended it may be gone.
+   */
+  #stopBeside(pool: string, provisioner: Provisioner): void {
+    if (this.#stops.has(pool)) return
+    const stop = this.#stopLeft(pool, provisioner)
       .catch((error: unknown) => {
         if (this.#stop.signal.aborted) return
-        const facts = { pool, instances: ids, error: messageOf(error) }
-        this.#options.log.warn(facts, 'workers that did not come could not be stopped')
+        this.#options.log.warn({ pool, error: messageOf(error) }, 'fleet: what is left could not be read')
       })
-      .finally(() => this.#stops.delete(stop))
-    this.#stops.add(stop)
+      .finally(() => this.#stops.delete(pool))
+    this.#stops.set(pool, stop)
   }
 
-  async #stopInstances(pool: string, provisioner: Provisioner, ids: readonly string[]): Promise<void> {
-    const { log } = this.#options
-    log.warn({ pool, instances: ids }, 'workers that did not come are stopped')
-    for (const again of [...STOP_AGAIN_MS, undefined]) {
-      try {
-        await this.#within((signal) => provisioner.stop(ids, 'its worker did not come in time', signal))
-        return
-      } catch (error) {
-        if (again === undefined || this.#stop.signal.aborted) throw error
-        log.warn({ pool, instances: ids, error: messageOf(error), againMs: again }, 'a stop failed')
-        await delay(again, undefined, { signal: this.#stop.signal })
-      }
+  async #stopLeft(pool: string, provisioner: Provisioner): Promise<void> {
+    const left = await takeStops(this.#options.db, pool, this.#callMs + TAKE_OVER_MS)
+    await Promise.all(left.map((each) => this.#stopInstances(pool, provisioner, each)))
+  }
+
+  async #stopInstances(pool: string, provisioner: Provisioner, left: LeftInstances): Promise<void> {
+    const { db, log } = this.#options
+    const { instances, tries } = left
+    log.warn({ pool, instances, tries }, 'workers that did not come are stopped')
+    let againMs: number | null = null
+    try {
+      await this.#within((signal) => provisioner.stop(instances, 'its worker did not come in time', signal))
+    } catch (error) {
+      // Another process takes over when the time of this call is up.
+      if (this.#stop.signal.aborted) return
+      againMs = tries < MAX_STOPS ? (STOP_AGAIN_MS[tries - 1] ?? STOP_AGAIN_MS.at(-1)!) : null
+      const facts = { pool, instances, error: messageOf(error), againMs }
+      log[againMs === null ? 'error' : 'warn'](facts, 'workers that did not come could not be stopped')
     }
+    await noteStopped(db, left, againMs)
   }
 
   async #within<T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> {

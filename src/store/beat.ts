@@ -30,3 +30,22 @@ export async function beat(db: Queryable, workerId: string): Promise<Beat | unde
   const rows = await db.run<Beat & Record<string, unknown>>(BEAT, [workerId])
   return rows[0]
 }
+
+const BEAT_TOGETHER = statement(
+  'beat_together',
+  'select id, lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer from sluice.heartbeats_v1($1)',
+)
+
+/**
+ * Renews the leases of several workers, by id. Who is not in the answer has been declared dead, or somebody else is writing its row
+ * just now: a heartbeat of its own tells which.
+ */
+export async function beatTogether(
+  db: Queryable,
+  workerIds: readonly string[],
+): Promise<ReadonlyMap<string, Beat>> {
+  const rows = await db.run<Beat & { readonly id: string } & Record<string, unknown>>(BEAT_TOGETHER, [
+    workerIds,
+  ])
+  return new Map(rows.map((row) => [row.id, row]))
+}

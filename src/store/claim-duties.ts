@@ -49,6 +49,7 @@ const CLAIM = statement(
                                                select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                                                 order by j.rank, j.id limit 1) x)
                                or exists (select 1 from sluice.fleet_decisions d where d.ended_at is null)
+                               or exists (select 1 from sluice.fleet_decisions d where d.stop_at <= clock_timestamp())
                                or exists (select 1 from sluice.fleet_samples s where s.since is not null)
                                or exists (select 1 from sluice.pools p
                                            where p.min_workers > (select count(*) from sluice.workers w

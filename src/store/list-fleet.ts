@@ -29,6 +29,8 @@ export interface FleetWorker {
   readonly id: string
   readonly name: string
   readonly arrivedAt: Date
+  /** Jobs that it has ended, as of its last heartbeat. */
+  readonly done: number
   readonly endedAt: Date | null
   readonly endedWhy: string | null
 }
@@ -63,7 +65,7 @@ const DECISIONS = statement(
   'list_fleet_decisions',
   `select d.id, d.pool, d.action, d.count, d.reason, d.decided_at as "decidedAt", d.decided_by as "decidedBy", d.arrive_by as "dueAt",
           d.started, d.instances, d.failures, d.ended_at as "endedAt", d.outcome, d.ended_why as "endedWhy",
-          coalesce((select jsonb_agg(jsonb_build_object('id', w.id::text, 'name', w.name, 'arrivedAt', w.started_at, 'endedAt', w.ended_at,
+          coalesce((select jsonb_agg(jsonb_build_object('id', w.id::text, 'name', w.name, 'arrivedAt', w.started_at, 'done', w.done, 'endedAt', w.ended_at,
                                                         'endedWhy', w.ended_why) order by w.id)
                       from sluice.workers w where d.token is not null and split_part(w.request, '.', 1) = d.token), '[]') as workers
      from sluice.fleet_decisions d

@@ -38,6 +38,8 @@ export interface PoolLook {
   readonly returnable: number
   readonly overflow: readonly LaneOverflow[]
   readonly expected: number
+  /** Instances may be left of requests that have ended. */
+  readonly stops: boolean
   /** The newest decision: one that is made on this look stands only while there is no newer. */
   readonly newest: string
   readonly failures: number

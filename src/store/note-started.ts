@@ -5,14 +5,11 @@ export interface StartedInstances {
   readonly failures: readonly { readonly member: number; readonly message: string }[]
 }
 
-const NOTE = statement(
-  'note_started',
-  `update sluice.fleet_decisions set started = jsonb_array_length($2::jsonb), instances = $2::jsonb, failures = $3::jsonb, looked_at = clock_timestamp()
-    where id = $1 and ended_at is null returning id`,
-)
+const NOTE = statement('note_started', 'select sluice.note_started_v1($1, $2, $3) as open')
 
-/** Keeps what a provisioner answered to a request. False: the request has ended meanwhile. */
+/** Keeps what a provisioner answered to a request. False: the request has ended meanwhile, and its instances are to be stopped. */
 export async function noteStarted(db: Queryable, id: string, started: StartedInstances): Promise<boolean> {
   const { instances, failures } = started
-  return (await db.run(NOTE, [id, JSON.stringify(instances), JSON.stringify(failures)])).length > 0
+  const values = [id, JSON.stringify(instances), JSON.stringify(failures)]
+  return (await db.run<{ open: boolean }>(NOTE, values))[0]!.open
 }

@@ -22,6 +22,9 @@ class InProcess implements Provisioner {
   readonly stopped: string[] = []
   readonly workers: Sluice[] = []
   stopFailures = 0
+  stopHangs = false
+  describeHangs = false
+  describes = 0
   complaint = 'too many calls'
   behave: 'start' | 'fail' | 'hang' | 'never come' | 'answer late' = 'start'
   readonly answers = new Gate()
@@ -55,10 +58,13 @@ class InProcess implements Provisioner {
   }
 
   async describe(ids: readonly string[]) {
+    this.describes++
+    if (this.describeHangs) return new Promise<never>(() => {})
     return ids.map((id) => ({ id, state: 'starting' as const }))
   }
 
   async stop(ids: readonly string[]): Promise<void> {
+    if (this.stopHangs) return new Promise<never>(() => {})
     if (this.stopFailures-- > 0) throw provisionerFailed('throttled', 'too many calls')
     this.stopped.push(...ids)
   }
@@ -216,6 +222,14 @@ describe('overflow', () => {
     await one.tend()
     await until(async () => (await decisions(app))[0]!.endedWhy === 'too many\u2400calls', 'the failure')
     expect((await app.fleet()).pools[0]).toMatchObject({ requests: 2, failed: 2, arrived: 0 })
+    await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
+    provisioner.complaint = 'x'.repeat(1_048_576)
+    await one.tend()
+    await until(
+      async () => (await decisions(app))[0]!.endedWhy?.startsWith('xxx') === true,
+      'a long complaint',
+    )
+    expect((await decisions(app))[0]!.endedWhy!.length).toBeLessThan(2100)
     expect((await app.getJob(job.id)).status).toBe('queued')
   })
 
@@ -238,7 +252,7 @@ describe('overflow', () => {
   })
 
   test('those that do not come in time are stopped, and the request has failed', async () => {
-    const { app, provisioner, keeper } = await openPool({ max: 2 })
+    const { app, provisioner, keeper } = await openPool({ max: 2, cooldown: '1h' })
     await app.submitMany(work, [null, null])
     provisioner.behave = 'never come'
     const one = keeper()
@@ -249,9 +263,67 @@ describe('overflow', () => {
 
     await database.sql("update sluice.fleet_decisions set arrive_by = now() - interval '1 second'")
     provisioner.stopFailures = 1
-    await one.tend()
-    await until(() => provisioner.stopped.length === 2, 'both to be stopped, though not at the first try')
+    await until(async () => {
+      await one.tend()
+      return provisioner.stopped.length === 2
+    }, 'both to be stopped, though not at the first try')
     expect((await decisions(app))[0]).toMatchObject({ outcome: 'expired', endedWhy: 'none came in time' })
+  })
+
+  test('those that whoever ended the request did not live to stop are stopped by another, and cannot come any more; who came is left alone', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 2 })
+    await app.submitMany(work, [null, null])
+    provisioner.behave = 'never come'
+    provisioner.stopHangs = true
+    const dead = keeper({ callMs: 600_000 })
+    await dead.tend()
+    await until(async () => (await decisions(app))[0]!.started === 2, 'the answer')
+    const [request] = provisioner.calls
+    await provisioner.come(request!, 1)
+    await database.sql("update sluice.fleet_decisions set arrive_by = now() - interval '1 second'")
+    await dead.tend()
+    const tries = async () =>
+      (
+        await database.sql<{ tries: number }>('select max(stop_tries) as tries from sluice.fleet_decisions')
+      )[0]!.tries
+    await until(async () => (await tries()) === 1, 'the first to set out')
+
+    provisioner.stopHangs = false
+    const other = keeper()
+    await other.tend()
+    expect(await tries(), 'its time has not run out').toBe(1)
+    await database.sql(
+      `update sluice.fleet_decisions set stop_at = now() - interval '1 second' where stop_at is not null`,
+    )
+    await other.tend()
+    await until(() => provisioner.stopped.length > 0, 'the second to stop it')
+    expect(provisioner.stopped).toEqual(['i-2'])
+    await until(
+      async () =>
+        (await database.sql('select 1 from sluice.fleet_decisions where stop_at is not null')).length === 0,
+      'that to be known',
+    )
+    await expect(provisioner.come(request!, 2)).rejects.toMatchObject({
+      code: 'SURPLUS_WORKER',
+      message: expect.stringContaining('has come too late'),
+    })
+  })
+
+  test('a provisioner that hangs when it is asked what became of workers keeps nobody from stopping them', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1 })
+    await app.submit(work, null)
+    provisioner.behave = 'never come'
+    provisioner.describeHangs = true
+    const one = keeper({ callMs: 600_000 })
+    await one.tend()
+    await until(async () => (await decisions(app))[0]!.started === 1, 'the answer')
+    await database.sql("update sluice.fleet_decisions set looked_at = now() - interval '1 minute'")
+    await one.tend()
+    await until(() => provisioner.describes === 1, 'the question')
+    await database.sql("update sluice.fleet_decisions set arrive_by = now() - interval '1 second'")
+    await one.tend()
+    await until(() => provisioner.stopped.length === 1, 'it to be stopped')
+    await one.stop()
   })
 
   test('of a request that was given up before its call is answered, no other is made meanwhile, and what it started is stopped', async () => {

@@ -305,6 +305,38 @@ describe('options of provisioners', () => {
     }
   })
 
+  test.each([
+    [
+      'an id that no table could hold',
+      `{ instances: [{ member: 1, id: 'vm\\0-1' }] }`,
+      /id must have at most 1000 .* "vm\\u0000-1"/,
+    ],
+    [
+      'an id of a MiB',
+      `{ instances: [{ member: 1, id: 'x'.repeat(1e6) }] }`,
+      /id must have at most 1000 characters/,
+    ],
+    [
+      'a complaint of a MiB',
+      `{ instances: [], failures: [{ member: 1, message: 'x'.repeat(1e6) }] }`,
+      /^x{1000}… \(1000000 /,
+    ],
+    [
+      'an answer of more than a MiB',
+      `{ instances: [], text: 'x'.repeat(1 << 20) }`,
+      /answered with more than 1048576 bytes/,
+    ],
+  ])('a program that answers with %s is refused in a few words', async (_, answer, message) => {
+    const script = `process.stdin.resume().on('end', () => console.log(JSON.stringify(${answer})))`
+    const provisioner = await create('command', { argv: [process.execPath, '-e', script] })
+    const request = { token: 't', pool: 'burst', members: [1], capacity: 1, labels: {} }
+    const error: unknown = await provisioner
+      .start(request, AbortSignal.timeout(10_000))
+      .catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'PROVISIONER_FAILED', message: expect.stringMatching(message) })
+    expect((error as Error).message.length).toBeLessThan(1200)
+  })
+
   test('an SDK that is not installed is named, with how to get it', async () => {
     const missing = '@nobody/has-this'
     await expect(loadSdk(missing, 'ecs', () => import(missing))).rejects.toMatchObject({

@@ -29,6 +29,7 @@ test('fifteen jobs without a worker: three are started, at most three run, all e
     const { pools, decisions } = await app.fleet()
     expect(pools[0]).toMatchObject({ overflow: 0, workers: 0, failed: 0, arrived: 3 })
     const came = decisions.flatMap(({ workers }) => workers)
+    expect(came.reduce((sum, { done }) => sum + done, 0)).toBe(15)
     expect(came.map(({ endedWhy }) => endedWhy)).toEqual(Array(3).fill(expect.stringMatching(/^idle for/)))
   } finally {
     await app.close()

@@ -7,12 +7,15 @@ import { bringBack } from '../../src/store/bring-back.ts'
 import { endRequest } from '../../src/store/end-request.ts'
 import { endWorker } from '../../src/store/end-worker.ts'
 import { lookAtPool } from '../../src/store/look-at-pool.ts'
+import { noteDone } from '../../src/store/note-done.ts'
 import { noteGone } from '../../src/store/note-gone.ts'
 import { noteOverflow } from '../../src/store/note-overflow.ts'
 import { noteStarted } from '../../src/store/note-started.ts'
+import { noteStopped } from '../../src/store/note-stopped.ts'
 import { registerWorker } from '../../src/store/register-worker.ts'
 import { retireWorker } from '../../src/store/retire-worker.ts'
 import { takeRequest } from '../../src/store/take-request.ts'
+import { takeStops } from '../../src/store/take-stops.ts'
 import { repeated } from './persistent-caller.ts'
 
 /** What programs say of pools where `liveFleet` lives. */
@@ -36,6 +39,7 @@ async function leave(app: Sluice): Promise<string[]> {
   const id = await repeated('register', () =>
     registerWorker(calls, { ...idler, name: 'idler', pool: 'life' }),
   )
+  await repeated('note done', () => noteDone(calls, [{ workerId: id, jobs: 1 }]))
   await repeated('retire', () => retireWorker(calls, id, 120_000))
   const left = (await repeated('listWorkers', () => app.listWorkers())).find((each) => each.id === id)
   await repeated('end', () => endWorker(calls, id, 'left'))
@@ -69,6 +73,10 @@ async function liveRequest(app: Sluice): Promise<string[]> {
   await repeated('note started', () => noteStarted(calls, id, started))
   await repeated('note gone', () => noteGone(calls, id, 1))
   await repeated('end', () => endRequest(calls, id, 'expired', 'none came'))
+  const left = (await repeated('take stops', () => takeStops(calls, 'life', 0))).find(
+    (each) => each.id === id,
+  )
+  await repeated('note stopped', () => noteStopped(calls, left ?? { id, tries: 1 }, null))
   await repeated('note overflow', () =>
     noteOverflow(calls, 'life', [{ jobs: 3, lane: 'default', reason: 'life' } as { jobs: number }]),
   )
@@ -84,5 +92,9 @@ async function liveRequest(app: Sluice): Promise<string[]> {
     seen?.started,
     decisions.filter(({ endedAt }) => endedAt === null).length,
   ]
-  return told.join() === '2,expired,1,0' ? [] : [`a request for workers went through ${told.join()}`]
+  const problems =
+    told.join() === '2,expired,1,0' ? [] : [`a request for workers went through ${told.join()}`]
+  return left?.instances.join() === 'i-1'
+    ? problems
+    : [...problems, 'an instance that was left is stopped by nobody']
 }

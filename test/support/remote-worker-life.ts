@@ -6,13 +6,14 @@ import { RemoteDispatcher } from '../../src/engine/remote-dispatcher.ts'
 import {
   appendRemoteLogs,
   beat,
+  beatTogether,
   closeRemoteWorker,
-  findRemoteWorker,
+  findRemoteWorkers,
   loadOrders,
   loadRemoteCheckpoint,
   loadRemoteStep,
   loadStale,
-  registerRemoteWorker,
+  registerRemoteWorkers,
   reportBroken,
   saveRemoteCheckpoint,
   saveRemoteProgress,
@@ -51,11 +52,16 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
   const register = async () => {
     const identity = { name: `remote-${round}`, host: '', pid: 0, version: '', capacity: 4, cores: 1 }
     const facts = { ...identity, tasks: [TASK.name], labels: {}, keyId: KEY }
-    const { id } = await call('register', () =>
-      transactForCallers(db, (tx) => registerRemoteWorker(tx, facts, [TASK], TASK)),
-    )
-    const worker = await call('find', () => findRemoteWorker(calls, id))
-    return { id, dispatcher: new RemoteDispatcher({ db: calls, connection: db, worker }) }
+    for (;;) {
+      const [registered] = await call('register', () =>
+        transactForCallers(db, (tx) => registerRemoteWorkers(tx, [facts], [TASK], TASK)),
+      )
+      const { id } = registered!
+      const [worker] = await call('find', () => findRemoteWorkers(calls, [id]))
+      // It may have been declared dead meanwhile.
+      if (worker !== undefined)
+        return { id, dispatcher: new RemoteDispatcher({ db: calls, connection: db, worker }) }
+    }
   }
 
   let { id, dispatcher } = await register()
@@ -63,7 +69,8 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
   let ended: EndedAttempt[] = []
   while ((await repeated('getJob', () => app.getJob(job.id))).status !== 'completed') {
     try {
-      await call('beat', () => beat(db, id))
+      const beats = await call('beat', () => beatTogether(db, [id]))
+      if (!beats.has(id)) await call('beat', () => beat(db, id))
       const request = { ended, running: [], free: 4, freeProcesses: 0 }
       const { assignments } = await call('cycle', () => dispatcher.cycle(request))
       ended = []

@@ -171,11 +171,13 @@ function becameOf({
   const last = workers.at(-1)
   const took = last === undefined ? '' : ` within ${roughly(last.arrivedAt.getTime() - decidedAt.getTime())}`
   const left = workers.filter(({ endedAt }) => endedAt !== null).length
+  const jobs = workers.reduce((sum, { done }) => sum + done, 0)
+  const did = workers.length === 0 ? '' : `, ${count(jobs, 'job')} done`
   const gone = left === 0 ? '' : `, ${left} left since`
   if (outcome === null) return started === null ? 'being started' : `${workers.length} of ${wanted} came`
   if (outcome === 'arrived') {
     const why = failures.length === 0 ? '' : ` (${failures[0]!.message})`
-    return `${workers.length} of ${wanted} came${took}${gone}${why}`
+    return `${workers.length} of ${wanted} came${took}${did}${gone}${why}`
   }
   return endedWhy ?? outcome
 }

@@ -20,6 +20,8 @@ const MAX_ANSWER_BYTES = 1_048_576
 const MAX_COMPLAINT = 500
 /** Of an id, or of what it complains about one worker. */
 const MAX_TEXT = 1000
+/** Of an id that cannot be kept, for the message. */
+const MAX_SHOWN = 100
 /** Doors of ours that it does not need. What workers need, it has to bring itself. */
 const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
 const STATES: readonly unknown[] = ['starting', 'running', 'stopped', 'unknown']
@@ -58,7 +60,7 @@ export class CommandProvisioner implements Provisioner {
     )
     const instances = listOf(answer.instances, 'instances').map((each) => ({
       member: memberOf(each, members),
-      id: textOf(each.id, 'id'),
+      id: idOf(each.id),
     }))
     const failures = listOf(answer.failures ?? [], 'failures').map((each) => ({
       member: memberOf(each, members),
@@ -165,6 +167,16 @@ function listOf(value: unknown, name: string): Record<string, unknown>[] {
 function textOf(value: unknown, name: string): string {
   if (typeof value === 'string' && value !== '') return toStorableText(value, MAX_TEXT)
   throw provisionerFailed('refused', `the program's answer: ${name} must be a text`)
+}
+
+/** Kept as it is, or not at all: an id that is not the program's own would stop nothing, or something else. */
+function idOf(value: unknown): string {
+  const id = textOf(value, 'id')
+  if (id === value) return id
+  throw provisionerFailed(
+    'refused',
+    `the program's answer: id must have at most ${MAX_TEXT} characters, without NUL and halves of surrogate pairs, and one is ${JSON.stringify(value).slice(0, MAX_SHOWN)}`,
+  )
 }
 
 function memberOf({ member }: Record<string, unknown>, asked: readonly number[]): number {

@@ -1,8 +1,9 @@
 import type { Queryable, RawQueryable } from '../../db/database.ts'
 import { type RemoteAnswer, type RemoteCycle, RemoteDispatcher } from '../../engine/remote-dispatcher.ts'
-import type { Beat, StoredWorker } from '../../engine/remote-workers.ts'
+import type { Beat, DoneJobs, StoredWorker } from '../../engine/remote-workers.ts'
 import { IdlePoll, type IdleWorker, type PollAnswer, saysNothing } from './idle-poll.ts'
 import type { IdleRoom } from './idle-room.ts'
+import type { Turnstile } from './turnstile.ts'
 
 /** The answer that said it may have been lost. */
 const UNLOAD_AGAIN_MS = 2000
@@ -26,6 +27,7 @@ export interface WaitingCycle extends RemoteCycle {
 export class RemoteWorker implements IdleWorker {
   readonly id: string
   readonly keyId: string | null
+  readonly #pool: string | null
   readonly rank: number
   /** What nobody finds for one worker that offers devices may be there for another, where its model lies. */
   get likeness(): string {
@@ -39,6 +41,7 @@ export class RemoteWorker implements IdleWorker {
   usedAt = performance.now()
   readonly #dispatcher: RemoteDispatcher
   readonly #room: IdleRoom
+  readonly #resyncs: Turnstile
   #last: Promise<unknown> = Promise.resolve()
   #giveBack: NodeJS.Timeout | undefined
   #offer: string | undefined
@@ -46,13 +49,25 @@ export class RemoteWorker implements IdleWorker {
   /** The last poll brought nothing until its time was up: the same question need not be asked anew. */
   #rested: { readonly readyHints: number; readonly free: number; readonly freeProcesses: number } | undefined
 
-  constructor(worker: StoredWorker, room: IdleRoom, db: Queryable, cycles: RawQueryable) {
+  /** @param parts.resyncs Lets a few workers at a time ask the database what they hold. */
+  constructor(
+    worker: StoredWorker,
+    parts: {
+      readonly room: IdleRoom
+      readonly db: Queryable
+      readonly cycles: RawQueryable
+      readonly resyncs: Turnstile
+    },
+  ) {
+    const { room, db, cycles } = parts
     this.id = worker.id
     this.keyId = worker.keyId
+    this.#pool = worker.pool
     this.rank = worker.rank
     const { tasks, labels, pooled } = worker
     this.#likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
     this.#room = room
+    this.#resyncs = parts.resyncs
     this.#ordersTold = room.ordersTold
     this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker })
   }
@@ -100,7 +115,11 @@ export class RemoteWorker implements IdleWorker {
   /** One cycle after the other. */
   look(request: RemoteCycle): Promise<RemoteAnswer> {
     this.#rested = undefined
-    return this.#inTurn(async () => this.#withoutRepeats(await this.#dispatcher.cycle(request)))
+    return this.#inTurn(async () => {
+      const cycle = () => this.#dispatcher.cycle(request)
+      const answer = this.#dispatcher.isOutOfStep ? await this.#resyncs.pass(cycle) : await cycle()
+      return this.#withoutRepeats(answer)
+    })
   }
 
   /** What has to be unloaded is named until it is gone. A worker that unloads it need not hear it with every question. */
@@ -141,6 +160,18 @@ export class RemoteWorker implements IdleWorker {
     if (this.#offer !== beat.offer) {
       this.#offer = beat.offer
       this.noteOffer()
+    }
+  }
+
+  /** Tells what a worker of a pool has done since the last time. What could not be noted is told again. */
+  async noteDone(note: (done: DoneJobs) => Promise<void>): Promise<void> {
+    const jobs = this.#pool === null ? 0 : this.#dispatcher.takeDone()
+    if (jobs === 0) return
+    try {
+      await note({ workerId: this.id, jobs })
+    } catch (error) {
+      this.#dispatcher.giveBackDone(jobs)
+      throw error
     }
   }
 

@@ -1,17 +1,24 @@
-import { Database } from '../../db/database.ts'
+import { Database, type Queryable, type Row, type Statement } from '../../db/database.ts'
 import { transactForCallers } from '../../db/for-callers.ts'
 import {
+  type Beat,
   beat,
+  beatTogether,
   checkKey,
+  checkRegistration,
   closeRemoteWorker,
-  findRemoteWorker,
+  type DoneJobs,
+  findRemoteWorkers,
   loadOrders,
   loadStale,
+  noteDone,
   type RegisteredWorker,
-  registerRemoteWorker,
+  registerRemoteWorkers,
   reportDevices,
+  type StoredWorker,
   workerEnded,
 } from '../../engine/remote-workers.ts'
+import { Together } from '../../engine/together.ts'
 import { leaveIfDue } from '../../engine/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
@@ -21,6 +28,7 @@ import type { ServerParts } from '../parts.ts'
 import type { PollAnswer } from './idle-poll.ts'
 import { IdleRoom } from './idle-room.ts'
 import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
+import { Turnstile } from './turnstile.ts'
 
 /** Connections for the cycles of all workers of this server, opened when they are needed. */
 const CYCLE_CONNECTIONS = 8
@@ -29,8 +37,21 @@ const CYCLE_TIMEOUT_MS = 15_000
 /** Heartbeats have their own: whatever keeps cycles waiting must not end leases. */
 const BEAT_CONNECTIONS = 2
 const STALE_KEPT_MS = 2000
+/**
+ * Workers come in storms: 500 of them within a second, when a fleet starts or after a server was away. What they ask for goes
+ * together, and takes this many connections at once of the four that everybody shares, so that the rest of the API has some too.
+ */
+const STORM = { atOnce: 1, most: 25, everyMs: 20 }
+/** Workers that ask at once what they hold. That is written by worker and cannot go together; more of them only fill the cores. */
+const RESYNCS_AT_ONCE = 2
 /** A worker not heard of for so long has ended or turned to another server. Forgetting it costs one resync. */
 const FORGET_MS = 10 * 60_000
+
+interface Registration {
+  readonly identity: WorkerIdentity & { readonly keyId: string }
+  readonly tasks: readonly TaskRecord[]
+  readonly plain: TaskRecord
+}
 
 export interface HeldLeases {
   /** Of the lanes it still holds leases in. */
@@ -48,6 +69,13 @@ export class RemoteWorkers {
   readonly #beats: Database
   readonly #room: IdleRoom
   readonly #workers = new Map<string, Promise<RemoteWorker>>()
+  readonly #registrations: Together<Registration, RegisteredWorker>
+  readonly #loads: Together<string, StoredWorker | undefined>
+  readonly #leases: Together<string, Beat | undefined>
+  readonly #done: Together<DoneJobs, undefined>
+  /** Reads of what many workers have in common: the classes that they can serve. */
+  readonly #reads: Together<{ readonly statement: Statement; readonly values: readonly unknown[] }, Row[]>
+  readonly #resyncs = new Turnstile(RESYNCS_AT_ONCE)
   readonly #sweep: NodeJS.Timeout
   readonly #unsubscribe: () => void
   #stale: { readonly at: number; readonly byLane: Promise<ReadonlyMap<string, number>> } | undefined
@@ -67,6 +95,39 @@ export class RemoteWorkers {
       applicationName: 'sluice-heartbeat',
       statementTimeoutMs: heartbeatMs,
     })
+    this.#registrations = new Together({
+      ...STORM,
+      likeness: ({ tasks, plain }) => JSON.stringify([tasks, plain]),
+      answer: (all) => this.#register(all),
+      // A pool that is full, a lane that is not there: the others may be in order.
+      blamesOne: (error) => !hasCode(error, 'DATABASE_UNAVAILABLE'),
+    })
+    this.#loads = new Together({ ...STORM, answer: (ids) => findRemoteWorkers(calls, ids) })
+    this.#leases = new Together({
+      ...STORM,
+      atOnce: BEAT_CONNECTIONS,
+      answer: async (ids) => {
+        const beats = await beatTogether(this.#beats, ids)
+        return ids.map((id) => beats.get(id))
+      },
+    })
+    this.#done = new Together({
+      ...STORM,
+      answer: async (done) => {
+        await noteDone(calls, done)
+        return done.map(() => undefined)
+      },
+    })
+    this.#reads = new Together({
+      ...STORM,
+      everyMs: 0,
+      likeness: ({ statement, values }) => `${statement.name} ${JSON.stringify(values)}`,
+      answer: async (all) => {
+        const { statement, values } = all[0]!
+        const rows = await calls.run(statement, values)
+        return all.map(() => rows)
+      },
+    })
     this.#room = new IdleRoom({ listener, loadOrders: (ids) => loadOrders(calls, ids), log: parts.log })
     this.#unsubscribe = listener.subscribe((topic) => {
       if (topic === 'lane') this.#stale = undefined
@@ -80,7 +141,8 @@ export class RemoteWorkers {
     tasks: readonly TaskRecord[],
     plain: TaskRecord,
   ): Promise<RegisteredWorker> {
-    return transactForCallers(this.#parts.room.db, (tx) => registerRemoteWorker(tx, identity, tasks, plain))
+    checkRegistration(identity, tasks)
+    return this.#registrations.ask({ identity, tasks, plain })
   }
 
   /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`; what the database throws. */
@@ -102,12 +164,16 @@ export class RemoteWorkers {
   /** Renews the worker's leases. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
   async beat(id: string, keyId: string): Promise<HeldLeases> {
     const worker = await this.get(id, keyId)
-    const answer = await beat(this.#beats, id)
+    // Not there: it has ended, or its row is being written. Alone it may wait for that, and tells which.
+    const answer = (await this.#leases.ask(id)) ?? (await beat(this.#beats, id))
     if (answer === undefined) {
       this.#forget(id, worker)
       throw workerEnded(id)
     }
     worker.noteBeat(answer)
+    this.#noteDone(worker).catch((error: unknown) =>
+      this.#parts.log.warn({ error: messageOf(error) }, 'could not note what a worker has done'),
+    )
     // Not waited for: a lease is renewed whatever becomes of it, and the next heartbeat asks again.
     leaveIfDue(this.#parts.room.calls, id, answer, worker.idleMs).catch((error: unknown) =>
       this.#parts.log.warn({ error: messageOf(error) }, 'could not ask whether a worker may leave'),
@@ -132,6 +198,7 @@ export class RemoteWorkers {
   async close(id: string, keyId: string, why: string): Promise<void> {
     const worker = await this.get(id, keyId)
     worker.close()
+    await this.#noteDone(worker)
     await closeRemoteWorker(this.#parts.room.calls, id, why)
     this.#forget(id, worker)
   }
@@ -177,8 +244,27 @@ export class RemoteWorkers {
   }
 
   async #load(id: string): Promise<RemoteWorker> {
-    const { calls } = this.#parts.room
-    return new RemoteWorker(await findRemoteWorker(calls, id), this.#room, calls, this.#cycles)
+    const stored = await this.#loads.ask(id)
+    if (stored === undefined) throw workerEnded(id)
+    const db: Queryable = {
+      run: async <R extends Row>(statement: Statement, values: readonly unknown[] = []) =>
+        (await this.#reads.ask({ statement, values })) as R[],
+    }
+    const parts = { room: this.#room, db, cycles: this.#cycles, resyncs: this.#resyncs }
+    return new RemoteWorker(stored, parts)
+  }
+
+  /** All of them have the same tasks. */
+  async #register(all: readonly Registration[]): Promise<readonly RegisteredWorker[]> {
+    const { tasks, plain } = all[0]!
+    const identities = all.map(({ identity }) => identity)
+    return transactForCallers(this.#parts.room.db, (tx) =>
+      registerRemoteWorkers(tx, identities, tasks, plain),
+    )
+  }
+
+  #noteDone(worker: RemoteWorker): Promise<void> {
+    return worker.noteDone((done) => this.#done.ask(done))
   }
 
   #forget(id: string, worker: RemoteWorker): void {

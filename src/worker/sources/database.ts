@@ -100,6 +100,7 @@ export class DatabaseSource implements JobSource {
             events.wake(false)
           }
           if (beat === null) return
+          void this.#dispatcher.noteDone()
           this.#dispatcher.order.notePeers(beat.peers, beat.ahead)
           this.#noteOffer(beat.offer, events)
           if (beat.cancels.length > 0) events.cancel(beat.cancels)

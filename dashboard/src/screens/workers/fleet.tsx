@@ -76,7 +76,7 @@ const POOLS: readonly Column<Pool>[] = [
         <span className="soft">none</span>
       ) : (
         <span title={lanes.map(({ lane, reason }) => `${lane}: ${reason}`).join('\n')}>
-          {overflow.toLocaleString()} jobs, since <Ago at={since} />
+          {counted(overflow, 'job')}, since <Ago at={since} />
         </span>
       ),
   },
@@ -93,7 +93,7 @@ const POOLS: readonly Column<Pool>[] = [
     width: '26%',
     phone: false,
     cell: ({ requests, arrived, failed }) =>
-      `${requests.toLocaleString()} requests, ${arrived.toLocaleString()} workers came, ${failed.toLocaleString()} in vain`,
+      `${counted(requests, 'request')}, ${counted(arrived, 'worker')} came, ${failed.toLocaleString()} in vain`,
   },
 ]
 
@@ -120,17 +120,38 @@ const DECISIONS: readonly Column<Decision>[] = [
     width: '22%',
     phone: false,
     wrap: true,
-    cell: ({ outcome, endedWhy, failures, dueAt }) =>
+    cell: ({ outcome, endedWhy, failures, dueAt, workers }) =>
       outcome === null ? (
         <>
           on its way{dueAt !== null && ', due '}
           {dueAt !== null && <Ago at={dueAt} />}
         </>
       ) : (
-        <span title={[endedWhy ?? '', ...failures.map(({ message }) => message)].join('\n').trim()}>
+        <span
+          title={[endedWhy ?? '', ...failures.map(({ message }) => message), ...workers.map(did)]
+            .join('\n')
+            .trim()}
+        >
           {OUTCOMES[outcome]}
-          {failures[0] !== undefined && <span className="soft"> {failures[0].message}</span>}
+          {outcome === 'arrived' && <span className="soft">, {counted(doneBy(workers), 'job')} done</span>}
+          <InVain why={failures[0]?.message ?? (outcome === 'arrived' ? null : endedWhy)} />
         </span>
       ),
   },
 ]
+
+function did({ name, done }: Decision['workers'][number]): string {
+  return `${name}: ${counted(done, 'job')} done`
+}
+
+function doneBy(workers: Decision['workers']): number {
+  return workers.reduce((sum, { done }) => sum + done, 0)
+}
+
+function InVain({ why }: { why: string | null }) {
+  return why !== null && <span className="soft">: {why}</span>
+}
+
+function counted(count: number, thing: string): string {
+  return `${count.toLocaleString()} ${thing}${count === 1 ? '' : 's'}`
+}

@@ -9,12 +9,16 @@ export interface StoredWorker extends Required<Omit<WorkerIdentity, 'keyId'>> {
 }
 
 const LOAD = statement(
-  'load_worker',
+  'load_workers',
   `select id, name, host, pid, version, capacity, cores, tasks, labels, pooled, rank, pool, request, build, key_id as "keyId", ended_at is not null as ended
-     from sluice.workers where id = $1`,
+     from sluice.workers where id = any ($1::bigint[])`,
 )
 
-/** A worker as it registered. */
-export async function loadWorker(db: Queryable, id: string): Promise<StoredWorker | undefined> {
-  return (await db.run<StoredWorker & Record<string, unknown>>(LOAD, [id]))[0]
+/** Workers as they registered, by id. Those that are not there are left out. */
+export async function loadWorkers(
+  db: Queryable,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, StoredWorker>> {
+  const rows = await db.run<StoredWorker & Record<string, unknown>>(LOAD, [ids])
+  return new Map(rows.map((row) => [row.id, row]))
 }
