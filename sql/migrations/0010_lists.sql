@@ -33,7 +33,7 @@ end $$;
 
 -- One page of a list of roots: ids, newest first, and where to go on; no place to go on when there is nothing more.
 --   p_filter  any of states, task, lane, key, tag, by, submittedFrom, submittedTo, finishedFrom, finishedTo, error (a part of
---             it, in lower case), retrying (an attempt has failed or was lost), children (jobs of trees too; only
+--             it, in lower case), again (whether an attempt has failed or was lost), children (jobs of trees too; only
 --             with states that are active)
 --   p_before  only smaller ids
 --   p_look    how many rows it looks at where they lie side by side, and of a sparse index a fifth of it
@@ -91,7 +91,8 @@ begin
     || case when p_filter ? 'submittedTo' then format(' and j.submitted_at < %L', p_filter ->> 'submittedTo') else '' end
     || case when p_filter ? 'finishedFrom' then format(' and j.finished_at >= %L', p_filter ->> 'finishedFrom') else '' end
     || case when p_filter ? 'finishedTo' then format(' and j.finished_at < %L', p_filter ->> 'finishedTo') else '' end
-    || case when p_filter ? 'retrying' then ' and (j.failures > 0 or j.losses > 0)' else '' end
+    || case p_filter ->> 'again' when 'true' then ' and (j.failures > 0 or j.losses > 0)'
+                                 when 'false' then ' and j.failures = 0 and j.losses = 0' else '' end
     || case when p_filter ? 'error' then format(' and strpos(lower(j.error), %L) > 0', p_filter ->> 'error') else '' end;
   if p_filter ?| array['submittedTo', 'finishedTo'] then
     v_before := least(v_before, sluice.id_at_v1(

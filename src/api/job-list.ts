@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { JOB_STATUSES } from '../model/job.ts'
+import { JOB_STATUSES, WAITS } from '../model/job.ts'
 import { JobBody, Status } from './jobs.ts'
 import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
 
@@ -22,8 +22,13 @@ const CRITERIA = {
   error: Type.Optional(
     Type.String({ minLength: 1, maxLength: 200, description: 'A part of the error, in capitals or not' }),
   ),
-  retrying: Type.Optional(
-    Type.Boolean({ description: 'true: an attempt has failed or was lost, and the job waits for another' }),
+  waits: Type.Optional(
+    Type.Unsafe<(typeof WAITS)[number]>({
+      type: 'string',
+      enum: [...WAITS],
+      description:
+        'Of those that are queued: turn, that could start; time, whose time has not come; retry, that wait for another attempt after one that failed or was lost',
+    }),
   ),
   fingerprint: Type.Optional(
     Type.String({

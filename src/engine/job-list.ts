@@ -1,7 +1,16 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkWhole, invalidArgument, optionNames } from '../model/argument.ts'
-import { ACTIVE_STATUSES, JOB_STATES, JOB_STATUSES, type JobStatus, statusOf } from '../model/job.ts'
+import {
+  ACTIVE_STATUSES,
+  JOB_STATES,
+  JOB_STATUSES,
+  type JobState,
+  type JobStatus,
+  statusOf,
+  WAITS,
+  type Waits,
+} from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import {
   findChildren,
@@ -15,8 +24,10 @@ import {
 import { listFailures } from '../store/list-failures.ts'
 
 /** Which jobs are meant: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
-export interface JobCriteria extends Omit<JobSearch, 'states' | Moment> {
+export interface JobCriteria extends Omit<JobSearch, 'states' | 'again' | Moment> {
   readonly status?: readonly JobStatus[]
+  /** Of those that are queued, those that wait for this. */
+  readonly waits?: Waits
   /** Submitted at this moment or later. */
   readonly submittedFrom?: Date | string
   /** Submitted before this moment. */
@@ -70,7 +81,7 @@ const CRITERIA: Readonly<Record<keyof JobCriteria, true>> = {
   finishedFrom: true,
   finishedTo: true,
   error: true,
-  retrying: true,
+  waits: true,
   children: true,
   fingerprint: true,
 }
@@ -182,24 +193,31 @@ export async function readPageOfIds(
   return { ids: [...new Set(failures.map(({ rootId }) => rootId))], next }
 }
 
+const WAITING: Readonly<Record<Waits, { readonly state: JobState; readonly again?: boolean }>> = {
+  turn: { state: 'ready' },
+  time: { state: 'scheduled', again: false },
+  retry: { state: 'scheduled', again: true },
+}
+
 /** Checks what is searched for. @throws {SluiceError} `INVALID_ARGUMENT` naming the field. */
 export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
   checkOptions(criteria, CRITERIA_OPTIONS, name)
-  const { status, retrying, children, fingerprint } = criteria
+  const { status, waits, children, fingerprint } = criteria
   if (fingerprint !== undefined) checkFingerprint(criteria)
-  if (retrying !== undefined && typeof retrying !== 'boolean')
-    throw invalidArgument('retrying', retrying, 'true or false')
+  if (waits !== undefined && !Object.hasOwn(WAITING, waits))
+    throw invalidArgument('waits', waits, `one of ${WAITS.join(', ')}`)
+  const waiting = waits === undefined ? undefined : WAITING[waits]
   if (status !== undefined) checkList(status, 'status', checkStatus)
   return {
-    ...((status !== undefined || retrying === true) && {
+    ...((status !== undefined || waiting !== undefined) && {
       states: JOB_STATES.filter(
         (state) =>
           (status === undefined || status.includes(statusOf(state))) &&
-          (retrying !== true || statusOf(state) === 'queued'),
+          (waiting === undefined || state === waiting.state),
       ),
     }),
-    ...(retrying === true && { retrying }),
-    ...(checkChildren(children, status) && { children: true }),
+    ...(waiting?.again !== undefined && { again: waiting.again }),
+    ...(checkChildren(children, waiting === undefined ? status : ['queued']) && { children: true }),
     ...(fingerprint !== undefined && { fingerprint }),
     ...fieldsOf(criteria, ['task', 'lane', 'key', 'tag', 'submittedBy', 'error'] as const, checkSearched),
     ...fieldsOf(

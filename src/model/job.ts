@@ -29,6 +29,14 @@ export const JOB_STATUSES = [
 
 export type JobStatus = (typeof JOB_STATUSES)[number]
 
+/**
+ * What jobs that are queued wait for, and lists tell apart: for their turn, for the time they were given, or for another
+ * attempt after one that failed or was lost.
+ */
+export const WAITS = ['turn', 'time', 'retry'] as const
+
+export type Waits = (typeof WAITS)[number]
+
 /** Of jobs that have not ended. */
 export const ACTIVE_STATUSES = [
   'awaiting_approval',

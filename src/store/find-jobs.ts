@@ -62,8 +62,8 @@ export interface JobSearch {
   readonly finishedTo?: Date
   /** A part of the error, in capitals or not. */
   readonly error?: string
-  /** Waits for another attempt. */
-  readonly retrying?: boolean
+  /** Whether an attempt has failed or was lost before. */
+  readonly again?: boolean
   /** Jobs of trees too. */
   readonly children?: boolean
   /** Failures whose errors are alike; these are not found by `listJobs`. */

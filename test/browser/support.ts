@@ -43,7 +43,7 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
     locale: 'en-GB',
     timezoneId: 'UTC',
     reducedMotion: 'reduce',
-    viewport: { width: 1360, height: 850 },
+    viewport: WIDE,
     ...options,
   })
   context.setDefaultTimeout(15_000)
@@ -75,12 +75,23 @@ interface AxeResult {
   }[]
 }
 
-/** Fails when axe finds something on the page that is serious for people who cannot see or point well. */
+/**
+ * Fails when axe finds something on the page that is serious for people who cannot see or point well, or that cannot be read
+ * in the dark theme.
+ */
 export async function expectAccessible(page: Page, where: string): Promise<void> {
   const loaded = await page.evaluate('typeof globalThis.axe')
   if (loaded === 'undefined') await page.evaluate(await axeSource())
+  await expectNothingGrave(page, where)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await expectNothingGrave(page, `${where} in the dark`, ['color-contrast'])
+  await page.emulateMedia({ colorScheme: 'light' })
+}
+
+async function expectNothingGrave(page: Page, where: string, only?: readonly string[]): Promise<void> {
+  const options = { resultTypes: ['violations'], ...(only !== undefined && { runOnly: only }) }
   const { violations } = (await page.evaluate(
-    'globalThis.axe.run(document, { resultTypes: ["violations"] })',
+    `globalThis.axe.run(document, ${JSON.stringify(options)})`,
   )) as AxeResult
   const grave = violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
@@ -92,6 +103,42 @@ export async function expectAccessible(page: Page, where: string): Promise<void>
           .join(' | ')}`,
     )
   expect(grave, `what axe finds on ${where}`).toEqual([])
+}
+
+const WIDE = { width: 1360, height: 850 }
+const PHONE = { width: 390, height: 844 }
+
+/** Fails when the page is wider than a phone: nobody finds what is beside the screen. */
+export async function expectFitsPhone(page: Page, where: string): Promise<void> {
+  await page.setViewportSize(PHONE)
+  const wide = await page.evaluate('document.documentElement.scrollWidth')
+  expect(wide, `width of ${where} on a phone`).toBeLessThanOrEqual(PHONE.width)
+  await page.setViewportSize(WIDE)
+}
+
+/** How much of the page has moved by itself since it was opened. Above 0.1 people notice, as browsers rate it. */
+export async function jumpsOf(page: Page): Promise<number> {
+  return (await page.evaluate(`new Promise((resolve) => {
+    let sum = 0
+    new PerformanceObserver((list) => {
+      for (const { value } of list.getEntries()) sum += value
+      resolve(sum)
+    }).observe({ type: 'layout-shift', buffered: true })
+    setTimeout(() => resolve(sum), 50)
+  })`)) as number
+}
+
+/** The answer to a question of the page: the reason, and its button. */
+export async function confirm(page: Page, action: string, reason = 'test'): Promise<void> {
+  const dialog = page.getByRole('alertdialog')
+  await dialog.getByLabel('Reason').fill(reason)
+  await dialog.getByRole('button', { name: action }).click()
+  await dialog.waitFor({ state: 'detached' })
+}
+
+/** Links to screens, as whoever is signed in has them. */
+export function offeredScreens(page: Page): Promise<string[]> {
+  return page.getByRole('navigation', { name: 'Screens' }).first().getByRole('link').allTextContents()
 }
 
 let source: string | undefined

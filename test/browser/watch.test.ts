@@ -81,6 +81,31 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     expect(complaints).toEqual([])
   })
 
+  test('the number of scheduled jobs leads to these, told in the time of whoever looks', {
+    timeout: 60_000,
+  }, async () => {
+    const runAt = new Date(Date.now() + 26 * 3_600_000)
+    const [first] = await server.app.submitMany(fails, ['later', 'later still'], { runAt })
+    const { page, complaints } = await visit(server.url, { timezoneId: 'Asia/Tokyo' })
+    await signIn(page, await server.keyOf('viewer'))
+    await page.getByRole('link', { name: /^Scheduled\s*2$/ }).click()
+    await expect.poll(() => rows(page).count()).toBe(2)
+    await page.getByRole('link', { name: /^Scheduled\s*2$/ }).waitFor()
+    const due = rows(page)
+      .filter({ hasText: `#${first!.id}` })
+      .locator('time')
+      .first()
+    expect(await due.textContent()).toMatch(/^in 1 d [12] h$/)
+    expect(await due.getAttribute('title')).toContain(runAt.toISOString())
+    // The exact moment is that of Tokyo, nine hours ahead.
+    expect(await due.getAttribute('title')).toContain('GMT+9')
+
+    await page.getByRole('link', { name: /^Queued/ }).click()
+    await page.getByText('No job is here: Queued').waitFor()
+    await server.app.cancelMany({ task: 'fails', status: ['queued'] })
+    expect(complaints).toEqual([])
+  })
+
   test('a filter is in the address, and all that match are retried after the page has said how many', {
     timeout: 60_000,
   }, async () => {

@@ -5,7 +5,7 @@ import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
 import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
-import { expectAccessible, noBrowser, signIn, useVisits } from './support.ts'
+import { expectAccessible, expectFitsPhone, jumpsOf, noBrowser, signIn, useVisits } from './support.ts'
 
 const gate = new Gate()
 const held = task({ name: 'held', run: async (n: number) => gate.pass(String(n)) })
@@ -70,7 +70,9 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     const says = (text: string) => page.locator('.window-words', { hasText: text }).waitFor()
     await says('2 in flight, window of 2')
     await page.getByRole('button', { name: /^Running\s*fan.*held/ }).waitFor()
+    expect(await jumpsOf(page), 'what jumps while a workflow is opened').toBeLessThan(0.1)
     await expectAccessible(page, 'a workflow that runs')
+    await expectFitsPhone(page, 'a workflow that runs')
 
     const handle = page.getByRole('slider', { name: 'Window' })
     await handle.focus()
@@ -90,6 +92,21 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await says('10 in flight, window of 10')
     expect((await server.app.tree(fan, { depth: 0 })).counts).toMatchObject({ window: 10, inFlight: 10 })
 
+    // A lane counts steps too: the list behind its number has them.
+    await page.getByRole('link', { name: 'Now' }).click()
+    const lane = page.getByRole('table', { name: 'Lanes' }).getByRole('row', { name: /^default/ })
+    await lane.getByRole('link', { name: /^10 \// }).click()
+    const steps = page.getByRole('table', { name: 'Jobs' }).locator('tbody tr')
+    await expect.poll(() => steps.count()).toBe(10)
+    expect(await page.getByRole('checkbox', { name: 'Steps of workflows too' }).isChecked()).toBe(true)
+    await page.goBack()
+    await page.goBack()
+
+    await page.getByRole('link', { name: 'All children' }).click()
+    await page.getByRole('navigation', { name: 'Where this is in the workflow' }).getByText('wide').waitFor()
+    await page.getByRole('table', { name: 'Children of the fan-out' }).getByText('[39]').waitFor()
+    await expectAccessible(page, 'a fan-out')
+    await expectFitsPhone(page, 'a fan-out')
     gate.open()
     await ended(id, 'completed')
     await page.locator('.headline').getByText('Completed').waitFor()
@@ -110,6 +127,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await page.getByRole('cell', { name: '"latin-9"' }).first().waitFor()
     await page.getByRole('cell', { name: '"utf-8"' }).first().waitFor()
     await expectAccessible(page, 'a failure followed back')
+    await expectFitsPhone(page, 'a failure followed back')
     await levels.getByRole('tab', { selected: true }).press('ArrowDown')
     await page.getByText('It failed because of check').waitFor()
     await page.getByRole('button', { name: 'One level back' }).click()
@@ -124,8 +142,12 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await page.locator('.headline').getByText('Completed').waitFor()
     await page.getByText('Waterfall', { exact: true }).click()
     await page.getByRole('list', { name: 'Jobs over time' }).getByRole('link', { name: 'report' }).waitFor()
+    await expectAccessible(page, 'a workflow over time')
+    await expectFitsPhone(page, 'a workflow over time')
     await page.getByText('Tree', { exact: true }).click()
     await page.getByRole('treeitem', { name: /files/ }).waitFor()
+    await expectAccessible(page, 'a workflow as a tree')
+    await expectFitsPhone(page, 'a workflow as a tree')
     expect(complaints).toEqual([])
   })
 })

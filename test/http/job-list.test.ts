@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
+import { until } from '../support/until.ts'
 
 const plain = task({ name: 'plain', lane: 'wide', run: async (_: unknown) => null })
 const breaks = task({
@@ -9,6 +10,14 @@ const breaks = task({
   retry: { attempts: 1 },
   run: async (why: string) => {
     throw new Error(why)
+  },
+})
+const flaky = task({
+  name: 'flaky',
+  lane: 'slow',
+  retry: { attempts: 2, delay: '1h' },
+  run: async (_: unknown) => {
+    throw new Error('not yet')
   },
 })
 const pair = workflow({
@@ -20,9 +29,9 @@ const pair = workflow({
 })
 const database = useDatabase()
 const server = useServer(database, {
-  tasks: [plain, breaks],
+  tasks: [plain, breaks, flaky],
   workflows: [pair],
-  lanes: { wide: { slots: 50 } },
+  lanes: { wide: { slots: 50 }, slow: { slots: 1 } },
   actor: 'the-app',
 })
 const keys = { viewer: '', ann: '', bob: '' }
@@ -70,14 +79,23 @@ beforeAll(async () => {
       .job(id)
       .result()
       .catch(() => {})
+  const carl = await server.keyOf('submitter', 'carl')
+  known.again = await submit(carl, { task: 'flaky' })
+  await until(async () => (await server.app.getJob(known.again!)).failures === 1, 'the first attempt to fail')
   known.later = await submit(keys.ann, { task: 'plain', runAt: '2h', key: 'k1' })
   await server.app.stopWorking()
+  known.ready = await submit(carl, { task: 'flaky' })
 })
 
 describe('every filter finds what it names, and nothing else', () => {
   const cases: [string, string[]][] = [
-    ['', ['later', 'tree', 'broken', 'bob', 'ann']],
-    ['status=queued', ['later']],
+    ['', ['ready', 'later', 'again', 'tree', 'broken', 'bob', 'ann']],
+    ['status=queued', ['ready', 'later', 'again']],
+    ['waits=turn', ['ready']],
+    ['waits=time', ['later']],
+    ['waits=retry', ['again']],
+    ['waits=retry&status=running', []],
+    ['waits=turn&children=true&lane=slow', ['ready']],
     ['status=failed', ['broken']],
     ['status=completed,failed', ['tree', 'broken', 'bob', 'ann']],
     ['status=running', []],
@@ -98,7 +116,7 @@ describe('every filter finds what it names, and nothing else', () => {
     ['error=nothing', []],
     [
       'submittedFrom=2000-01-01T00:00:00Z&submittedTo=2100-01-01T00:00:00Z',
-      ['later', 'tree', 'broken', 'bob', 'ann'],
+      ['ready', 'later', 'again', 'tree', 'broken', 'bob', 'ann'],
     ],
     ['submittedTo=2000-01-01T00:00:00Z', []],
     ['submittedFrom=2100-01-01T00:00:00Z', []],
@@ -126,6 +144,7 @@ test('what is no filter, cursor or limit is refused by name', async () => {
   const cases: [string, string][] = [
     ['?statuss=failed', 'statuss'],
     ['?status=fine', 'status'],
+    ['?waits=long', 'waits'],
     ['?limit=0', 'limit'],
     ['?limit=201', 'limit'],
     ['?cursor=garbage', 'cursor'],

@@ -1,8 +1,10 @@
 import { AlertDialog } from 'radix-ui'
-import { createContext, type ReactNode, useCallback, useContext, useId, useState } from 'react'
+import { createContext, type ReactNode, useCallback, useContext, useState } from 'react'
 import { Button } from './controls.tsx'
 import './dialog.css'
 import { Problem } from './problem.tsx'
+import { ReasonField } from './reason-field.tsx'
+import { useReturnFocus } from './return-focus.ts'
 import { useTell } from './toast.tsx'
 
 export interface Question {
@@ -51,7 +53,7 @@ function AskDialog({ question, onClose }: { question: Question; onClose: () => v
   const [busy, setBusy] = useState<string>()
   const [error, setError] = useState<unknown>()
   const tell = useTell()
-  const id = useId()
+  const returnFocus = useReturnFocus()
   const missing = wanted === 'required' && reason.trim() === ''
   const nothing = count === 0
 
@@ -72,7 +74,7 @@ function AskDialog({ question, onClose }: { question: Question; onClose: () => v
     <AlertDialog.Root open onOpenChange={(open) => !open && busy === undefined && onClose()}>
       <AlertDialog.Portal>
         <AlertDialog.Overlay className="dialog-veil" />
-        <AlertDialog.Content className="dialog">
+        <AlertDialog.Content className="dialog" onCloseAutoFocus={returnFocus}>
           <AlertDialog.Title className="dialog-title">{title}</AlertDialog.Title>
           <AlertDialog.Description asChild>
             <div className="dialog-text">{effect}</div>
@@ -85,19 +87,7 @@ function AskDialog({ question, onClose }: { question: Question; onClose: () => v
             }}
           >
             {wanted !== 'none' && (
-              <div className="field">
-                <label htmlFor={id} className="field-label">
-                  Reason{wanted === 'optional' && <span className="soft"> (optional)</span>}
-                </label>
-                <input
-                  id={id}
-                  className="input"
-                  maxLength={500}
-                  value={reason}
-                  onChange={(event) => setReason(event.target.value)}
-                  placeholder="Kept in the audit"
-                />
-              </div>
+              <ReasonField value={reason} required={wanted === 'required'} onChange={setReason} />
             )}
             <Problem error={error} />
             <div className="dialog-foot">

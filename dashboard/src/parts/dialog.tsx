@@ -2,6 +2,7 @@ import { Dialog as Base } from 'radix-ui'
 import type { ReactNode } from 'react'
 import { Button } from './controls.tsx'
 import './dialog.css'
+import { useReturnFocus } from './return-focus.ts'
 
 /** A window over the page, for forms. Escape and a click beside it close it. */
 export function Dialog({
@@ -15,11 +16,17 @@ export function Dialog({
   onClose: () => void
   children: ReactNode
 }) {
+  const returnFocus = useReturnFocus()
   return (
     <Base.Root open onOpenChange={(open) => !open && onClose()}>
       <Base.Portal>
         <Base.Overlay className="dialog-veil" />
-        <Base.Content className="dialog" data-wide={wide || undefined} aria-describedby={undefined}>
+        <Base.Content
+          className="dialog"
+          data-wide={wide || undefined}
+          aria-describedby={undefined}
+          onCloseAutoFocus={returnFocus}
+        >
           <div className="dialog-head">
             <Base.Title className="dialog-title">{title}</Base.Title>
             <Base.Close asChild>

@@ -1,14 +1,8 @@
-import type { JobSummary } from '../../../src/client/index.ts'
+import { ACTIVE_STATUSES, type JobStatus, type JobSummary } from '../../../src/client/index.ts'
 import './state-badge.css'
 
 /** What people are told of a job: its status, with two that hide inside others told apart. */
-export type ShownState =
-  | JobSummary['status']
-  | 'scheduled'
-  | 'retrying'
-  | 'cancelling'
-  | 'not_reached'
-  | 'lost'
+export type ShownState = JobStatus | 'scheduled' | 'retrying' | 'cancelling' | 'not_reached' | 'lost'
 
 interface Look {
   readonly word: string
@@ -52,6 +46,10 @@ export function shownState(
   if (job.status !== 'queued') return job.status
   if (job.failures + job.losses > 0) return 'retrying'
   return job.state === 'scheduled' ? 'scheduled' : 'queued'
+}
+
+export function hasEnded({ status }: { readonly status: JobStatus }): boolean {
+  return !ACTIVE_STATUSES.some((active) => active === status)
 }
 
 export function stateWord(state: ShownState): string {

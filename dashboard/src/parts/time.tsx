@@ -69,6 +69,13 @@ export function Since({ at }: { at: Date | null | undefined }) {
   return <Duration ms={at === null || at === undefined ? null : roundly(now - at.getTime())} />
 }
 
+/** How long something took, or has gone on so far; a dash before it began. */
+export function Took({ startedAt, finishedAt }: { startedAt: Date | null; finishedAt: Date | null }) {
+  if (startedAt === null) return <span className="soft">–</span>
+  if (finishedAt === null) return <Since at={startedAt} />
+  return <Duration ms={finishedAt.getTime() - startedAt.getTime()} />
+}
+
 /** Ages change once a second: tenths would only flicker. */
 function roundly(ms: number): number {
   return Math.max(0, Math.round(ms / 1000) * 1000)

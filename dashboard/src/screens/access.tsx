@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Key } from '../../../src/client/index.ts'
-import { client, queries } from '../connection.ts'
+import { because, client, queries } from '../connection.ts'
 import { useAsk } from '../parts/ask.tsx'
 import { Button, Choice } from '../parts/controls.tsx'
 import { To, useAddress } from '../parts/link.tsx'
@@ -95,7 +95,7 @@ function useColumns(): readonly Column<Key>[] {
       action: 'Revoke',
       danger: true,
       run: async (reason) => {
-        await (reason === '' ? client : client.because(reason)).access.revokeKey(id)
+        await because(reason).access.revokeKey(id)
         await queries.invalidateQueries()
         return `Key ${id} of ${name} is revoked`
       },
@@ -104,6 +104,7 @@ function useColumns(): readonly Column<Key>[] {
     {
       id: 'name',
       head: 'Name',
+      wrap: true,
       cell: ({ id, name }) => (
         <>
           {name} <span className="soft">key {id}</span>
@@ -111,7 +112,7 @@ function useColumns(): readonly Column<Key>[] {
         </>
       ),
     },
-    { id: 'role', head: 'Role', width: '16%', cell: ({ role }) => role },
+    { id: 'role', head: 'Role', width: '16%', phone: '120px', wrap: true, cell: ({ role }) => role },
     {
       id: 'state',
       head: 'State',
@@ -150,6 +151,7 @@ function useColumns(): readonly Column<Key>[] {
       id: 'actions',
       head: <span className="hidden-visually">Actions</span>,
       width: '100px',
+      phone: '92px',
       align: 'right',
       cell: (key) =>
         key.state === 'active' && (

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useCallback, useMemo } from 'react'
 import type { JobFilter, JobPage, JobSummary } from '../../../src/client/index.ts'
-import { client, queries } from '../connection.ts'
+import { because, client, queries } from '../connection.ts'
 import { useLiveJobs } from '../live/now.ts'
 import { type Question, useAsk } from '../parts/ask.tsx'
 import { Button } from '../parts/controls.tsx'
@@ -43,7 +43,8 @@ export function Screen() {
       {open !== undefined && (
         <Proposal key={open.id} job={open} onClose={() => change({ job: undefined })} act={act} />
       )}
-      <Panel flush>
+      {/* Another one while it loads: what is open comes above it, and nothing that is read moves. */}
+      <Panel key={isPending ? 'loading' : 'list'} flush>
         {isPending ? (
           <Loading lines={6} />
         ) : (
@@ -92,7 +93,7 @@ function useJudgement(): Judgement {
               effect: <p>It may run from now on, as soon as there is room for it.</p>,
               action: 'Approve',
               run: async (reason) => {
-                await (reason === '' ? client : client.because(reason)).approve(job.id)
+                await because(reason).approve(job.id)
                 await refresh()
                 return `Job #${job.id} is approved`
               },
@@ -104,7 +105,7 @@ function useJudgement(): Judgement {
               danger: true,
               reason: 'required',
               run: async (reason) => {
-                await client.because(reason).reject(job.id, reason)
+                await because(reason).reject(job.id, reason)
                 await refresh()
                 return `Job #${job.id} is rejected`
               },

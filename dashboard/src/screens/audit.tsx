@@ -102,9 +102,15 @@ function filterOf(search: Search): AuditFilter {
 }
 
 const COLUMNS: readonly Column<Entry>[] = [
-  { id: 'at', head: 'When', width: '136px', cell: ({ at }) => <Moment at={at} /> },
+  { id: 'at', head: 'When', width: '136px', phone: '92px', cell: ({ at }) => <Moment at={at} /> },
   { id: 'actor', head: 'By', width: '16%', cell: ({ actor }) => actor },
-  { id: 'action', head: 'Action', width: '150px', cell: ({ action }) => <code>{action}</code> },
+  {
+    id: 'action',
+    head: 'Action',
+    width: '150px',
+    phone: '150px',
+    cell: ({ action }) => <code>{action}</code>,
+  },
   { id: 'target', head: 'What', width: '20%', phone: false, cell: ({ target }) => target ?? '–' },
   {
     id: 'outcome',
@@ -117,6 +123,7 @@ const COLUMNS: readonly Column<Entry>[] = [
     id: 'reason',
     head: 'Reason',
     phone: false,
+    wrap: true,
     cell: ({ reason }) => reason ?? <span className="soft">–</span>,
   },
 ]

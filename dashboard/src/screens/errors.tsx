@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import type { ErrorGroups } from '../../../src/client/index.ts'
-import { client, queries } from '../connection.ts'
+import { because, client, queries } from '../connection.ts'
 import { useAsk } from '../parts/ask.tsx'
 import { Button, Choice, Input } from '../parts/controls.tsx'
 import { LongText } from '../parts/json-view.tsx'
@@ -66,7 +66,8 @@ export function Screen() {
         </Note>
       )}
       {open !== undefined && <GroupDetails group={open} onClose={() => change({ group: undefined })} />}
-      <Panel flush>
+      {/* Another one while it loads: what is open comes above it, and nothing that is read moves. */}
+      <Panel key={isPending ? 'loading' : 'list'} flush>
         {isPending ? (
           <Loading lines={8} />
         ) : (
@@ -97,9 +98,11 @@ function asked(ms: number | undefined, task: string): { since?: Date; task?: str
   }
 }
 
-function summaryOf({ groups, looked }: ErrorGroups): string {
+/** What failed only because something below it did is in no group, and not counted. */
+function summaryOf({ groups }: ErrorGroups): string {
   if (groups.length === 0) return 'No failures'
-  return `${looked.toLocaleString()} ${looked === 1 ? 'failure' : 'failures'} of ${groups.length.toLocaleString()} ${groups.length === 1 ? 'kind' : 'kinds'}`
+  const failures = groups.reduce((sum, { count }) => sum + count, 0)
+  return `${failures.toLocaleString()} ${failures === 1 ? 'failure' : 'failures'} of ${groups.length.toLocaleString()} ${groups.length === 1 ? 'kind' : 'kinds'}`
 }
 
 /** Counts what a retry would touch, asks, and goes through all of the group on the server. */
@@ -132,7 +135,7 @@ function useRetryGroup(ms: number | undefined, task: string): (group: Group) => 
           count: matched,
           action: 'Retry',
           run: async (reason, progress) => {
-            const done = await (reason === '' ? client : client.because(reason)).retryMany(filter, {
+            const done = await because(reason).retryMany(filter, {
               onProgress: ({ changed }) =>
                 progress(`${changed.toLocaleString()} of ${matched.toLocaleString()}`),
             })
@@ -155,6 +158,7 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
       id: 'count',
       head: 'Failures',
       width: '110px',
+      phone: '84px',
       align: 'right',
       cell: ({ count }) => (
         <span className="error-count">
@@ -173,7 +177,7 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
       ),
     },
     { id: 'tasks', head: 'Tasks', width: '18%', phone: false, cell: ({ tasks }) => tasks.join(', ') },
-    { id: 'last', head: 'Last', width: '104px', cell: ({ lastAt }) => <Ago at={lastAt} /> },
+    { id: 'last', head: 'Last', width: '104px', phone: '86px', cell: ({ lastAt }) => <Ago at={lastAt} /> },
     { id: 'first', head: 'First', width: '104px', phone: false, cell: ({ firstAt }) => <Ago at={firstAt} /> },
     {
       id: 'example',

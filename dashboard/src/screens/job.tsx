@@ -5,7 +5,8 @@ import { client } from '../connection.ts'
 import { JsonView, LongText } from '../parts/json-view.tsx'
 import { JobLink, To, useParam } from '../parts/link.tsx'
 import { Meter } from '../parts/meter.tsx'
-import { Empty, Loading } from '../parts/notes.tsx'
+import { NoSuchJob } from '../parts/no-such-job.tsx'
+import { Loading } from '../parts/notes.tsx'
 import { Facts, PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { StateBadge, shownState } from '../parts/state-badge.tsx'
@@ -187,13 +188,5 @@ function About({ job }: { job: Job }) {
         ...(job.parentId === null ? [] : ([['Parent', <JobLink key="parent" id={job.parentId} />]] as const)),
       ]}
     />
-  )
-}
-
-function NoSuchJob({ id }: { id: string }) {
-  return (
-    <Empty title={`There is no job ${id}`} command="sluice ps --all">
-      It was deleted, has been pruned after the retention, or belongs to somebody else.
-    </Empty>
   )
 }

@@ -11,8 +11,8 @@ import { Problem } from '../parts/problem.tsx'
 import { Table } from '../parts/table.tsx'
 import { BulkBar } from './jobs/bulk.tsx'
 import { JOB_COLUMNS } from './jobs/columns.tsx'
-import { countConditions, filterOf, filterWords, tabOf } from './jobs/filter.ts'
-import { FilterBar, Tabs } from './jobs/filter-bar.tsx'
+import { countConditions, filterOf, filterWords, mayHaveSteps, tabOf } from './jobs/filter.ts'
+import { FilterBar, Tabs, WithSteps } from './jobs/filter-bar.tsx'
 import './jobs/jobs.css'
 
 const PAGE = 100
@@ -67,6 +67,7 @@ export function Screen() {
               There is something new: show it
             </Button>
           )}
+          {mayHaveSteps(tabOf(search)) && <WithSteps />}
         </div>
         {isPending ? (
           <Loading lines={12} />

@@ -2,13 +2,13 @@ import { useQuery } from '@tanstack/react-query'
 import type { Lane } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
 import { useNowPicture } from '../live/now.ts'
-import { To, useAddress } from '../parts/link.tsx'
-import { Meter } from '../parts/meter.tsx'
+import { LANE_COLUMNS } from '../parts/lane-columns.tsx'
+import { useAddress } from '../parts/link.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { Ago, Duration } from '../parts/time.tsx'
+import { Ago } from '../parts/time.tsx'
 import { useSession } from '../session.tsx'
 import { type ShownLane, SlotsCell, SwitchButton } from './lanes/controls.tsx'
 import { LaneDetails } from './lanes/details.tsx'
@@ -82,74 +82,18 @@ function useLanes(): { rows: ShownLane[] | undefined; error: unknown; again: () 
 
 function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
   return [
-    {
-      id: 'lane',
-      head: 'Lane',
-      width: '16%',
-      cell: ({ name, enabled }) => (
-        <>
-          <To path="/lanes" search={{ lane: name }}>
-            {name}
-          </To>
-          {!enabled && <span className="lane-paused">Paused</span>}
-        </>
-      ),
-    },
-    {
-      id: 'use',
-      head: 'In use',
-      phone: false,
-      cell: (lane) => (
-        <Meter
-          label={`Lane ${lane.name}`}
-          limit={lane.slots}
-          parts={[
-            { label: 'running', value: lane.running, tone: 'running' },
-            { label: 'held and idle', value: Math.max(0, lane.held - lane.running), tone: 'held' },
-          ]}
-        />
-      ),
-    },
-    {
-      id: 'running',
-      phone: '70px',
-      head: 'Running',
-      width: '76px',
-      align: 'right',
-      cell: ({ name, running }) => (
-        <To path="/jobs" search={{ tab: 'running', lane: name }}>
-          {running.toLocaleString()}
-        </To>
-      ),
-    },
+    { ...LANE_COLUMNS.name, width: '16%' },
+    { ...LANE_COLUMNS.use, phone: false },
+    { ...LANE_COLUMNS.running, width: '76px', phone: '66px' },
     {
       id: 'slots',
-      phone: '84px',
+      phone: '76px',
       head: 'Slots',
       width: manage ? '170px' : '80px',
       cell: (lane) => (manage ? <SlotsCell lane={lane} /> : (lane.slots ?? 'no limit')),
     },
-    {
-      id: 'queued',
-      head: 'Queued',
-      width: '76px',
-      align: 'right',
-      phone: false,
-      cell: ({ name, depth }) => (
-        <To path="/jobs" search={{ tab: 'queued', lane: name }}>
-          {depth.toLocaleString()}
-        </To>
-      ),
-    },
-    {
-      id: 'oldest',
-      head: 'Oldest wait',
-      width: '96px',
-      align: 'right',
-      phone: false,
-      cell: ({ depth, waitedMs }) =>
-        depth === 0 ? <span className="soft">–</span> : <Duration ms={Math.round(waitedMs / 1000) * 1000} />,
-    },
+    { ...LANE_COLUMNS.queued, width: '76px', phone: false },
+    { ...LANE_COLUMNS.oldest, width: '100px' },
     {
       id: 'changed',
       head: 'Changed',
@@ -165,9 +109,9 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
       ? [
           {
             id: 'switch',
-            phone: '104px',
+            phone: '116px',
             head: <span className="hidden-visually">Actions</span>,
-            width: '126px',
+            width: '136px',
             align: 'right' as const,
             cell: (lane: ShownLane) => <SwitchButton lane={lane} />,
           },

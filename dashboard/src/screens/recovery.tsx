@@ -116,11 +116,12 @@ export function Screen() {
 
 function Totals({ recovery }: { recovery: Recovery }) {
   const columns: readonly Column<Kind>[] = [
-    { id: 'kind', head: 'Kind', width: '170px', cell: (kind) => KINDS[kind].word },
+    { id: 'kind', head: 'Kind', width: '170px', wrap: true, cell: (kind) => KINDS[kind].word },
     {
       id: 'hour',
       head: 'Last hour',
       width: '100px',
+      phone: '84px',
       align: 'right',
       cell: (kind) => recovery.lastHour[kind].toLocaleString(),
     },
@@ -128,6 +129,7 @@ function Totals({ recovery }: { recovery: Recovery }) {
       id: 'day',
       head: 'Last 24 h',
       width: '100px',
+      phone: '88px',
       align: 'right',
       cell: (kind) => recovery.lastDay[kind].toLocaleString(),
     },
@@ -143,8 +145,8 @@ function Totals({ recovery }: { recovery: Recovery }) {
 }
 
 const COLUMNS: readonly Column<Event>[] = [
-  { id: 'at', head: 'When', width: '120px', cell: ({ at }) => <Ago at={at} /> },
-  { id: 'kind', head: 'What', width: '160px', cell: ({ kind }) => KINDS[kind].word },
+  { id: 'at', head: 'When', width: '120px', phone: '86px', cell: ({ at }) => <Ago at={at} /> },
+  { id: 'kind', head: 'What', width: '160px', wrap: true, cell: ({ kind }) => KINDS[kind].word },
   {
     id: 'worker',
     head: 'Worker or lane',
@@ -152,7 +154,14 @@ const COLUMNS: readonly Column<Event>[] = [
     phone: false,
     cell: ({ worker, lane }) => worker ?? (lane === null ? '–' : `lane ${lane}`),
   },
-  { id: 'jobs', head: 'Jobs', width: '24%', cell: (event) => <Touched event={event} /> },
+  {
+    id: 'jobs',
+    head: 'Jobs',
+    width: '24%',
+    phone: '150px',
+    wrap: true,
+    cell: (event) => <Touched event={event} />,
+  },
   {
     id: 'became',
     head: 'What became of them',

@@ -6,6 +6,7 @@ import { Input } from '../parts/controls.tsx'
 import { JobLink, To, useAddress } from '../parts/link.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { PageHead, Panel } from '../parts/panel.tsx'
+import { PausedMark } from '../parts/paused-mark.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Ago } from '../parts/time.tsx'
@@ -47,7 +48,8 @@ export function Screen() {
       {open !== undefined && (
         <ScheduleDetails key={open.name} schedule={open} onClose={() => change({ name: undefined })} />
       )}
-      <Panel flush>
+      {/* Another one while it loads: what is open comes above it, and nothing that is read moves. */}
+      <Panel key={isPending ? 'loading' : 'list'} flush>
         {isPending ? (
           <Loading lines={6} />
         ) : (
@@ -86,13 +88,14 @@ const COLUMNS: readonly Column<Schedule>[] = [
   {
     id: 'name',
     head: 'Schedule',
+    wrap: true,
     width: '20%',
     cell: ({ name, enabled }) => (
       <>
         <To path="/schedules" search={{ name }}>
           {name}
-        </To>
-        {!enabled && <span className="schedule-paused">‖ Paused</span>}
+        </To>{' '}
+        {!enabled && <PausedMark />}
       </>
     ),
   },
@@ -123,7 +126,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
   {
     id: 'actions',
     head: <span className="hidden-visually">Actions</span>,
-    width: '176px',
+    width: '196px',
     align: 'right',
     phone: false,
     cell: (schedule) => <ScheduleButtons schedule={schedule} />,

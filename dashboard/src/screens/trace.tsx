@@ -3,6 +3,7 @@ import { hasCode, type Trace } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
 import { Button } from '../parts/controls.tsx'
 import { JobLink, To, useAddress, useParam } from '../parts/link.tsx'
+import { NoSuchJob } from '../parts/no-such-job.tsx'
 import { Empty, Loading, Note } from '../parts/notes.tsx'
 import { PageHead } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
@@ -31,12 +32,7 @@ export function Screen() {
         </span>
       </Empty>
     )
-  if (hasCode(error, 'JOB_NOT_FOUND'))
-    return (
-      <Empty title={`There is no job ${id}`} command="sluice ps --status failed">
-        It was deleted, has been pruned after the retention, or belongs to somebody else.
-      </Empty>
-    )
+  if (hasCode(error, 'JOB_NOT_FOUND')) return <NoSuchJob id={id} command="sluice ps --status failed" />
   return <Problem error={error} onRetry={() => void refetch()} />
 }
 

@@ -43,7 +43,8 @@ export function Screen() {
       </PageHead>
       <Problem error={error} onRetry={() => void refetch()} />
       {open !== undefined && <WorkerDetails worker={open} onClose={() => change({ worker: undefined })} />}
-      <Panel title="In the order in which they are given jobs" flush>
+      {/* Another one while it loads: what is open comes above it, and nothing that is read moves. */}
+      <Panel key={isPending ? 'loading' : 'list'} title="In the order in which they are given jobs" flush>
         {isPending ? (
           <Loading lines={8} />
         ) : (

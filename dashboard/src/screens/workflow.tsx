@@ -2,6 +2,7 @@ import { lazy, Suspense, useState } from 'react'
 import { type Graph, hasCode } from '../../../src/client/index.ts'
 import { Choice } from '../parts/controls.tsx'
 import { To, useAddress, useParam } from '../parts/link.tsx'
+import { NoSuchJob } from '../parts/no-such-job.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
@@ -28,9 +29,7 @@ export function Screen() {
   const { data, error, refetch } = useWorkflow(id)
   if (data === undefined && error !== null)
     return hasCode(error, 'JOB_NOT_FOUND') ? (
-      <Empty title={`There is no job ${id}`} command="sluice ps --all">
-        It was deleted, has been pruned after the retention, or belongs to somebody else.
-      </Empty>
+      <NoSuchJob id={id} />
     ) : (
       <Problem error={error} onRetry={() => void refetch()} />
     )

@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import type { Role } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
@@ -19,7 +19,7 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
       action: 'Delete',
       danger: true,
       run: async (reason) => {
-        await (reason === '' ? client : client.because(reason)).access.deleteRole(name)
+        await because(reason).access.deleteRole(name)
         await refresh()
         return `Role ${name} is deleted`
       },
@@ -29,6 +29,7 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
       id: 'name',
       head: 'Role',
       width: '20%',
+      phone: '118px',
       wrap: true,
       cell: ({ name, builtIn }) => (
         <>
@@ -37,7 +38,14 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
         </>
       ),
     },
-    { id: 'keys', head: 'Keys', width: '70px', align: 'right', cell: ({ keys }) => keys.toLocaleString() },
+    {
+      id: 'keys',
+      head: 'Keys',
+      width: '70px',
+      phone: '48px',
+      align: 'right',
+      cell: ({ keys }) => keys.toLocaleString(),
+    },
     {
       id: 'may',
       head: 'May',
@@ -51,7 +59,7 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
           New role …
         </Button>
       ),
-      width: '180px',
+      width: '196px',
       align: 'right',
       phone: false,
       cell: (role) =>

@@ -1,9 +1,10 @@
 import { useState } from 'react'
 import type { Job } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { useGo } from '../../parts/link.tsx'
+import { hasEnded } from '../../parts/state-badge.tsx'
 import { useSession } from '../../session.tsx'
 import { PriorityDialog } from './priority-dialog.tsx'
 import { ResubmitDialog } from './resubmit-dialog.tsx'
@@ -15,7 +16,7 @@ export function JobActions({ job }: { job: Job }) {
   const act = useActions(job)
   const own = job.submittedBy === session.name
   const theirs = own || may('workers:manage')
-  const ended = ['completed', 'failed', 'cancelled', 'skipped'].includes(job.status)
+  const ended = hasEnded(job)
   const root = job.rootId === null || job.rootId === job.id
   return (
     <>
@@ -61,7 +62,6 @@ function useActions(job: Job) {
   const name = `${job.task} #${job.id}`
   const below = job.kind === null ? '' : ' Everything below it ends with it.'
   const changed = () => queries.invalidateQueries({ queryKey: ['job', job.id] })
-  const voice = (reason: string) => (reason === '' ? client : client.because(reason))
   return {
     cancel: () =>
       ask({
@@ -73,7 +73,7 @@ function useActions(job: Job) {
         action: 'Cancel job',
         danger: true,
         run: async (reason) => {
-          const status = await voice(reason).cancel(job.id, reason === '' ? undefined : reason)
+          const status = await because(reason).cancel(job.id, reason === '' ? undefined : reason)
           await changed()
           return status === 'running' ? `${name} is asked to stop` : `${name} is cancelled`
         },
@@ -87,7 +87,7 @@ function useActions(job: Job) {
             : 'What failed in it runs again, with what follows from that. What has completed is kept.',
         action: 'Retry',
         run: async (reason) => {
-          const { jobs } = await voice(reason).retry(job.id)
+          const { jobs } = await because(reason).retry(job.id)
           await changed()
           return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
         },
@@ -98,7 +98,7 @@ function useActions(job: Job) {
         effect: 'It takes its place in line and runs as soon as there is room.',
         action: 'Approve',
         run: async (reason) => {
-          await voice(reason).approve(job.id)
+          await because(reason).approve(job.id)
           await changed()
           return `${name} is approved`
         },
@@ -111,7 +111,7 @@ function useActions(job: Job) {
         danger: true,
         reason: 'required',
         run: async (reason) => {
-          await voice(reason).reject(job.id, reason)
+          await because(reason).reject(job.id, reason)
           await changed()
           return `${name} is rejected`
         },
@@ -123,7 +123,7 @@ function useActions(job: Job) {
         action: 'Delete',
         danger: true,
         run: async (reason) => {
-          await voice(reason).remove(job.id)
+          await because(reason).remove(job.id)
           queries.removeQueries({ queryKey: ['job', job.id] })
           go('/jobs')
           return `${name} is deleted`

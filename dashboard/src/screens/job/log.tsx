@@ -1,5 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { useEffect, useRef, useState } from 'react'
+import { type CSSProperties, useEffect, useRef, useState } from 'react'
 import type { Job } from '../../../../src/client/index.ts'
 import { Command } from '../../parts/command.tsx'
 import { Button } from '../../parts/controls.tsx'
@@ -44,8 +44,16 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
           {dropped.toLocaleString()} earlier lines are not shown. <Command text={`sluice logs ${job.id}`} />
         </p>
       )}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <section className="log" ref={box} onScroll={scrolled} tabIndex={0} aria-label="Log">
+      <section
+        className="log"
+        ref={box}
+        onScroll={scrolled}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        tabIndex={0}
+        aria-label="Log"
+        style={{ '--lines': `${rows.getTotalSize() + 2}px` } as CSSProperties}
+        data-grows={stream.ended ? undefined : ''}
+      >
         <div className="log-all" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, key, start }) => {
             const line = lines[index]!
@@ -72,7 +80,9 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
         </div>
       </section>
       <div className="log-foot">
-        <span className="soft">{(lines.length + dropped).toLocaleString()} lines</span>
+        <span className="soft">
+          {(lines.length + dropped).toLocaleString()} {lines.length + dropped === 1 ? 'line' : 'lines'}
+        </span>
         {!following && (
           <Button small onClick={() => setFollowing(true)}>
             To the end

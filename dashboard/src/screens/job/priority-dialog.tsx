@@ -1,10 +1,12 @@
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Job } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
-import { Button, Field, Input } from '../../parts/controls.tsx'
+import { because, queries } from '../../connection.ts'
+import { Button } from '../../parts/controls.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
+import { PriorityField, priorityMistake } from '../../parts/priority-field.tsx'
 import { Problem } from '../../parts/problem.tsx'
+import { ReasonField } from '../../parts/reason-field.tsx'
 import { useTell } from '../../parts/toast.tsx'
 
 /** Gives a waiting job another place in line. */
@@ -12,9 +14,9 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: () => void
   const [text, setText] = useState(String(job.priority))
   const [reason, setReason] = useState('')
   const tell = useTell()
-  const wrong = /^-?\d{1,7}$/.test(text.trim()) ? undefined : 'A whole number, such as 10'
+  const wrong = priorityMistake(text)
   const { mutate, isPending, error } = useMutation({
-    mutationFn: () => (reason === '' ? client : client.because(reason)).reprioritise(job.id, Number(text)),
+    mutationFn: () => because(reason).reprioritise(job.id, Number(text)),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ['job', job.id] })
       tell(`${job.task} #${job.id} has priority ${Number(text)}`)
@@ -30,17 +32,8 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: () => void
           if (wrong === undefined) mutate()
         }}
       >
-        <Field label="Priority" hint="Higher goes first in its lane. Most jobs have 0." error={wrong}>
-          <Input inputMode="numeric" value={text} onChange={(event) => setText(event.target.value)} />
-        </Field>
-        <Field label="Reason (optional)">
-          <Input
-            maxLength={500}
-            placeholder="Kept in the audit"
-            value={reason}
-            onChange={(event) => setReason(event.target.value)}
-          />
-        </Field>
+        <PriorityField value={text} onChange={setText} />
+        <ReasonField value={reason} onChange={setReason} />
         <Problem error={error} />
         <div className="dialog-foot">
           <Button onClick={onClose}>Keep as it is</Button>

@@ -4,7 +4,9 @@ import type { Job } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
 import { Button, Field, Input } from '../../parts/controls.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
+import { JsonField, jsonMistake } from '../../parts/json-field.tsx'
 import { useGo } from '../../parts/link.tsx'
+import { PriorityField, priorityMistake } from '../../parts/priority-field.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { useTell } from '../../parts/toast.tsx'
 
@@ -15,8 +17,7 @@ export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void
   const [priority, setPriority] = useState(String(job.priority))
   const tell = useTell()
   const go = useGo()
-  const wrong = mistakeIn(input)
-  const wrongPriority = /^-?\d{1,7}$/.test(priority.trim()) ? undefined : 'A whole number, such as 10'
+  const wrong = jsonMistake(input) ?? priorityMistake(priority)
   const { mutate, isPending, error } = useMutation({
     mutationFn: () =>
       client.submit(job.task, JSON.parse(input), {
@@ -37,51 +38,30 @@ export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void
         className="dialog-form"
         onSubmit={(event) => {
           event.preventDefault()
-          if (wrong === undefined && wrongPriority === undefined) mutate()
+          if (wrong === undefined) mutate()
         }}
       >
-        <Field label="Input" hint="JSON. The old job stays as it is." error={wrong}>
-          <textarea
-            className="input resubmit-input"
-            rows={14}
-            spellCheck={false}
-            value={input}
-            onChange={(event) => setInput(event.target.value)}
-          />
-        </Field>
+        <JsonField
+          label="Input"
+          hint="JSON. The old job stays as it is."
+          rows={14}
+          value={input}
+          onChange={setInput}
+        />
         <div className="resubmit-more">
           <Field label="Key" hint="At most one active job has it; empty: none.">
             <Input value={key} maxLength={500} onChange={(event) => setKey(event.target.value)} />
           </Field>
-          <Field label="Priority" hint="Higher goes first." error={wrongPriority}>
-            <Input
-              inputMode="numeric"
-              value={priority}
-              onChange={(event) => setPriority(event.target.value)}
-            />
-          </Field>
+          <PriorityField value={priority} onChange={setPriority} />
         </div>
         <Problem error={error} />
         <div className="dialog-foot">
           <Button onClick={onClose}>Back</Button>
-          <Button
-            type="submit"
-            kind="primary"
-            disabled={isPending || wrong !== undefined || wrongPriority !== undefined}
-          >
+          <Button type="submit" kind="primary" disabled={isPending || wrong !== undefined}>
             Submit
           </Button>
         </div>
       </form>
     </Dialog>
   )
-}
-
-function mistakeIn(text: string): string | undefined {
-  try {
-    JSON.parse(text)
-    return undefined
-  } catch (error) {
-    return `Not JSON yet: ${error instanceof Error ? error.message : String(error)}`
-  }
 }

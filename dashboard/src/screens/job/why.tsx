@@ -87,9 +87,8 @@ function Answer({ why }: { why: Why }) {
               <li key={jobId}>
                 <JobLink id={jobId}>
                   {task} <span className="soft">#{jobId}</span>
-                </JobLink>
-                <span className="soft">
-                  {' '}
+                </JobLink>{' '}
+                <span className="soft why-since">
                   {worker !== null && `on ${worker} `}for <Since at={since} />
                 </span>
               </li>

@@ -1,10 +1,12 @@
 import { useState } from 'react'
 import type { JobFilter, JobSummary, ManyProgress } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { type Question, useAsk } from '../../parts/ask.tsx'
-import { Button, Field, Input } from '../../parts/controls.tsx'
+import { Button } from '../../parts/controls.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
+import { PriorityField, priorityMistake } from '../../parts/priority-field.tsx'
 import { describeError } from '../../parts/problem.tsx'
+import { hasEnded } from '../../parts/state-badge.tsx'
 import { useTell } from '../../parts/toast.tsx'
 import { useSession } from '../../session.tsx'
 
@@ -30,7 +32,7 @@ const WORDS: Readonly<Record<Action, { verb: string; done: string; effect: strin
 }
 
 const FITS: Readonly<Record<Action, (job: JobSummary) => boolean>> = {
-  cancel: ({ status }) => status === 'queued' || status === 'running' || status === 'awaiting_approval',
+  cancel: (job) => !hasEnded(job),
   retry: ({ status }) => status === 'failed' || status === 'cancelled',
   priority: ({ status }) => status === 'queued' || status === 'awaiting_approval',
 }
@@ -61,7 +63,8 @@ export function BulkBar({
     ...(may('jobs:submit') || may('workers:manage') ? (['retry'] as const) : []),
     ...(may('workers:manage') ? (['priority'] as const) : []),
   ]
-  const offered = some ? actions : may('workers:manage') ? actions : []
+  // Of a tree the root is changed, with all below it: not all that are listed, where steps are.
+  const offered = some || (may('workers:manage') && filter.children !== true) ? actions : []
   if (offered.length === 0) return null
   return (
     <div className="bulk-bar" data-some={some || undefined}>
@@ -111,7 +114,7 @@ function useActOnChosen(chosen: readonly JobSummary[], onDone: () => void) {
         </>
       ),
       run: async (reason, progress) => {
-        const voice = reason === '' ? client : client.because(reason)
+        const voice = because(reason)
         const failures: string[] = []
         let done = 0
         const waiting = [...fitting]
@@ -146,7 +149,7 @@ function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
   return async (action: Action, priority = 0) => {
     const { limit: _, before: __, ...criteria } = filter
     const run = (options: { dryRun?: boolean; onProgress?: (done: ManyProgress) => void }, reason = '') => {
-      const voice = reason === '' ? client : client.because(reason)
+      const voice = because(reason)
       if (action === 'cancel')
         return voice.cancelMany(criteria, { ...options, ...(reason !== '' && { reason }) })
       if (action === 'retry') return voice.retryMany(criteria, options)
@@ -198,7 +201,7 @@ function questionOf(action: Action, priority: number, count: number): Omit<Quest
 
 function PriorityForm({ onChoose, onClose }: { onChoose: (priority: number) => void; onClose: () => void }) {
   const [text, setText] = useState('0')
-  const wrong = /^-?\d{1,7}$/.test(text.trim()) ? undefined : 'A whole number, such as 10'
+  const wrong = priorityMistake(text)
   return (
     <Dialog title="Reprioritise" onClose={onClose}>
       <form
@@ -208,9 +211,7 @@ function PriorityForm({ onChoose, onClose }: { onChoose: (priority: number) => v
           if (wrong === undefined) onChoose(Number(text))
         }}
       >
-        <Field label="Priority" hint="Higher goes first. Most jobs have 0." error={wrong}>
-          <Input inputMode="numeric" value={text} onChange={(event) => setText(event.target.value)} />
-        </Field>
+        <PriorityField value={text} onChange={setText} />
         <div className="dialog-foot">
           <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind="primary" disabled={wrong !== undefined}>

@@ -3,13 +3,13 @@ import { JobLink, To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { StateBadge, shownState } from '../../parts/state-badge.tsx'
 import type { Column } from '../../parts/table.tsx'
-import { Ago, Duration, Since } from '../../parts/time.tsx'
+import { Ago, Took } from '../../parts/time.tsx'
 
 /** A job in a line. */
 export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'state',
-    phone: '118px',
+    phone: '132px',
     head: 'State',
     width: '164px',
     cell: (job) => <StateBadge state={shownState(job)} />,
@@ -52,11 +52,17 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
     width: '92px',
     align: 'right',
     phone: false,
-    cell: (job) => <Took job={job} />,
+    // Waits for another attempt: what the last one took is not what the job takes.
+    cell: ({ status, startedAt, finishedAt }) =>
+      status === 'queued' ? (
+        <span className="soft">–</span>
+      ) : (
+        <Took startedAt={startedAt} finishedAt={finishedAt} />
+      ),
   },
   {
     id: 'submitted',
-    phone: '80px',
+    phone: '86px',
     head: 'Submitted',
     width: '112px',
     align: 'right',
@@ -113,11 +119,4 @@ function Happening({ job }: { job: JobSummary }) {
       </span>
     )
   return null
-}
-
-function Took({ job }: { job: JobSummary }) {
-  if (job.startedAt === null) return <span className="soft">–</span>
-  if (job.status === 'running') return <Since at={job.startedAt} />
-  if (job.finishedAt === null) return <span className="soft">–</span>
-  return <Duration ms={job.finishedAt.getTime() - job.startedAt.getTime()} />
 }

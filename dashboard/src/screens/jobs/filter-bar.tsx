@@ -14,16 +14,14 @@ export function Tabs() {
   return (
     <nav className="tabs" aria-label="States">
       {TABS.map(({ id, label, counts }) => {
-        const number = counts?.reduce((sum, name) => sum + (now?.states[name] ?? 0), 0)
-        const more = counts?.some((name) => now?.more.includes(name)) === true
         return (
           <span key={id} data-current={id === current.id || undefined}>
             <To path="/jobs" search={{ ...search, tab: id === 'all' ? undefined : id, status: undefined }}>
               {label}
-              {now !== undefined && number !== undefined && (
+              {now !== undefined && counts !== undefined && (
                 <span className="tab-count">
-                  {number.toLocaleString()}
-                  {more && '+'}
+                  {now.states[counts].toLocaleString()}
+                  {now.more.includes(counts) && '+'}
                 </span>
               )}
             </To>
@@ -71,6 +69,21 @@ export function FilterBar() {
         Clear{conditions > 0 && ` ${conditions}`}
       </Button>
     </search>
+  )
+}
+
+/** A tree is in lists by its root; here its steps are too, as they take slots of lanes and are counted there. */
+export function WithSteps() {
+  const { search, change } = useAddress()
+  return (
+    <label className="with-steps">
+      <input
+        type="checkbox"
+        checked={search.with === 'steps'}
+        onChange={(event) => change({ with: event.target.checked ? 'steps' : undefined })}
+      />
+      Steps of workflows too
+    </label>
   )
 }
 

@@ -23,6 +23,13 @@ test('states that a link names count where the tab says nothing of states; what 
   expect(filterOf({ tab: 'nowhere' }, NOW)).toEqual({})
 })
 
+test('steps of workflows are listed where the address says so, of jobs that have not ended', () => {
+  expect(filterOf({ tab: 'scheduled', with: 'steps' }, NOW)).toEqual({ waits: 'time', children: true })
+  expect(filterOf({ tab: 'running', with: 'steps' }, NOW)).toEqual({ status: ['running'], children: true })
+  expect(filterOf({ tab: 'failed', with: 'steps' }, NOW)).toEqual({ status: ['failed'] })
+  expect(filterOf({ with: 'steps' }, NOW)).toEqual({})
+})
+
 test('a filter is told in words before all that match are changed', () => {
   expect(filterWords({ tab: 'failed', task: 'resize', span: '1h' })).toBe(
     'jobs under “Failed”, of task "resize", last hour',

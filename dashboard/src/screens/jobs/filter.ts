@@ -1,38 +1,43 @@
-import type { JobFilter, JobSummary } from '../../../../src/client/index.ts'
+import {
+  ACTIVE_STATUSES,
+  JOB_STATUSES,
+  type JobFilter,
+  type JobStatus,
+  type Now,
+} from '../../../../src/client/index.ts'
 import type { Search } from '../../parts/link.tsx'
-
-type Status = JobSummary['status']
 
 export interface Tab {
   readonly id: string
   readonly label: string
-  readonly filter: Pick<JobFilter, 'status' | 'retrying'>
+  readonly filter: Pick<JobFilter, 'status' | 'waits'>
   /** Where the live picture has its number. */
-  readonly counts?: readonly ('awaiting_approval' | 'scheduled' | 'retrying' | 'queued' | 'running')[]
+  readonly counts?: keyof Now['states']
 }
 
-/** Retrying is inside queued for the database; people look for it by itself. */
+/** Scheduled and retrying are inside queued for programs; people look for each by itself. */
 export const TABS: readonly Tab[] = [
   { id: 'all', label: 'All', filter: {} },
-  { id: 'active', label: 'Active', filter: { status: ['awaiting_approval', 'queued', 'running'] } },
+  { id: 'active', label: 'Active', filter: { status: [...ACTIVE_STATUSES] } },
   {
     id: 'approval',
     label: 'Needs approval',
     filter: { status: ['awaiting_approval'] },
-    counts: ['awaiting_approval'],
+    counts: 'awaiting_approval',
   },
-  {
-    id: 'queued',
-    label: 'Queued',
-    filter: { status: ['queued'] },
-    counts: ['queued', 'scheduled', 'retrying'],
-  },
-  { id: 'retrying', label: 'Retrying', filter: { retrying: true }, counts: ['retrying'] },
-  { id: 'running', label: 'Running', filter: { status: ['running'] }, counts: ['running'] },
+  { id: 'scheduled', label: 'Scheduled', filter: { waits: 'time' }, counts: 'scheduled' },
+  { id: 'queued', label: 'Queued', filter: { waits: 'turn' }, counts: 'queued' },
+  { id: 'retrying', label: 'Retrying', filter: { waits: 'retry' }, counts: 'retrying' },
+  { id: 'running', label: 'Running', filter: { status: ['running'] }, counts: 'running' },
   { id: 'completed', label: 'Completed', filter: { status: ['completed'] } },
   { id: 'failed', label: 'Failed', filter: { status: ['failed'] } },
   { id: 'cancelled', label: 'Cancelled', filter: { status: ['cancelled'] } },
 ]
+
+/** Only of jobs that have not ended is there a list with steps of workflows in it. */
+export function mayHaveSteps({ filter: { status, waits } }: Tab): boolean {
+  return waits !== undefined || status?.every((each) => ACTIVE_STATUSES.some((one) => one === each)) === true
+}
 
 /** How far back a list goes, by when jobs were submitted. */
 export const SPANS: readonly { readonly id: string; readonly label: string; readonly ms: number }[] = [
@@ -62,26 +67,19 @@ export function filterOf(search: Search, now: number): JobFilter {
   const tab = tabOf(search).filter
   return {
     ...tab,
-    ...(tab.status === undefined && tab.retrying === undefined && statusesOf(search.status)),
+    ...(tab.status === undefined && tab.waits === undefined && statusesOf(search.status)),
+    ...(search.with === 'steps' && mayHaveSteps(tabOf(search)) && { children: true }),
     ...(Object.fromEntries(texts) as Partial<Record<(typeof TEXT_FIELDS)[number], string>>),
     ...(from !== undefined && { submittedFrom: from }),
     ...(to !== undefined && { submittedTo: to }),
   }
 }
 
-const STATUSES: ReadonlySet<string> = new Set<Status>([
-  'awaiting_approval',
-  'queued',
-  'running',
-  'completed',
-  'failed',
-  'cancelled',
-  'skipped',
-])
-
 /** Links from elsewhere may name states: `?status=queued,running`. What is none is left out. */
 function statusesOf(text: string | undefined): Pick<JobFilter, 'status'> {
-  const status = (text ?? '').split(',').filter((each) => STATUSES.has(each)) as Status[]
+  const status = (text ?? '')
+    .split(',')
+    .filter((each): each is JobStatus => JOB_STATUSES.some((known) => known === each))
   return status.length === 0 ? {} : { status }
 }
 

@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import type { Lane, SluiceClient } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { type Question, useAsk } from '../../parts/ask.tsx'
 import { Button, Input } from '../../parts/controls.tsx'
 import { previewLane } from './preview.ts'
@@ -14,15 +14,14 @@ export interface ShownLane extends Lane {
 
 /** Asks before a lane is changed; afterwards all that shows lanes asks anew. */
 export function useLaneQuestion(): (
-  lane: ShownLane,
   question: Omit<Question, 'run'> & { run: (voice: SluiceClient) => Promise<unknown>; done: string },
 ) => void {
   const ask = useAsk()
-  return (_lane, { run, done, ...question }) =>
+  return ({ run, done, ...question }) =>
     ask({
       ...question,
       run: async (reason) => {
-        await run(reason === '' ? client : client.because(reason))
+        await run(because(reason))
         await queries.invalidateQueries({ queryKey: ['lanes'] })
         return done
       },
@@ -44,7 +43,7 @@ export function SlotsCell({ lane }: { lane: ShownLane }) {
   const changed = !wrong && slots !== lane.slots
   const propose = () => {
     if (!changed) return
-    ask(lane, {
+    ask({
       title: `Change the slots of lane ${lane.name}`,
       effect: <Effects words={previewLane(lane, { slots })} />,
       action: slots === null ? 'Take the limit away' : `Set to ${slots}`,
@@ -83,7 +82,7 @@ export function SwitchButton({ lane }: { lane: ShownLane }) {
   const ask = useLaneQuestion()
   const enabled = !lane.enabled
   const toggle = () =>
-    ask(lane, {
+    ask({
       title: enabled ? `Resume lane ${lane.name}` : `Pause lane ${lane.name}`,
       effect: <Effects words={previewLane(lane, { enabled })} />,
       action: enabled ? 'Resume' : 'Pause',

@@ -67,7 +67,7 @@ function ResetButton({ lane }: { lane: ShownLane }) {
     <Button
       small
       onClick={() =>
-        ask(lane, {
+        ask({
           title: `Reset lane ${lane.name}`,
           effect: `What operators have set (${lane.operatorSet.join(', ')}) goes back to what the config files say.`,
           action: 'Reset',
@@ -110,7 +110,7 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
   const names = Object.keys(change)
   const bad = Object.values(wrong).some((each) => each !== undefined)
   const submit = () => {
-    ask(lane, {
+    ask({
       title: `Change lane ${lane.name}`,
       effect: `Changed: ${names.join(', ')}. Workers take it up with their next look; nothing that runs is stopped.`,
       action: 'Change',

@@ -1,10 +1,9 @@
 import { useMemo } from 'react'
 import type { Now, Series } from '../../../../src/client/index.ts'
-import { To, useGo } from '../../parts/link.tsx'
-import { Meter } from '../../parts/meter.tsx'
+import { LANE_COLUMNS, LaneJobs } from '../../parts/lane-columns.tsx'
+import { useGo } from '../../parts/link.tsx'
 import { type Line, Sparkline } from '../../parts/sparkline.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
-import { Duration } from '../../parts/time.tsx'
 
 type Lane = Now['lanes'][number]
 
@@ -14,75 +13,29 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
   const lines = useMemo(() => linesByLane(series), [series])
   const times = useMemo(() => series?.points.map(({ at }) => at) ?? [], [series])
   const columns: Column<Lane>[] = [
+    { ...LANE_COLUMNS.name, width: '17%' },
+    { ...LANE_COLUMNS.use, width: '16%' },
     {
-      id: 'lane',
-      head: 'Lane',
-      width: '18%',
-      cell: ({ name, enabled }) => (
-        <>
-          <To path="/lanes" search={{ lane: name }}>
-            {name}
-          </To>
-          {!enabled && <span className="mark-paused">Paused</span>}
-        </>
-      ),
-    },
-    {
-      id: 'use',
-      head: 'In use',
-      width: '20%',
-      cell: (lane) => (
-        <Meter
-          label={`Lane ${lane.name}`}
-          limit={lane.slots}
-          parts={[
-            { label: 'running', value: lane.running, tone: 'running' },
-            { label: 'held and idle', value: Math.max(0, lane.held - lane.running), tone: 'held' },
-          ]}
-        />
-      ),
-    },
-    {
-      id: 'running',
-      phone: '72px',
-      head: 'Running',
+      ...LANE_COLUMNS.running,
       width: '92px',
-      align: 'right',
+      phone: '72px',
       cell: (lane) => (
-        <To path="/jobs" search={{ tab: 'running', lane: lane.name }}>
-          {lane.running}
+        <LaneJobs tab="running" lane={lane.name}>
+          {lane.running.toLocaleString()}
           <span className="soft"> / {lane.slots ?? '∞'}</span>
-        </To>
+        </LaneJobs>
       ),
     },
-    {
-      id: 'queued',
-      phone: '66px',
-      head: 'Queued',
-      width: '76px',
-      align: 'right',
-      cell: (lane) => (
-        <To path="/jobs" search={{ tab: 'queued', lane: lane.name }}>
-          {lane.depth.toLocaleString()}
-        </To>
-      ),
-    },
-    {
-      id: 'oldest',
-      head: 'Oldest wait',
-      width: '100px',
-      align: 'right',
-      phone: false,
-      cell: ({ depth, waitedMs }) =>
-        depth === 0 ? <span className="soft">–</span> : <Duration ms={Math.round(waitedMs / 1000) * 1000} />,
-    },
+    { ...LANE_COLUMNS.queued, width: '76px', phone: '66px' },
+    { ...LANE_COLUMNS.oldest, width: '104px' },
     {
       id: 'why',
       head: 'In the way',
       phone: false,
-      cell: ({ reason }) => (
+      cell: ({ name, enabled, reason }) => (
         <span className="soft" title={reason ?? undefined}>
-          {reason ?? ''}
+          {/* The row says which lane. */}
+          {enabled ? reason?.replace(`lane ${name} is `, '') : 'paused by an operator'}
         </span>
       ),
     },

@@ -1,5 +1,5 @@
 import type { Schedule } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { useGo } from '../../parts/link.tsx'
@@ -33,7 +33,7 @@ export function ScheduleButtons({ schedule }: { schedule: Schedule }) {
       ),
       action: 'Run now',
       run: async (reason) => {
-        const job = await (reason === '' ? client : client.because(reason)).fireSchedule(name)
+        const job = await because(reason).fireSchedule(name)
         await refreshSchedules()
         go(`/jobs/${job.id}`)
         return job.attached ? `Job #${job.id} was there already` : `Job #${job.id} is submitted`
@@ -51,7 +51,7 @@ export function ScheduleButtons({ schedule }: { schedule: Schedule }) {
       ),
       action: enabled ? 'Pause' : 'Resume',
       run: async (reason) => {
-        await (reason === '' ? client : client.because(reason)).setSchedule(name, { enabled: !enabled })
+        await because(reason).setSchedule(name, { enabled: !enabled })
         await refreshSchedules()
         return enabled ? `${name} is paused` : `${name} is resumed`
       },

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Firing, Schedule } from '../../../../src/client/index.ts'
-import { client } from '../../connection.ts'
+import { because, client } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { JsonView } from '../../parts/json-view.tsx'
@@ -74,7 +74,7 @@ function NextTicks({ schedule: { name, timezone, enabled, cron } }: { schedule: 
     queryFn: () => client.nextFirings(name),
     refetchInterval: 30_000,
   })
-  if (data === undefined) return error === null ? <Loading lines={5} /> : <Problem error={error} />
+  if (data === undefined) return error === null ? <Loading lines={9} /> : <Problem error={error} />
   const clock = new Intl.DateTimeFormat(undefined, {
     timeZone: timezone,
     weekday: 'short',
@@ -136,7 +136,7 @@ function ResetButton({ schedule: { name, declared, operatorSet }, schedule }: { 
       effect: <p>These fields become again what files or programs say: {operatorSet.join(', ')}.</p>,
       action: 'Give back',
       run: async (reason) => {
-        await (reason === '' ? client : client.because(reason)).resetSchedule(name)
+        await because(reason).resetSchedule(name)
         await refreshSchedules()
         return `${name} is as its file says`
       },

@@ -1,12 +1,12 @@
 import { useState } from 'react'
 import type { Trace } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { useGo } from '../../parts/link.tsx'
+import { hasEnded } from '../../parts/state-badge.tsx'
 import { useSession } from '../../session.tsx'
 import { RerunDialog } from '../workflow/rerun-dialog.tsx'
-import { hasEnded } from '../workflow/use-workflow.ts'
 import { levelName } from './level-name.ts'
 
 /** Runs the tree again from this level on, where whoever is signed in may do that and all of it has ended. */
@@ -58,7 +58,7 @@ export function RunAgain({
           : 'What failed in it runs again, with what follows from that. What has completed is kept.',
       action: 'Retry',
       run: async (reason) => {
-        const voice = reason === '' ? client : client.because(reason)
+        const voice = because(reason)
         const { jobs } = await voice.retry(level.id, level.kind === null ? {} : { failed: true })
         await queries.invalidateQueries()
         away()

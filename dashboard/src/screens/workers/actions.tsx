@@ -1,5 +1,5 @@
 import { useCallback } from 'react'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import type { StatusWorker } from './state.tsx'
@@ -57,7 +57,7 @@ export function useWorkerActions(workers: readonly StatusWorker[]): WorkerAction
         action: verb,
         danger: action === 'stop',
         run: async (reason) => {
-          const voice = reason === '' ? client : client.because(reason)
+          const voice = because(reason)
           if (action === 'stop') await voice.stopWorker(name)
           else await voice.drainWorker(name, action === 'drain')
           await queries.invalidateQueries({ queryKey: ['workers'] })

@@ -56,7 +56,7 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     {
       id: 'labels',
       head: 'Labels',
-      width: '12%',
+      width: '11%',
       phone: false,
       cell: ({ labels }) => {
         const words = labelWords(labels).join(', ')
@@ -70,7 +70,7 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     {
       id: 'actions',
       head: <span className="hidden-visually">Actions</span>,
-      width: '176px',
+      width: '196px',
       align: 'right',
       phone: false,
       cell: (worker) => <WorkerButtons worker={worker} act={act} />,
@@ -83,7 +83,7 @@ function CurrentJobs({ jobs }: { jobs: StatusWorker['jobs'] }) {
   if (first === undefined) return <span className="soft">nothing</span>
   return (
     <span className="in-text">
-      {first.task} <JobLink id={first.id} />
+      <JobLink id={first.id} /> {first.task}
       {rest.length > 0 && <span className="soft"> and {rest.length.toLocaleString()} more</span>}
     </span>
   )

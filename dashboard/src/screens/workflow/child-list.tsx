@@ -1,24 +1,16 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
-import type { Strip } from '../../../../src/client/index.ts'
+import { JOB_STATUSES, type Strip } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
 import { Button, Field, Select } from '../../parts/controls.tsx'
 import { To, useGo } from '../../parts/link.tsx'
 import { Problem } from '../../parts/problem.tsx'
-import { StateBadge } from '../../parts/state-badge.tsx'
+import { hasEnded, StateBadge, stateWord } from '../../parts/state-badge.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
-import { Duration, Since } from '../../parts/time.tsx'
+import { Took } from '../../parts/time.tsx'
 import { paceOf } from './pace.ts'
-import { type GraphNode, hasEnded, stateOf } from './use-workflow.ts'
+import { type GraphNode, stateOf } from './use-workflow.ts'
 
-export const CHILD_STATUSES = [
-  'all',
-  'failed',
-  'running',
-  'queued',
-  'completed',
-  'cancelled',
-  'skipped',
-] as const
+const CHILD_STATUSES = ['all', ...JOB_STATUSES] as const
 export type ChildStatus = (typeof CHILD_STATUSES)[number]
 
 /** Children of a fan-out in their order: all, or those of a status, from the chosen stretch on. */
@@ -64,7 +56,7 @@ export function ChildList({
           <Select value={status} onChange={(event) => onStatus(event.target.value as ChildStatus)}>
             {CHILD_STATUSES.map((each) => (
               <option key={each} value={each}>
-                {each}
+                {each === 'all' ? 'All' : stateWord(each)}
               </option>
             ))}
           </Select>
@@ -113,14 +105,7 @@ const COLUMNS: readonly Column<GraphNode>[] = [
     head: 'Took',
     width: '90px',
     align: 'right',
-    cell: ({ startedAt, finishedAt }) =>
-      startedAt === null ? (
-        '–'
-      ) : finishedAt === null ? (
-        <Since at={startedAt} />
-      ) : (
-        <Duration ms={finishedAt.getTime() - startedAt.getTime()} />
-      ),
+    cell: ({ startedAt, finishedAt }) => <Took startedAt={startedAt} finishedAt={finishedAt} />,
   },
   {
     id: 'attempt',

@@ -3,10 +3,12 @@ import { useState } from 'react'
 import type { Strip } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
 import { Problem } from '../../parts/problem.tsx'
+import { hasEnded } from '../../parts/state-badge.tsx'
 import { ChildList, type ChildStatus } from './child-list.tsx'
 import { HeatStrip } from './heat-strip.tsx'
 import { paceOf } from './pace.ts'
-import { type GraphNode, hasEnded } from './use-workflow.ts'
+import { STRIP_STATES } from './strip-look.ts'
+import type { GraphNode } from './use-workflow.ts'
 import { WindowControl } from './window-control.tsx'
 
 const BUCKETS = 120
@@ -63,8 +65,6 @@ function useStrip(job: GraphNode) {
   })
 }
 
-const WORDS = ['failed', 'running', 'queued', 'completed', 'cancelled', 'skipped', 'waiting'] as const
-
 /** How many stand how. Each is a way to the children behind it. */
 function Legend({
   counts,
@@ -77,7 +77,7 @@ function Legend({
 }) {
   const sums = new Map<string, number>()
   for (const bucket of strip?.buckets ?? [])
-    for (const word of WORDS) sums.set(word, (sums.get(word) ?? 0) + bucket[word])
+    for (const word of STRIP_STATES) sums.set(word, (sums.get(word) ?? 0) + bucket[word])
   // These are counted as it goes; the others with the strip.
   const { completed, failed, cancelled } = counts
   for (const [word, count] of Object.entries({ completed, failed, cancelled })) sums.set(word, count)
@@ -86,7 +86,7 @@ function Legend({
       <li>
         <strong>{counts.total.toLocaleString()}</strong> children
       </li>
-      {WORDS.flatMap((word) => {
+      {STRIP_STATES.flatMap((word) => {
         const count = sums.get(word) ?? 0
         if (count === 0) return []
         return [

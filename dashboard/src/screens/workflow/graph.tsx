@@ -13,7 +13,7 @@ import {
 import '@xyflow/react/dist/base.css'
 import { useMemo, useSyncExternalStore } from 'react'
 import { StateBadge } from '../../parts/state-badge.tsx'
-import { Duration, Since } from '../../parts/time.tsx'
+import { Took } from '../../parts/time.tsx'
 import { criticalPath } from './critical-path.ts'
 import './graph.css'
 import { FANOUT_HEIGHT, layOut, NODE_HEIGHT, NODE_WIDTH } from './lay-out.ts'
@@ -23,6 +23,8 @@ import { type GraphStep, stateOf } from './use-workflow.ts'
 type StepNode = Node<{ step: GraphStep; critical: boolean; down: boolean }, 'step'>
 
 const NODE_TYPES = { step: StepCard }
+/** Below the cards, for the buttons that zoom; above them, so that the cards stay in the middle. */
+const TOOLS = 32
 const NARROW = matchMedia('(max-width: 760px)')
 
 function useNarrow(): boolean {
@@ -61,7 +63,7 @@ export function StepGraph({
     const change = changes.find((each) => each.type === 'select' && each.selected)
     if (change?.type === 'select' && change.id !== chosen) onChoose(change.id)
   }
-  const height = Math.round(Math.min(560, Math.max(220, places.height + 24)))
+  const height = Math.round(Math.min(560, Math.max(220, places.height + 24 + 2 * TOOLS)))
   return (
     <>
       <div className="graph" style={{ height }}>
@@ -83,11 +85,11 @@ export function StepGraph({
           zoomOnScroll={false}
           preventScrolling={false}
           onlyRenderVisibleElements={steps.length > 100}
-          attributionPosition="top-right"
+          attributionPosition="bottom-right"
           aria-label="Steps of the workflow and what they need"
         >
           <Background gap={20} />
-          <Controls showInteractive={false} position="bottom-right" />
+          <Controls showInteractive={false} orientation="horizontal" position="bottom-left" />
         </ReactFlow>
       </div>
       <p className="graph-legend" aria-hidden="true">
@@ -161,31 +163,32 @@ function StepCard({ data: { step, critical, down } }: NodeProps<StepNode>) {
       <div className="card-line">
         <StateBadge state={state} quiet />
         <span className="card-name">{step.step}</span>
-        <span className="card-time">{job !== undefined && <Took job={job} />}</span>
+        <span className="card-time">
+          {job !== undefined && job.startedAt !== null && (
+            <Took startedAt={job.startedAt} finishedAt={job.finishedAt} />
+          )}
+        </span>
       </div>
       <div className="card-line card-about">
         <span className="card-runs">{kind === 'group' ? 'group' : runs}</span>
         {job !== undefined && job.attempt > 1 && <span>{job.attempt} attempts</span>}
-        {kind === 'fanout' && job?.counts !== undefined && (
-          <span>
-            {(job.counts.completed + job.counts.failed + job.counts.cancelled).toLocaleString()} of{' '}
-            {job.counts.total.toLocaleString()}
-          </span>
-        )}
         {(kind === 'workflow' || kind === 'group') && (
           <span className="card-inside">{kind === 'workflow' ? 'workflow' : ''} ⤵</span>
         )}
       </div>
-      {kind === 'fanout' && <ShareBar counts={job?.counts} />}
+      {kind === 'fanout' && (
+        <div className="card-line card-about">
+          <ShareBar counts={job?.counts} />
+          {job?.counts !== undefined && (
+            <span>
+              {(job.counts.completed + job.counts.failed + job.counts.cancelled).toLocaleString()} of{' '}
+              {job.counts.total.toLocaleString()}
+            </span>
+          )}
+        </div>
+      )}
       {step.needs.length > 0 && <span className="hidden-visually">after {step.needs.join(', ')}</span>}
       <Handle type="source" position={down ? Position.Bottom : Position.Right} isConnectable={false} />
     </div>
   )
-}
-
-function Took({ job }: { job: NonNullable<GraphStep['job']> }) {
-  const { startedAt, finishedAt } = job
-  if (startedAt === null) return null
-  if (finishedAt === null) return <Since at={startedAt} />
-  return <Duration ms={finishedAt.getTime() - startedAt.getTime()} />
 }

@@ -1,13 +1,13 @@
 import type { Graph } from '../../../../src/client/index.ts'
-import { client, queries } from '../../connection.ts'
+import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { To } from '../../parts/link.tsx'
 import { PageHead } from '../../parts/panel.tsx'
-import { StateBadge } from '../../parts/state-badge.tsx'
+import { hasEnded, StateBadge } from '../../parts/state-badge.tsx'
 import { Ago, Duration, Since } from '../../parts/time.tsx'
 import { useRights } from './rights.ts'
-import { hasEnded, stateOf } from './use-workflow.ts'
+import { stateOf } from './use-workflow.ts'
 
 /** Where in the tree this is, how it stands, and what can be done with the whole of it. */
 export function WorkflowHead({ graph }: { graph: Graph }) {
@@ -107,7 +107,6 @@ function HeadLine({ graph: { job, steps } }: { graph: Graph }) {
 function useActions({ job }: Graph) {
   const ask = useAsk()
   const name = `${job.task} #${job.id}`
-  const voice = (reason: string) => (reason === '' ? client : client.because(reason))
   const changed = () => queries.invalidateQueries({ queryKey: ['workflow'] })
   return {
     retryFailed: () =>
@@ -117,7 +116,7 @@ function useActions({ job }: Graph) {
           'What failed or was cancelled below it runs again, with what follows from that and everything above it. What has completed is kept.',
         action: 'Retry',
         run: async (reason) => {
-          const { jobs } = await voice(reason).retry(job.id, { failed: true })
+          const { jobs } = await because(reason).retry(job.id, { failed: true })
           await changed()
           return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
         },
@@ -129,7 +128,7 @@ function useActions({ job }: Graph) {
         action: 'Cancel it',
         danger: true,
         run: async (reason) => {
-          await voice(reason).cancel(job.id, reason === '' ? undefined : reason)
+          await because(reason).cancel(job.id, reason === '' ? undefined : reason)
           await changed()
           return `${name} is being cancelled`
         },

@@ -1,10 +1,12 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { client, queries } from '../../connection.ts'
-import { Button, Field, Input } from '../../parts/controls.tsx'
+import { because, client, queries } from '../../connection.ts'
+import { Button } from '../../parts/controls.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
+import { JsonField, jsonMistake } from '../../parts/json-field.tsx'
 import { Loading, Note } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
+import { ReasonField } from '../../parts/reason-field.tsx'
 import { useTell } from '../../parts/toast.tsx'
 
 interface RerunStep {
@@ -67,10 +69,10 @@ function Form({
   const [reason, setReason] = useState('')
   const tell = useTell()
   const edited = input !== undefined && text !== input
-  const wrong = edited ? mistakeIn(text) : undefined
+  const wrong = edited ? jsonMistake(text) : undefined
   const { mutate, isPending, error } = useMutation({
     mutationFn: () =>
-      (reason.trim() === '' ? client : client.because(reason.trim())).retry(workflow, {
+      because(reason).retry(workflow, {
         from: step.name,
         ...(edited && { input: JSON.parse(text) as unknown }),
       }),
@@ -95,32 +97,19 @@ function Form({
         everything above it. What has completed before it is kept; what is replaced stays as history.
       </Note>
       {input !== undefined && (
-        <Field
+        <JsonField
           label="Input"
           hint={
             edited
               ? 'The step gets this instead of what the workflow made for it.'
               : 'JSON. Unchanged: the workflow makes it anew.'
           }
-          error={wrong}
-        >
-          <textarea
-            className="input rerun-input"
-            rows={12}
-            spellCheck={false}
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-          />
-        </Field>
-      )}
-      <Field label="Reason (optional)">
-        <Input
-          maxLength={500}
-          placeholder="Kept in the audit"
-          value={reason}
-          onChange={(event) => setReason(event.target.value)}
+          rows={12}
+          value={text}
+          onChange={setText}
         />
-      </Field>
+      )}
+      <ReasonField value={reason} onChange={setReason} />
       <Problem error={error} />
       <div className="dialog-foot">
         <Button onClick={onClose}>Keep as it is</Button>
@@ -130,13 +119,4 @@ function Form({
       </div>
     </form>
   )
-}
-
-function mistakeIn(text: string): string | undefined {
-  try {
-    JSON.parse(text)
-    return undefined
-  } catch (error) {
-    return `Not JSON yet: ${error instanceof Error ? error.message : String(error)}`
-  }
 }

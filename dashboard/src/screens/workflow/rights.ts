@@ -1,6 +1,6 @@
 import type { Graph } from '../../../../src/client/index.ts'
+import { hasEnded } from '../../parts/state-badge.tsx'
 import { useSession } from '../../session.tsx'
-import { hasEnded } from './use-workflow.ts'
 
 /** What whoever is signed in may do with this tree, in the state it is in. */
 export function useRights({ job, path, submittedBy }: Pick<Graph, 'job' | 'path' | 'submittedBy'>): {

@@ -2,10 +2,10 @@ import { Button } from '../../parts/controls.tsx'
 import { LongText } from '../../parts/json-view.tsx'
 import { JobLink, To } from '../../parts/link.tsx'
 import { Facts, Panel } from '../../parts/panel.tsx'
-import { StateBadge } from '../../parts/state-badge.tsx'
-import { Duration, Moment, Since } from '../../parts/time.tsx'
+import { hasEnded, StateBadge } from '../../parts/state-badge.tsx'
+import { Moment, Took } from '../../parts/time.tsx'
 import { FanOut } from './fan-out.tsx'
-import { type GraphStep, hasEnded, stateOf } from './use-workflow.ts'
+import { type GraphStep, stateOf } from './use-workflow.ts'
 
 /** The chosen step: what it is, how it stands, and where to go from it. */
 export function StepPanel({
@@ -80,13 +80,7 @@ function StepFacts({ step }: { step: GraphStep }) {
         ['Started', <Moment key="started" at={startedAt} />],
         [
           finishedAt === null ? 'For' : 'Took',
-          startedAt === null ? (
-            '–'
-          ) : finishedAt === null ? (
-            <Since key="since" at={startedAt} />
-          ) : (
-            <Duration key="took" ms={finishedAt.getTime() - startedAt.getTime()} />
-          ),
+          <Took key="took" startedAt={startedAt} finishedAt={finishedAt} />,
         ],
         ...(kind === 'task' ? ([['Attempts', job.attempt]] as const) : []),
         ...(job.message === null ? [] : ([['Says', job.message]] as const)),

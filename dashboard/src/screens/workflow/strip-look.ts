@@ -13,6 +13,9 @@ const LAYERS = [
   ['waiting', 'var(--strip-waiting)'],
 ] as const
 
+/** How children of a fan-out stand: what matters most first. */
+export const STRIP_STATES = LAYERS.map(([state]) => state)
+
 /** One failure among a thousand still gets this share of its column. */
 const LEAST = 0.18
 

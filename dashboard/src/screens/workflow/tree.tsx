@@ -6,7 +6,7 @@ import { To, useGo } from '../../parts/link.tsx'
 import { Loading } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { StateBadge } from '../../parts/state-badge.tsx'
-import { Duration, Since } from '../../parts/time.tsx'
+import { Took } from '../../parts/time.tsx'
 import { ShareBar } from './share-bar.tsx'
 import { type TreeRow, treeRows } from './tree-rows.ts'
 import { treeKey } from './use-workflow.ts'
@@ -169,12 +169,7 @@ function NodeRow({
         )}
       </span>
       <span className="tree-time">
-        {startedAt !== null &&
-          (finishedAt === null ? (
-            <Since at={startedAt} />
-          ) : (
-            <Duration ms={finishedAt.getTime() - startedAt.getTime()} />
-          ))}
+        {startedAt !== null && <Took startedAt={startedAt} finishedAt={finishedAt} />}
       </span>
     </div>
   )

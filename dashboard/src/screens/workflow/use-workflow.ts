@@ -53,12 +53,6 @@ export function stateOf(job: GraphNode | undefined): ShownState {
   return job.retrying ? 'retrying' : job.status
 }
 
-const ENDED: readonly string[] = ['completed', 'failed', 'cancelled', 'skipped']
-
-export function hasEnded({ status }: Pick<GraphNode, 'status'>): boolean {
-  return ENDED.includes(status)
-}
-
 /** `[3]` for a child of a fan-out, the name of its step for any other, the workflow for the root. */
 export function placeName(
   job: Pick<GraphNode, 'step' | 'index' | 'parentId' | 'task'>,

@@ -3,7 +3,8 @@ import { type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } fr
 import { client, queries } from '../../connection.ts'
 import { Button, Field, Input } from '../../parts/controls.tsx'
 import { Problem } from '../../parts/problem.tsx'
-import { type GraphNode, hasEnded } from './use-workflow.ts'
+import { hasEnded } from '../../parts/state-badge.tsx'
+import type { GraphNode } from './use-workflow.ts'
 import { nextSize, scaleOf } from './window-scale.ts'
 
 /** A handle that is moved on and on sends where it rests, not every place it passes. */

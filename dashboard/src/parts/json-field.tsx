@@ -1,0 +1,39 @@
+import { Field } from './controls.tsx'
+import './json-view.css'
+
+/** What is wrong with a text that should be JSON; `undefined` when nothing is. */
+export function jsonMistake(text: string): string | undefined {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return `Not JSON yet: ${error instanceof Error ? error.message : String(error)}`
+  }
+}
+
+/** An input of a job, to be changed. */
+export function JsonField({
+  label,
+  hint,
+  rows,
+  value,
+  onChange,
+}: {
+  label: string
+  hint: string
+  rows: number
+  value: string
+  onChange: (text: string) => void
+}) {
+  return (
+    <Field label={label} hint={hint} error={jsonMistake(value)}>
+      <textarea
+        className="input json-field"
+        rows={rows}
+        spellCheck={false}
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+      />
+    </Field>
+  )
+}
