@@ -73,6 +73,8 @@ const RAW_ROWS: RowForm = { rowMode: 'array', types: RAW }
 const DEFAULT_STATEMENT_TIMEOUT_MS = 30_000
 /** For a new connection. For the pool this includes waiting for a free one. */
 const CONNECT_TIMEOUT_MS = 10_000
+/** A busy machine needs as much. */
+const SHORTEST_CONNECT_MS = 1000
 /**
  * A process that stands still in the middle of a transaction would keep its locks for as long as it does: the row of the
  * ceiling stops every submission, that of a running job the whole worker.
@@ -105,7 +107,9 @@ export class Database implements RawQueryable {
       connectionString: options.url,
       max: options.maxConnections,
       application_name: options.applicationName,
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      // Where statements must be quick, so must this: the first packets of a connection that got lost are repeated
+      // after 1, 3 and 7 s, so one that was begun while the network was away comes late.
+      connectionTimeoutMillis: Math.min(CONNECT_TIMEOUT_MS, Math.max(SHORTEST_CONNECT_MS, this.#timeoutMs)),
       idleTimeoutMillis: 60_000,
       keepAlive: true,
       allowExitOnIdle: false,
@@ -118,6 +122,14 @@ export class Database implements RawQueryable {
       this.#clients.set(client, performance.now())
     })
     this.#pool.on('remove', (client) => this.#clients.delete(client))
+  }
+
+  /**
+   * The network was away for a while: connections from before are used no more. What is under way on them goes on, since it
+   * may still be answered.
+   */
+  noteOutage(): void {
+    this.#lostAt = performance.now()
   }
 
   /** Connections open just now. */

@@ -101,6 +101,12 @@ export class Dispatcher {
     this.#outOfStep = true
   }
 
+  /** Jobs that an answer gave and nobody has begun. Those that are still its own are given again after the resync. */
+  disown(ids: readonly string[]): void {
+    for (const id of ids) this.#session.forget(id)
+    this.#outOfStep = true
+  }
+
   /** Another worker waits for slots: hold none idle. */
   dropIdleSlots(): void {
     this.#session.dropIdleSlots()

@@ -260,6 +260,41 @@ test.concurrent(
 )
 
 test.concurrent(
+  'a job whose claim is answered when its lease may have ended is not begun',
+  LIMIT,
+  async (context) => {
+    const { database, proxy } = await place(context)
+    const begun: string[] = []
+    const warned: string[] = []
+    const log = { debug() {}, info() {}, error() {}, warn: (_: object, text: string) => warned.push(text) }
+    const by = (who: string) =>
+      task({ name: 'noted', run: (_: null, { attempt }) => begun.push(`${who} ${attempt}`) })
+    const settings = { heartbeat: '500ms', lanes: allStale('3s', '10m') } as const
+    const app = await open(context, proxy.url, { ...settings, tasks: [by('cut')], log })
+    await app.work()
+    await (await app.submit('noted', null)).result()
+    const [cycle] = proxy.connections('sluice-cycle')
+    await quiet(cycle!)
+    cycle!.delay(5000)
+
+    const job = await app.submit('noted', null)
+    const claimed = () => database.sql('select 1 from sluice.jobs where id = $1 and attempt = 1', [job.id])
+    await until(async () => (await claimed())[0], 'the claim to be committed')
+    const heal = proxy.onConnect((connection) => connection.blackhole())
+    for (const connection of proxy.connections('sluice-heartbeat')) connection.blackhole()
+    const other = await open(context, database.directUrl, { ...settings, tasks: [by('other')] })
+    await other.work()
+
+    await until(() => warned.some((text) => text.startsWith('jobs came when')), 'the late answer')
+    expect(await other.job(job.id).result()).toBe(2)
+    expect(begun).toEqual(['cut 1', 'other 2'])
+    await other.close()
+    heal()
+    expect(await (await app.submit('noted', null)).result({ timeout: '30s' })).toBe(3)
+  },
+)
+
+test.concurrent(
   'a LISTEN connection that went silent costs one poll, and is replaced',
   LIMIT,
   async (context) => {

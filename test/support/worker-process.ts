@@ -53,6 +53,8 @@ export interface WorkerProcessOptions {
   readonly program?: string
   /** Where it gets its jobs, in place of a database. `options` are then not used. */
   readonly remote?: { readonly server: string; readonly key: string; readonly grace?: string }
+  /** What to put in front of its command, for example to run it on another host. It has to become the command. */
+  readonly within?: readonly string[]
 }
 
 /** Short, so that a take-over takes seconds; long enough for a machine that starts ten processes at once. */
@@ -67,11 +69,13 @@ export class WorkerProcess {
   readonly messages: WorkerMessage[] = []
   stderr = ''
 
-  constructor({ options, work = {}, tasks = { act: {} }, remote, program }: WorkerProcessOptions) {
+  constructor(settings: WorkerProcessOptions) {
+    const { options, work = {}, tasks = { act: {} }, remote, program, within = [] } = settings
     const path =
       program === undefined ? PROGRAM : fileURLToPath(new URL(`./programs/${program}`, import.meta.url))
-    const settings = JSON.stringify({ options: { ...SHORT_LEASES, ...options }, work, tasks, remote })
-    this.process = spawn(process.execPath, [path, settings], {
+    const given = JSON.stringify({ options: { ...SHORT_LEASES, ...options }, work, tasks, remote })
+    const [command, ...args] = [...within, process.execPath, path, given]
+    this.process = spawn(command!, args, {
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     })
     this.exited = new Promise((resolve) => this.process.once('exit', () => resolve()))

@@ -30,6 +30,10 @@ export interface DatabaseSourceOptions {
 
 /** A cycle that takes longer is given up; its outcome is then unknown and the worker resyncs. */
 const CYCLE_TIMEOUT_MS = 15_000
+/** After so many heartbeats without an answer connections are not trusted any more. One may just have been slow. */
+const DOUBTFUL_BEATS = 2
+const LATE =
+  'jobs came when no heartbeat got through any more; they are not begun before the database was asked'
 
 /** Jobs straight from the database: one connection for cycles, one for the heartbeat. */
 export class DatabaseSource implements JobSource {
@@ -45,6 +49,8 @@ export class DatabaseSource implements JobSource {
   #offer: string | undefined
   /** No heartbeat gets through: what it would claim now it would have to give up at once. */
   #silent = false
+  /** Heartbeats were missed: what else is under way may never be answered. */
+  #doubtful = false
   /** When it is about to follow a hint. */
   #wakeAt = Number.POSITIVE_INFINITY
   #waking: NodeJS.Timeout | undefined
@@ -94,6 +100,7 @@ export class DatabaseSource implements JobSource {
         beat: (workerId, beat) => {
           if (workerId !== this.#workerId) return
           this.#silent = false
+          this.#trustAgain()
           const lanes = beat?.lanes ?? []
           if ([...this.#dispatcher.staleByLane.keys()].some((lane) => !lanes.includes(lane))) {
             this.#dispatcher.markOutOfStep()
@@ -109,6 +116,7 @@ export class DatabaseSource implements JobSource {
           else void this.#leaveIfDue(beat)
         },
         silent: (silentMs) => {
+          if (silentMs > DOUBTFUL_BEATS * heartbeatMs) this.#doubtful = true
           const lanes = [...this.#dispatcher.staleByLane]
             .filter(([, staleMs]) => silentMs >= staleMs - heartbeatMs)
             .map(([lane]) => lane)
@@ -125,6 +133,7 @@ export class DatabaseSource implements JobSource {
   async cycle(request: CycleRequest): Promise<CycleAnswer> {
     if (this.#refreshedAt === 0) await this.#refresh()
     else if (performance.now() - this.#refreshedAt > 2 * this.#dispatcher.pollMs) void this.#refresh()
+    const sentAt = performance.now()
     const answer = await this.#dispatcher.cycle(
       request.ended,
       this.#silent ? 0 : request.free,
@@ -132,7 +141,7 @@ export class DatabaseSource implements JobSource {
       request.news,
     )
     if (request.ended.length > 0) this.#options.onEnded?.(firstDue(request.ended))
-    if (this.#dispatcher.workerId === this.#workerId) return answer
+    if (this.#dispatcher.workerId === this.#workerId) return this.#unlessLate(answer, sentAt)
     this.#workerId = this.#dispatcher.workerId
     this.#heartbeat?.follow(this.#workerId)
     return { ...answer, startedOver: true }
@@ -237,6 +246,27 @@ export class DatabaseSource implements JobSource {
     this.#wakeAt = at
     if (ms === 0) wake()
     else this.#waking = setTimeout(wake, ms)
+  }
+
+  /** An answer that was on its way while heartbeats were missed: the leases may have ended, and others run the jobs. */
+  #unlessLate(answer: CycleAnswer, sentAt: number): CycleAnswer {
+    const isLate = performance.now() - sentAt > DOUBTFUL_BEATS * this.#options.heartbeatMs
+    if (!this.#doubtful || !isLate || answer.assignments.length === 0) return answer
+    const jobs = answer.assignments.map(({ id }) => id)
+    this.#options.log.warn({ jobs }, LATE)
+    this.#dispatcher.disown(jobs)
+    return { ...answer, assignments: [], again: true }
+  }
+
+  /**
+   * The network was away and is back: the heartbeat has a new connection. A cycle that was sent before might wait for the rest
+   * of its time limit; it is given up now, and a resync tells what became of it.
+   */
+  #trustAgain(): void {
+    if (!this.#doubtful) return
+    this.#doubtful = false
+    this.#connection.drop()
+    this.#options.db.noteOutage()
   }
 
   /** Where no hints arrive, the heartbeat still tells of lanes and classes that are new. */

@@ -35,7 +35,7 @@ async function act({ gate, deaf, die, blockMs, sleepMs, fail, folder }, ctx) {
   if (blockMs) {
     for (const end = Date.now() + blockMs; Date.now() < end; );
   }
-  if (sleepMs) await delay(sleepMs, undefined, { signal })
+  if (sleepMs) await delay(sleepMs, undefined, deaf ? {} : { signal })
   if (gate) {
     const stopped = new Promise((_, reject) => {
       signal.addEventListener('abort', () => {

@@ -30,6 +30,10 @@ export interface HttpSourceOptions extends ServerAddress {
 /** A cycle that takes longer is given up. Sending it again does no harm. */
 const CYCLE_TIMEOUT_MS = 20_000
 const CALL_TIMEOUT_MS = 15_000
+/** After so many heartbeats without an answer connections are not trusted any more. One may just have been slow. */
+const DOUBTFUL_BEATS = 2
+const LATE =
+  'jobs came when no heartbeat got through any more; they are not begun before the server was asked'
 /** While jobs run, the next ending is mostly near: it takes the next jobs with it, and no question has to be overtaken. */
 const MORE_WANTED_MS = 5
 const NOTHING_WANTED_MS = 50
@@ -74,6 +78,8 @@ export class HttpSource implements JobSource {
   #events: SourceEvents | undefined
   #workerId = ''
   #silent = false
+  /** Heartbeats were missed: what else is under way may never be answered. */
+  #doubtful = false
   #resync = false
   #closed = false
 
@@ -89,7 +95,7 @@ export class HttpSource implements JobSource {
     this.#idle = new IdleWait({
       link: this.#link,
       request: () => ({ path: this.#path('cycle'), running: this.#runningBut([]) }),
-      onAnswer: (answer, current) => this.#hear(answer, current),
+      onAnswer: (answer, current, ageMs) => this.#hear(answer, current, ageMs),
       onFailure: (error) => {
         // The worker's own cycle finds out what is wrong and keeps trying.
         this.#options.log.warn({ error: messageOf(error) }, 'waiting for jobs failed')
@@ -225,10 +231,11 @@ export class HttpSource implements JobSource {
     }
     try {
       const options = { timeoutMs: CYCLE_TIMEOUT_MS }
+      const sentAt = performance.now()
       const answer = await this.#link.post<CycleAnswerBody>(this.#path('cycle'), body, options)
       this.#resync = false
       for (const each of sent) this.#running.delete(each.id)
-      const { assignments, lost } = this.#learn(answer)
+      const { assignments, lost } = this.#learn(answer, performance.now() - sentAt)
       const { unload = [], newsTaken = false } = answer
       if (unsent.length === 0) this.#waitForMore(assignments, sent.length, body.free, freeProcesses)
       return { assignments, lost, unsent, reached: true, again: answer.again === true, unload, newsTaken }
@@ -274,8 +281,12 @@ export class HttpSource implements JobSource {
       )
   }
 
-  /** What an answer says about jobs. One that is known already was given by two answers. */
-  #learn(answer: CycleAnswerBody): { assignments: Assignment[]; lost: string[] } {
+  /**
+   * What an answer says about jobs. One that is known already was given by two answers. Those of an answer that was on its way
+   * while heartbeats were missed are not begun: their leases may have ended, and others run them. What is still this worker's
+   * own is given again.
+   */
+  #learn(answer: CycleAnswerBody, ageMs: number): { assignments: Assignment[]; lost: string[] } {
     this.#takeOrders(answer)
     if (answer.refused !== undefined) {
       this.#options.log.info(
@@ -283,7 +294,14 @@ export class HttpSource implements JobSource {
         'some endings were refused: they had been recorded before, or the jobs are held no more',
       )
     }
-    const fresh = answer.jobs.filter(({ id, attempt }) => this.#running.get(id)?.attempt !== attempt)
+    const isLate = this.#doubtful && ageMs > DOUBTFUL_BEATS * this.#heartbeatMs
+    if (isLate && answer.jobs.length > 0) {
+      this.#resync = true
+      this.#options.log.warn({ jobs: answer.jobs.map(({ id }) => id) }, LATE)
+    }
+    const fresh = answer.jobs.filter(
+      ({ id, attempt }) => !isLate && this.#running.get(id)?.attempt !== attempt,
+    )
     for (const { id, attempt, lane } of fresh) this.#running.set(id, { attempt, lane })
     const lost = (answer.lost ?? []).filter((id) => this.#running.delete(id))
     return { assignments: fresh.map(toAssignment), lost }
@@ -296,18 +314,18 @@ export class HttpSource implements JobSource {
   }
 
   /** An answer to the standing question. */
-  #hear(answer: CycleAnswerBody, current: boolean): void {
+  #hear(answer: CycleAnswerBody, current: boolean, ageMs: number): void {
     if (this.#closed) return
     if (!current) {
       this.#takeOrders(answer)
       return
     }
-    const { assignments, lost } = this.#learn(answer)
+    const { assignments, lost } = this.#learn(answer, ageMs)
     this.#inbox.assignments.push(...assignments)
     this.#inbox.lost.push(...lost)
     this.#inbox.unload.push(...(answer.unload ?? []))
     const told = assignments.length > 0 || lost.length > 0 || this.#inbox.unload.length > 0
-    if (told || answer.again === true) this.#events?.wake(false)
+    if (told || answer.again === true || this.#resync) this.#events?.wake(false)
   }
 
   #takeInbox(inbox: Inbox, free: number, freeProcesses: number): CycleAnswer {
@@ -328,6 +346,10 @@ export class HttpSource implements JobSource {
   }
 
   #noteBeat(beat: HeartbeatAnswer | null): void {
+    if (this.#doubtful) {
+      this.#doubtful = false
+      this.#link.renew(DOUBTFUL_BEATS * this.#heartbeatMs)
+    }
     if (this.#silent) {
       this.#silent = false
       this.#events?.wake(false)
@@ -342,6 +364,7 @@ export class HttpSource implements JobSource {
   }
 
   #noteSilence(silentMs: number): void {
+    if (silentMs > DOUBTFUL_BEATS * this.#heartbeatMs) this.#doubtful = true
     const lanes = [...this.#staleByLane]
       .filter(([, staleMs]) => silentMs >= staleMs - this.#heartbeatMs)
       .map(([lane]) => lane)

@@ -15,8 +15,11 @@ export interface IdleWaitOptions {
   readonly link: ServerLink
   /** What the worker runs, and where the request goes, at the moment it is sent. */
   readonly request: () => { readonly path: string; readonly running: CycleBody['running'] }
-  /** Everything it is told while it waits. `current` is false when a newer request has been sent: then jobs come with that. */
-  readonly onAnswer: (answer: CycleAnswerBody, current: boolean) => void
+  /**
+   * Everything it is told while it waits. `current` is false when a newer request has been sent: then jobs come with that.
+   * `ageMs`: since it asked.
+   */
+  readonly onAnswer: (answer: CycleAnswerBody, current: boolean, ageMs: number) => void
   readonly onFailure: (error: unknown) => void
 }
 
@@ -72,7 +75,7 @@ export class IdleWait {
         const tooSoon = performance.now() - sentAt < TOO_SOON_MS
         this.start(free, freeProcesses, tooSoon ? PAUSE_MS : 0)
       }
-      onAnswer(answer, current)
+      onAnswer(answer, current, performance.now() - sentAt)
     } catch (error) {
       if (this.#underWay !== controller) return
       this.stop()

@@ -28,6 +28,8 @@ export class ServerLink {
   readonly #authorization: string
   readonly #request: typeof http.request
   readonly #agent: http.Agent
+  /** Requests under way, with when they were sent. */
+  readonly #underWay = new Map<http.ClientRequest, number>()
 
   /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
   constructor({ server, key }: ServerAddress) {
@@ -48,6 +50,18 @@ export class ServerLink {
     const { status, text } = await this.#exchange(path, JSON.stringify(body) ?? '', options)
     if (status >= 200 && status < 300) return this.#parse<T>(text)
     throw this.#refusal(status, text)
+  }
+
+  /**
+   * The network was away for a while. Connections from before may be dead without a word: none of them is used again, and
+   * requests older than `ms` fail now and not after their whole time limit.
+   */
+  renew(ms: number): void {
+    const now = performance.now()
+    for (const sockets of Object.values(this.#agent.freeSockets))
+      for (const socket of sockets ?? []) socket.destroy()
+    for (const [sent, sentAt] of this.#underWay)
+      if (now - sentAt > ms) sent.destroy(new Error('the network was away meanwhile'))
   }
 
   /** Closes connections that nobody uses. */
@@ -93,6 +107,8 @@ export class ServerLink {
         clearTimeout(timer)
         fail(reasonOf(error))
       })
+      sent.on('close', () => this.#underWay.delete(sent))
+      this.#underWay.set(sent, performance.now())
       sent.end(body)
     })
   }
