@@ -287,7 +287,7 @@ test('drift between slots and what runs is told loudly and repaired', async () =
   await database.sql('delete from sluice.workers')
 })
 
-test('overflow is told in the log before any deadline passes, with what stands in the way', async () => {
+test('jobs that wait for capacity are told in the log once, before any deadline passes, with what stands in the way', async () => {
   const flood = task({ name: 'flood', lane: 'dam', run: (_: unknown) => null })
   const app = await apps.open({ tasks: [flood], lanes: { dam: { slots: 1, enabled: false } } })
   await app.submitMany(flood, Array.from({ length: 7 }), { deadline: '1h' })
@@ -309,6 +309,15 @@ test('overflow is told in the log before any deadline passes, with what stands i
     },
   ])
   expect(report.summary).toEqual({ waiting: 7, classes: 1, blocked: 1 })
+
+  const again = () => sample.run({ db, log, goodForMs: 0 })
+  await again()
+  expect(log.lines, 'the same wait is told once').toHaveLength(1)
+  await database.sql('delete from sluice.jobs')
+  await again()
+  await app.submit(flood, undefined)
+  await again()
+  expect(log.lines, 'another wait is told anew').toHaveLength(2)
   await database.sql('delete from sluice.jobs')
 })
 
