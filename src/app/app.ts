@@ -462,7 +462,8 @@ export class Sluice {
    * Removes a budget that has left the file, with what is noted of its devices. One that a file or a program still names is
    * there again when that starts.
    *
-   * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE` while tasks use it that somebody runs or whose jobs have not ended.
+   * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE` while tasks use it that somebody runs, or a pool's
+   *   next worker will, or whose jobs have not ended.
    */
   async removeBudget(name: string): Promise<void> {
     await this.#changes.removeBudget(name)

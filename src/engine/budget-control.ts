@@ -47,8 +47,8 @@ export async function changeBudgetAsOperator(
     throw refuse('capacity', `budget ${name} is counted per device; set limits, such as { gpu0: '20GB' }`)
   if (given.limits !== undefined && budget.kind === 'shared')
     throw refuse('limits', `budget ${name} has no devices; set capacity`)
-  if (budget.bytes) checkSizes(name, given)
   const limits = given.limits && (await resolveLimits(db, budget, given.limits))
+  if (budget.bytes) checkSizes(name, given)
   await changeBudget(db, name, { ...given, ...(limits !== undefined && { limits }) }, by, true)
 }
 

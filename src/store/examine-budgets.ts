@@ -4,6 +4,8 @@ export interface ExaminedBudgets {
   readonly devices: readonly {
     readonly budget: string
     readonly key: string
+    /** The machine it is in; null: it is no device of a machine. */
+    readonly host: string | null
     readonly bytes: boolean
     /** What it has, and what an operator allows of it. */
     readonly total: number | null
@@ -27,7 +29,7 @@ export interface ExaminedBudgets {
 
 const EXAMINE = statement(
   'examine_budgets',
-  `select (select coalesce(jsonb_agg(jsonb_build_object('budget', d.budget, 'key', d.key, 'bytes', b.bytes, 'total', d.total, 'limit', d.most, 'capacity', sluice.capacity_v1(d),
+  `select (select coalesce(jsonb_agg(jsonb_build_object('budget', d.budget, 'key', d.key, 'host', d.host, 'bytes', b.bytes, 'total', d.total, 'limit', d.most, 'capacity', sluice.capacity_v1(d),
              'held', h.by_jobs + h.by_models, 'fresh', sluice.is_fresh_v1(d.measured_at),
              'lost', d.lost_at is not null, 'ageMs', extract(epoch from clock_timestamp() - d.measured_at) * 1000,
              'offers', (select count(*) from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id

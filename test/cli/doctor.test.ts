@@ -345,6 +345,15 @@ describe('lanes, workers and queues', () => {
       `insert into sluice.devices (budget, key, host, name, total) values ('vram', 'box/gpu0', 'box', 'gpu0', $1)`,
       [24 * 1024 ** 3],
     )
+    await database.sql(
+      `with w as (insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled)
+                  values ('blind', 'box', 1, '0', 1, 1, '{}', '{}', '{}') returning id),
+            b as (insert into sluice.budgets (name, kind, auto) values ('cards', 'device', true) returning name),
+            d as (insert into sluice.devices (budget, key, host, name)
+                  select 'cards', k, 'box', k from unnest('{GPU-a,box/cpu}'::text[]) k, b returning key)
+       insert into sluice.worker_devices select w.id, 'cards', 'box/cpu' from w, b`,
+    )
+    undo.push(`delete from sluice.workers where name = 'blind'`)
     await cli.run(['budgets', 'set', 'seats', '--capacity', '5'])
     await cli.run(['budgets', 'set', 'vram', '--limit', 'gpu0=20GB'])
     const { stdout } = await cli.run(['doctor', '--json', '--config', 'budgets.yaml'])
@@ -357,6 +366,13 @@ describe('lanes, workers and queues', () => {
           /^an operator's limit holds vram at 20GB of 24GB \(last change .+ by .+\); the config knows of none$/,
         ),
         advice: 'sluice budgets set vram --limit box/gpu0=none lifts it',
+      },
+      {
+        check: 'device box/cpu',
+        level: 'warning',
+        found:
+          'a worker there found no nvidia-smi, though the machine had GPU-a: its jobs that use cards run without bounds',
+        advice: expect.stringContaining('mend the driver there'),
       },
     ])
     expect(findings.filter(({ check }) => check.startsWith('budget '))).toEqual([

@@ -97,7 +97,9 @@ function budgetsOf({ budgets }: Settings, tasks: readonly AnyTask[]) {
   return [...budgets].map(([name, budget]) => ({
     name,
     ...budget,
-    tasks: tasks.filter(({ uses, perJob }) => name in { ...uses, ...perJob }).map((task) => task.name),
+    tasks: tasks
+      .filter(({ uses, perJob }) => Object.hasOwn({ ...uses, ...perJob }, name))
+      .map((task) => task.name),
   }))
 }
 

@@ -22,6 +22,7 @@ export async function checkBudgets({
   const findings = [
     ...(settings === undefined ? [] : differences(settings, budgets)),
     ...devices.flatMap((device) => aboutLimit(device, budgets)),
+    ...devices.flatMap((device) => withoutGpus(device, devices)),
     ...devices.flatMap(aboutDevice),
     ...impossible.map(({ task, why }) => ({
       check: `task ${task}`,
@@ -76,15 +77,33 @@ function aboutLimit(
   { budget, key, bytes, total, limit }: Device,
   budgets: readonly StoredBudget[],
 ): Finding[] {
-  if (limit === null) return []
+  // It may have been deleted since the devices were read.
+  const set = budgets.find(({ name }) => name === budget)
+  if (limit === null || set === undefined) return []
   const of = total === null ? '' : ` of ${formatQuantity(total, bytes)}`
-  const { updatedAt, updatedBy } = budgets.find(({ name }) => name === budget)!
   return [
     {
       check: `device ${key}`,
       level: 'note',
-      found: `an operator's limit holds ${budget} at ${formatQuantity(limit, bytes)}${of} (last change ${updatedAt.toISOString()} by ${updatedBy}); the config knows of none`,
+      found: `an operator's limit holds ${budget} at ${formatQuantity(limit, bytes)}${of} (last change ${set.updatedAt.toISOString()} by ${set.updatedBy}); the config knows of none`,
       advice: `sluice budgets set ${budget} --limit ${key}=none lifts it`,
+    },
+  ]
+}
+
+/** A worker that starts after nvidia-smi has gone takes its machine for one that never had GPUs. */
+function withoutGpus({ budget, key, host, offers }: Device, devices: readonly Device[]): Finding[] {
+  const others = devices.filter((each) => each.budget === budget && each.host === host && each.key !== key)
+  if (key !== `${host}/cpu` || offers === 0 || others.length === 0) return []
+  if (others.some((each) => each.offers > 0)) return []
+  const had = others.map((each) => each.key).join(', ')
+  return [
+    {
+      check: `device ${key}`,
+      level: 'warning',
+      found: `a worker there found no nvidia-smi, though the machine had ${had}: its jobs that use ${budget} run without bounds`,
+      advice:
+        'mend the driver there and start the worker again; GPUs that nobody offers are forgotten after a day',
     },
   ]
 }

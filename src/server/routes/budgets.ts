@@ -92,7 +92,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Remove a budget that has left the file',
         description:
-          'Refused while tasks use it that live workers run or whose jobs have not ended. One that a file still names is there again when that is next applied.',
+          'Refused while tasks use it that live workers run, that the last worker of a pool ran, or whose jobs have not ended. One that a file still names is there again when that is next applied.',
         tags,
         params: BudgetParams,
         response: { 204: Type.Null() },
