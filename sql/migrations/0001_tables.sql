@@ -106,6 +106,7 @@ create table sluice.workers (
   draining   boolean not null default false,
   stopping   boolean not null default false,           -- asked to end: it leaves once what it runs has ended
   leaving    text,                                     -- why it leaves by itself; it is draining then
+  returnable boolean not null default false,           -- only its own idleness sends it away: it may be told to stay
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
   busy_since timestamptz not null default clock_timestamp(),   -- nothing it runs was claimed before that

@@ -264,6 +264,7 @@ declare
   v_worker sluice.workers;
   v_pool   sluice.pools;
   v_why    text;
+  v_idle   boolean := false;
 begin
   select * into v_worker from sluice.workers w where w.id = p_worker;
   select * into v_pool from sluice.pools p where p.name = v_worker.pool for no key update;
@@ -274,6 +275,7 @@ begin
     v_why := format('lived for %s s, the lifetime in pool %s', round(v_pool.lifetime_ms / 1000.0, 1)::float8, v_pool.name);
   elsif p_idle_ms >= v_pool.idle_ms
         and not exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') then
+    v_idle := true;
     v_why := format('idle for %s s in pool %s', round(p_idle_ms::numeric / 1000, 1)::float8, v_pool.name);
   else
     return null;
@@ -284,7 +286,7 @@ begin
      < v_pool.min_workers then
     return null;
   end if;
-  update sluice.workers w set draining = true, leaving = v_why where w.id = p_worker and w.ended_at is null and not w.draining;
+  update sluice.workers w set draining = true, leaving = v_why, returnable = v_idle where w.id = p_worker and w.ended_at is null and not w.draining;
   if not found then
     return null;
   end if;

@@ -79,16 +79,6 @@ end $$;
 create trigger admit_worker before insert on sluice.workers
   for each row when (new.pool is not null and new.request is not null) execute function sluice.admit_worker_v1();
 
--- Whether a worker that takes nothing new may be told to stay: only its own idleness sends it away, not an operator.
-create function sluice.may_return_v1(p_worker sluice.workers) returns boolean
-language sql stable
-return p_worker.draining and p_worker.leaving like 'idle%' and not p_worker.stopping;
-
-create function sluice.stay_v1(p_workers bigint[]) returns void
-language sql as $$
-  update sluice.workers w set draining = false, leaving = null where w.id = any (p_workers) and w.leaving is not null;
-$$;
-
 -- What waits, has waited for longer than a moment, and could be run by workers of this pool, while nobody there is can take it:
 -- a row for each lane. Workers that have come in the last hour, and after the task was last declared, show what those of the
 -- pool can run; before that they are taken to run everything their labels allow. What draws from budgets counts only where nobody
@@ -132,7 +122,7 @@ language sql stable as $$
   with overflow as materialized (
     select * from sluice.pool_overflow_v1(p_pool, p_moment_ms) o where o.jobs > 0
   ), live as materialized (
-    select w.id, w.draining, sluice.may_return_v1(w) as returnable from sluice.workers w where w.pool = p_pool and w.ended_at is null
+    select w.id, w.draining, w.returnable from sluice.workers w where w.pool = p_pool and w.ended_at is null
   ), open as materialized (
     select d.*, array(select split_part(w.request, '.', 2)::integer from sluice.workers w
                        where split_part(w.request, '.', 1) = d.token and split_part(w.request, '.', 2) ~ '^\d{1,9}$' group by 1 order by 1) as members
@@ -146,7 +136,7 @@ language sql stable as $$
     -- Workers on their way for other pools that fit some of what waits.
     select p.capacity, d.count - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) as coming
       from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
-     where d.ended_at is null and d.pool <> p_pool
+     where d.ended_at is null and d.pool <> p_pool and d.arrive_by > clock_timestamp()
        and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes) where c.requires <@ p.labels)
   )
   select jsonb_build_object(
@@ -227,6 +217,20 @@ begin
   return true;
 end $$;
 
+-- A pool that no config names any more has nobody who ends its request, or sees that its overflow is over. Whoever looks after another
+-- pool does it, well after its own servers would have. Answers how many requests.
+create function sluice.end_forsaken_v1(p_grace_ms integer) returns integer
+language plpgsql as $$
+declare
+  v_before timestamptz := clock_timestamp() - make_interval(secs => p_grace_ms / 1000.0);
+  v_ended  integer;
+begin
+  select count(*) filter (where sluice.end_request_v1(d.id, 'expired', 'no server looks after pool ' || d.pool || ' any more')) into v_ended
+    from (select f.id, f.pool from sluice.fleet_decisions f where f.ended_at is null and f.arrive_by < v_before order by f.id) d;
+  update sluice.fleet_samples s set jobs = 0, lanes = '[]', since = null where s.since is not null and s.at < v_before;
+  return v_ended;
+end $$;
+
 -- Sets out to stop instances of ended requests whose workers did not come. Until p_call_ms have passed nobody else does. From then on
 -- such a worker is turned away when it registers: the pool's row is locked here as it is there, so that it either has come, and is
 -- left alone, or comes too late.
@@ -280,9 +284,9 @@ begin
   if p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0) then
     return 0;
   end if;
-  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and sluice.may_return_v1(w)
+  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and w.returnable
                   order by w.id limit p_count for no key update);
-  perform sluice.stay_v1(v_ids);
+  update sluice.workers w set draining = false, leaving = null, returnable = false where w.id = any (v_ids);
   if cardinality(v_ids) = 0 then
     return 0;
   end if;

@@ -5,6 +5,7 @@ import { messageOf } from '../errors.ts'
 import { toStorableText } from '../model/json.ts'
 import { askForWorkers } from '../store/ask-for-workers.ts'
 import { bringBack } from '../store/bring-back.ts'
+import { endForsaken } from '../store/end-forsaken.ts'
 import { endRequest } from '../store/end-request.ts'
 import { lookAtPool, type PoolLook, type PoolRequest } from '../store/look-at-pool.ts'
 import { noteGone } from '../store/note-gone.ts'
@@ -31,6 +32,8 @@ const STOP_AGAIN_MS = [1000, 5000, 20_000, 60_000, 300_000]
 const MAX_STOPS = 290
 /** Of what a provisioner complains about. */
 const MAX_REASON = 2000
+/** A request that is overdue for so long has nobody who looks after its pool. */
+const FORSAKEN_MS = 300_000
 /** How often a provisioner is asked what became of workers that have not come yet. */
 const DESCRIBE_MS = 5000
 
@@ -83,6 +86,9 @@ export class FleetKeeper {
       if (await this.#act(pool, provisioner, look, decision)) done[pool] = decision.action
       if (look.stops) this.#stopBeside(pool, provisioner)
     }
+    const forsaken = await endForsaken(this.#options.db, FORSAKEN_MS)
+    if (forsaken > 0)
+      this.#options.log.warn({ requests: forsaken }, 'ended requests of pools that no server looks after')
     return Object.keys(done).length === 0 ? undefined : done
   }
 

@@ -2,8 +2,12 @@ import { type Queryable, statement } from '../db/database.ts'
 
 const DRAIN = statement(
   'drain_worker',
-  `update sluice.workers set draining = $2, leaving = case when $2 then leaving end
-    where (name = $1 or $1 = '*') and labels @> $3 and ended_at is null returning id, pg_notify('sluice', 'workers')`,
+  `with named as materialized (
+     select w.id from sluice.workers w
+      where (w.name = $1 or $1 = '*') and w.labels @> $3 and w.ended_at is null order by w.id for no key update
+   )
+   update sluice.workers w set draining = $2, leaving = case when $2 then w.leaving end, returnable = false
+     from named where w.id = named.id returning w.id, pg_notify('sluice', 'workers')`,
 )
 
 /**

@@ -7,6 +7,11 @@ import {
   type StartRequest,
 } from '../../src/fleet/provisioner.ts'
 import { type Log, type Sluice, type SluiceOptions, sluice, task } from '../../src/index.ts'
+import { askForWorkers } from '../../src/store/ask-for-workers.ts'
+import { lookAtPool } from '../../src/store/look-at-pool.ts'
+import { noteOverflow } from '../../src/store/note-overflow.ts'
+import { registerWorker } from '../../src/store/register-worker.ts'
+import { retireWorker } from '../../src/store/retire-worker.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -141,6 +146,7 @@ describe('overflow', () => {
 
     for (const each of several) await each.tend()
     expect(provisioner.calls, 'the pool is full: nothing more is asked').toHaveLength(1)
+    expect(provisioner.stopped, 'all came before the call was answered').toEqual([])
   })
 
   test('asks nobody while some worker can take what waits', async () => {
@@ -366,5 +372,59 @@ describe('overflow', () => {
     await keeper().tend()
     await until(async () => (await live()) === 2, 'two workers')
     expect((await decisions(app))[0]!.reason).toBe('0 workers of at least 2')
+  })
+
+  test('a pool that no config names any more keeps no other from starting workers, and its request ends', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1, arrival: '1ms' })
+    await app.submit(work, null)
+    // Its servers asked for workers and were then started without it.
+    const gone = await apps.open({ ...OPTIONS, fleet: { pools: { former: { max: 3, capacity: 0 } } } })
+    const seen = (await lookAtPool(gone.room.db, 'former', 0))!
+    const asked = { pool: 'former', token: 'former', count: 3, reason: 'test', by: 'test', callMs: 0 }
+    await askForWorkers(gone.room.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
+    await noteOverflow(gone.room.db, 'former', seen.overflow)
+    const overdueBy = (interval: string) =>
+      database.sql(
+        `with late as (update sluice.fleet_samples set at = clock_timestamp() - $1::interval where pool = 'former')
+         update sluice.fleet_decisions set arrive_by = clock_timestamp() - $1::interval where pool = 'former'`,
+        [interval],
+      )
+
+    const one = keeper()
+    await one.tend()
+    expect(provisioner.calls, 'its workers may still come, and would take everything').toEqual([])
+    await overdueBy('1 second')
+    await one.tend()
+    expect(provisioner.calls).toHaveLength(1)
+    const former = async () => (await decisions(app)).find(({ pool }) => pool === 'former')
+    expect(await former()).toMatchObject({ outcome: null })
+    await overdueBy('1 hour')
+    await one.tend()
+    expect(await former()).toMatchObject({
+      outcome: 'expired',
+      endedWhy: 'no server looks after pool former any more',
+    })
+    const pool = (await app.fleet()).pools.find(({ name }) => name === 'former')
+    expect(pool).toMatchObject({ overflow: 0, since: null })
+  })
+
+  test('a worker that leaves for lack of work is told to stay, unless an operator drained it meanwhile', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 2, idle: '1h' })
+    // Rows alone: a worker that was let go would be gone before it could be told to stay.
+    const idler = { host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: ['work'], labels: {} }
+    for (const name of ['first', 'second']) {
+      const id = await registerWorker(app.room.db, { ...idler, name, pool: 'burst' })
+      expect(await retireWorker(app.room.db, id, 7_200_000)).toMatch(/^idle for/)
+    }
+    await app.drainWorker('first')
+    await app.submitMany(work, [null, null])
+
+    await keeper().tend()
+    const [decision] = await decisions(app)
+    expect(decision).toMatchObject({ action: 'bring-back', count: 1 })
+    expect(provisioner.calls).toEqual([])
+    const still = (await app.listWorkers()).filter(({ draining }) => draining)
+    expect(still.map(({ name }) => name)).toEqual(['first'])
+    await database.sql('update sluice.workers set ended_at = clock_timestamp()')
   })
 })

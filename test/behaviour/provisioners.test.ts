@@ -12,6 +12,9 @@ import { FakeKubernetes } from '../support/fake-kubernetes.ts'
 import { expectGone } from '../support/processes.ts'
 
 /** What a suite has to know and change of the place where workers are started. */
+/** Legal for a pool, while Kubernetes and ECS allow less in what they know workers by. */
+const POOL = '_eu.burst-'
+
 interface Place {
   readonly options: Readonly<Record<string, unknown>>
   /** The environments of all that was ever started there. */
@@ -57,23 +60,27 @@ async function ecs(): Promise<Place> {
   }
 }
 
-async function kubernetes(): Promise<Place> {
-  const server = new FakeKubernetes()
-  const address = await server.listen()
-  const started = server.jobs
-  const everything: Readonly<Record<string, string>>[] = []
-  const kubeconfig = join(folder, 'kubeconfig')
+function kubeconfigOf(server: string): string {
+  const file = join(folder, 'kubeconfig')
   writeFileSync(
-    kubeconfig,
+    file,
     JSON.stringify({
       apiVersion: 'v1',
       kind: 'Config',
-      clusters: [{ name: 'here', cluster: { server: address, 'insecure-skip-tls-verify': true } }],
+      clusters: [{ name: 'here', cluster: { server, 'insecure-skip-tls-verify': true } }],
       users: [{ name: 'me', user: { token: 'secret' } }],
       contexts: [{ name: 'here', context: { cluster: 'here', user: 'me', namespace: 'work' } }],
       'current-context': 'here',
     }),
   )
+  return file
+}
+
+async function kubernetes(): Promise<Place> {
+  const server = new FakeKubernetes()
+  const kubeconfig = kubeconfigOf(await server.listen())
+  const started = server.jobs
+  const everything: Readonly<Record<string, string>>[] = []
   return {
     options: { image: 'registry.example/jobs:7', args: ['worker'], secrets: ['sluice'], kubeconfig },
     environments: () => {
@@ -165,7 +172,7 @@ describe.each(KINDS)('the provisioner %s', (kind, open) => {
   let requests = 0
   const request = (count: number): StartRequest => ({
     token: `0f8fad5b-d9cb-469f-a165-70867728950${requests++}`,
-    pool: 'burst',
+    pool: POOL,
     members: Array.from({ length: count }, (_, index) => index + 1),
     capacity: 4,
     labels: { gpu: true },
@@ -175,7 +182,7 @@ describe.each(KINDS)('the provisioner %s', (kind, open) => {
   beforeAll(async () => {
     place = await open()
     provisioner = await createProvisioner(kind, {
-      pool: 'burst',
+      pool: POOL,
       options: place.options,
       folder,
       configFile: undefined,
@@ -203,7 +210,7 @@ describe.each(KINDS)('the provisioner %s', (kind, open) => {
     await expect.poll(mine, { timeout: 10_000 }).toHaveLength(3)
     const sorted = mine().sort((a, b) => (a.SLUICE_REQUEST! < b.SLUICE_REQUEST! ? -1 : 1))
     expect(sorted[1]).toEqual({
-      SLUICE_POOL: 'burst',
+      SLUICE_POOL: POOL,
       SLUICE_REQUEST: `${asked.token}.2`,
       SLUICE_CAPACITY: '4',
       SLUICE_LABELS: '{"gpu":true}',
@@ -292,6 +299,22 @@ describe('options of provisioners', () => {
       code: 'INVALID_CONFIG',
       message: expect.stringContaining(message),
     })
+  })
+
+  test('a pod of Kubernetes is never restarted, whatever the template says', async () => {
+    const server = new FakeKubernetes()
+    const kubeconfig = kubeconfigOf(await server.listen())
+    const spec = {
+      containers: [{ name: 'worker', image: 'registry.example/jobs:7' }],
+      restartPolicy: 'Always',
+    }
+    const provisioner = await create('kubernetes', { template: { spec }, kubeconfig })
+    const request = { token: 't', pool: 'burst', members: [1], capacity: 1, labels: {} }
+    await provisioner.start(request, AbortSignal.timeout(10_000))
+    const pods = [...server.jobs.values()].map(({ body }) => body.spec.template.spec)
+    expect(pods).toMatchObject([{ restartPolicy: 'Never', containers: [{ name: 'worker' }] }])
+    await provisioner.close()
+    await server.close()
   })
 
   test('a program that does not exist is a failure of the provisioner, not of the process', async () => {

@@ -92,6 +92,10 @@ export class FakeEcs {
       })
       return
     }
+    if (!/^[A-Za-z0-9_/-]{0,128}$/.test(String(input.startedBy))) {
+      send(400, { __type: 'InvalidParameterException', message: 'startedBy is invalid' })
+      return
+    }
     const known = this.tasks.get(token)
     const [override] = (
       input.overrides as { containerOverrides: { environment: { name: string; value: string }[] }[] }

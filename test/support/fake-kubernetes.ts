@@ -3,8 +3,12 @@ import type { AddressInfo } from 'node:net'
 
 interface StoredJob {
   readonly body: {
-    readonly metadata: { readonly name: string }
-    readonly spec: { readonly template: { readonly spec: { readonly containers: PodContainer[] } } }
+    readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> }
+    readonly spec: {
+      readonly template: {
+        readonly spec: { readonly containers: PodContainer[]; readonly restartPolicy: string }
+      }
+    }
   }
   status: object
 }
@@ -12,6 +16,8 @@ interface StoredJob {
 interface PodContainer {
   readonly env: readonly { readonly name: string; readonly value: string }[]
 }
+
+const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
 
 /** A server that speaks as Kubernetes does about Jobs: paths of batch/v1, errors as Status objects. */
 export class FakeKubernetes {
@@ -65,6 +71,8 @@ export class FakeKubernetes {
       const made = body.metadata.name
       if (this.noRoomFor.some((member) => made.endsWith(`-${member}`)))
         refuse(403, 'Forbidden', `jobs.batch "${made}" is forbidden: exceeded quota: pods`)
+      else if (!Object.values(body.metadata.labels).every((value) => LABEL_VALUE.test(value)))
+        refuse(422, 'Invalid', `Job.batch "${made}" is invalid: metadata.labels: Invalid value`)
       else if (this.jobs.has(made)) refuse(409, 'AlreadyExists', `jobs.batch "${made}" already exists`)
       else {
         this.jobs.set(made, { body, status: {} })

@@ -4,6 +4,7 @@ import { forgetPoolChanges, getPool, setPool } from '../../src/engine/pool-contr
 import type { Sluice } from '../../src/index.ts'
 import { askForWorkers } from '../../src/store/ask-for-workers.ts'
 import { bringBack } from '../../src/store/bring-back.ts'
+import { endForsaken } from '../../src/store/end-forsaken.ts'
 import { endRequest } from '../../src/store/end-request.ts'
 import { endWorker } from '../../src/store/end-worker.ts'
 import { lookAtPool } from '../../src/store/look-at-pool.ts'
@@ -68,6 +69,7 @@ async function liveRequest(app: Sluice): Promise<string[]> {
   const request = await repeated('ask', ask)
   if (request === null) return ['a request for workers was not made, or was ended by nobody']
   const { id, wanted } = request
+  await repeated('end forsaken', () => endForsaken(calls, 3_600_000))
   await repeated('take', () => takeRequest(calls, id, 0))
   const started = { instances: [{ member: 1, id: 'i-1' }], failures: [{ member: 2, message: 'no room' }] }
   await repeated('note started', () => noteStarted(calls, id, started))

@@ -114,7 +114,8 @@ export class EcsProvisioner implements Provisioner {
       taskDefinition,
       count: 1,
       clientToken: `${request.token}.${member}`,
-      startedBy: `sluice/${request.pool}`.slice(0, 128),
+      // Letters, digits, hyphens, underscores and slashes only.
+      startedBy: `sluice/${request.pool.replaceAll('.', '_')}`.slice(0, 128),
       overrides: { containerOverrides: [{ name: container, environment }] },
       ...(cluster !== undefined && { cluster }),
       ...(launchType !== undefined && { launchType }),

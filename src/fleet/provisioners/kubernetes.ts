@@ -106,7 +106,7 @@ export class KubernetesProvisioner implements Provisioner {
   async close(): Promise<void> {}
 
   #jobOf(request: StartRequest, member: number): V1Job {
-    const labels = { 'app.kubernetes.io/managed-by': 'sluice', 'sluice/pool': request.pool.slice(0, 63) }
+    const labels = { 'app.kubernetes.io/managed-by': 'sluice', 'sluice/pool': labelOf(request.pool) }
     const template = this.#options.template ?? podOf(this.#options)
     const env = Object.entries(environmentOf(request, member)).map(([name, value]) => ({ name, value }))
     const [worker, ...others] = template.spec?.containers ?? []
@@ -120,8 +120,9 @@ export class KubernetesProvisioner implements Provisioner {
         template: {
           metadata: { ...template.metadata, labels: { ...template.metadata?.labels, ...labels } },
           spec: {
-            restartPolicy: 'Never',
             ...template.spec,
+            // A worker that left must not come back: the pool decides.
+            restartPolicy: 'Never',
             containers: [{ ...worker!, env: [...(worker!.env ?? []), ...env] }, ...others],
           },
         },
@@ -279,4 +280,9 @@ function readOptions({ options, pool, folder }: ProvisionerSetting): KubernetesO
     ...(template !== undefined && { template }),
     ...(rest.kubeconfig !== undefined && { kubeconfig: resolve(folder, rest.kubeconfig) }),
   }
+}
+
+/** A pool's name as the value of a label, which begins and ends with a letter or digit. */
+function labelOf(pool: string): string {
+  return pool.slice(0, 63).replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '')
 }
