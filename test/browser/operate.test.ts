@@ -93,6 +93,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.getByText('40 %').waitFor()
     await page.getByText('frame 2 of 5').waitFor()
     await page.getByText('rendering 5 frames').waitFor()
+    await page.getByText('Started, attempt 1').waitFor()
 
     await page.getByRole('button', { name: 'Edit and resubmit' }).click()
     await page.getByRole('dialog').getByLabel('Input').fill('{ "frames": 7 }')
@@ -137,6 +138,11 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     const { page, complaints } = await visit(server.url)
     await signIn(page, operator, '/lanes')
     const row = page.getByRole('row', { name: /batch/ }).first()
+    await row.getByLabel(/^Slots of lane batch/).fill('5')
+    await row.getByLabel(/^Slots of lane batch/).press('Enter')
+    await page.getByRole('alertdialog').getByText('Change the slots of lane batch').waitFor()
+    await confirm(page, 'Set to 5', 'more room')
+    await page.getByText('Lane batch has 5 slots').waitFor()
     await row.getByRole('button', { name: /Pause/ }).click()
     await confirm(page, 'Pause')
     await page
@@ -150,7 +156,16 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       .first()
       .waitFor()
     expect((await server.app.getJob(job.id)).status).toBe('queued')
-    await page.goto('/lanes')
+    await page.getByRole('button', { name: 'Priority …' }).click()
+    const form = page.getByRole('dialog')
+    await form.getByLabel('Priority').fill('7')
+    await form.getByLabel('Reason').fill('a customer waits')
+    await form.getByRole('button', { name: 'Change' }).click()
+    await page.getByText(`quick #${job.id} has priority 7`).waitFor()
+
+    await page.goto('/lanes?lane=batch')
+    // Who changed it is below, with the reason.
+    await page.getByText('more room').waitFor()
     await page
       .getByRole('button', { name: /Resume/ })
       .first()

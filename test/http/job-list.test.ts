@@ -190,15 +190,15 @@ test('pages neither repeat nor leave out what was there, while others submit and
 test('a page that finds too little looks at a bounded number of jobs, and says where to go on', async () => {
   await database.sql(
     `insert into sluice.jobs (task, class_id, state, finished_at, tags)
-     select 'plain', t.class_id, 'completed', now(), case when n = 1 then array['needle'] end
+     select 'plain', t.class_id, 'completed', now(), case when n in (1, 25000) then array['needle'] end
        from generate_series(1, 25000) n join sluice.tasks t on t.name = 'plain'`,
   )
   const first = await list('?tag=needle')
-  expect(first.jobs).toEqual([])
+  expect(first.jobs).toHaveLength(1)
   expect(first.next).not.toBeNull()
-  expect(await all('&tag=needle', 200)).toHaveLength(1)
-  expect(await all('&tag=needle&task=plain', 200)).toHaveLength(1)
-  expect(await server.app.listJobs({ tag: 'needle' })).toHaveLength(1)
+  expect(await all('&tag=needle', 200)).toHaveLength(2)
+  expect(await all('&tag=needle&task=plain', 200)).toHaveLength(2)
+  expect(await server.app.listJobs({ tag: 'needle' })).toHaveLength(2)
 })
 
 test('an old job that waits is found behind all that has ended since', async () => {
