@@ -64,6 +64,15 @@ const ERRORS = [
   (n) => `HTTP 503 from https://pay.example.com/v2/charges/${n}`,
 ]
 
+const POOLS = {
+  'gpu-burst': {
+    min: 0,
+    max: 4,
+    capacity: 6,
+    labels: { zone: 'eu-1', gpu: 'a100' },
+  },
+}
+
 /** Opens it and fills it; `close` ends and removes all of it. */
 export async function openDemo() {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
@@ -77,6 +86,7 @@ export async function openDemo() {
     schedules: SCHEDULES,
     budgets: { vram: { devices: 'auto' }, 'bank-connections': 12 },
     admission: { maxActive: 4000 },
+    fleet: { pools: POOLS },
   })
   const database = app.databaseUrl
   const running = await startServer({ app, log, host: '127.0.0.1', port: 0, graceMs: 500 })
@@ -200,7 +210,7 @@ async function fillPresent(demo) {
     await shop.submit('catalogue.import', { items: many(2000, (n) => n) }, { tags: ['catalogue'] })
   ).id
   // Its fan-out comes first: the lanes fill up with what stays.
-  await reached(demo, `task = 'catalogue.import-item' and state = 'completed'`, 1260)
+  await reached(demo, `task = 'catalogue.import-item' and state in ('completed', 'failed')`, 1260)
   const busy = await shop.submitMany(
     'videos.transcode',
     many(30, (n) => ({ n, hold: true, at: (n % 10) / 10, message: message(n) })),
@@ -282,7 +292,8 @@ async function makeUpHistory(demo) {
   const [{ picture }] = await demo.sql('select sluice.moment_v1(2000) as picture')
   await demo.sql('delete from sluice.moments')
   for (let n = 1; n <= 180; n += 1) {
-    const wave = 0.55 + 0.3 * Math.sin(n / 17) + 0.15 * Math.sin(n / 5)
+    // It ends where the present begins.
+    const wave = 0.6 + 0.27 * Math.cos(n / 17) + 0.13 * Math.cos(n / 5)
     const moved = structuredClone(picture)
     moved.at -= n * 10_000
     moved.failed.minute = Math.max(0, Math.round(6 * Math.sin(n / 11) * wave))

@@ -112,7 +112,7 @@ function useColumns(): readonly Column<Key>[] {
         </>
       ),
     },
-    { id: 'role', head: 'Role', width: '16%', phone: '120px', wrap: true, cell: ({ role }) => role },
+    { id: 'role', head: 'Role', width: '16%', phone: '130px', wrap: true, cell: ({ role }) => role },
     {
       id: 'state',
       head: 'State',

@@ -87,7 +87,7 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
     { ...LANE_COLUMNS.running, width: '76px', phone: '66px' },
     {
       id: 'slots',
-      phone: '76px',
+      phone: '70px',
       head: 'Slots',
       width: manage ? '170px' : '80px',
       cell: (lane) => (manage ? <SlotsCell lane={lane} /> : (lane.slots ?? 'no limit')),

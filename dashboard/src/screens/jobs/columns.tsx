@@ -9,7 +9,7 @@ import { Ago, Took } from '../../parts/time.tsx'
 export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'state',
-    phone: '132px',
+    phone: '142px',
     head: 'State',
     width: '164px',
     cell: (job) => <StateBadge state={shownState(job)} />,
