@@ -680,6 +680,7 @@ create table sluice.workers (
   draining boolean not null default false,
   stopping boolean not null default false,
   leaving text,
+  returnable boolean not null default false,
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
   busy_since timestamp with time zone not null default clock_timestamp(),
@@ -1154,9 +1155,9 @@ begin
   if p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0) then
     return 0;
   end if;
-  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and sluice.may_return_v1(w)
+  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and w.returnable
                   order by w.id limit p_count for no key update);
-  perform sluice.stay_v1(v_ids);
+  update sluice.workers w set draining = false, leaving = null, returnable = false where w.id = any (v_ids);
   if cardinality(v_ids) = 0 then
     return 0;
   end if;
@@ -2522,6 +2523,21 @@ begin
   return v_ended;
 end $function$;
 
+--- function sluice.end_forsaken_v1(p_grace_ms integer)
+CREATE OR REPLACE FUNCTION sluice.end_forsaken_v1(p_grace_ms integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_before timestamptz := clock_timestamp() - make_interval(secs => p_grace_ms / 1000.0);
+  v_ended  integer;
+begin
+  select count(*) filter (where sluice.end_request_v1(d.id, 'expired', 'no server looks after pool ' || d.pool || ' any more')) into v_ended
+    from (select f.id, f.pool from sluice.fleet_decisions f where f.ended_at is null and f.arrive_by < v_before order by f.id) d;
+  update sluice.fleet_samples s set jobs = 0, lanes = '[]', since = null where s.since is not null and s.at < v_before;
+  return v_ended;
+end $function$;
+
 --- function sluice.end_request_v1(p_id bigint, p_outcome text, p_why text)
 CREATE OR REPLACE FUNCTION sluice.end_request_v1(p_id bigint, p_outcome text, p_why text)
  RETURNS boolean
@@ -3365,7 +3381,7 @@ AS $function$
   with overflow as materialized (
     select * from sluice.pool_overflow_v1(p_pool, p_moment_ms) o where o.jobs > 0
   ), live as materialized (
-    select w.id, w.draining, sluice.may_return_v1(w) as returnable from sluice.workers w where w.pool = p_pool and w.ended_at is null
+    select w.id, w.draining, w.returnable from sluice.workers w where w.pool = p_pool and w.ended_at is null
   ), open as materialized (
     select d.*, array(select split_part(w.request, '.', 2)::integer from sluice.workers w
                        where split_part(w.request, '.', 1) = d.token and split_part(w.request, '.', 2) ~ '^\d{1,9}$' group by 1 order by 1) as members
@@ -3379,7 +3395,7 @@ AS $function$
     -- Workers on their way for other pools that fit some of what waits.
     select p.capacity, d.count - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) as coming
       from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
-     where d.ended_at is null and d.pool <> p_pool
+     where d.ended_at is null and d.pool <> p_pool and d.arrive_by > clock_timestamp()
        and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes) where c.requires <@ p.labels)
   )
   select jsonb_build_object(
@@ -3446,13 +3462,6 @@ CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
  LANGUAGE sql
  STABLE
 RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
-
---- function sluice.may_return_v1(p_worker sluice.workers)
-CREATE OR REPLACE FUNCTION sluice.may_return_v1(p_worker sluice.workers)
- RETURNS boolean
- LANGUAGE sql
- STABLE
-RETURN ((p_worker).draining AND ((p_worker).leaving ~~ 'idle%'::text) AND (NOT (p_worker).stopping));
 
 --- function sluice.memory_budgets_v1(p_names text[])
 CREATE OR REPLACE FUNCTION sluice.memory_budgets_v1(p_names text[])
@@ -4507,6 +4516,42 @@ begin
    order by h.lane, r.id;
 end $function$;
 
+--- function sluice.resyncs_v1(p_workers bigint[])
+CREATE OR REPLACE FUNCTION sluice.resyncs_v1(p_workers bigint[])
+ RETURNS TABLE(worker_id bigint, lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  v_ids bigint[];
+begin
+  v_ids := array(
+    with held as materialized (
+      select h.worker_id from sluice.holdings h where h.worker_id = any (p_workers) for no key update skip locked
+    )
+    select w.id from sluice.workers w
+     where w.id = any (p_workers) and w.ended_at is null
+       and (select count(*) from held x where x.worker_id = w.id) = (select count(*) from sluice.holdings h where h.worker_id = w.id)
+       for no key update skip locked);
+  update sluice.holdings h set epoch = n.epoch
+    from (select o.worker_id, max(o.epoch) + 1 as epoch from sluice.holdings o where o.worker_id = any (v_ids) group by o.worker_id) n
+   where h.worker_id = n.worker_id;
+  insert into sluice.holdings (worker_id, lane, epoch)
+    select distinct w.id, c.lane, coalesce((select max(h.epoch) from sluice.holdings h where h.worker_id = w.id), 1)
+      from sluice.workers w join sluice.classes c on c.task = any (w.tasks)
+     where w.id = any (v_ids) order by w.id, c.lane on conflict do nothing;
+  return query
+  select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.mark
+    from unnest(v_ids) w(id)
+    left join sluice.holdings h on h.worker_id = w.id
+    left join lateral (select j.id, j.attempt, j.class_id, sluice.mark_v1(j.started_at) as mark
+                         from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                        where j.worker_id = w.id and j.state = 'running' and c.lane = h.lane) r on true
+   order by w.id, h.lane, r.id;
+end $function$;
+
 --- function sluice.retire_v1(p_worker bigint, p_idle_ms double precision)
 CREATE OR REPLACE FUNCTION sluice.retire_v1(p_worker bigint, p_idle_ms double precision)
  RETURNS text
@@ -4516,6 +4561,7 @@ declare
   v_worker sluice.workers;
   v_pool   sluice.pools;
   v_why    text;
+  v_idle   boolean := false;
 begin
   select * into v_worker from sluice.workers w where w.id = p_worker;
   select * into v_pool from sluice.pools p where p.name = v_worker.pool for no key update;
@@ -4526,6 +4572,7 @@ begin
     v_why := format('lived for %s s, the lifetime in pool %s', round(v_pool.lifetime_ms / 1000.0, 1)::float8, v_pool.name);
   elsif p_idle_ms >= v_pool.idle_ms
         and not exists (select 1 from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') then
+    v_idle := true;
     v_why := format('idle for %s s in pool %s', round(p_idle_ms::numeric / 1000, 1)::float8, v_pool.name);
   else
     return null;
@@ -4536,7 +4583,7 @@ begin
      < v_pool.min_workers then
     return null;
   end if;
-  update sluice.workers w set draining = true, leaving = v_why where w.id = p_worker and w.ended_at is null and not w.draining;
+  update sluice.workers w set draining = true, leaving = v_why, returnable = v_idle where w.id = p_worker and w.ended_at is null and not w.draining;
   if not found then
     return null;
   end if;
@@ -4822,14 +4869,6 @@ begin
   select c.job_id, clock_timestamp() + make_interval(secs => c.timeout_ms / 1000.0) from sluice.composites c
    where c.job_id = p_id and c.timeout_ms is not null;
 end $function$;
-
---- function sluice.stay_v1(p_workers bigint[])
-CREATE OR REPLACE FUNCTION sluice.stay_v1(p_workers bigint[])
- RETURNS void
- LANGUAGE sql
-AS $function$
-  update sluice.workers w set draining = false, leaving = null where w.id = any (p_workers) and w.leaving is not null;
-$function$;
 
 --- function sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)
 CREATE OR REPLACE FUNCTION sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)

@@ -14,6 +14,12 @@ export interface TaskDifference {
   readonly fields: readonly string[]
 }
 
+export interface TaskComparison {
+  readonly differing: readonly TaskDifference[]
+  /** Those that nobody has made known yet. */
+  readonly fresh: readonly TaskRecord[]
+}
+
 /** What it is called by whoever writes a task; what follows from others is not compared. */
 const FIELDS: readonly (readonly [field: keyof TaskRecord, name: string])[] = [
   ['lane', 'lane'],
@@ -41,14 +47,12 @@ export async function compareTasks(
   db: Queryable,
   tasks: readonly TaskRecord[],
   plain: TaskRecord,
-): Promise<TaskDifference[]> {
+): Promise<TaskComparison> {
   const names = tasks.map(({ name }) => name)
   const known = new Map((await loadTasks(db, names)).map((task) => [task.name, task]))
-  checkBudgets(
-    tasks.filter(({ name }) => !known.has(name)),
-    await listBudgetNames(db),
-  )
-  return tasks.flatMap((task) => {
+  const fresh = tasks.filter(({ name }) => !known.has(name))
+  if (fresh.length > 0) checkBudgets(fresh, await listBudgetNames(db))
+  const differing = tasks.flatMap((task) => {
     const stored = known.get(task.name)
     if (stored === undefined) return []
     const fields = FIELDS.filter(
@@ -57,6 +61,7 @@ export async function compareTasks(
     ).map(([, name]) => name)
     return fields.length === 0 ? [] : [{ task: task.name, fields }]
   })
+  return { differing, fresh }
 }
 
 function checkBudgets(tasks: readonly TaskRecord[], budgets: readonly string[]): void {

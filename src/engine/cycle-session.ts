@@ -5,7 +5,7 @@ import type { LeafPolicy } from '../model/composite.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { loadClaimed } from '../store/load-claimed.ts'
 import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
-import { resyncWorker } from '../store/resync-worker.ts'
+import { type Resynced, resyncWorker } from '../store/resync-worker.ts'
 import { runCycle } from '../store/run-cycle.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
 import { encodeEndings } from './encode-endings.ts'
@@ -28,6 +28,8 @@ export interface SessionOptions {
   readonly labels: Readonly<Record<string, unknown>>
   /** Tasks that need a pool process. */
   readonly processTasks: ReadonlySet<string>
+  /** A resync together with those of other workers. `undefined`: it has to be asked for alone. */
+  readonly resync?: ((workerId: string) => Promise<Resynced | undefined>) | undefined
 }
 
 /** A class to claim from, with how many at most. */
@@ -172,7 +174,8 @@ export class CycleSession {
    * @returns `undefined` when the worker has been declared dead.
    */
   async resync(): Promise<ReadonlyMap<string, number> | undefined> {
-    const state = await resyncWorker(this.#options.connection, this.#workerId)
+    const { connection, resync } = this.#options
+    const state = (await resync?.(this.#workerId)) ?? (await resyncWorker(connection, this.#workerId))
     if (state === undefined) return undefined
     this.#epoch = state.epoch
     this.#lanes = state.lanes

@@ -18,6 +18,8 @@ export class ReadinessProbe {
   readonly #db: Queryable
   #asked = Number.NEGATIVE_INFINITY
   #answer: Promise<Readiness> | undefined
+  /** The version this program needs. Read from its files once: they do not change, and take several turns of a busy event loop. */
+  #needed: number | undefined
 
   constructor(db: Queryable) {
     this.#db = db
@@ -47,9 +49,10 @@ export class ReadinessProbe {
   }
 
   async #compare(): Promise<Readiness> {
-    const available = (await loadMigrations()).at(-1)?.version ?? 0
+    this.#needed ??= (await loadMigrations()).at(-1)?.version ?? 0
     const applied = await readSchemaVersion(this.#db)
-    const schema = applied === available ? 'ok' : `at version ${applied}, this program needs ${available}`
+    const schema =
+      applied === this.#needed ? 'ok' : `at version ${applied}, this program needs ${this.#needed}`
     return { database: 'ok', schema }
   }
 }

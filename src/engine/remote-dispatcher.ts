@@ -3,7 +3,7 @@ import { blamesValues, isFenced, sqlState } from '../db/sqlstate.ts'
 import type { Assignment, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
-import { CycleSession, isOutOfStep } from './cycle-session.ts'
+import { CycleSession, isOutOfStep, type SessionOptions } from './cycle-session.ts'
 import { unstorable } from './dispatcher.ts'
 import { howManyFit } from './encode-endings.ts'
 import { workerEnded } from './remote-workers.ts'
@@ -64,10 +64,11 @@ export class RemoteDispatcher {
       readonly labels: Readonly<Record<string, unknown>>
       readonly pooled: readonly string[]
     }
+    readonly resync?: SessionOptions['resync']
   }) {
-    const { db, connection, worker } = options
+    const { db, connection, worker, resync } = options
     const { tasks, labels, pooled } = worker
-    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks: new Set(pooled) })
+    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks: new Set(pooled), resync })
     this.#session.follow(worker.id)
   }
 
@@ -166,6 +167,15 @@ export class RemoteDispatcher {
         if (!isFenced(error) || tries === TRIES) throw error
       }
     }
+  }
+
+  /**
+   * Asks the database what the worker holds, without a cycle.
+   *
+   * @throws {SluiceError} `WORKER_NOT_FOUND` when the worker has ended.
+   */
+  catchUp(): Promise<void> {
+    return this.#getInStep()
   }
 
   async #getInStep(): Promise<void> {

@@ -25,6 +25,7 @@ export { loadStale } from '../store/load-stale.ts'
 export type { StoredWorker } from '../store/load-workers.ts'
 export { type DoneJobs, noteDone } from '../store/note-done.ts'
 export { reportDevices } from '../store/report-devices.ts'
+export { type Resynced, resyncWorkers } from '../store/resync-worker.ts'
 
 const MAX_LINE = 8192
 /** Room for the note that a worker leaves at the end of a line it has cut itself. */
@@ -59,8 +60,9 @@ export async function registerRemoteWorkers(
   tasks: readonly TaskRecord[],
   plain: TaskRecord,
 ): Promise<RegisteredWorker[]> {
-  const differing = await compareTasks(tx, tasks, plain)
-  await addTasks(tx, tasks)
+  const { differing, fresh } = await compareTasks(tx, tasks, plain)
+  // As a rule somebody has: then it is three statements less.
+  if (fresh.length > 0) await addTasks(tx, fresh)
   const ids = await registerWorkers(
     tx,
     identities.map((identity) => ({

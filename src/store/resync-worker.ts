@@ -13,20 +13,45 @@ const RESYNC = statement(
   'select lane, epoch, job_id, attempt, mark from sluice.resync_v1($1)',
 )
 
+const RESYNC_TOGETHER = statement(
+  'resync_workers',
+  'select worker_id, lane, epoch, job_id, attempt, mark from sluice.resyncs_v1($1)',
+)
+
+type ResyncedRow = {
+  lane: string | null
+  epoch: number
+  job_id: string | null
+  attempt: number
+  mark: string
+}
+
 /**
  * Fences whatever this worker still has under way and tells what the database thinks it runs.
  *
  * @returns `undefined` when the worker has been declared dead.
  */
 export async function resyncWorker(db: Queryable, workerId: string): Promise<Resynced | undefined> {
-  const rows = await db.run<{
-    lane: string | null
-    epoch: number
-    job_id: string | null
-    attempt: number
-    mark: string
-  }>(RESYNC, [workerId])
-  if (rows.length === 0) return undefined
+  const rows = await db.run<ResyncedRow>(RESYNC, [workerId])
+  return rows.length === 0 ? undefined : toResynced(rows)
+}
+
+/**
+ * The same for several, by id. Who is not in the answer has been declared dead, or somebody else is writing about it just now: a
+ * resync of its own tells which.
+ */
+export async function resyncWorkers(
+  db: Queryable,
+  workerIds: readonly string[],
+): Promise<ReadonlyMap<string, Resynced>> {
+  const rows = await db.run<ResyncedRow & { worker_id: string }>(RESYNC_TOGETHER, [workerIds])
+  const byWorker = new Map<string, ResyncedRow[]>()
+  for (const row of rows) byWorker.set(row.worker_id, [...(byWorker.get(row.worker_id) ?? []), row])
+  return new Map([...byWorker].map(([id, own]) => [id, toResynced(own)]))
+}
+
+/** At least one row. */
+function toResynced(rows: readonly ResyncedRow[]): Resynced {
   return {
     epoch: rows[0]!.epoch,
     lanes: [...new Set(rows.map((row) => row.lane))].filter((lane) => lane !== null),

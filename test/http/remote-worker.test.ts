@@ -440,7 +440,15 @@ test('one new job makes a few of 500 idle workers look, not all of them', { time
     hangUp.abort()
     await Promise.allSettled(polls)
   })
-  await until(() => looks >= 500, 'all of them to have looked once', 60_000)
+  const known = async () =>
+    (
+      await database.sql<{ n: number }>(
+        `select count(distinct worker_id)::integer as n from sluice.holdings where worker_id = any ($1)`,
+        [all],
+      )
+    )[0]!.n
+  await until(async () => (await known()) === 500, 'all of them to wait', 60_000)
+  expect(looks, 'those that come together are looked for together').toBeLessThan(200)
   const before = looks
   const job = await submit('for one of them')
   expect((await Promise.race(polls)).jobs).toMatchObject([{ id: job }])

@@ -15,6 +15,7 @@ import {
   loadStale,
   registerRemoteWorkers,
   reportBroken,
+  resyncWorkers,
   saveRemoteCheckpoint,
   saveRemoteProgress,
   saveRemoteStep,
@@ -36,6 +37,12 @@ const TASK = {
   onLost: 'retry',
 } as const
 
+let tasks = 0
+/** One that nobody has made known yet. */
+function newTask() {
+  return { ...TASK, name: `remote-${process.pid}-${tasks++}` }
+}
+
 /**
  * What a server does for a worker behind it, on an address where any statement may fail: the worker repeats what it was not
  * answered, and starts over when it was declared dead meanwhile.
@@ -54,13 +61,21 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
     const facts = { ...identity, tasks: [TASK.name], labels: {}, keyId: KEY }
     for (;;) {
       const [registered] = await call('register', () =>
-        transactForCallers(db, (tx) => registerRemoteWorkers(tx, [facts], [TASK], TASK)),
+        transactForCallers(db, (tx) => registerRemoteWorkers(tx, [facts], [TASK, newTask()], TASK)),
       )
       const { id } = registered!
       const [worker] = await call('find', () => findRemoteWorkers(calls, [id]))
       // It may have been declared dead meanwhile.
       if (worker !== undefined)
-        return { id, dispatcher: new RemoteDispatcher({ db: calls, connection: db, worker }) }
+        return {
+          id,
+          dispatcher: new RemoteDispatcher({
+            db: calls,
+            connection: db,
+            worker,
+            resync: async (workerId) => (await resyncWorkers(db, [workerId])).get(workerId),
+          }),
+        }
     }
   }
 

@@ -48,10 +48,10 @@ export class IdleRoom {
   /**
    * Lets a worker wait. One poll a worker: an older one is answered.
    *
-   * @param readyAt `readyHints` before its last look.
+   * @param readyAt `readyHints` before its last look; `undefined`: it has not looked, and need not do so itself.
    * @param orderedAt `ordersTold` when it last waited.
    */
-  async wait(poll: IdlePoll, readyAt: number, orderedAt: number): Promise<PollAnswer> {
+  async wait(poll: IdlePoll, readyAt: number | undefined, orderedAt: number): Promise<PollAnswer> {
     const { worker } = poll
     const { likeness } = worker
     if (this.#closed) poll.end()
@@ -63,7 +63,8 @@ export class IdleRoom {
       this.#groups.set(likeness, group)
     }
     group.add(poll)
-    if (readyAt !== this.#readyHints) group.look(true)
+    if (readyAt === undefined) group.arrive(poll)
+    else if (readyAt !== this.#readyHints) group.look(true)
     if (orderedAt !== this.#orderHints) this.#order()
     try {
       return await poll.answered

@@ -4,6 +4,8 @@ import type { IdlePoll } from './idle-poll.ts'
 const WIDTH = 4
 /** Looks again this long after a hint that came to nothing: the commit it announced may be a moment behind it. */
 const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
+/** From one look for those that have come to the next. */
+const ARRIVALS_MS = 20
 
 /**
  * Idle workers that can run the same jobs. They look in the order in which workers are filled, and only while there is more to
@@ -16,6 +18,12 @@ export class LikePolls {
   #lookAgain = LOOK_AGAIN_MS.length
   #timer: NodeJS.Timeout | undefined
   #stopped = false
+  #lookedForArrivals = Number.NEGATIVE_INFINITY
+  #arrivals: NodeJS.Timeout | undefined
+  /** Those that have come and were not looked for yet. */
+  readonly #arrived = new Set<IdlePoll>()
+  /** Only for those the next round is; the others have found nothing and have no hint. */
+  #narrow = false
 
   get size(): number {
     return this.#polls.size
@@ -29,17 +37,41 @@ export class LikePolls {
 
   remove(poll: IdlePoll): void {
     this.#polls.delete(poll)
+    this.#arrived.delete(poll)
   }
 
   stop(): void {
     this.#stopped = true
+    clearTimeout(this.#arrivals)
+    this.#arrivals = undefined
     clearTimeout(this.#timer)
     this.#timer = undefined
+  }
+
+  /** Somebody has come and has not looked. All that come within a moment are looked for together. */
+  arrive(poll: IdlePoll): void {
+    this.#arrived.add(poll)
+    if (this.#arrivals !== undefined) return
+    const look = () => {
+      this.#arrivals = undefined
+      this.#lookedForArrivals = performance.now()
+      // What was asked for meanwhile for all counts for these too.
+      if (!this.#again) this.#narrow = true
+      this.#look()
+    }
+    const waitMs = this.#lookedForArrivals + ARRIVALS_MS - performance.now()
+    if (waitMs > 0) this.#arrivals = setTimeout(look, waitMs)
+    else look()
   }
 
   /** @param again Others may follow within milliseconds. */
   look(again: boolean): void {
     if (again) this.#lookAgain = 0
+    this.#narrow = false
+    this.#look()
+  }
+
+  #look(): void {
     this.#again = true
     this.#sweeping ??= this.#sweepUntilDone().finally(() => {
       this.#sweeping = undefined
@@ -58,20 +90,28 @@ export class LikePolls {
   }
 
   async #sweep(): Promise<void> {
-    const hungry = [...this.#polls]
+    const narrow = this.#narrow
+    const hungry = [...(narrow ? this.#arrived : this.#polls)]
       .filter((poll) => poll.hungry && !poll.over)
       .sort(({ worker: a }, { worker: b }) => a.rank - b.rank || compareIds(a.id, b.id))
+    this.#arrived.clear()
     let exhausted = false
     const lookInTurn = async () => {
       for (let poll = hungry.shift(); poll !== undefined && !exhausted; poll = hungry.shift()) {
-        // Who runs something may have as many of a lane as one worker may: that says nothing about the others.
-        const idle = poll.worker.running === 0
+        // Who runs something may have as many of a lane as one worker may, and who is draining is given nothing: that says nothing
+        // about the others.
+        const idle = poll.worker.running === 0 && !poll.worker.draining
         const looked = await poll.look()
         if (looked === 'found') this.#lookAgain = 0
+        if (looked === 'found' && narrow) {
+          // There is work: the next round is wide.
+          this.look(true)
+          return
+        }
         if (looked === 'nothing' && idle) exhausted = true
       }
     }
-    await Promise.all(Array.from({ length: Math.min(WIDTH, hungry.length) }, lookInTurn))
+    await Promise.all(Array.from({ length: Math.min(narrow ? 1 : WIDTH, hungry.length) }, lookInTurn))
   }
 
   /** Sets the timer that looks without a hint. */

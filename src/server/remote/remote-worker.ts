@@ -1,6 +1,6 @@
 import type { Queryable, RawQueryable } from '../../db/database.ts'
 import { type RemoteAnswer, type RemoteCycle, RemoteDispatcher } from '../../engine/remote-dispatcher.ts'
-import type { Beat, DoneJobs, StoredWorker } from '../../engine/remote-workers.ts'
+import type { Beat, DoneJobs, Resynced, StoredWorker } from '../../engine/remote-workers.ts'
 import { IdlePoll, type IdleWorker, type PollAnswer, saysNothing } from './idle-poll.ts'
 import type { IdleRoom } from './idle-room.ts'
 import type { Turnstile } from './turnstile.ts'
@@ -41,7 +41,7 @@ export class RemoteWorker implements IdleWorker {
   usedAt = performance.now()
   readonly #dispatcher: RemoteDispatcher
   readonly #room: IdleRoom
-  readonly #resyncs: Turnstile
+  readonly #returns: Turnstile
   #last: Promise<unknown> = Promise.resolve()
   #giveBack: NodeJS.Timeout | undefined
   #offer: string | undefined
@@ -49,17 +49,21 @@ export class RemoteWorker implements IdleWorker {
   /** The last poll brought nothing until its time was up: the same question need not be asked anew. */
   #rested: { readonly readyHints: number; readonly free: number; readonly freeProcesses: number } | undefined
 
-  /** @param parts.resyncs Lets a few workers at a time ask the database what they hold. */
+  /**
+   * @param parts.resync Asks what a worker holds together with others that come.
+   * @param parts.returns Lets a few of those that come or come back look at a time.
+   */
   constructor(
     worker: StoredWorker,
     parts: {
       readonly room: IdleRoom
       readonly db: Queryable
       readonly cycles: RawQueryable
-      readonly resyncs: Turnstile
+      readonly resync: (workerId: string) => Promise<Resynced | undefined>
+      readonly returns: Turnstile
     },
   ) {
-    const { room, db, cycles } = parts
+    const { room, db, cycles, resync } = parts
     this.id = worker.id
     this.keyId = worker.keyId
     this.#pool = worker.pool
@@ -67,9 +71,9 @@ export class RemoteWorker implements IdleWorker {
     const { tasks, labels, pooled } = worker
     this.#likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
     this.#room = room
-    this.#resyncs = parts.resyncs
+    this.#returns = parts.returns
     this.#ordersTold = room.ordersTold
-    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker })
+    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker, resync })
   }
 
   get running(): number {
@@ -104,11 +108,15 @@ export class RemoteWorker implements IdleWorker {
     this.#room.end(this.id)
     if (request.resync) this.#dispatcher.markOutOfStep()
     const { readyHints } = this.#room
-    if (!this.#mayRest(request)) {
-      const answer = await this.look(request)
-      const waits = request.waitMs > 0 && request.ended.length === 0 && request.news === undefined
-      if (!waits || !saysNothing(answer)) return answer
+    if (this.#mayRest(request)) return this.#wait(request, readyHints, onGone)
+    const waits = request.waitMs > 0 && request.ended.length === 0 && request.news === undefined
+    // One that comes with nothing and holds nothing is looked for with its like: of 500 that come at once, one looks.
+    if (waits && request.running.length === 0 && !this.offersDevices && this.#dispatcher.isOutOfStep) {
+      await this.#inTurn(() => this.#dispatcher.catchUp())
+      if (this.running === 0) return this.#wait(request, undefined, onGone)
     }
+    const answer = await this.look(request)
+    if (!waits || !saysNothing(answer)) return answer
     return this.#wait(request, readyHints, onGone)
   }
 
@@ -117,8 +125,9 @@ export class RemoteWorker implements IdleWorker {
     this.#rested = undefined
     return this.#inTurn(async () => {
       const cycle = () => this.#dispatcher.cycle(request)
-      const answer = this.#dispatcher.isOutOfStep ? await this.#resyncs.pass(cycle) : await cycle()
-      return this.#withoutRepeats(answer)
+      if (!this.#dispatcher.isOutOfStep) return this.#withoutRepeats(await cycle())
+      await this.#dispatcher.catchUp()
+      return this.#withoutRepeats(await this.#returns.pass(cycle))
     })
   }
 
@@ -182,7 +191,7 @@ export class RemoteWorker implements IdleWorker {
 
   async #wait(
     request: WaitingCycle,
-    readyHints: number,
+    readyHints: number | undefined,
     onGone: (gone: () => void) => void,
   ): Promise<PollAnswer> {
     const poll = new IdlePoll(this, request, request.waitMs, request.checkRight)

@@ -13,8 +13,10 @@ import {
   loadStale,
   noteDone,
   type RegisteredWorker,
+  type Resynced,
   registerRemoteWorkers,
   reportDevices,
+  resyncWorkers,
   type StoredWorker,
   workerEnded,
 } from '../../engine/remote-workers.ts'
@@ -42,8 +44,10 @@ const STALE_KEPT_MS = 2000
  * together, and takes this many connections at once of the four that everybody shares, so that the rest of the API has some too.
  */
 const STORM = { atOnce: 1, most: 25, everyMs: 20 }
-/** Workers that ask at once what they hold. That is written by worker and cannot go together; more of them only fill the cores. */
-const RESYNCS_AT_ONCE = 2
+/** Workers that come back with jobs and look for more at once. Further ones would only fill the cores. */
+const RETURNS_AT_ONCE = 2
+/** Of the four connections: what comes together must not take them all. More than one, since a registration may wait for a lock. */
+const SHARED_AT_ONCE = 2
 /** A worker not heard of for so long has ended or turned to another server. Forgetting it costs one resync. */
 const FORGET_MS = 10 * 60_000
 
@@ -75,7 +79,9 @@ export class RemoteWorkers {
   readonly #done: Together<DoneJobs, undefined>
   /** Reads of what many workers have in common: the classes that they can serve. */
   readonly #reads: Together<{ readonly statement: Statement; readonly values: readonly unknown[] }, Row[]>
-  readonly #resyncs = new Turnstile(RESYNCS_AT_ONCE)
+  readonly #resyncs: Together<string, Resynced | undefined>
+  readonly #returns = new Turnstile(RETURNS_AT_ONCE)
+  readonly #shared = new Turnstile(SHARED_AT_ONCE)
   readonly #sweep: NodeJS.Timeout
   readonly #unsubscribe: () => void
   #stale: { readonly at: number; readonly byLane: Promise<ReadonlyMap<string, number>> } | undefined
@@ -98,11 +104,21 @@ export class RemoteWorkers {
     this.#registrations = new Together({
       ...STORM,
       likeness: ({ tasks, plain }) => JSON.stringify([tasks, plain]),
-      answer: (all) => this.#register(all),
+      answer: (all) => this.#shared.pass(() => this.#register(all)),
       // A pool that is full, a lane that is not there: the others may be in order.
       blamesOne: (error) => !hasCode(error, 'DATABASE_UNAVAILABLE'),
     })
-    this.#loads = new Together({ ...STORM, answer: (ids) => findRemoteWorkers(calls, ids) })
+    this.#loads = new Together({
+      ...STORM,
+      answer: (ids) => this.#shared.pass(() => findRemoteWorkers(calls, ids)),
+    })
+    this.#resyncs = new Together({
+      ...STORM,
+      answer: async (ids) => {
+        const resynced = await resyncWorkers(this.#cycles, ids)
+        return ids.map((id) => resynced.get(id))
+      },
+    })
     this.#leases = new Together({
       ...STORM,
       atOnce: BEAT_CONNECTIONS,
@@ -124,7 +140,7 @@ export class RemoteWorkers {
       likeness: ({ statement, values }) => `${statement.name} ${JSON.stringify(values)}`,
       answer: async (all) => {
         const { statement, values } = all[0]!
-        const rows = await calls.run(statement, values)
+        const rows = await this.#shared.pass(() => calls.run(statement, values))
         return all.map(() => rows)
       },
     })
@@ -250,8 +266,13 @@ export class RemoteWorkers {
       run: async <R extends Row>(statement: Statement, values: readonly unknown[] = []) =>
         (await this.#reads.ask({ statement, values })) as R[],
     }
-    const parts = { room: this.#room, db, cycles: this.#cycles, resyncs: this.#resyncs }
-    return new RemoteWorker(stored, parts)
+    return new RemoteWorker(stored, {
+      room: this.#room,
+      db,
+      cycles: this.#cycles,
+      resync: (workerId) => this.#resyncs.ask(workerId),
+      returns: this.#returns,
+    })
   }
 
   /** All of them have the same tasks. */
