@@ -16,10 +16,7 @@ export interface Column<Row> {
   /** Of the column, in CSS: `120px`, `20%`. Without one it takes what is left. */
   readonly width?: string
   readonly align?: 'right'
-  /**
-   * On a phone: its width there; `below` for a second line, with its heading before it; false to leave it out. Without one
-   * it shares what others leave.
-   */
+  /** On a phone: its width there, or false to leave it out. Without one it shares what others leave. */
   readonly phone?: string | boolean
   /** Long texts go on in a second line rather than being cut. */
   readonly wrap?: boolean
@@ -85,12 +82,7 @@ export function Table<Row>(props: TableProps<Row>) {
   }
   return (
     <div className="table-box" data-many={many || undefined} ref={box} onScroll={scrolled}>
-      <table
-        className="table"
-        aria-label={label}
-        aria-rowcount={rows.length + 1}
-        data-lines={columns.some(({ phone }) => phone === 'below') || undefined}
-      >
+      <table className="table" aria-label={label} aria-rowcount={rows.length + 1}>
         <thead>
           <tr>
             {selection !== undefined && (
@@ -112,7 +104,6 @@ export function Table<Row>(props: TableProps<Row>) {
               row={row}
               at={first + offset}
               current={at === first + offset}
-              measure={many ? drawn.measureElement : undefined}
               onMove={move}
             />
           ))}
@@ -130,26 +121,18 @@ function Head<Row>({ column }: { column: Column<Row> }) {
       scope="col"
       style={widthsOf(column)}
       data-align={column.align}
-      data-phone={phoneOf(column)}
+      data-phone={column.phone === false ? 'no' : undefined}
     >
       {column.head}
     </th>
   )
 }
 
-function widthsOf<Row>(column: Column<Row>): CSSProperties {
-  return { ...(column.width !== undefined && { width: column.width }), ...phoneWidthOf(column) }
-}
-
-function phoneWidthOf<Row>({ phone }: Column<Row>): CSSProperties | undefined {
-  return typeof phone === 'string' && phone !== 'below'
-    ? ({ '--phone-width': phone, '--phone-grows': 0 } as CSSProperties)
-    : undefined
-}
-
-function phoneOf<Row>({ phone }: Column<Row>): 'no' | 'below' | undefined {
-  if (phone === false) return 'no'
-  return phone === 'below' ? 'below' : undefined
+function widthsOf<Row>({ width, phone }: Column<Row>): CSSProperties {
+  return {
+    ...(width !== undefined && { width }),
+    ...(typeof phone === 'string' && { '--phone-width': phone }),
+  } as CSSProperties
 }
 
 function Gap({ height }: { height: number }) {
@@ -168,16 +151,8 @@ function Row<Row>({
   rowKey,
   onOpen,
   selection,
-  measure,
   onMove,
-}: TableProps<Row> & {
-  row: Row
-  at: number
-  current: boolean
-  /** Rows may have two lines: where only those in sight are drawn, their heights must be known. */
-  measure: ((row: HTMLTableRowElement | null) => void) | undefined
-  onMove: (to: number) => void
-}) {
+}: TableProps<Row> & { row: Row; at: number; current: boolean; onMove: (to: number) => void }) {
   const key = rowKey(row)
   const chosen = selection?.chosen.has(key) ?? false
   const pressed = (event: KeyboardEvent<HTMLTableRowElement>) => {
@@ -199,9 +174,7 @@ function Row<Row>({
   }
   return (
     <tr
-      ref={measure}
       data-at={at}
-      data-index={at}
       data-opens={onOpen === undefined ? undefined : ''}
       data-chosen={chosen || undefined}
       aria-rowindex={at + 2}
@@ -228,9 +201,7 @@ function Row<Row>({
           key={column.id}
           data-align={column.align}
           data-wrap={column.wrap || undefined}
-          data-phone={phoneOf(column)}
-          data-head={typeof column.head === 'string' ? column.head : undefined}
-          style={phoneWidthOf(column)}
+          data-phone={column.phone === false ? 'no' : undefined}
         >
           {column.cell(row)}
         </td>

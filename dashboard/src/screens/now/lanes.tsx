@@ -31,7 +31,7 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
     {
       id: 'why',
       head: 'In the way',
-      phone: 'below',
+      phone: false,
       cell: ({ name, enabled, reason }) => (
         <span className="soft" title={reason ?? undefined}>
           {/* The row says which lane. */}

@@ -57,9 +57,7 @@ export function LevelList({
           </span>
           <span className="level-about">
             {kindWord(level)} #{level.id}
-            {(level.comparison?.differences.length ?? 0) > 0 && (
-              <strong className="level-mark"> input differs</strong>
-            )}
+            {level.id === suspect && <strong className="level-mark"> input differs</strong>}
           </span>
         </button>
       ))}
