@@ -5131,14 +5131,15 @@ CREATE OR REPLACE FUNCTION sluice.waiting_v1(p_class integer, p_exact integer)
  STABLE
 AS $function$
   select (select count(*)::integer from (select 1 from sluice.jobs j where j.class_id = p_class and j.state = 'ready' limit p_exact) x),
-         -- The oldest of each rank is its first id; ranks are few.
+         least((select min(f.ready_at) from (select j.ready_at from sluice.jobs j where j.class_id = p_class and j.state = 'ready'
+                                              order by j.rank, j.id limit 1000) f),
          (with recursive heads as (
             (select j.rank, j.ready_at from sluice.jobs j where j.class_id = p_class and j.state = 'ready' order by j.rank, j.id limit 1)
             union all
             select n.rank, n.ready_at from heads h cross join lateral (
               select j.rank, j.ready_at from sluice.jobs j where j.class_id = p_class and j.state = 'ready' and j.rank > h.rank
                order by j.rank, j.id limit 1) n
-          ) select min(h.ready_at) from (select ready_at from heads limit 1000) h)
+          ) select min(h.ready_at) from (select ready_at from heads limit 1000) h))
 $function$;
 
 --- function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)

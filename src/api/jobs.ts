@@ -257,6 +257,17 @@ const Difference = Type.Object({
   there: Type.Optional(Type.Unsafe<JsonValue>(Json)),
 })
 
+const DecidedStep = Type.Object({
+  step: Type.String(),
+  id: TextOrNull,
+  status: Type.Unsafe<(typeof JOB_STATUSES)[number] | 'not_reached'>({
+    type: 'string',
+    enum: [...JOB_STATUSES, 'not_reached'],
+  }),
+  why: TextOrNull,
+  handled: Type.Boolean(),
+})
+
 export const TraceBody = Type.Object({
   root: JobId,
   failure: JobId,
@@ -274,20 +285,10 @@ export const TraceBody = Type.Object({
       finishedAt: TimestampOrNull,
       input: Json,
       error: TextOrNull,
-      steps: Type.Optional(
-        Type.Array(
-          Type.Object({
-            step: Type.String(),
-            id: TextOrNull,
-            status: Type.Unsafe<(typeof JOB_STATUSES)[number] | 'not_reached'>({
-              type: 'string',
-              enum: [...JOB_STATUSES, 'not_reached'],
-            }),
-            why: TextOrNull,
-            handled: Type.Boolean(),
-          }),
-        ),
+      sources: Type.Optional(
+        Type.Array(DecidedStep, { description: 'The steps beside it whose results it was made from' }),
       ),
+      steps: Type.Optional(Type.Array(DecidedStep)),
       counts: Type.Optional(Counts),
       failedAt: Type.Optional(Type.Array(Type.Integer())),
       comparison: Type.Optional(

@@ -40,6 +40,8 @@ export interface TraceLevel {
   /** Of a group or fan-out: what it took from the scope around it. */
   readonly input: unknown
   readonly error: string | null
+  /** The steps beside it whose results it was made from, as its templates say: what is wrong with its input came from there. */
+  readonly sources?: readonly DecidedStep[]
   /** Of a workflow or group: what became of each of its steps. */
   readonly steps?: readonly DecidedStep[]
   /** Of a fan-out: how its children ended, and the places of some that failed. */
@@ -147,10 +149,24 @@ class Tracer {
     const fanouts = path.filter(({ kind }) => kind === 'fanout').map(({ id }) => id)
     const counts = new Map((await loadTreeNodes(this.#db, fanouts)).map((row) => [row.id, row]))
     const good = await this.#goodRun(path)
+    const steps = new Map(
+      path
+        .filter(({ kind }) => kind === 'workflow' || kind === 'group')
+        .map((job) => [
+          job.id,
+          this.#steps(
+            job,
+            rows.filter(({ parentId }) => parentId === job.id),
+          ),
+        ]),
+    )
     const levels: TraceLevel[] = []
     for (const [at, job] of path.entries()) {
       const inside = rows.filter(({ parentId }) => parentId === job.id)
-      const comparison = await this.#compare(job, path[at + 1], good.get(path.length - 1 - at))
+      const parent = path[at + 1]
+      const sources = this.#sources(job, parent, steps.get(parent?.id ?? '') ?? [])
+      const own = steps.get(job.id)
+      const comparison = await this.#compare(job, parent, good.get(path.length - 1 - at))
       const { id, step, index, kind, task, attempts, startedAt, finishedAt, input, error } = job
       levels.push({
         ...{
@@ -167,7 +183,8 @@ class Tracer {
           error,
         },
         ...(kind === 'fanout' ? fanoutLevel(counts.get(id), inside) : {}),
-        ...(kind === 'workflow' || kind === 'group' ? { steps: this.#steps(job, inside) } : {}),
+        ...(sources.length > 0 && { sources }),
+        ...(own !== undefined && { steps: own }),
         ...(comparison === undefined ? {} : { comparison }),
       })
     }
@@ -186,6 +203,16 @@ class Tracer {
       const handled = isFailed(row.state) && !unhandled.has(row)
       return { step: step.name, id: row.id, status: statusOf(row.state), why: row.error, handled }
     })
+  }
+
+  /** Of a step: those beside it that its templates read. Of an item of a fan-out they are those of the fan-out, a level up. */
+  #sources(job: PathJob, parent: PathJob | undefined, beside: readonly DecidedStep[]): DecidedStep[] {
+    if (parent === undefined || parent.graph === null || parent.node === null) return []
+    const plan =
+      beside.length > 0 ? bodyOf({ graph: parent.graph, node: parent.node }, this.#graphs) : undefined
+    const reads = plan?.steps.find(({ position }) => position === job.index)?.templates.reads ?? []
+    const names = new Set(reads.filter(([root]) => root === 'steps').map(([, name]) => name))
+    return beside.filter(({ step }) => names.has(step))
   }
 
   /** By depth, the jobs along the same path in the last run of the workflow that completed. */

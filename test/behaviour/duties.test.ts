@@ -321,6 +321,21 @@ test('jobs that wait for capacity are told in the log once, before any deadline 
   await database.sql('delete from sluice.jobs')
 })
 
+test('the oldest wait is that of whoever has waited longest, not of the first in line', async () => {
+  const slow = task({ name: 'slow', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [slow] })
+  const first = await app.submit(slow, undefined)
+  const second = await app.submit(slow, undefined)
+  // As after a retry, or where a window lets in a child that was made early.
+  await database.sql(`update sluice.jobs set ready_at = ready_at - interval '1 hour' where id = $1`, [
+    second.id,
+  ])
+  const found = (await app.sampleQueues()).find((each) => each.task === 'slow')
+  expect(found!.oldestAt).toEqual((await app.getJob(second.id)).readyAt)
+  expect(Number(first.id)).toBeLessThan(Number(second.id))
+  await database.sql('delete from sluice.jobs')
+})
+
 /** Workers that have been silent for an hour and run all jobs of the task between them. */
 async function plantDeadWorkers(name: string, count: number): Promise<void> {
   for (let n = 0; n < count; n++) {

@@ -47,7 +47,20 @@ const NO_OUTPUT = {
   steps: { one: { task: 'load', with: { file: 'x' } } },
   output: '${{ steps.one.result.missing.deeper }}',
 }
+const MADE = {
+  steps: {
+    list: { task: 'load', with: { file: 'list' } },
+    aside: { task: 'load', with: { file: 'aside' } },
+    each: {
+      task: 'load',
+      needs: ['list', 'aside'],
+      with_items: "${{ ['a', steps.list.result.rows > 2 ? 'bad' : 'b'] }}",
+      with: { file: '${{ item }}' },
+    },
+  },
+}
 const WORKFLOWS = [
+  { name: 'made', definition: MADE },
   { name: 'fan', definition: FAN },
   { name: 'inner', definition: INNER },
   { name: 'outer', definition: OUTER },
@@ -93,6 +106,17 @@ test('from the root of a fan-out: the failed item, compared with the nearest goo
     ['later', 'completed', null],
   ])
   expect(found.suspect).toBe(item!.id)
+})
+
+test('a step tells which steps its input was made from, and of those that it only needs nothing', async () => {
+  const app = await open()
+  const job = await app.submit('made', null)
+  expect(await ended(app, job.id)).toBe('failed')
+  const [item, fanOut, root] = (await app.trace(job.id)).levels
+  const [list] = root!.steps!
+  expect(fanOut!.sources).toEqual([list])
+  expect(list).toMatchObject({ step: 'list', id: expect.any(String), status: 'completed' })
+  expect([item!.sources, root!.sources]).toEqual([undefined, undefined])
 })
 
 test('through groups and workflows to the failure that nothing made up for, compared with the last good run', async () => {

@@ -68,7 +68,7 @@ function Levels({ trace }: { trace: Trace }) {
           ↓ One level back
         </Button>
       </PageHead>
-      <Suspect trace={trace} onGo={go} />
+      <Suspect trace={trace} here={at} onGo={go} />
       <div className="trace-columns">
         <LevelList levels={levels} suspect={suspect} at={at} onGo={go} />
         <LevelView key={level.id} trace={trace} at={at} />
@@ -78,7 +78,15 @@ function Levels({ trace }: { trace: Trace }) {
 }
 
 /** Where to look first. */
-function Suspect({ trace: { levels, suspect }, onGo }: { trace: Trace; onGo: (at: number) => void }) {
+function Suspect({
+  trace: { levels, suspect },
+  here,
+  onGo,
+}: {
+  trace: Trace
+  here: number
+  onGo: (at: number) => void
+}) {
   const at = levels.findIndex(({ id }) => id === suspect)
   const compared = levels.filter(({ comparison }) => comparison !== undefined).length
   if (at < 0)
@@ -100,9 +108,11 @@ function Suspect({ trace: { levels, suspect }, onGo }: { trace: Trace; onGo: (at
           ? ' place'
           : ' places'}
       .{' '}
-      <Button small onClick={() => onGo(at)}>
-        Show it
-      </Button>
+      {at !== here && (
+        <Button small onClick={() => onGo(at)}>
+          Show it
+        </Button>
+      )}
     </Note>
   )
 }

@@ -65,6 +65,9 @@ function writeLevel(
   if (level.kind === null || (level.kind === 'workflow' && level.step !== null))
     fact('task', printable(level.task))
   fact('input', shown(level.input, LONG))
+  level.sources?.forEach((source, at) => {
+    fact(at === 0 ? 'made from' : '', `${describeStep(world, source, false)} (job ${source.id})`)
+  })
   if (level.error !== null) fact('error', paint('red', printable(level.error)))
   if (level.counts !== undefined) {
     const places = (level.failedAt ?? []).map((place) => `[${place}]`).join(' ')

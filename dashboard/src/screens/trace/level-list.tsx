@@ -57,7 +57,9 @@ export function LevelList({
           </span>
           <span className="level-about">
             {kindWord(level)} #{level.id}
-            {level.id === suspect && <strong className="level-mark"> input differs</strong>}
+            {(level.comparison?.differences.length ?? 0) > 0 && (
+              <strong className="level-mark"> input differs</strong>
+            )}
           </span>
         </button>
       ))}

@@ -41,6 +41,7 @@ export function LevelView({ trace, at }: { trace: Trace; at: number }) {
           title={level.kind === 'group' || level.kind === 'fanout' ? 'What it took from around it' : 'Input'}
         >
           <JsonView value={level.input} label="Input" />
+          <Sources level={level} />
         </Panel>
         <Panel title="Output">
           <Problem error={error} />
@@ -54,6 +55,23 @@ export function LevelView({ trace, at }: { trace: Trace; at: number }) {
         </Panel>
       </div>
     </div>
+  )
+}
+
+/** Where to go on when what came in is wrong. */
+function Sources({ level: { sources = [] } }: { level: Level }) {
+  if (sources.length === 0) return null
+  return (
+    <p className="in-text">
+      Made from the results of{' '}
+      {sources.map(({ step, id }, at) => (
+        <span key={step}>
+          {at > 0 && ', '}
+          {id === null ? step : <JobLink id={id}>{step}</JobLink>}
+        </span>
+      ))}
+      .
+    </p>
   )
 }
 
