@@ -95,6 +95,8 @@ export class Database implements RawQueryable {
   readonly #timeoutMs: number
   /** Open connections, with when they were made. */
   readonly #clients = new Map<pg.PoolClient, number>()
+  /** Statements under way, with when they were sent. */
+  readonly #underWay = new Map<pg.PoolClient, number>()
   /** When a connection was last lost. Whatever is older was part of the same outage and may be silent too. */
   #lostAt = Number.NEGATIVE_INFINITY
   #prepare = true
@@ -132,6 +134,15 @@ export class Database implements RawQueryable {
     this.#lostAt = performance.now()
   }
 
+  /**
+   * The same, and statements that have been under way for longer than `ms` fail now. Only for those whose callers find out what
+   * became of them.
+   */
+  giveUp(ms: number): void {
+    this.noteOutage()
+    for (const [client, sentAt] of this.#underWay) if (this.#lostAt - sentAt > ms) cutClient(client)
+  }
+
   /** Connections open just now. */
   get connections(): number {
     return this.#pool.totalCount
@@ -147,6 +158,7 @@ export class Database implements RawQueryable {
 
   async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
     const client = await this.#connect()
+    this.#underWay.set(client, performance.now())
     try {
       const rows = await this.#runOn<R>(client, statement, values, form)
       client.release()
@@ -154,6 +166,8 @@ export class Database implements RawQueryable {
     } catch (error) {
       client.release(this.#noteLoss(error))
       throw error
+    } finally {
+      this.#underWay.delete(client)
     }
   }
 

@@ -1,5 +1,6 @@
 import { Database, type Queryable, type Row, type Statement } from '../../db/database.ts'
 import { transactForCallers } from '../../db/for-callers.ts'
+import { isConnectionLoss } from '../../db/sqlstate.ts'
 import {
   type Beat,
   beat,
@@ -84,6 +85,8 @@ export class RemoteWorkers {
   readonly #shared = new Turnstile(SHARED_AT_ONCE)
   readonly #sweep: NodeJS.Timeout
   readonly #unsubscribe: () => void
+  /** The last heartbeat did not get through to the database. */
+  #away = false
   #stale: { readonly at: number; readonly byLane: Promise<ReadonlyMap<string, number>> } | undefined
 
   constructor(parts: ServerParts) {
@@ -122,10 +125,7 @@ export class RemoteWorkers {
     this.#leases = new Together({
       ...STORM,
       atOnce: BEAT_CONNECTIONS,
-      answer: async (ids) => {
-        const beats = await beatTogether(this.#beats, ids)
-        return ids.map((id) => beats.get(id))
-      },
+      answer: (ids) => this.#beat(ids),
     })
     this.#done = new Together({
       ...STORM,
@@ -173,6 +173,19 @@ export class RemoteWorkers {
       return await worker.cycle(request, onGone)
     } catch (error) {
       if (hasCode(error, 'WORKER_NOT_FOUND')) this.#forget(id, worker)
+      throw error
+    }
+  }
+
+  async #beat(ids: readonly string[]): Promise<(Beat | undefined)[]> {
+    try {
+      const beats = await beatTogether(this.#beats, ids)
+      // The database was away and is back. Cycles that were sent before would wait for TCP, about as long again.
+      if (this.#away) this.#cycles.giveUp(this.#parts.room.heartbeatMs)
+      this.#away = false
+      return ids.map((id) => beats.get(id))
+    } catch (error) {
+      if (isConnectionLoss(error)) this.#away = true
       throw error
     }
   }
