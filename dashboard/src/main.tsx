@@ -26,30 +26,42 @@ function takeToken(): string | undefined {
   return token
 }
 
-const given = takeToken()
-let opening = given === undefined ? undefined : signIn({ token: given })
+function openWithToken(): Promise<void> | undefined {
+  const token = takeToken()
+  return token === undefined ? undefined : signIn({ token })
+}
 
-/** Signs in with the token the page was opened with, and tells what became of it. */
+let opening = openWithToken()
+
+/** Signs in with the token of the address, and tells what became of it. */
 function useToken(): { busy: boolean; failure: unknown } {
   const [state, setState] = useState<{ busy: boolean; failure: unknown }>({
     busy: opening !== undefined,
     failure: undefined,
   })
   useEffect(() => {
-    opening?.then(
-      () => setState({ busy: false, failure: undefined }),
-      () =>
-        setState({
-          busy: false,
-          failure: new Error(
-            'An address with a token works once, within 15 minutes. Start sluice up again for a new one, or give a key.',
-          ),
-        }),
-    )
+    const tell = (attempt: Promise<void> | undefined) =>
+      attempt?.then(
+        () => setState({ busy: false, failure: undefined }),
+        () => setState({ busy: false, failure: new Error(USED_TOKEN) }),
+      )
+    void tell(opening)
     opening = undefined
+    // Pasted into a page that is open already, an address with a token loads nothing anew.
+    const pasted = () => {
+      const attempt = openWithToken()
+      if (attempt === undefined) return
+      setState({ busy: true, failure: undefined })
+      void tell(attempt)
+    }
+    addEventListener('hashchange', pasted)
+    return () => removeEventListener('hashchange', pasted)
   }, [])
   return state
 }
+
+const USED_TOKEN =
+  'An address with a token works once, within 15 minutes. Start sluice up again for a new one, or give a key.'
 
 /** Who somebody is is asked once the token has been tried: an answer from before would undo what it has opened. */
 function App() {

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { createContext, type ReactNode, useContext, useMemo } from 'react'
 import { hasCode, type Permission, type Session } from '../../src/client/index.ts'
 import { client, keepCsrfToken, queries, SESSION } from './connection.ts'
+import { forgetNow } from './live/now.ts'
 
 /** Who is signed in: `undefined` while that is not known, `null` when nobody is. */
 export function useSessionState(): { session: Session | null | undefined; error: unknown } {
@@ -29,6 +30,8 @@ async function askWho(): Promise<Session | null> {
 
 export async function signIn(secret: { key: string } | { token: string }): Promise<void> {
   const session = await client.access.signIn(secret)
+  // A session that has ended by itself has left behind what it saw.
+  forgetSession()
   keepCsrfToken(session)
   queries.setQueryData(SESSION, session)
 }
@@ -43,7 +46,10 @@ export async function signOut(): Promise<void> {
 /** Nothing of what one person saw stays for the next. */
 export function forgetSession(): void {
   keepCsrfToken(null)
-  queries.clear()
+  forgetNow()
+  // Not that question itself: whoever watches it would hear of no answer to a new one.
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION[0] })
+  queries.getMutationCache().clear()
   queries.setQueryData(SESSION, null)
 }
 

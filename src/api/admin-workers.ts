@@ -65,6 +65,7 @@ const Worker = Type.Object({
   startedAt: Timestamp,
   seenAt: Timestamp,
   silentMs: Type.Number({ description: 'Since its last heartbeat' }),
+  silent: Type.Boolean({ description: 'It has not been heard of for two heartbeats' }),
   jobs: Type.Array(Running),
 })
 

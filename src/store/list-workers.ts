@@ -25,14 +25,17 @@ export interface WorkerView {
   readonly startedAt: Date
   readonly seenAt: Date
   readonly silentMs: number
+  /** Not heard of for two heartbeats. */
+  readonly silent: boolean
 }
 
 const LIST = statement(
   'list_workers',
   `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.labels, w.rank, w.pool, w.request, w.build, w.draining, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
           (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
+          w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent,
           (select count(*)::integer from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as running
-     from sluice.workers w where w.ended_at is null order by w.rank, w.id`,
+     from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms' order by w.rank, w.id`,
 )
 
 /** The workers that have not ended, in the order in which they are filled. */

@@ -15,6 +15,12 @@ function keep(events: readonly LiveEvent[]): void {
   for (const listener of listeners) listener()
 }
 
+/** For whoever signs in next, who may be allowed to see less. */
+export function forgetNow(): void {
+  now = undefined
+  for (const listener of listeners) listener()
+}
+
 const NOW: Source<LiveEvent> = {
   name: 'now',
   open: (signal, onLink) => client.live({ signal, onLink }),

@@ -1,13 +1,11 @@
-const UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const
+const UNITS = ['', 'KB', 'MB', 'GB', 'TB'] as const
 
-/** An amount of a budget: bytes in the unit that fits, anything else as a number. */
+/** An amount of a budget: bytes as settings and the server's sentences write them, where 1GB is 1024 MB; anything else as a number. */
 export function amountWords(amount: number, bytes: boolean): string {
   if (!bytes) return amount.toLocaleString(undefined, { maximumFractionDigits: 2 })
-  const at = Math.min(UNITS.length - 1, amount < 1 ? 0 : Math.floor(Math.log10(amount) / 3))
-  return new Intl.NumberFormat(undefined, {
-    style: 'unit',
-    unit: UNITS[at] ?? 'byte',
-    unitDisplay: 'short',
-    maximumFractionDigits: 1,
-  }).format(amount / 1000 ** at)
+  const at = Math.max(
+    0,
+    UNITS.findLastIndex((_, power) => amount >= 1024 ** power),
+  )
+  return `${(amount / 1024 ** at).toLocaleString(undefined, { maximumFractionDigits: 1 })}${UNITS[at]}`
 }

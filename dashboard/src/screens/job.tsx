@@ -21,15 +21,16 @@ import './job/job.css'
 /** One job: what it is, why it waits or failed, what it did, and what can be done with it. */
 export function Screen() {
   const id = useParam('id')
-  const stream = useJobStream(id)
   const {
     data: job,
     error,
     refetch,
+    dataUpdatedAt,
   } = useQuery({
     queryKey: ['job', id, 'itself'],
     queryFn: () => client.getJob(id),
   })
+  const stream = useJobStream(id, job, dataUpdatedAt)
   if (job === undefined && error !== null)
     return hasCode(error, 'JOB_NOT_FOUND') ? (
       <NoSuchJob id={id} />

@@ -11,7 +11,7 @@ import { useSession } from '../session.tsx'
 import { useWorkerActions } from './workers/actions.tsx'
 import { workerColumns } from './workers/columns.tsx'
 import { FleetPanels } from './workers/fleet.tsx'
-import { isSilent, type StatusWorker } from './workers/state.tsx'
+import type { StatusWorker } from './workers/state.tsx'
 import { WorkerDetails } from './workers/worker-details.tsx'
 import './workers/workers.css'
 
@@ -42,7 +42,9 @@ export function Screen() {
         />
       </PageHead>
       <Problem error={error} onRetry={() => void refetch()} />
-      {open !== undefined && <WorkerDetails worker={open} onClose={() => change({ worker: undefined })} />}
+      {open !== undefined && (
+        <WorkerDetails worker={open} act={act} onClose={() => change({ worker: undefined })} />
+      )}
       {/* Another one while it loads: what is open comes above it, and nothing that is read moves. */}
       <Panel key={isPending ? 'loading' : 'list'} title="In the order in which they are given jobs" flush>
         {isPending ? (
@@ -91,7 +93,7 @@ function summaryOf(workers: readonly StatusWorker[]): string {
     `${running.toLocaleString()} of ${unbounded ? 'any number of' : slots.toLocaleString()} slots busy`,
     ...some(workers.filter(({ draining }) => draining).length, 'draining'),
     ...some(workers.filter(({ stopping }) => stopping).length, 'stopping'),
-    ...some(workers.filter(isSilent).length, 'silent'),
+    ...some(workers.filter(({ silent }) => silent).length, 'silent'),
   ]
   return parts.join(', ')
 }

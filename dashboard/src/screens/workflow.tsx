@@ -8,6 +8,7 @@ import { Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { FanOut } from './workflow/fan-out.tsx'
 import { WorkflowHead } from './workflow/head.tsx'
+import { mostWorthy } from './workflow/most-worthy.ts'
 import { RerunDialog } from './workflow/rerun-dialog.tsx'
 import { useRights } from './workflow/rights.ts'
 import { StepPanel } from './workflow/step-panel.tsx'
@@ -76,7 +77,9 @@ function Steps({ graph }: { graph: Graph }) {
   const [rerun, setRerun] = useState<GraphStep>()
   const usual: View = steps.length > EASY_STEPS ? 'tree' : 'graph'
   const view = VIEWS.find(({ value }) => value === search.view)?.value ?? usual
-  const chosen = steps.find(({ step }) => step === search.step) ?? mostWorthy(steps)
+  const [before, setBefore] = useState<string>()
+  const chosen = steps.find(({ step }) => step === search.step) ?? mostWorthy(steps, before)
+  if (chosen?.step !== before) setBefore(chosen?.step)
   return (
     <>
       <Panel
@@ -113,13 +116,3 @@ const VIEWS: readonly { value: View; label: string }[] = [
   { value: 'tree', label: 'Tree' },
   { value: 'time', label: 'Waterfall' },
 ]
-
-/** What somebody who opens the page wants to see: what failed, else what runs, else the last that ended. */
-function mostWorthy(steps: readonly GraphStep[]): GraphStep | undefined {
-  return (
-    steps.find(({ job }) => job?.status === 'failed') ??
-    steps.find(({ job }) => job?.status === 'running') ??
-    steps.findLast(({ job }) => job?.status === 'completed') ??
-    steps[0]
-  )
-}

@@ -87,7 +87,8 @@ function useActions(job: Job) {
             : 'What failed in it runs again, with what follows from that. What has completed is kept.',
         action: 'Retry',
         run: async (reason) => {
-          const { jobs } = await because(reason).retry(job.id)
+          // Of a workflow it has to be said; of a task it changes nothing.
+          const { jobs } = await because(reason).retry(job.id, { failed: true })
           await changed()
           return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
         },

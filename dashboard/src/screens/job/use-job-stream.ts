@@ -2,6 +2,8 @@ import { useEffect, useState } from 'react'
 import type { Job, LogLine, ServerEvent } from '../../../../src/client/index.ts'
 import { client, queries } from '../../connection.ts'
 import { pageStream } from '../../live/page-stream.ts'
+import { useRounds } from '../../live/rounds.ts'
+import { hasEnded } from '../../parts/state-badge.tsx'
 
 /** Lines that are kept on the page; the command line has all of them. */
 const MOST_LINES = 5000
@@ -17,12 +19,13 @@ export interface JobStream {
 const NOTHING: JobStream = { lines: [], dropped: 0, ended: false }
 
 /** What happens to the job, as it happens: states make the page ask anew, progress is shown at once, lines are kept. */
-export function useJobStream(id: string): JobStream {
+export function useJobStream(id: string, job: Job | undefined, knownAt: number): JobStream {
+  const { round, onOver } = useRounds(id, job !== undefined && !hasEnded(job), knownAt)
   const [stream, setStream] = useState<{ id: string; value: JobStream }>({ id, value: NOTHING })
   useEffect(() => {
     setStream({ id, value: NOTHING })
     return pageStream.claim<ServerEvent>({
-      name: `job ${id}`,
+      name: `job ${id} ${round}`,
       open: (signal, onLink) => client.follow(id, { signal, onLink }),
       deliver(events) {
         const told = read(events)
@@ -31,9 +34,12 @@ export function useJobStream(id: string): JobStream {
         if (told.lines.length === 0 && !told.ended) return
         setStream((before) => ({ id, value: added(before.id === id ? before.value : NOTHING, told) }))
       },
-      onEnd: () => void queries.invalidateQueries({ queryKey: ['job', id] }),
+      onEnd(error) {
+        if (error === undefined) onOver()
+        void queries.invalidateQueries({ queryKey: ['job', id] })
+      },
     })
-  }, [id])
+  }, [id, round, onOver])
   return stream.id === id ? stream.value : NOTHING
 }
 

@@ -40,6 +40,16 @@ const FITS: Readonly<Record<Action, (job: JobSummary) => boolean>> = {
 /** Requests at a time, when chosen jobs are changed one by one. */
 const AT_ONCE = 4
 
+/** What whoever is signed in may do with several jobs: nothing, for those who only look. */
+export function useBulkActions(): readonly Action[] {
+  const { may } = useSession()
+  return [
+    ...(may('jobs:cancel') || may('workers:manage') ? (['cancel'] as const) : []),
+    ...(may('jobs:submit') || may('workers:manage') ? (['retry'] as const) : []),
+    ...(may('workers:manage') ? (['priority'] as const) : []),
+  ]
+}
+
 /** What can be done with the jobs that were chosen, or with all that match. */
 export function BulkBar({
   chosen,
@@ -58,11 +68,7 @@ export function BulkBar({
   const actOnChosen = useActOnChosen(chosen, onDone)
   const actOnAll = useActOnAll(filter, words, onDone)
   const some = chosen.length > 0
-  const actions: readonly Action[] = [
-    ...(may('jobs:cancel') || may('workers:manage') ? (['cancel'] as const) : []),
-    ...(may('jobs:submit') || may('workers:manage') ? (['retry'] as const) : []),
-    ...(may('workers:manage') ? (['priority'] as const) : []),
-  ]
+  const actions = useBulkActions()
   // Of a tree the root is changed, with all below it: not all that are listed, where steps are.
   const offered = some || (may('workers:manage') && filter.children !== true) ? actions : []
   if (offered.length === 0) return null
@@ -122,7 +128,7 @@ function useActOnChosen(chosen: readonly JobSummary[], onDone: () => void) {
           for (let job = waiting.pop(); job !== undefined; job = waiting.pop()) {
             try {
               if (action === 'cancel') await voice.cancel(job.id, reason === '' ? undefined : reason)
-              else if (action === 'retry') await voice.retry(job.id)
+              else if (action === 'retry') await voice.retry(job.id, { failed: true })
               else await voice.reprioritise(job.id, priority)
               done += 1
             } catch (error) {

@@ -3,13 +3,6 @@ import type { client } from '../../connection.ts'
 
 export type StatusWorker = Awaited<ReturnType<typeof client.status>>['workers'][number]
 
-/** Two heartbeats of the usual 5 s, as the picture of now counts it. */
-const SILENT_MS = 10_000
-
-export function isSilent({ silentMs }: StatusWorker): boolean {
-  return silentMs > SILENT_MS
-}
-
 type Shown = 'silent' | 'stopping' | 'draining' | 'busy' | 'idle'
 
 const LOOKS: Readonly<Record<Shown, { word: string; tone: string; shape: string }>> = {
@@ -25,7 +18,7 @@ const LOOKS: Readonly<Record<Shown, { word: string; tone: string; shape: string 
 }
 
 export function shownWorker(worker: StatusWorker): Shown {
-  if (isSilent(worker)) return 'silent'
+  if (worker.silent) return 'silent'
   if (worker.stopping) return 'stopping'
   if (worker.draining) return 'draining'
   return worker.running > 0 ? 'busy' : 'idle'

@@ -5,7 +5,7 @@ import { Facts, Panel } from '../../parts/panel.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
 import { Ago, Since } from '../../parts/time.tsx'
 import { useSession } from '../../session.tsx'
-import { useWorkerActions, WorkerButtons } from './actions.tsx'
+import { type WorkerActions, WorkerButtons } from './actions.tsx'
 import { labelWords, type StatusWorker, WorkerState } from './state.tsx'
 
 type Current = StatusWorker['jobs'][number]
@@ -13,7 +13,7 @@ type Current = StatusWorker['jobs'][number]
 const COLUMNS: readonly Column<Current>[] = [
   { id: 'id', head: 'Job', width: '90px', cell: ({ id }) => <JobLink id={id} /> },
   { id: 'task', head: 'Task', width: '26%', cell: ({ task }) => task },
-  { id: 'lane', head: 'Lane', width: '18%', phone: false, cell: ({ lane }) => lane },
+  { id: 'lane', head: 'Lane', width: '18%', phone: 'below', cell: ({ lane }) => lane },
   { id: 'since', head: 'Runs for', width: '90px', cell: ({ startedAt }) => <Since at={startedAt} /> },
   {
     id: 'progress',
@@ -28,9 +28,16 @@ const COLUMNS: readonly Column<Current>[] = [
 ]
 
 /** One worker: all that is known of it, and what it runs. */
-export function WorkerDetails({ worker, onClose }: { worker: StatusWorker; onClose: () => void }) {
+export function WorkerDetails({
+  worker,
+  act,
+  onClose,
+}: {
+  worker: StatusWorker
+  act: WorkerActions
+  onClose: () => void
+}) {
   const { may } = useSession()
-  const act = useWorkerActions([worker])
   const labels = labelWords(worker.labels)
   return (
     <Panel

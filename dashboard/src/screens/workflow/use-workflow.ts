@@ -3,7 +3,8 @@ import { useEffect } from 'react'
 import type { Graph, ServerEvent } from '../../../../src/client/index.ts'
 import { client, queries } from '../../connection.ts'
 import { pageStream } from '../../live/page-stream.ts'
-import type { ShownState } from '../../parts/state-badge.tsx'
+import { useRounds } from '../../live/rounds.ts'
+import { hasEnded, type ShownState } from '../../parts/state-badge.tsx'
 
 export type GraphNode = Graph['job']
 export type GraphStep = Graph['steps'][number]
@@ -18,12 +19,15 @@ export function treeKey(id: string, ...what: readonly unknown[]): readonly unkno
 
 /** The workflow, group or fan-out, kept up to date by its stream. */
 export function useWorkflow(id: string) {
-  useTreeStream(id)
-  return useQuery({ queryKey: treeKey(id, 'graph'), queryFn: () => client.graph(id) })
+  const query = useQuery({ queryKey: treeKey(id, 'graph'), queryFn: () => client.graph(id) })
+  const { data, dataUpdatedAt } = query
+  useTreeStream(id, data !== undefined && !hasEnded(data.job), dataUpdatedAt)
+  return query
 }
 
 /** Asks anew when something in the tree has changed: at once, and then at most once a second. */
-function useTreeStream(id: string): void {
+function useTreeStream(id: string, underWay: boolean, knownAt: number): void {
+  const { round, onOver } = useRounds(id, underWay, knownAt)
   useEffect(() => {
     let askedAt = Number.NEGATIVE_INFINITY
     let timer: ReturnType<typeof setTimeout> | undefined
@@ -36,16 +40,19 @@ function useTreeStream(id: string): void {
       timer ??= setTimeout(ask, Math.max(0, askedAt + SHORTEST_MS - performance.now()))
     }
     const leave = pageStream.claim<ServerEvent>({
-      name: `tree ${id}`,
+      name: `tree ${id} ${round}`,
       open: (signal, onLink) => client.follow(id, { signal, onLink, tree: true, logs: false }),
       deliver: changed,
-      onEnd: changed,
+      onEnd(error) {
+        if (error === undefined) onOver()
+        changed()
+      },
     })
     return () => {
       clearTimeout(timer)
       leave()
     }
-  }, [id])
+  }, [id, round, onOver])
 }
 
 export function stateOf(job: GraphNode | undefined): ShownState {
