@@ -1,6 +1,6 @@
 // Writes sql/schema.sql from a database that all migrations have been applied to; with --check it only compares, and
 // fails when the file is stale. Uses the embedded PostgreSQL and the built files: run `npm run build` first.
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Database } from '../dist/db/database.js'
@@ -11,6 +11,8 @@ import { describeSchema } from '../dist/store/describe-schema.js'
 
 const file = new URL('../sql/schema.sql', import.meta.url)
 const folder = await mkdtemp(join(tmpdir(), 'sluice-schema-'))
+// Root's PostgreSQL runs as another user, who must reach it.
+await chmod(folder, 0o755)
 const embedded = await openEmbedded({ dataFolder: join(folder, 'data') })
 try {
   await migrate(embedded.url)

@@ -1,5 +1,5 @@
 // A system as somebody might run it, for pictures: real server, database, workers and jobs; only the past is made up.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -76,6 +76,8 @@ const POOLS = {
 /** Opens it and fills it; `close` ends and removes all of it. */
 export async function openDemo() {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
+  // Root's PostgreSQL runs as another user, who must reach it.
+  chmodSync(folder, 0o755)
   const log = pino({ level: 'silent' })
   const made = demoTasks(new DemoGpus(folder, GPUS))
   const app = await sluice({
