@@ -21,7 +21,6 @@ import {
   type StoredWorker,
   workerEnded,
 } from '../../engine/remote-workers.ts'
-import { Together } from '../../engine/together.ts'
 import { leaveIfDue } from '../../engine/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
@@ -31,6 +30,7 @@ import type { ServerParts } from '../parts.ts'
 import type { PollAnswer } from './idle-poll.ts'
 import { IdleRoom } from './idle-room.ts'
 import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
+import { Together } from './together.ts'
 import { Turnstile } from './turnstile.ts'
 
 /** Connections for the cycles of all workers of this server, opened when they are needed. */

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { Together, type TogetherOptions } from './together.ts'
 
 /** Answers with the text in capitals, when it is let. */
@@ -71,20 +71,80 @@ describe('questions of many callers', () => {
     expect(asked).toEqual([['a', 'bad'], ['c']])
   })
 
-  test('that come within the pause after a beginning wait for its end', async () => {
-    const began: number[] = []
-    const together = new Together<string, string>({
-      atOnce: 1,
-      most: 10,
-      everyMs: 30,
-      answer: async (questions) => {
-        began.push(performance.now())
-        return questions
-      },
+  describe('with a pause from one beginning to the next', () => {
+    const EVERY_MS = 30
+
+    /** Answers at once; keeps what was asked, and when. */
+    function openPausing(atOnce: number) {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+      const from = performance.now()
+      const asked: [atMs: number, ...questions: string[]][] = []
+      const together = new Together<string, string>({
+        atOnce,
+        most: 10,
+        everyMs: EVERY_MS,
+        likeness: (text) => text[0]!,
+        answer: async (questions) => {
+          asked.push([performance.now() - from, ...questions])
+          return questions
+        },
+      })
+      return { asked, together }
+    }
+
+    /** Lets time pass, and what is due in it happen. */
+    async function pass(ms: number) {
+      await vi.advanceTimersByTimeAsync(ms)
+      await turn()
+    }
+
+    afterEach(() => {
+      vi.useRealTimers()
     })
-    await together.ask('a')
-    await Promise.all([together.ask('b'), together.ask('c')])
-    expect(began).toHaveLength(2)
-    expect(began[1]! - began[0]!).toBeGreaterThanOrEqual(28)
+
+    test('wait for its end when they come within it', async () => {
+      const { asked, together } = openPausing(1)
+      await together.ask('a1')
+      const all = [together.ask('a2'), together.ask('a3')]
+      await pass(EVERY_MS - 1)
+      expect(asked).toEqual([[0, 'a1']])
+      await pass(1)
+      await Promise.all(all)
+      expect(asked).toEqual([
+        [0, 'a1'],
+        [EVERY_MS, 'a2', 'a3'],
+      ])
+    })
+
+    test('wait for the pause of their own like, whoever was asked in between', async () => {
+      const { asked, together } = openPausing(1)
+      for (const each of ['a1', 'b1']) await together.ask(each)
+      const all = ['a2', 'b2', 'a3', 'b3'].map((each) => together.ask(each))
+      await pass(EVERY_MS - 1)
+      expect(asked).toHaveLength(2)
+      await pass(1)
+      await Promise.all(all)
+      expect(asked).toEqual([
+        [0, 'a1'],
+        [0, 'b1'],
+        [EVERY_MS, 'a2', 'a3'],
+        [EVERY_MS, 'b2', 'b3'],
+      ])
+    })
+
+    test('are not kept by the pause of others, though those have waited longer', async () => {
+      const { asked, together } = openPausing(1)
+      await together.ask('a1')
+      const second = together.ask('a2')
+      await pass(10)
+      await together.ask('b1')
+      await pass(EVERY_MS - 10)
+      await second
+      expect(asked).toEqual([
+        [0, 'a1'],
+        [10, 'b1'],
+        [EVERY_MS, 'a2'],
+      ])
+    })
   })
 })
