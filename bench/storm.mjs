@@ -1,5 +1,6 @@
 // How responsive a server stays when 500 workers register within a second, and when all of them come back after a restart.
-// Run after `npm run build`: node bench/storm.mjs [workers] [repetitions]. SLUICE_STORM_PROFILE=folder keeps a CPU profile of the server.
+// Run after `npm run build`: node bench/storm.mjs [workers] [repetitions]. SLUICE_STORM_PROFILE=folder keeps a CPU profile of each
+// server; the first one then ends in an orderly way, since one that is killed leaves no profile.
 //
 // A worker that registers then polls for jobs and sends a heartbeat; one that comes back polls and sends a heartbeat. Who looks at
 // the server is a process of its own: with 500 sockets in one event loop it would measure itself.
@@ -16,6 +17,7 @@ import { fileURLToPath } from 'node:url'
 const LOOKS_PER_SECOND = 50
 const QUIET_SECONDS = 10
 const SETTLE_MS = 2000
+const profile = process.env.SLUICE_STORM_PROFILE
 const own = fileURLToPath(import.meta.url)
 const main = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
 
@@ -95,7 +97,7 @@ async function storm(workers) {
         await live(id, gone.signal)
       })
     })
-    server.child.kill('SIGKILL')
+    server.child.kill(profile === undefined ? 'SIGKILL' : 'SIGTERM')
     await once(server.child, 'exit')
     gone.abort()
     server = { ...(await serve(folder, port)), adminKey: server.adminKey }
@@ -115,7 +117,6 @@ async function storm(workers) {
 }
 
 async function serve(folder, port = 0) {
-  const profile = process.env.SLUICE_STORM_PROFILE
   const options = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
   const child = spawn(process.execPath, [...options, main, 'server', '--json', '--port', String(port)], {
     cwd: folder,
