@@ -152,7 +152,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     const job = await server.app.submit(quick, 1, { lane: 'batch' })
     await page.goto(`/jobs/${job.id}`)
     await page
-      .getByText(/is drained/)
+      .getByText(/Lane batch is paused/)
       .first()
       .waitFor()
     expect((await server.app.getJob(job.id)).status).toBe('queued')

@@ -70,7 +70,7 @@ export const LANE_COLUMNS = {
     id: 'oldest',
     head: 'Oldest wait',
     align: 'right',
-    phone: false,
+    phone: 'below',
     cell: ({ depth, waitedMs }) =>
       depth === 0 ? <span className="soft">–</span> : <Duration ms={Math.round(waitedMs / 1000) * 1000} />,
   },

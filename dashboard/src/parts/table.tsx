@@ -16,7 +16,10 @@ export interface Column<Row> {
   /** Of the column, in CSS: `120px`, `20%`. Without one it takes what is left. */
   readonly width?: string
   readonly align?: 'right'
-  /** On a phone: its width there, or false to leave it out. Without one it shares what others leave. */
+  /**
+   * On a phone: its width there; `below` for a second line, with its heading before it; false to leave it out. Without one
+   * it shares what others leave.
+   */
   readonly phone?: string | boolean
   /** Long texts go on in a second line rather than being cut. */
   readonly wrap?: boolean
@@ -44,6 +47,24 @@ interface TableProps<Row> {
 const ROW_HEIGHT = 37
 /** Fewer are simply there; more are drawn as they come into sight. */
 const WHOLE = 100
+
+/**
+ * The keys j and k lead into the first list of the page from wherever one is, unless one is typing or is being asked. Arrow
+ * keys do only inside it: elsewhere they move the page.
+ */
+function enterList(event: globalThis.KeyboardEvent): void {
+  if ((event.key !== 'j' && event.key !== 'k') || event.metaKey || event.ctrlKey || event.altKey) return
+  const from = event.target instanceof Element ? event.target : document.body
+  if (from.closest('input:not([type="checkbox"]), textarea, select, [contenteditable], tr[data-at]') !== null)
+    return
+  if (document.querySelector('[role="dialog"], [role="alertdialog"]') !== null) return
+  const row = document.querySelector<HTMLElement>('main tr[data-at][tabindex="0"]')
+  if (row === null) return
+  event.preventDefault()
+  row.focus()
+}
+
+addEventListener('keydown', enterList)
 
 /**
  * A table. Arrow keys or j and k move between rows, Enter opens, x or the space bar chooses.
@@ -82,7 +103,12 @@ export function Table<Row>(props: TableProps<Row>) {
   }
   return (
     <div className="table-box" data-many={many || undefined} ref={box} onScroll={scrolled}>
-      <table className="table" aria-label={label} aria-rowcount={rows.length + 1}>
+      <table
+        className="table"
+        aria-label={label}
+        aria-rowcount={rows.length + 1}
+        data-lines={columns.some(({ phone }) => phone === 'below') || undefined}
+      >
         <thead>
           <tr>
             {selection !== undefined && (
@@ -104,6 +130,7 @@ export function Table<Row>(props: TableProps<Row>) {
               row={row}
               at={first + offset}
               current={at === first + offset}
+              measure={many ? drawn.measureElement : undefined}
               onMove={move}
             />
           ))}
@@ -117,22 +144,25 @@ export function Table<Row>(props: TableProps<Row>) {
 
 function Head<Row>({ column }: { column: Column<Row> }) {
   return (
-    <th
-      scope="col"
-      style={widthsOf(column)}
-      data-align={column.align}
-      data-phone={column.phone === false ? 'no' : undefined}
-    >
+    <th scope="col" style={widthsOf(column)} data-align={column.align} data-phone={phoneOf(column)}>
       {column.head}
     </th>
   )
 }
 
-function widthsOf<Row>({ width, phone }: Column<Row>): CSSProperties {
-  return {
-    ...(width !== undefined && { width }),
-    ...(typeof phone === 'string' && { '--phone-width': phone }),
-  } as CSSProperties
+function widthsOf<Row>(column: Column<Row>): CSSProperties {
+  return { ...(column.width !== undefined && { width: column.width }), ...phoneWidthOf(column) }
+}
+
+function phoneWidthOf<Row>({ phone }: Column<Row>): CSSProperties | undefined {
+  return typeof phone === 'string' && phone !== 'below'
+    ? ({ '--phone-width': phone, '--phone-grows': 0 } as CSSProperties)
+    : undefined
+}
+
+function phoneOf<Row>({ phone }: Column<Row>): 'no' | 'below' | undefined {
+  if (phone === false) return 'no'
+  return phone === 'below' ? 'below' : undefined
 }
 
 function Gap({ height }: { height: number }) {
@@ -151,8 +181,16 @@ function Row<Row>({
   rowKey,
   onOpen,
   selection,
+  measure,
   onMove,
-}: TableProps<Row> & { row: Row; at: number; current: boolean; onMove: (to: number) => void }) {
+}: TableProps<Row> & {
+  row: Row
+  at: number
+  current: boolean
+  /** Rows may have two lines: where only those in sight are drawn, their heights must be known. */
+  measure: ((row: HTMLTableRowElement | null) => void) | undefined
+  onMove: (to: number) => void
+}) {
   const key = rowKey(row)
   const chosen = selection?.chosen.has(key) ?? false
   const pressed = (event: KeyboardEvent<HTMLTableRowElement>) => {
@@ -174,7 +212,9 @@ function Row<Row>({
   }
   return (
     <tr
+      ref={measure}
       data-at={at}
+      data-index={at}
       data-opens={onOpen === undefined ? undefined : ''}
       data-chosen={chosen || undefined}
       aria-rowindex={at + 2}
@@ -201,7 +241,9 @@ function Row<Row>({
           key={column.id}
           data-align={column.align}
           data-wrap={column.wrap || undefined}
-          data-phone={column.phone === false ? 'no' : undefined}
+          data-phone={phoneOf(column)}
+          data-head={typeof column.head === 'string' ? column.head : undefined}
+          style={phoneWidthOf(column)}
         >
           {column.cell(row)}
         </td>

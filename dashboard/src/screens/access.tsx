@@ -117,7 +117,7 @@ function useColumns(): readonly Column<Key>[] {
       id: 'state',
       head: 'State',
       width: '110px',
-      phone: false,
+      phone: 'below',
       cell: ({ state }) =>
         state === 'active' ? (
           'Active'
@@ -129,15 +129,15 @@ function useColumns(): readonly Column<Key>[] {
       id: 'used',
       head: 'Last used',
       width: '120px',
-      phone: false,
+      phone: 'below',
       cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} />,
     },
-    { id: 'made', head: 'Made', width: '18%', phone: false, cell: (key) => <Made made={key} /> },
+    { id: 'made', head: 'Made', width: '18%', phone: 'below', cell: (key) => <Made made={key} /> },
     {
       id: 'expires',
       head: 'Ends',
       width: '130px',
-      phone: false,
+      phone: 'below',
       cell: ({ expiresAt, revokedAt }) =>
         revokedAt !== null ? (
           <Moment at={revokedAt} />

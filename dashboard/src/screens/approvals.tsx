@@ -5,6 +5,7 @@ import { because, client, queries } from '../connection.ts'
 import { useLiveJobs } from '../live/now.ts'
 import { type Question, useAsk } from '../parts/ask.tsx'
 import { Button } from '../parts/controls.tsx'
+import { count } from '../parts/count.ts'
 import { JsonView } from '../parts/json-view.tsx'
 import { JobLink, To, useAddress } from '../parts/link.tsx'
 import { Empty, Loading, Note } from '../parts/notes.tsx'
@@ -73,9 +74,9 @@ export function Screen() {
   )
 }
 
-function waitingWords(count: number, more: boolean): string {
-  if (count === 0) return 'Nothing waits for you'
-  return `${more ? 'More than ' : ''}${count.toLocaleString()} ${count === 1 ? 'job waits' : 'jobs wait'} for somebody to look`
+function waitingWords(number: number, more: boolean): string {
+  if (number === 0) return 'Nothing waits for you'
+  return `${more ? 'More than ' : ''}${count(number, 'job waits', 'jobs wait')} for somebody to look`
 }
 
 type Judgement = (what: 'approve' | 'reject', job: JobSummary) => void
@@ -123,8 +124,8 @@ function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
     {
       id: 'by',
       head: 'Submitted by',
-      width: '20%',
-      phone: false,
+      width: '16%',
+      phone: 'below',
       cell: ({ submittedBy }) => submittedBy ?? '–',
     },
     { id: 'tags', head: 'Tags', width: '20%', phone: false, cell: ({ tags }) => tags.join(', ') || '–' },
@@ -132,7 +133,7 @@ function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
       id: 'since',
       head: 'Waits since',
       width: '120px',
-      phone: false,
+      phone: 'below',
       cell: ({ submittedAt }) => <Ago at={submittedAt} />,
     },
     {
@@ -140,8 +141,7 @@ function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
       head: <span className="hidden-visually">Actions</span>,
       width: '180px',
       align: 'right',
-      // On a phone they are with the input, which should be read first anyway.
-      phone: false,
+      phone: 'below',
       cell: (job) => <Buttons job={job} act={act} />,
     },
   ]

@@ -102,29 +102,29 @@ function filterOf(search: Search): AuditFilter {
 }
 
 const COLUMNS: readonly Column<Entry>[] = [
-  { id: 'at', head: 'When', width: '136px', phone: '92px', cell: ({ at }) => <Moment at={at} /> },
+  { id: 'at', head: 'When', width: '136px', phone: '124px', cell: ({ at }) => <Moment at={at} /> },
   { id: 'actor', head: 'By', width: '16%', cell: ({ actor }) => actor },
   {
     id: 'action',
     head: 'Action',
     width: '150px',
-    phone: '150px',
+    phone: '140px',
     cell: ({ action }) => <code>{action}</code>,
   },
-  { id: 'target', head: 'What', width: '20%', phone: false, cell: ({ target }) => target ?? '–' },
+  { id: 'target', head: 'What', width: '20%', phone: 'below', cell: ({ target }) => target ?? '–' },
   {
     id: 'outcome',
     head: 'Outcome',
     width: '150px',
-    phone: false,
+    phone: 'below',
     cell: ({ refused }) => (refused === null ? 'done' : <span className="audit-refused">✕ {refused}</span>),
   },
   {
     id: 'reason',
     head: 'Reason',
-    phone: false,
+    phone: 'below',
     wrap: true,
-    cell: ({ reason }) => reason ?? <span className="soft">–</span>,
+    cell: ({ reason }) => reason ?? '',
   },
 ]
 

@@ -4,6 +4,7 @@ import type { ErrorGroups } from '../../../src/client/index.ts'
 import { because, client, queries } from '../connection.ts'
 import { useAsk } from '../parts/ask.tsx'
 import { Button, Choice, Input } from '../parts/controls.tsx'
+import { count } from '../parts/count.ts'
 import { LongText } from '../parts/json-view.tsx'
 import { JobLink, useAddress } from '../parts/link.tsx'
 import { Empty, Loading, Note } from '../parts/notes.tsx'
@@ -102,7 +103,7 @@ function asked(ms: number | undefined, task: string): { since?: Date; task?: str
 function summaryOf({ groups }: ErrorGroups): string {
   if (groups.length === 0) return 'No failures'
   const failures = groups.reduce((sum, { count }) => sum + count, 0)
-  return `${failures.toLocaleString()} ${failures === 1 ? 'failure' : 'failures'} of ${groups.length.toLocaleString()} ${groups.length === 1 ? 'kind' : 'kinds'}`
+  return `${count(failures, 'failure')} of ${count(groups.length, 'kind')}`
 }
 
 /** Counts what a retry would touch, asks, and goes through all of the group on the server. */
@@ -176,14 +177,20 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
         </code>
       ),
     },
-    { id: 'tasks', head: 'Tasks', width: '18%', phone: false, cell: ({ tasks }) => tasks.join(', ') },
+    { id: 'tasks', head: 'Tasks', width: '18%', phone: 'below', cell: ({ tasks }) => tasks.join(', ') },
     { id: 'last', head: 'Last', width: '104px', phone: '86px', cell: ({ lastAt }) => <Ago at={lastAt} /> },
-    { id: 'first', head: 'First', width: '104px', phone: false, cell: ({ firstAt }) => <Ago at={firstAt} /> },
+    {
+      id: 'first',
+      head: 'First',
+      width: '104px',
+      phone: 'below',
+      cell: ({ firstAt }) => <Ago at={firstAt} />,
+    },
     {
       id: 'example',
       head: 'Latest job',
       width: '96px',
-      phone: false,
+      phone: 'below',
       cell: ({ exampleId }) => <JobLink id={exampleId} />,
     },
     ...(retry === undefined
@@ -194,7 +201,7 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
             head: <span className="hidden-visually">Actions</span>,
             width: '130px',
             align: 'right' as const,
-            phone: false,
+            phone: 'below',
             cell: (group: Group) => (
               <Button
                 small

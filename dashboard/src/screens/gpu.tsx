@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Budget, Budgets } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
+import { count } from '../parts/count.ts'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
@@ -55,7 +56,7 @@ function BudgetPanel({ budget }: { budget: Budget }) {
     <Panel
       title={`Budget ${budget.name}`}
       aside={
-        budget.kind === 'shared' ? 'one amount for the whole system' : deviceWords(budget.devices.length)
+        budget.kind === 'shared' ? 'one amount for the whole system' : count(budget.devices.length, 'device')
       }
     >
       {budget.devices.length === 0 ? (
@@ -75,10 +76,6 @@ function devicesFirst(a: Budget, b: Budget): number {
   return Number(b.kind === 'device') - Number(a.kind === 'device')
 }
 
-function deviceWords(count: number): string {
-  return count === 1 ? '1 device' : `${count.toLocaleString()} devices`
-}
-
 function summaryOf({ budgets, models }: Budgets): string {
   const devices = budgets.flatMap((budget) => (budget.kind === 'device' ? budget.devices : []))
   const loaded = models.reduce((sum, { copies }) => sum + copies, 0)
@@ -86,9 +83,9 @@ function summaryOf({ budgets, models }: Budgets): string {
   const avoided = models.reduce((sum, { swapsAvoided }) => sum + swapsAvoided, 0)
   const lost = devices.filter(({ lostAt }) => lostAt !== null).length
   return [
-    deviceWords(devices.length),
+    count(devices.length, 'device'),
     ...(lost > 0 ? [`${lost} gone`] : []),
-    `${loaded.toLocaleString()} ${loaded === 1 ? 'model' : 'models'} loaded`,
+    `${count(loaded, 'model')} loaded`,
     `${loads.toLocaleString()} loads so far, ${avoided.toLocaleString()} swaps avoided`,
   ].join(', ')
 }

@@ -18,6 +18,13 @@ import { useJobStream } from './job/use-job-stream.ts'
 import { WhyWaiting } from './job/why.tsx'
 import './job/job.css'
 
+/** What the text of its error tells. */
+const ERROR_TITLES: Readonly<Partial<Record<Job['status'], string>>> = {
+  failed: 'Why it failed',
+  cancelled: 'Why it was cancelled',
+  skipped: 'Why it was skipped',
+}
+
 /** One job: what it is, why it waits or failed, what it did, and what can be done with it. */
 export function Screen() {
   const id = useParam('id')
@@ -53,7 +60,7 @@ export function Screen() {
       </PageHead>
       {job.status === 'running' && job.progress !== null && <Progress job={job} />}
       {job.error !== null && (
-        <Panel title={job.status === 'failed' ? 'Why it failed' : 'Last error'}>
+        <Panel title={ERROR_TITLES[job.status] ?? 'Last error'}>
           <LongText text={job.error} label="Error" />
           {job.status === 'failed' && (
             <p className="job-trace">

@@ -83,16 +83,16 @@ function useLanes(): { rows: ShownLane[] | undefined; error: unknown; again: () 
 function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
   return [
     { ...LANE_COLUMNS.name, width: '16%' },
-    { ...LANE_COLUMNS.use, phone: false },
-    { ...LANE_COLUMNS.running, width: '76px', phone: '66px' },
+    { ...LANE_COLUMNS.use, phone: 'below' },
+    { ...LANE_COLUMNS.running, width: '76px', phone: 'below' },
     {
       id: 'slots',
-      phone: '70px',
+      phone: '84px',
       head: 'Slots',
       width: manage ? '170px' : '80px',
       cell: (lane) => (manage ? <SlotsCell lane={lane} /> : (lane.slots ?? 'no limit')),
     },
-    { ...LANE_COLUMNS.queued, width: '76px', phone: false },
+    { ...LANE_COLUMNS.queued, width: '76px', phone: 'below' },
     { ...LANE_COLUMNS.oldest, width: '100px' },
     {
       id: 'changed',
@@ -109,7 +109,7 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
       ? [
           {
             id: 'switch',
-            phone: '116px',
+            phone: '104px',
             head: <span className="hidden-visually">Actions</span>,
             width: '136px',
             align: 'right' as const,

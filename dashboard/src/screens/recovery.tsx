@@ -136,7 +136,7 @@ function Totals({ recovery }: { recovery: Recovery }) {
     {
       id: 'about',
       head: 'What it means',
-      phone: false,
+      phone: 'below',
       wrap: true,
       cell: (kind) => <span className="soft">{KINDS[kind].about}</span>,
     },
@@ -151,7 +151,7 @@ const COLUMNS: readonly Column<Event>[] = [
     id: 'worker',
     head: 'Worker or lane',
     width: '20%',
-    phone: false,
+    phone: 'below',
     cell: ({ worker, lane }) => worker ?? (lane === null ? '–' : `lane ${lane}`),
   },
   {
@@ -165,7 +165,7 @@ const COLUMNS: readonly Column<Event>[] = [
   {
     id: 'became',
     head: 'What became of them',
-    phone: false,
+    phone: 'below',
     wrap: true,
     cell: ({ requeued, failed, cancelled, detail }) =>
       [

@@ -3,6 +3,7 @@ import { useMemo } from 'react'
 import type { Schedule } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
 import { Input } from '../parts/controls.tsx'
+import { count } from '../parts/count.ts'
 import { JobLink, To, useAddress } from '../parts/link.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { PageHead, Panel } from '../parts/panel.tsx'
@@ -80,8 +81,8 @@ export function Screen() {
 
 function summaryOf(schedules: readonly Schedule[]): string {
   const paused = schedules.filter(({ enabled }) => !enabled).length
-  const count = `${schedules.length.toLocaleString()} ${schedules.length === 1 ? 'schedule' : 'schedules'}`
-  return paused === 0 ? count : `${count}, ${paused.toLocaleString()} paused`
+  const all = count(schedules.length, 'schedule')
+  return paused === 0 ? all : `${all}, ${paused.toLocaleString()} paused`
 }
 
 const COLUMNS: readonly Column<Schedule>[] = [
@@ -103,7 +104,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
     id: 'what',
     head: 'Submits',
     width: '17%',
-    phone: false,
+    phone: 'below',
     cell: ({ task, workflow }) => (workflow === null ? task : `workflow ${workflow}`),
   },
   {
@@ -119,16 +120,16 @@ const COLUMNS: readonly Column<Schedule>[] = [
     id: 'next',
     head: 'Next',
     width: '110px',
-    phone: false,
+    phone: 'below',
     cell: ({ nextAt, enabled }) => (enabled ? <Ago at={nextAt} /> : <span className="soft">–</span>),
   },
-  { id: 'last', head: 'Last', width: '17%', phone: false, cell: ({ last }) => <Last last={last} /> },
+  { id: 'last', head: 'Last', width: '17%', phone: 'below', cell: ({ last }) => <Last last={last} /> },
   {
     id: 'actions',
     head: <span className="hidden-visually">Actions</span>,
     width: '196px',
     align: 'right',
-    phone: false,
+    phone: 'below',
     cell: (schedule) => <ScheduleButtons schedule={schedule} />,
   },
 ]

@@ -90,7 +90,7 @@ function summaryOf(workers: readonly StatusWorker[]): string {
   const slots = workers.reduce((sum, { capacity }) => sum + capacity, 0)
   const parts = [
     `${workers.length.toLocaleString()} alive`,
-    `${running.toLocaleString()} of ${unbounded ? 'any number of' : slots.toLocaleString()} slots busy`,
+    `${running.toLocaleString()} of ${unbounded ? 'any number of' : slots.toLocaleString()} places taken`,
     ...some(workers.filter(({ draining }) => draining).length, 'draining'),
     ...some(workers.filter(({ stopping }) => stopping).length, 'stopping'),
     ...some(workers.filter(({ silent }) => silent).length, 'silent'),

@@ -2,6 +2,7 @@ import { type FormEvent, useState } from 'react'
 import type { Permission, Role } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
 import { Button, Field, Input } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { Note } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
@@ -50,8 +51,7 @@ export function RoleForm({
         ) : (
           role.keys > 0 && (
             <Note kind="warn">
-              {role.keys.toLocaleString()} {role.keys === 1 ? 'key has' : 'keys have'} this role: it changes
-              what they may do, at once.
+              {count(role.keys, 'key has', 'keys have')} this role: it changes what they may do, at once.
             </Note>
           )
         )}

@@ -1,5 +1,6 @@
 import type { Budget } from '../../../../src/client/index.ts'
 import { amountWords } from '../../parts/amount.ts'
+import { count } from '../../parts/count.ts'
 import { To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { Note } from '../../parts/notes.tsx'
@@ -53,10 +54,7 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
         </Note>
       )}
       {device.outOfMemory > 0 && (
-        <p className="soft">
-          {device.outOfMemory.toLocaleString()} {device.outOfMemory === 1 ? 'attempt' : 'attempts'} ended for
-          lack of memory
-        </p>
+        <p className="soft">{count(device.outOfMemory, 'attempt')} ended for lack of memory</p>
       )}
       {device.key !== '' && (
         <>

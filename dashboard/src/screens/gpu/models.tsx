@@ -33,7 +33,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'Copies',
       width: '80px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ copies }) => count(copies),
     },
     {
@@ -41,7 +41,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'Needs',
       width: '120px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ amounts }) =>
         Object.entries(amounts)
           .map(([budget, amount]) => amountWords(amount, bytes.has(budget)))
@@ -52,7 +52,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'To load',
       width: '90px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ loadMs }) => <Duration ms={loadMs} />,
     },
     {
@@ -60,7 +60,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'One job',
       width: '90px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ runMs }) => <Duration ms={runMs} />,
     },
     {
@@ -68,7 +68,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'Loads',
       width: '76px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ loads }) => count(loads),
     },
     {
@@ -76,7 +76,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'Swaps avoided',
       width: '120px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ swapsAvoided }) => count(swapsAvoided),
     },
     {
@@ -84,7 +84,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'Out of memory',
       width: '120px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ outOfMemory }) => count(outOfMemory),
     },
   ]

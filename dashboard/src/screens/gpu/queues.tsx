@@ -21,7 +21,7 @@ const COLUMNS: readonly Column<Queue>[] = [
       </To>
     ),
   },
-  { id: 'model', head: 'Model', width: '16%', phone: false, cell: ({ model }) => model ?? '–' },
+  { id: 'model', head: 'Model', width: '16%', phone: 'below', cell: ({ model }) => model ?? '–' },
   {
     id: 'depth',
     head: 'Waiting',
@@ -34,7 +34,7 @@ const COLUMNS: readonly Column<Queue>[] = [
     head: 'Oldest wait',
     width: '110px',
     align: 'right',
-    phone: false,
+    phone: 'below',
     cell: ({ waitedMs }) => <Duration ms={waitedMs} />,
   },
   {

@@ -3,6 +3,7 @@ import type { Job } from '../../../../src/client/index.ts'
 import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { useGo } from '../../parts/link.tsx'
 import { hasEnded } from '../../parts/state-badge.tsx'
 import { useSession } from '../../session.tsx'
@@ -68,7 +69,7 @@ function useActions(job: Job) {
         title: `Cancel ${name}`,
         effect:
           job.status === 'running'
-            ? `It is asked to stop, and killed after its grace. What it has done so far is not undone.${below}`
+            ? `It is asked to stop; a program or a process of its own is killed after its grace. What it has done so far is not undone.${below}`
             : `It ends at once and never starts.${below}`,
         action: 'Cancel job',
         danger: true,
@@ -90,7 +91,7 @@ function useActions(job: Job) {
           // Of a workflow it has to be said; of a task it changes nothing.
           const { jobs } = await because(reason).retry(job.id, { failed: true })
           await changed()
-          return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
+          return `${count(jobs, 'job runs', 'jobs run')} again`
         },
       }),
     approve: () =>

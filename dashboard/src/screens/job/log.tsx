@@ -3,6 +3,7 @@ import { type CSSProperties, useEffect, useRef, useState } from 'react'
 import type { Job } from '../../../../src/client/index.ts'
 import { Command } from '../../parts/command.tsx'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { Moment } from '../../parts/time.tsx'
 import type { JobStream } from './use-job-stream.ts'
 
@@ -80,9 +81,7 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
         </div>
       </section>
       <div className="log-foot">
-        <span className="soft">
-          {(lines.length + dropped).toLocaleString()} {lines.length + dropped === 1 ? 'line' : 'lines'}
-        </span>
+        <span className="soft">{count(lines.length + dropped, 'line')}</span>
         {!following && (
           <Button small onClick={() => setFollowing(true)}>
             To the end

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Job, Why } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
+import { count } from '../../parts/count.ts'
 import { JobLink, To } from '../../parts/link.tsx'
 import { Loading } from '../../parts/notes.tsx'
 import { Panel } from '../../parts/panel.tsx'
@@ -36,17 +37,37 @@ export function WhyWaiting({ job }: { job: Job }) {
   )
 }
 
+/** Of these it could be told when the turn comes, from how fast others have ended. */
+const WAITS_FOR_PLACES: ReadonlySet<Why['wait']['kind']> = new Set([
+  'turn',
+  'window',
+  'lane_full',
+  'lane_held',
+  'capacity',
+  'per_worker',
+])
+
 function Answer({ why }: { why: Why }) {
   const { wait, position, estimateSeconds, holders, hiddenHolders, passedOver } = why
   return (
     <div className="why">
-      <p className="why-reason">{why.reason}</p>
+      {/* On the command line a lane is drained; here the button beside it says Pause. */}
+      <p className="why-reason">
+        {wait.kind === 'lane_disabled'
+          ? `Lane ${wait.lane} is paused${wait.by === null ? '' : `; it was last changed by ${wait.by}`}`
+          : why.reason}
+      </p>
       <ul className="why-facts">
         {position !== null && (
           <li>{position === 1 ? 'Next in line' : `Number ${position.toLocaleString()} in line`}</li>
         )}
-        {estimateSeconds !== null && (
-          <li>Starts in about {durationWords(estimateSeconds * 1000)}, as things go now</li>
+        {estimateSeconds !== null ? (
+          <li>
+            {wait.kind === 'children' ? 'Ends' : 'Starts'} in about {durationWords(estimateSeconds * 1000)},
+            as things go now
+          </li>
+        ) : (
+          WAITS_FOR_PLACES.has(wait.kind) && <li>When cannot be told: nothing has ended here lately</li>
         )}
         {wait.until !== null && (
           <li>
@@ -75,13 +96,13 @@ function Answer({ why }: { why: Why }) {
           .filter(({ reason }) => reason !== why.reason)
           .map(({ reason, times }) => (
             <li key={reason}>
-              Passed over {times.toLocaleString()} {times === 1 ? 'time' : 'times'}: {reason}
+              Passed over {count(times, 'time')}: {reason}
             </li>
           ))}
       </ul>
       {(holders.length > 0 || hiddenHolders > 0) && (
         <>
-          <h3>In its place now</h3>
+          <h3>{wait.kind === 'children' ? 'Below it now' : 'In its place now'}</h3>
           <ul className="why-holders">
             {holders.map(({ jobId, task, worker, since }) => (
               <li key={jobId}>

@@ -3,6 +3,7 @@ import type { JobFilter, JobSummary, ManyProgress } from '../../../../src/client
 import { because, queries } from '../../connection.ts'
 import { type Question, useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { PriorityField, priorityMistake } from '../../parts/priority-field.tsx'
 import { describeError } from '../../parts/problem.tsx'
@@ -17,7 +18,7 @@ const WORDS: Readonly<Record<Action, { verb: string; done: string; effect: strin
     verb: 'Cancel',
     done: 'cancelled',
     effect:
-      'Those that wait end at once. Those that run are asked to stop, and are killed after their grace. Workflows end with everything below them.',
+      'Those that wait end at once. Those that run are asked to stop; programs and processes of their own are killed after their grace. Workflows end with everything below them.',
   },
   retry: {
     verb: 'Retry',
@@ -193,12 +194,12 @@ function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
   }
 }
 
-function questionOf(action: Action, priority: number, count: number): Omit<Question, 'effect' | 'run'> {
-  const jobs = `${count.toLocaleString()} job${count === 1 ? '' : 's'}`
+function questionOf(action: Action, priority: number, number: number): Omit<Question, 'effect' | 'run'> {
+  const jobs = count(number, 'job')
   const { verb } = WORDS[action]
   return {
     title: action === 'priority' ? `Give ${jobs} priority ${priority}` : `${verb} ${jobs}`,
-    count,
+    count: number,
     action: verb,
     danger: action === 'cancel',
     reason: 'optional',

@@ -3,6 +3,7 @@ import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { client } from '../../connection.ts'
 import { useNowPicture } from '../../live/now.ts'
 import { Button, Input, Select } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { type Search, To, useAddress, useGo } from '../../parts/link.tsx'
 import { countConditions, SPANS, TABS, TEXT_FIELDS, tabOf } from './filter.ts'
 
@@ -11,16 +12,18 @@ export function Tabs() {
   const { search } = useAddress()
   const now = useNowPicture()
   const current = tabOf(search)
+  // The numbers are of all jobs: beside conditions, or with steps, they would be those of another list.
+  const plain = countConditions(search) === 0 && search.with !== 'steps'
   return (
     <nav className="tabs" aria-label="States">
-      {TABS.map(({ id, label, counts }) => {
+      {TABS.map(({ id, label, counts, filter }) => {
         return (
           <span key={id} data-current={id === current.id || undefined}>
             <To path="/jobs" search={{ ...search, tab: id === 'all' ? undefined : id, status: undefined }}>
               {label}
-              {now !== undefined && counts !== undefined && (
+              {now !== undefined && counts !== undefined && plain && (
                 <span className="tab-count">
-                  {now.states[counts].toLocaleString()}
+                  {(now.states[counts] + (filter.children === true ? now.steps[counts] : 0)).toLocaleString()}
                   {now.more.includes(counts) && '+'}
                 </span>
               )}
@@ -66,7 +69,7 @@ export function FilterBar() {
         ))}
       </Select>
       <Button kind="quiet" disabled={conditions === 0} onClick={() => change(cleared)}>
-        Clear{conditions > 0 && ` ${conditions}`}
+        {conditions === 0 ? 'Clear' : `Clear ${count(conditions, 'condition')}`}
       </Button>
     </search>
   )

@@ -70,6 +70,11 @@ export function SlotsCell({ lane }: { lane: ShownLane }) {
         onChange={(event) => setTyped(event.target.value)}
         onKeyDown={(event) => event.key === 'Escape' && setTyped(undefined)}
       />
+      {wrong && (
+        <span className="slots-wrong" role="alert">
+          A whole number from 0; nothing for no limit
+        </span>
+      )}
       <Button type="submit" small kind="primary" disabled={!changed} data-idle={!changed || undefined}>
         Set …
       </Button>

@@ -10,15 +10,15 @@ import { changeWords } from './change-words.ts'
 import type { ShownLane } from './controls.tsx'
 
 const COLUMNS: readonly Column<LaneChange>[] = [
-  { id: 'at', head: 'When', width: '110px', cell: ({ at }) => <Ago at={at} /> },
-  { id: 'who', head: 'Who', width: '18%', cell: ({ by }) => by },
+  { id: 'at', head: 'When', width: '110px', phone: '86px', cell: ({ at }) => <Ago at={at} /> },
+  { id: 'who', head: 'Who', width: '18%', phone: '84px', cell: ({ by }) => by },
   {
     id: 'what',
     head: 'What',
     wrap: true,
     cell: ({ action, before, after }) => changeWords(action, before, after),
   },
-  { id: 'why', head: 'Reason', wrap: true, phone: false, cell: ({ reason }) => reason ?? '' },
+  { id: 'why', head: 'Reason', wrap: true, phone: 'below', cell: ({ reason }) => reason ?? '' },
 ]
 
 /** Who changed what when. */

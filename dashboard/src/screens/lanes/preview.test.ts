@@ -21,6 +21,22 @@ test('fewer slots than run stop nothing', () => {
   ])
 })
 
+test('without slots nothing starts until it has some again', () => {
+  expect(previewLane(FULL, { slots: 0 })).toEqual([
+    'Slots: 4 → 0.',
+    '4 run now, more than that: none is stopped, and nothing new starts until it has slots again.',
+  ])
+  expect(previewLane({ slots: 0, running: 0, depth: 1, enabled: false }, { enabled: true })).toEqual([
+    '1 job waits on: with 0 slots nothing starts.',
+  ])
+})
+
+test('a lane that is resumed while all its slots are taken says so', () => {
+  expect(previewLane({ slots: 2, running: 2, depth: 12, enabled: false }, { enabled: true })).toEqual([
+    '12 jobs wait on: all 2 slots are taken, and one starts when one of the 2 that run has ended.',
+  ])
+})
+
 test('room that there was before is not told as new', () => {
   expect(previewLane({ slots: 4, running: 1, depth: 2, enabled: true }, { slots: 8 })).toEqual([
     'Slots: 4 → 8.',

@@ -1,3 +1,5 @@
+import { count } from '../../parts/count.ts'
+
 /** How a lane stands, as far as it matters for what a change does. */
 export interface LaneStand {
   readonly slots: number | null
@@ -27,9 +29,11 @@ export function previewLane(now: LaneStand, change: LaneChange): string[] {
       ...words,
       now.running === 0
         ? 'Nothing runs in it now, and nothing new starts until it is resumed.'
-        : `${jobs(now.running)} go on to their end; nothing new starts until it is resumed.`,
+        : `${count(now.running, 'job goes on to its end', 'jobs go on to their end')}; nothing new starts until it is resumed.`,
       ...(now.depth > 0
-        ? [`${jobs(now.depth)} wait on, and so do those that come. Start deadlines go on running.`]
+        ? [
+            `${count(now.depth, 'job waits', 'jobs wait')} on, and so do those that come. Start deadlines go on running.`,
+          ]
         : []),
     ]
   const before = now.enabled ? roomOf(now.slots, now.running) : 0
@@ -37,16 +41,16 @@ export function previewLane(now: LaneStand, change: LaneChange): string[] {
   const starts = Math.max(0, Math.min(now.depth, after) - Math.min(now.depth, before))
   if (slots !== null && now.running > slots)
     words.push(
-      `${now.running} run now, more than that: none is stopped, and nothing new starts until fewer than ${slots} run.`,
+      `${now.running} run now, more than that: none is stopped, and nothing new starts until ${slots === 0 ? 'it has slots again' : `fewer than ${slots} run`}.`,
     )
   else if (now.depth === 0) words.push('Nothing waits in it now.')
   else if (starts === 0)
     words.push(
-      `${jobs(now.depth)} ${now.depth === 1 ? 'waits' : 'wait'} for something else: none starts because of it.`,
+      `${count(now.depth, 'job waits', 'jobs wait')} ${after === 0 ? whyNoRoom(slots, now.running) : 'for something else: none starts because of it.'}`,
     )
   else
     words.push(
-      `${jobs(now.depth)} ${now.depth === 1 ? 'waits' : 'wait'}; up to ${starts.toLocaleString()} can start at once.`,
+      `${count(now.depth, 'job waits', 'jobs wait')}; up to ${starts.toLocaleString()} can start at once.`,
     )
   return words
 }
@@ -60,6 +64,7 @@ function slotWords(slots: number | null): string {
   return slots === null ? 'no limit' : slots.toLocaleString()
 }
 
-function jobs(number: number): string {
-  return `${number.toLocaleString()} job${number === 1 ? '' : 's'}`
+function whyNoRoom(slots: number | null, running: number): string {
+  if (slots === 0) return 'on: with 0 slots nothing starts.'
+  return `on: all ${slotWords(slots)} slots are taken, and one starts when one of the ${running.toLocaleString()} that run has ended.`
 }

@@ -53,13 +53,13 @@ export function Devices({ devices }: { devices: readonly Device[] }) {
       head: 'Measured',
       width: '100px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: ({ measuredUsed, bytes }) => (measuredUsed === null ? '–' : amountWords(measuredUsed, bytes)),
     },
     {
       id: 'models',
       head: 'Loaded',
-      phone: false,
+      phone: 'below',
       cell: ({ models, lostAt }) =>
         lostAt !== null ? (
           <>

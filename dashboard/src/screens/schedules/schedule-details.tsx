@@ -164,14 +164,14 @@ const COLUMNS: readonly Column<Firing>[] = [
         </span>
       ),
   },
-  { id: 'by', head: 'By', width: '18%', phone: false, cell: ({ askedBy }) => askedBy ?? 'the clock' },
+  { id: 'by', head: 'By', width: '18%', phone: 'below', cell: ({ askedBy }) => askedBy ?? 'the clock' },
   {
     id: 'ticks',
     head: 'Ticks',
     width: '70px',
     align: 'right',
-    phone: false,
+    phone: 'below',
     cell: ({ ticks }) => (ticks >= 1000 ? '1,000+' : ticks.toLocaleString()),
   },
-  { id: 'reason', head: 'Why', phone: false, wrap: true, cell: ({ reason }) => reason ?? '' },
+  { id: 'reason', head: 'Why', phone: 'below', wrap: true, cell: ({ reason }) => reason ?? '' },
 ]

@@ -3,6 +3,7 @@ import type { Trace } from '../../../../src/client/index.ts'
 import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { useGo } from '../../parts/link.tsx'
 import { hasEnded } from '../../parts/state-badge.tsx'
 import { useSession } from '../../session.tsx'
@@ -62,7 +63,7 @@ export function RunAgain({
         const { jobs } = await voice.retry(level.id, level.kind === null ? {} : { failed: true })
         await queries.invalidateQueries()
         away()
-        return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
+        return `${count(jobs, 'job runs', 'jobs run')} again`
       },
     })
   return (

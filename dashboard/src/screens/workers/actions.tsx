@@ -2,6 +2,7 @@ import { useCallback } from 'react'
 import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import type { StatusWorker } from './state.tsx'
 
 type Action = 'drain' | 'undrain' | 'stop'
@@ -47,7 +48,7 @@ export function useWorkerActions(workers: readonly StatusWorker[]): WorkerAction
               <p>
                 {running === 0
                   ? 'Nothing runs there now.'
-                  : `${running.toLocaleString()} ${running === 1 ? 'job runs' : 'jobs run'} there now.`}
+                  : `${count(running, 'job runs', 'jobs run')} there now.`}
               </p>
             )}
             {named.length > 1 && <p>{named.length} workers have this name: all of them are told.</p>}

@@ -22,12 +22,12 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     { id: 'state', head: 'State', width: '116px', cell: (worker) => <WorkerState worker={worker} /> },
     {
       id: 'slots',
-      head: 'Slots',
+      head: 'Places',
       width: '116px',
       cell: ({ name, running, capacity }) => (
         <span className="worker-slots">
           <Meter
-            label={`Slots of ${name}`}
+            label={`Places of ${name}`}
             limit={capacity === 0 ? null : capacity}
             parts={[{ label: 'running', value: running, tone: 'running' }]}
           />
@@ -38,12 +38,12 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
         </span>
       ),
     },
-    { id: 'jobs', head: 'Runs', phone: false, cell: ({ jobs }) => <CurrentJobs jobs={jobs} /> },
+    { id: 'jobs', head: 'Runs', phone: 'below', cell: ({ jobs }) => <CurrentJobs jobs={jobs} /> },
     {
       id: 'heard',
       head: 'Heartbeat',
-      width: '88px',
-      phone: false,
+      width: '92px',
+      phone: 'below',
       cell: ({ seenAt }) => <Ago at={seenAt} />,
     },
     {
@@ -72,7 +72,7 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
       head: <span className="hidden-visually">Actions</span>,
       width: '196px',
       align: 'right',
-      phone: false,
+      phone: 'below',
       cell: (worker) => <WorkerButtons worker={worker} act={act} />,
     },
   ]

@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { client } from '../../connection.ts'
+import { count } from '../../parts/count.ts'
 import { Empty } from '../../parts/notes.tsx'
 import { Panel } from '../../parts/panel.tsx'
 import { Problem } from '../../parts/problem.tsx'
@@ -76,7 +77,7 @@ const POOLS: readonly Column<Pool>[] = [
         <span className="soft">none</span>
       ) : (
         <span title={lanes.map(({ lane, reason }) => `${lane}: ${reason}`).join('\n')}>
-          {counted(overflow, 'job')}, since <Ago at={since} />
+          {count(overflow, 'job')}, since <Ago at={since} />
         </span>
       ),
   },
@@ -84,16 +85,16 @@ const POOLS: readonly Column<Pool>[] = [
     id: 'idle',
     head: 'Idle ones leave after',
     width: '160px',
-    phone: false,
+    phone: 'below',
     cell: ({ idleMs }) => (idleMs === null ? 'never' : <Duration ms={idleMs} />),
   },
   {
     id: 'totals',
     head: 'So far',
     width: '26%',
-    phone: false,
+    phone: 'below',
     cell: ({ requests, arrived, failed }) =>
-      `${counted(requests, 'request')}, ${counted(arrived, 'worker')} came, ${failed.toLocaleString()} in vain`,
+      `${count(requests, 'request')}, ${count(arrived, 'worker')} came, ${failed.toLocaleString()} in vain`,
   },
 ]
 
@@ -105,20 +106,21 @@ const OUTCOMES: Readonly<Record<NonNullable<Decision['outcome']>, string>> = {
 }
 
 const DECISIONS: readonly Column<Decision>[] = [
-  { id: 'at', head: 'When', width: '110px', cell: ({ decidedAt }) => <Ago at={decidedAt} /> },
-  { id: 'pool', head: 'Pool', width: '12%', phone: false, cell: ({ pool }) => pool },
+  { id: 'at', head: 'When', width: '110px', phone: '86px', cell: ({ decidedAt }) => <Ago at={decidedAt} /> },
+  { id: 'pool', head: 'Pool', width: '12%', phone: 'below', cell: ({ pool }) => pool },
   {
     id: 'what',
     head: 'What',
     width: '130px',
-    cell: ({ action, count }) => `${action === 'start' ? 'start' : 'bring back'} ${count.toLocaleString()}`,
+    cell: ({ action, count: many }) =>
+      `${action === 'start' ? 'start' : 'bring back'} ${many.toLocaleString()}`,
   },
   { id: 'reason', head: 'Why', wrap: true, cell: ({ reason }) => reason },
   {
     id: 'outcome',
     head: 'Outcome',
     width: '22%',
-    phone: false,
+    phone: 'below',
     wrap: true,
     cell: ({ outcome, endedWhy, failures, dueAt, workers }) =>
       outcome === null ? (
@@ -133,7 +135,7 @@ const DECISIONS: readonly Column<Decision>[] = [
             .trim()}
         >
           {OUTCOMES[outcome]}
-          {outcome === 'arrived' && <span className="soft">, {counted(doneBy(workers), 'job')} done</span>}
+          {outcome === 'arrived' && <span className="soft">, {count(doneBy(workers), 'job')} done</span>}
           <InVain why={failures[0]?.message ?? (outcome === 'arrived' ? null : endedWhy)} />
         </span>
       ),
@@ -141,7 +143,7 @@ const DECISIONS: readonly Column<Decision>[] = [
 ]
 
 function did({ name, done }: Decision['workers'][number]): string {
-  return `${name}: ${counted(done, 'job')} done`
+  return `${name}: ${count(done, 'job')} done`
 }
 
 function doneBy(workers: Decision['workers']): number {
@@ -150,8 +152,4 @@ function doneBy(workers: Decision['workers']): number {
 
 function InVain({ why }: { why: string | null }) {
   return why !== null && <span className="soft">: {why}</span>
-}
-
-function counted(count: number, thing: string): string {
-  return `${count.toLocaleString()} ${thing}${count === 1 ? '' : 's'}`
 }

@@ -97,9 +97,10 @@ const COLUMNS: readonly Column<GraphNode>[] = [
     id: 'index',
     head: 'Place',
     width: '90px',
+    phone: '72px',
     cell: (child) => <To path={pathOf(child)}>[{child.index}]</To>,
   },
-  { id: 'state', head: 'State', width: '130px', cell: (child) => <StateBadge state={stateOf(child)} /> },
+  { id: 'state', head: 'State', width: '144px', cell: (child) => <StateBadge state={stateOf(child)} /> },
   {
     id: 'took',
     head: 'Took',
@@ -112,13 +113,13 @@ const COLUMNS: readonly Column<GraphNode>[] = [
     head: 'Attempts',
     width: '90px',
     align: 'right',
-    phone: false,
+    phone: 'below',
     cell: ({ attempt }) => attempt,
   },
   {
     id: 'error',
     head: 'Error',
-    phone: false,
+    phone: 'below',
     cell: ({ id, error, message }) =>
       error === null ? (
         (message ?? '')

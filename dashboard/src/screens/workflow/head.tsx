@@ -2,6 +2,7 @@ import type { Graph } from '../../../../src/client/index.ts'
 import { because, queries } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { To } from '../../parts/link.tsx'
 import { PageHead } from '../../parts/panel.tsx'
 import { hasEnded, StateBadge } from '../../parts/state-badge.tsx'
@@ -81,7 +82,7 @@ function HeadLine({ graph: { job, steps } }: { graph: Graph }) {
       <StateBadge state={stateOf(job)} />
       {steps.length > 0 && (
         <span>
-          {done} of {steps.length} {steps.length === 1 ? 'step' : 'steps'} ended
+          {done} of {count(steps.length, 'step')} ended
         </span>
       )}
       {counts !== undefined && <span>fan-out of {counts.total.toLocaleString()}</span>}
@@ -118,7 +119,7 @@ function useActions({ job }: Graph) {
         run: async (reason) => {
           const { jobs } = await because(reason).retry(job.id, { failed: true })
           await changed()
-          return `${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again`
+          return `${count(jobs, 'job runs', 'jobs run')} again`
         },
       }),
     cancel: () =>

@@ -2,6 +2,7 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { because, client, queries } from '../../connection.ts'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { JsonField, jsonMistake } from '../../parts/json-field.tsx'
 import { Loading, Note } from '../../parts/notes.tsx'
@@ -78,7 +79,7 @@ function Form({
       }),
     onSuccess: async ({ jobs, superseded }) => {
       const put = superseded === 0 ? '' : `, ${superseded.toLocaleString()} put aside as history`
-      tell(`${jobs.toLocaleString()} ${jobs === 1 ? 'job runs' : 'jobs run'} again${put}`)
+      tell(`${count(jobs, 'job runs', 'jobs run')} again${put}`)
       onClose()
       onDone?.()
       await queries.invalidateQueries({ queryKey: ['workflow'] })
