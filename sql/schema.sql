@@ -774,6 +774,9 @@ CREATE INDEX jobs_key_history ON sluice.jobs USING btree (task, key, id) WHERE (
 --- index sluice.jobs_ready
 CREATE INDEX jobs_ready ON sluice.jobs USING btree (class_id, rank, id) WHERE (state = 'ready'::sluice.job_state);
 
+--- index sluice.jobs_replaced
+CREATE INDEX jobs_replaced ON sluice.jobs USING btree (root_id) WHERE (superseded_at IS NOT NULL);
+
 --- index sluice.jobs_running
 CREATE INDEX jobs_running ON sluice.jobs USING btree (worker_id, started_at) WHERE (state = 'running'::sluice.job_state);
 
@@ -2347,7 +2350,7 @@ declare
   v_pools text[];
   v_jobs  integer;
 begin
-  perform 1 from sluice.budgets b where b.name = p_name for no key update;
+  perform 1 from sluice.budgets b where b.name = p_name for update;   -- its devices refer to it: whoever adds one comes before or after
   if not found then
     return '{"found": false, "tasks": [], "pools": [], "jobs": 0}';
   end if;
@@ -3045,13 +3048,20 @@ CREATE OR REPLACE FUNCTION sluice.is_cause_v1(p_job sluice.jobs)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN (((p_job).superseded_at IS NULL) AND CASE WHEN ((p_job).composite IS NULL) THEN true WHEN ((p_job).composite = 'fanout'::sluice.composite_kind) THEN COALESCE((SELECT (c.failed = 0) FROM sluice.composites c WHERE (c.job_id = (is_cause_v1.p_job).id)), true) ELSE (NOT (EXISTS (SELECT 1 FROM sluice.jobs k WHERE ((k.parent_id = (is_cause_v1.p_job).id) AND (k.superseded_at IS NULL) AND (k.state = 'failed'::sluice.job_state))))) END);
+RETURN ((NOT sluice.is_replaced_v1((p_job).superseded_at, (p_job).root_id, (p_job).parent_id)) AND CASE WHEN ((p_job).composite IS NULL) THEN true WHEN ((p_job).composite = 'fanout'::sluice.composite_kind) THEN COALESCE((SELECT (c.failed = 0) FROM sluice.composites c WHERE (c.job_id = (is_cause_v1.p_job).id)), true) ELSE (NOT (EXISTS (SELECT 1 FROM sluice.jobs k WHERE ((k.parent_id = (is_cause_v1.p_job).id) AND (k.superseded_at IS NULL) AND (k.state = 'failed'::sluice.job_state))))) END);
 
 --- function sluice.is_fresh_v1(p_measured_at timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.is_fresh_v1(p_measured_at timestamp with time zone)
  RETURNS boolean
  LANGUAGE sql
 RETURN COALESCE((p_measured_at > (clock_timestamp() - '00:00:15'::interval)), false);
+
+--- function sluice.is_replaced_v1(p_superseded_at timestamp with time zone, p_root bigint, p_parent bigint)
+CREATE OR REPLACE FUNCTION sluice.is_replaced_v1(p_superseded_at timestamp with time zone, p_root bigint, p_parent bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN (p_superseded_at IS NOT NULL) THEN true WHEN (p_parent IS NULL) THEN false WHEN (NOT (EXISTS (SELECT 1 FROM sluice.jobs s WHERE ((s.root_id = is_replaced_v1.p_root) AND (s.superseded_at IS NOT NULL))))) THEN false ELSE (EXISTS (WITH RECURSIVE above AS (SELECT p.parent_id, p.superseded_at FROM sluice.jobs p WHERE (p.id = is_replaced_v1.p_parent) UNION ALL SELECT p.parent_id, p.superseded_at FROM (above a_1 JOIN sluice.jobs p ON ((p.id = a_1.parent_id)))) SELECT 1 FROM above a WHERE (a.superseded_at IS NOT NULL))) END;
 
 --- function sluice.judge_tasks_v1()
 CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
@@ -3060,9 +3070,10 @@ CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
 AS $function$
 begin
   -- In the order in which tasks are stored.
-  perform 1 from sluice.tasks t where t.uses is not null order by t.name for no key update;
+  perform 1 from sluice.tasks t where t.uses is not null or t.refusal is not null order by t.name for no key update;
   update sluice.tasks t set refusal = g.refusal
-    from (select k.name, sluice.refusal_v1(k.uses, k.per_job) as refusal from sluice.tasks k where k.uses is not null) g
+    from (select k.name, case when k.uses is not null then sluice.refusal_v1(k.uses, k.per_job) end as refusal
+            from sluice.tasks k where k.uses is not null or k.refusal is not null) g
    where t.name = g.name and t.refusal is distinct from g.refusal;
 end $function$;
 
@@ -3238,7 +3249,7 @@ declare
   v_after   bigint      := 0;
   v_range   text;
   v_all_jobs text;
-  v_match   text        := case when p_filter ? 'children' then 'true' else 'j.parent_id is null' end;
+  v_match   text        := case when p_filter ? 'children' then 'not sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id)' else 'j.parent_id is null' end;
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
   v_sources text[]      := '{}';    -- what an index answers: conditions and order
@@ -3299,6 +3310,10 @@ begin
     v_active := false;
   elsif not v_ended then
     v_sources := '{}';
+  elsif p_filter ? 'children' then
+    -- No index has children that have ended.
+    v_sources := array[v_all_jobs];
+    v_active := false;
   elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
     v_sources := array['j.parent_id is null and j.state > ''completed''' || v_range || ' order by j.id desc'];
   elsif p_filter ->> 'by' <> 'library' then
@@ -3510,20 +3525,25 @@ AS $function$
            w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
       from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
   ), looked as materialized (
-    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n
-      from (select j.parent_id from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
+    -- Roots, and tasks below them: a workflow is running as long as anything in it is.
+    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer as steps
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
     union all
-    select 'scheduled', count(*)::integer, (count(*) filter (where x.parent_id is null and not x.again))::integer
-      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null and x.again = s.again))::integer
+      from (values ('scheduled', false), ('retrying', true)) s(state, again)
+      left join (select j.parent_id, j.composite, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+        on true
+     group by s.state
     union all
-    select 'retrying', count(*)::integer, (count(*) filter (where x.parent_id is null and x.again))::integer
-      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'ready' limit p_look) x
     union all
-    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
-      from (select j.parent_id from sluice.jobs j where j.state = 'ready' limit p_look) x
-    union all
-    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
-      from (select j.parent_id from sluice.jobs j where j.state = 'running' limit p_look) x
+    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'running' limit p_look) x
   )
   select jsonb_build_object(
     'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
@@ -3566,12 +3586,13 @@ AS $function$
                      from sluice.residents x join sluice.workers w on w.id = x.worker_id
                     where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
     'states', (select jsonb_object_agg(s.state, s.n) from looked s),
+    'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', (select jsonb_build_object(
                  'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
-                 from (select j.finished_at from sluice.jobs j
+                 from (select j.finished_at, sluice.is_cause_v1(j) as is_cause from sluice.jobs j
                         where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
-                        order by j.finished_at desc, j.id desc limit 5 * p_look) x),
+                        order by j.finished_at desc, j.id desc limit 5 * p_look) x where x.is_cause),
     'recovered', (select jsonb_build_object(
                  'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
@@ -3986,10 +4007,12 @@ begin
   delete from sluice.worker_devices d using sluice.workers w where w.id = d.worker_id and w.ended_at is not null;
   -- A device that nobody has offered for a day is not waited for.
   delete from sluice.devices d
-   where d.key <> '' and d.seen_at < clock_timestamp() - interval '1 day'
-     and d.most is null   -- an operator's limit stays until it is reset
-     and not exists (select 1 from sluice.worker_devices o where o.budget = d.budget and o.device = d.key)
-     and not exists (select 1 from sluice.reservations r where r.budget = d.budget and r.device = d.key);
+   where d.ctid = any (array(select x.ctid from sluice.devices x
+                              where x.key <> '' and x.seen_at < clock_timestamp() - interval '1 day'
+                                and x.most is null   -- an operator's limit stays until it is reset
+                                and not exists (select 1 from sluice.worker_devices o where o.budget = x.budget and o.device = x.key)
+                                and not exists (select 1 from sluice.reservations r where r.budget = x.budget and r.device = x.key)
+                              for update skip locked));
   if found then
     perform sluice.judge_tasks_v1();
   end if;
@@ -4335,13 +4358,17 @@ declare
   v_owner   text;   -- of its key; null: it needs none
   v_taken   text[] := '{}';
   v_changed boolean := false;
-  v_new     boolean;
+  v_before  record;
+  v_after   record;
   v_row     record;
 begin
   perform set_config('synchronous_commit', 'off', true);
   select w.host, case when w.key_id is not null then coalesce((select k.name from sluice.api_keys k where k.id = w.key_id), '') end
     into v_host, v_owner from sluice.workers w where w.id = p_worker and w.ended_at is null;
   if found and jsonb_array_length(p_readings) > 0 then
+    -- As new devices will need it, but before any device is locked: whoever deletes a budget takes that first, then its devices.
+    perform 1 from sluice.budgets b
+      where b.name in (select g ->> 'budget' from jsonb_array_elements(p_readings) g) order by b.name for key share;
     for v_row in
       select g.budget, g.key, g.name, case when b.auto then g.total else least(g.total, (b.devices ->> g.name)::double precision) end as total,
              g.used, g.free, g.lost,
@@ -4350,7 +4377,9 @@ begin
                                                  free double precision, "ageMs" double precision, lost boolean)
         join sluice.budgets b on b.name = g.budget and b.kind = 'device'
        where case when not b.auto then b.devices ? g.name and g.key = v_host || '/' || g.name
-                  else g.key = v_host || '/cpu' or g.key ~ '^(GPU|MIG)-[A-Za-z0-9/-]{1,200}$' end
+                  when g.key <> v_host || '/cpu' then g.key ~ '^(GPU|MIG)-[A-Za-z0-9/-]{1,200}$'
+                  else g."ageMs" is not null or not exists (
+                    select 1 from sluice.devices d where d.budget = g.budget and d.host = v_host and d.key <> g.key) end
          and (v_owner is null or not exists (
            select 1 from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id and w.ended_at is null
              left join sluice.api_keys k on k.id = w.key_id
@@ -4358,9 +4387,8 @@ begin
        order by g.budget, g.key
     loop
       v_taken := v_taken || (v_row.budget || ' ' || v_row.key);
-      select d.key is null or d.total is distinct from v_row.total or (d.lost_at is not null) <> v_row.lost into v_new
-        from (select 1) one left join sluice.devices d on d.budget = v_row.budget and d.key = v_row.key;
-      v_changed := v_changed or v_new;
+      select d.total, d.lost_at is not null as lost into v_before from sluice.devices d
+       where d.budget = v_row.budget and d.key = v_row.key for no key update;
       insert into sluice.devices as d (budget, key, host, name, total, measured_free, measured_used, measured_at, lost_at)
         values (v_row.budget, v_row.key, v_host, v_row.name, v_row.total, v_row.free, v_row.used,
                 case when v_row.free is not null then v_row.measured_at end, case when v_row.lost then clock_timestamp() end)
@@ -4371,8 +4399,12 @@ begin
              measured_free = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_free else d.measured_free end,
              measured_used = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_used else d.measured_used end,
              measured_at = greatest(excluded.measured_at, d.measured_at),
+             -- Back is only what was read since: a worker that reads no GPUs says nothing about this one.
              lost_at = case when excluded.lost_at is not null then coalesce(d.lost_at, excluded.lost_at)
-                            when v_row.measured_at <= d.lost_at then d.lost_at end;
+                            when v_row.measured_at > d.lost_at then null else d.lost_at end
+      returning d.total, d.lost_at is not null as lost into v_after;
+      -- What is stored, not what was read: two workers that do not see the same would tell everybody with every report.
+      v_changed := v_changed or v_before is distinct from v_after;
     end loop;
     delete from sluice.worker_devices w where w.worker_id = p_worker and w.budget || ' ' || w.device <> all (v_taken);
     v_changed := v_changed or found;
@@ -4774,13 +4806,14 @@ AS $function$
 declare
   v_gone text[];
 begin
+  perform 1 from sluice.classes c join sluice.tasks t on t.name = c.task
+    where t.name = any (p_names) and c.budgeted <> (t.uses is not null) order by c.task, c.id for no key update of c;
   update sluice.classes c set budgeted = t.uses is not null
     from sluice.tasks t
    where c.task = t.name and t.name = any (p_names) and c.budgeted <> (t.uses is not null);
   if found then
     perform pg_notify('sluice', 'classes');
   end if;
-  update sluice.tasks t set refusal = null where t.name = any (p_names) and t.uses is null and t.refusal is not null;
   perform sluice.judge_tasks_v1();
   v_gone := array(select t.name from sluice.tasks t cross join sluice.admission a
                    where t.name = any (p_names) and t.uses is null and a.declared -> 'implied' ? t.name);

@@ -31,10 +31,27 @@ begin
   return coalesce(v_low, 0);
 end $$;
 
+-- Trees of which a rerun has replaced something. Nothing else pays for it.
+create index jobs_replaced on sluice.jobs (root_id) where superseded_at is not null;
+
+-- Whether a rerun of its tree has put another in the place of this job, or of something above it.
+create function sluice.is_replaced_v1(p_superseded_at timestamptz, p_root bigint, p_parent bigint) returns boolean
+language sql stable
+return case
+  when p_superseded_at is not null then true
+  when p_parent is null then false
+  when not exists (select 1 from sluice.jobs s where s.root_id = p_root and s.superseded_at is not null) then false
+  else exists (
+    with recursive above as (
+      select p.parent_id, p.superseded_at from sluice.jobs p where p.id = p_parent
+      union all
+      select p.parent_id, p.superseded_at from above a join sluice.jobs p on p.id = a.parent_id
+    ) select 1 from above a where a.superseded_at is not null) end;
+
 -- One page of a list of roots: ids, newest first, and where to go on; no place to go on when there is nothing more.
 --   p_filter  any of states, task, lane, key, tag, by, submittedFrom, submittedTo, finishedFrom, finishedTo, error (a part of
---             it, in lower case), again (whether an attempt has failed or was lost), children (jobs of trees too; only
---             with states that are active)
+--             it, in lower case), again (whether an attempt has failed or was lost), children (jobs of trees too, but
+--             none that a rerun has replaced)
 --   p_before  only smaller ids
 --   p_look    how many rows it looks at where they lie side by side, and of a sparse index a fifth of it
 --
@@ -58,7 +75,7 @@ declare
   v_after   bigint      := 0;
   v_range   text;
   v_all_jobs text;
-  v_match   text        := case when p_filter ? 'children' then 'true' else 'j.parent_id is null' end;
+  v_match   text        := case when p_filter ? 'children' then 'not sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id)' else 'j.parent_id is null' end;
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
   v_sources text[]      := '{}';    -- what an index answers: conditions and order
@@ -119,6 +136,10 @@ begin
     v_active := false;
   elsif not v_ended then
     v_sources := '{}';
+  elsif p_filter ? 'children' then
+    -- No index has children that have ended.
+    v_sources := array[v_all_jobs];
+    v_active := false;
   elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
     v_sources := array['j.parent_id is null and j.state > ''completed''' || v_range || ' order by j.id desc'];
   elsif p_filter ->> 'by' <> 'library' then

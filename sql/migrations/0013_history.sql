@@ -41,6 +41,14 @@ create table sluice.moments (
   picture jsonb not null
 );
 
+-- Failures that are causes: what failed only because something below it did is left out, and what a rerun has replaced.
+create function sluice.is_cause_v1(p_job sluice.jobs) returns boolean
+language sql stable
+return not sluice.is_replaced_v1(p_job.superseded_at, p_job.root_id, p_job.parent_id) and case
+  when p_job.composite is null then true
+  when p_job.composite = 'fanout' then coalesce((select c.failed = 0 from sluice.composites c where c.job_id = p_job.id), true)
+  else not exists (select 1 from sluice.jobs k where k.parent_id = p_job.id and k.superseded_at is null and k.state = 'failed') end;
+
 -- How the system stands, in one answer of some kilobytes, whatever the number of jobs.
 --   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
 -- Depth and oldest wait are what the duty last sampled. Times are in milliseconds since 1970.
@@ -64,20 +72,25 @@ as $$
            w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
       from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
   ), looked as materialized (
-    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n
-      from (select j.parent_id from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
+    -- Roots, and tasks below them: a workflow is running as long as anything in it is.
+    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer as steps
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
     union all
-    select 'scheduled', count(*)::integer, (count(*) filter (where x.parent_id is null and not x.again))::integer
-      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null and x.again = s.again))::integer
+      from (values ('scheduled', false), ('retrying', true)) s(state, again)
+      left join (select j.parent_id, j.composite, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+        on true
+     group by s.state
     union all
-    select 'retrying', count(*)::integer, (count(*) filter (where x.parent_id is null and x.again))::integer
-      from (select j.parent_id, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'ready' limit p_look) x
     union all
-    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
-      from (select j.parent_id from sluice.jobs j where j.state = 'ready' limit p_look) x
-    union all
-    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer
-      from (select j.parent_id from sluice.jobs j where j.state = 'running' limit p_look) x
+    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'running' limit p_look) x
   )
   select jsonb_build_object(
     'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
@@ -120,12 +133,13 @@ as $$
                      from sluice.residents x join sluice.workers w on w.id = x.worker_id
                     where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
     'states', (select jsonb_object_agg(s.state, s.n) from looked s),
+    'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', (select jsonb_build_object(
                  'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
-                 from (select j.finished_at from sluice.jobs j
+                 from (select j.finished_at, sluice.is_cause_v1(j) as is_cause from sluice.jobs j
                         where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
-                        order by j.finished_at desc, j.id desc limit 5 * p_look) x),
+                        order by j.finished_at desc, j.id desc limit 5 * p_look) x where x.is_cause),
     'recovered', (select jsonb_build_object(
                  'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
@@ -146,11 +160,3 @@ return regexp_replace(regexp_replace(regexp_replace(left(p_error, 400),
   '"[^"]*"|''[^'']*''|`[^`]*`', '...', 'g'),
   '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}', '...', 'g'),
   '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+', 'N', 'g');
-
--- Failures that are causes: what failed only because something below it did is left out, and what a rerun has replaced.
-create function sluice.is_cause_v1(p_job sluice.jobs) returns boolean
-language sql stable
-return p_job.superseded_at is null and case
-  when p_job.composite is null then true
-  when p_job.composite = 'fanout' then coalesce((select c.failed = 0 from sluice.composites c where c.job_id = p_job.id), true)
-  else not exists (select 1 from sluice.jobs k where k.parent_id = p_job.id and k.superseded_at is null and k.state = 'failed') end;

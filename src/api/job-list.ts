@@ -52,7 +52,7 @@ export const ListQuery = Type.Object(
     ),
     ...CRITERIA,
     children: Type.Optional(
-      Type.Boolean({ description: 'true: jobs of trees too; with active statuses only' }),
+      Type.Boolean({ description: 'true: jobs of trees too, but none that a rerun has replaced' }),
     ),
     before: Type.Optional(JobId),
     cursor: Type.Optional(

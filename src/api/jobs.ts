@@ -111,6 +111,10 @@ export const JobBody = Type.Object({
   kind: Kind,
   parentId: TextOrNull,
   rootId: TextOrNull,
+  workflow: Type.Unsafe<string | null>({
+    ...TextOrNull,
+    description: 'The workflow it is a step of; null: of none',
+  }),
   step: TextOrNull,
   index: WholeOrNull,
   status: Status,
@@ -136,6 +140,10 @@ export const JobBody = Type.Object({
   finishedAt: TimestampOrNull,
   submittedBy: TextOrNull,
   approvedBy: TextOrNull,
+  superseded: Type.Boolean({
+    description:
+      'A rerun has put another in its place, or in that of something above it: this one is history',
+  }),
 })
 export type JobBody = Static<typeof JobBody>
 

@@ -74,6 +74,17 @@ const DeviceNow = Type.Object({
   ),
 })
 
+const FAILED =
+  'Of the newest 10,000: jobs that failed, not only because something below them did, and have not been run again since'
+
+const BY_STATE = {
+  awaiting_approval: Type.Integer(),
+  scheduled: Type.Integer(),
+  retrying: Type.Integer(),
+  queued: Type.Integer(),
+  running: Type.Integer(),
+}
+
 /** How the system stands. */
 export const NowBody = Type.Object({
   at: Timestamp,
@@ -91,18 +102,13 @@ export const NowBody = Type.Object({
   lanes: Type.Array(LaneNow),
   workers: WorkersNow,
   devices: Type.Array(DeviceNow),
-  states: Type.Object({
-    awaiting_approval: Type.Integer(),
-    scheduled: Type.Integer(),
-    retrying: Type.Integer(),
-    queued: Type.Integer(),
-    running: Type.Integer(),
-  }),
+  states: Type.Object(BY_STATE, { description: 'Jobs that are part of no tree, and roots of trees' }),
+  steps: Type.Object(BY_STATE, { description: 'Tasks below roots' }),
   more: Type.Array(Type.String(), {
     description: 'States of which only the first 2,000 were counted: there may be more',
   }),
-  failedPerMinute: Count('Up to 10,000. Jobs that failed and have not been run again since'),
-  failedLastHour: Count('Up to 10,000. Jobs that failed and have not been run again since'),
+  failedPerMinute: Count(FAILED),
+  failedLastHour: Count(FAILED),
   recoveredPerMinute: Count('Jobs of workers that went silent, taken over'),
   recoveredLastHour: Type.Integer(),
   lateWritesLastHour: Count('Jobs that a worker went on with after it had lost them'),

@@ -2,7 +2,6 @@ import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkWhole, invalidArgument, optionNames } from '../model/argument.ts'
 import {
-  ACTIVE_STATUSES,
   JOB_STATES,
   JOB_STATUSES,
   type JobState,
@@ -217,7 +216,7 @@ export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
       ),
     }),
     ...(waiting?.again !== undefined && { again: waiting.again }),
-    ...(checkChildren(children, waiting === undefined ? status : ['queued']) && { children: true }),
+    ...(checkChildren(children) && { children: true }),
     ...(fingerprint !== undefined && { fingerprint }),
     ...fieldsOf(criteria, ['task', 'lane', 'key', 'tag', 'submittedBy', 'error'] as const, checkSearched),
     ...fieldsOf(
@@ -228,13 +227,10 @@ export function toSearch(criteria: JobCriteria, name = 'filter'): JobSearch {
   }
 }
 
-/** Only of jobs that have not ended is there an index that has children too. */
-function checkChildren(children: unknown, status: readonly JobStatus[] | undefined): boolean {
+function checkChildren(children: unknown): boolean {
   if (children === undefined || children === false) return false
   if (children !== true) throw invalidArgument('children', children, 'true or false')
-  const active: readonly JobStatus[] = ACTIVE_STATUSES
-  if (status?.every((each) => active.includes(each)) === true) return true
-  throw invalidArgument('children', children, `used with a status of ${ACTIVE_STATUSES.join(', ')}`)
+  return true
 }
 
 const BESIDE_FINGERPRINT = new Set([

@@ -10,11 +10,11 @@ export interface FailedMinute {
 // Along the index of failures, the newest first, so that a storm of them costs no more than the bound.
 const COUNT = statement(
   'count_failures',
-  `select clock.now, m.ago, m.failed::integer, sum(m.failed) over ()::integer as looked
+  `select clock.now, m.ago, m.failed::integer, sum(m.looked) over ()::integer as looked
      from (select statement_timestamp() as now) clock
      left join (
-       select floor(extract(epoch from statement_timestamp() - f.finished_at) / 60)::integer as ago, count(*) as failed
-         from (select j.finished_at from sluice.jobs j
+       select floor(extract(epoch from statement_timestamp() - f.finished_at) / 60)::integer as ago, count(*) as looked, count(*) filter (where f.is_cause) as failed
+         from (select j.finished_at, sluice.is_cause_v1(j) as is_cause from sluice.jobs j
                 where j.state = 'failed' and j.finished_at > statement_timestamp() - make_interval(mins => $1)
                 order by j.finished_at desc, j.id desc limit $2) f
         group by 1) m on true
@@ -22,8 +22,8 @@ const COUNT = statement(
 )
 
 /**
- * Jobs that failed in each of the last minutes and have not been run again, counted back from now. Minutes without any are
- * left out. Looks at the newest `look` of them; `looked` says how many there were.
+ * Jobs that failed in each of the last minutes and have not been run again, counted back from now, without those that failed
+ * only because something below them did. Minutes without any are left out. Looks at the newest `look` of them; `looked` says how many there were.
  */
 export async function countFailures(
   db: Queryable,

@@ -17,6 +17,8 @@ export interface JobView {
   /** Its place in a tree: the job it is part of, the step it is there, and where it stands among its siblings. */
   readonly parentId: string | null
   readonly rootId: string | null
+  /** The name of the workflow it is a step of. */
+  readonly workflow: string | null
   readonly step: string | null
   readonly index: number | null
   readonly status: JobStatus
@@ -43,6 +45,8 @@ export interface JobView {
   readonly finishedAt: Date | null
   readonly submittedBy: string | null
   readonly approvedBy: string | null
+  /** A rerun has put another in its place, or in that of something above it: this one is history. */
+  readonly superseded: boolean
 }
 
 /** What a list shows of a job: all but what may be large. */
@@ -73,9 +77,11 @@ export interface JobSearch {
 const COLUMNS = `j.id, j.task, c.lane, c.model,
           array(select distinct coalesce(d.host || '/', '') || d.name from sluice.reservations r
                   join sluice.devices d on d.budget = r.budget and d.key = r.device
-                 where r.job_id = j.id and r.attempt = j.attempt and j.state = 'running' and r.device <> '') as devices, j.composite, j.parent_id, j.root_id, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
+                 where r.job_id = j.id and r.attempt = j.attempt and j.state = 'running' and r.device <> '') as devices, j.composite, j.parent_id, j.root_id,
+          (select r.task from sluice.jobs r where r.id = j.root_id) as workflow, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
           j.attempt, j.failures, j.losses, w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message,
-          j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by`
+          j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by,
+          sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) as superseded`
 const PAYLOADS = 'j.input, j.result, n.checkpoint'
 const JOINS = `left join sluice.classes c on c.id = j.class_id
      left join sluice.workers w on w.id = j.worker_id
@@ -113,6 +119,7 @@ interface JobRow {
   composite: CompositeKind | null
   parent_id: string | null
   root_id: string | null
+  workflow: string | null
   step: string | null
   idx: number | null
   state: JobState
@@ -137,6 +144,7 @@ interface JobRow {
   finished_at: Date | null
   submitted_by: string | null
   approved_by: string | null
+  superseded: boolean
 }
 
 type Row = JobRow & Record<string, unknown>
@@ -205,6 +213,7 @@ function toJobView(row: JobRow): JobView {
     kind: row.composite,
     parentId: row.parent_id,
     rootId: row.root_id,
+    workflow: row.workflow,
     step: row.step,
     index: row.idx,
     status: statusOf(row.state),
@@ -230,5 +239,6 @@ function toJobView(row: JobRow): JobView {
     finishedAt: row.finished_at,
     submittedBy: row.submitted_by,
     approvedBy: row.approved_by,
+    superseded: row.superseded,
   }
 }

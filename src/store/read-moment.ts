@@ -26,9 +26,9 @@ export interface Moment {
   }
   readonly devices: readonly DeviceMoment[]
   /** Roots that have not ended. */
-  readonly states: Readonly<
-    Record<'awaiting_approval' | 'scheduled' | 'retrying' | 'queued' | 'running', number>
-  >
+  readonly states: ByState
+  /** Tasks below roots, which have not ended either. */
+  readonly steps: ByState
   /** States with more jobs than were looked at. */
   readonly more: readonly string[]
   readonly failed: { readonly minute: number; readonly hour: number }
@@ -41,6 +41,8 @@ export interface Moment {
   /** Submissions refused in the last minute, over HTTP. */
   readonly refused: number
 }
+
+type ByState = Readonly<Record<'awaiting_approval' | 'scheduled' | 'retrying' | 'queued' | 'running', number>>
 
 export interface LaneMoment {
   readonly name: string

@@ -1,4 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { readErrorGroups } from '../../src/engine/error-groups.ts'
+import { readPage } from '../../src/engine/job-list.ts'
+import { readNow, readSeries } from '../../src/engine/now.ts'
 import { fail, type Sluice, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -350,6 +353,35 @@ describe('retry from a step', () => {
       'completed',
     ])
     await expect(app.retry(old.id, { from: 'first' })).rejects.toThrow(/it is history/)
+  })
+
+  test('what failed below a step that has run again is history: no list of failures has it any more', async () => {
+    const { app, play: it } = await play(['odd'])
+    const { db } = app.room
+    const counted = async () => {
+      const { failures } = await readSeries(db, 60)
+      return [
+        (await readNow(db)).failedLastHour,
+        failures.reduce((sum, { failed }) => sum + failed!, 0),
+        (await readErrorGroups(db, { limit: 100 })).groups.reduce((sum, group) => sum + group.count, 0),
+      ]
+    }
+    const found = async () =>
+      (await readPage(db, { error: 'ODD is broken', children: true }, undefined, 50)).jobs
+    const [before] = await counted()
+    const job = await app.submit('fan', { items: ['even', 'odd'] })
+    expect(await ended(app, job.id)).toBe('failed')
+    const [old] = await found()
+    expect(old).toMatchObject({ index: 1, status: 'failed', superseded: false })
+    // What failed only because of it, the fan-out and the workflow, is not counted.
+    expect(await counted()).toEqual([before! + 1, before! + 1, before! + 1])
+
+    it.broken.clear()
+    await app.retry(job.id, { from: 'each' })
+    await job.result()
+    expect(await app.getJob(old!.id)).toMatchObject({ status: 'failed', superseded: true })
+    expect(await found()).toEqual([])
+    expect(await counted()).toEqual([before, before, before])
   })
 
   test('a step deep in the tree runs again, and what follows from it at every level above', async () => {

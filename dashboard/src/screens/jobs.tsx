@@ -4,14 +4,14 @@ import type { JobPage } from '../../../src/client/index.ts'
 import { client, queries } from '../connection.ts'
 import { useLiveJobs } from '../live/now.ts'
 import { Button } from '../parts/controls.tsx'
-import { useAddress, useGo } from '../parts/link.tsx'
+import { type Search, To, useAddress, useGo } from '../parts/link.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { Table } from '../parts/table.tsx'
-import { BulkBar } from './jobs/bulk.tsx'
+import { BulkBar, useBulkActions } from './jobs/bulk.tsx'
 import { JOB_COLUMNS } from './jobs/columns.tsx'
-import { countConditions, filterOf, filterWords, mayHaveSteps, tabOf } from './jobs/filter.ts'
+import { countConditions, filterOf, filterWords, tabOf } from './jobs/filter.ts'
 import { FilterBar, Tabs, WithSteps } from './jobs/filter-bar.tsx'
 import './jobs/jobs.css'
 
@@ -24,6 +24,7 @@ export function Screen() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: a span counts from when it was chosen, not from each drawing
   const filter = useMemo(() => ({ ...filterOf(search, Date.now()), limit: PAGE }), [address])
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const mayChange = useBulkActions().length > 0
   const go = useGo()
   const key = useMemo(() => ['jobs', filter] as const, [filter])
   const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage, refetch } =
@@ -56,18 +57,20 @@ export function Screen() {
       <Problem error={error} onRetry={() => void refetch()} />
       <Panel flush>
         <div className="jobs-head">
-          <BulkBar
-            chosen={selected}
-            filter={filter}
-            words={filterWords(search)}
-            onDone={() => setChosen(new Set())}
-          />
+          {(isPending || rows.length > 0 || hasNextPage) && (
+            <BulkBar
+              chosen={selected}
+              filter={filter}
+              words={filterWords(search)}
+              onDone={() => setChosen(new Set())}
+            />
+          )}
           {behind && (
             <Button small onClick={showNewest}>
               There is something new: show it
             </Button>
           )}
-          {mayHaveSteps(tabOf(search)) && <WithSteps />}
+          <WithSteps />
         </div>
         {isPending ? (
           <Loading lines={12} />
@@ -78,9 +81,9 @@ export function Screen() {
             rows={rows}
             rowKey={({ id }) => id}
             onOpen={({ id }) => go(`/jobs/${id}`)}
-            selection={{ chosen, onChange: setChosen }}
+            {...(mayChange && { selection: { chosen, onChange: setChosen } })}
             onEnd={() => hasNextPage && !isFetchingNextPage && void fetchNextPage()}
-            empty={<NoJobs tab={tabOf(search).label} narrowed={countConditions(search) > 0} />}
+            empty={<NoJobs search={search} />}
           />
         )}
         {hasNextPage && (
@@ -115,10 +118,25 @@ function takeFirstPage(key: readonly unknown[], page: JobPage): boolean {
   return page.jobs.every(({ id }) => seen.has(id))
 }
 
-function NoJobs({ tab, narrowed }: { tab: string; narrowed: boolean }) {
-  if (narrowed) return <Empty title="No job matches">Take a condition away, or look further back.</Empty>
+function NoJobs({ search }: { search: Search }) {
+  if (countConditions(search) > 0)
+    return (
+      <Empty title="No job matches">
+        {search.with === 'steps' ? (
+          'Take a condition away, or look further back.'
+        ) : (
+          <span className="in-text">
+            Take a condition away, or{' '}
+            <To path="/jobs" search={{ ...search, with: 'steps' }}>
+              look in the steps of workflows too
+            </To>
+            .
+          </span>
+        )}
+      </Empty>
+    )
   return (
-    <Empty title={`No job is here: ${tab}`} command="sluice submit TASK --input '{}'">
+    <Empty title={`No job is here: ${tabOf(search).label}`} command="sluice submit TASK --input '{}'">
       Jobs are submitted by programs, by schedules, or on the command line.
     </Empty>
   )

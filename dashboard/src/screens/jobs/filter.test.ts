@@ -23,11 +23,13 @@ test('states that a link names count where the tab says nothing of states; what 
   expect(filterOf({ tab: 'nowhere' }, NOW)).toEqual({})
 })
 
-test('steps of workflows are listed where the address says so, of jobs that have not ended', () => {
+test('steps of workflows are listed where the address says so; those that need approval always', () => {
   expect(filterOf({ tab: 'scheduled', with: 'steps' }, NOW)).toEqual({ waits: 'time', children: true })
   expect(filterOf({ tab: 'running', with: 'steps' }, NOW)).toEqual({ status: ['running'], children: true })
-  expect(filterOf({ tab: 'failed', with: 'steps' }, NOW)).toEqual({ status: ['failed'] })
-  expect(filterOf({ with: 'steps' }, NOW)).toEqual({})
+  expect(filterOf({ tab: 'failed', with: 'steps' }, NOW)).toEqual({ status: ['failed'], children: true })
+  expect(filterOf({ with: 'steps' }, NOW)).toEqual({ children: true })
+  expect(filterOf({ tab: 'approval' }, NOW)).toEqual({ status: ['awaiting_approval'], children: true })
+  expect(filterOf({ tab: 'failed' }, NOW)).toEqual({ status: ['failed'] })
 })
 
 test('a filter is told in words before all that match are changed', () => {

@@ -10,7 +10,7 @@ import type { Search } from '../../parts/link.tsx'
 export interface Tab {
   readonly id: string
   readonly label: string
-  readonly filter: Pick<JobFilter, 'status' | 'waits'>
+  readonly filter: Pick<JobFilter, 'status' | 'waits' | 'children'>
   /** Where the live picture has its number. */
   readonly counts?: keyof Now['states']
 }
@@ -22,7 +22,8 @@ export const TABS: readonly Tab[] = [
   {
     id: 'approval',
     label: 'Needs approval',
-    filter: { status: ['awaiting_approval'] },
+    // Each has to be looked at by somebody, whether it is a step or not.
+    filter: { status: ['awaiting_approval'], children: true },
     counts: 'awaiting_approval',
   },
   { id: 'scheduled', label: 'Scheduled', filter: { waits: 'time' }, counts: 'scheduled' },
@@ -33,11 +34,6 @@ export const TABS: readonly Tab[] = [
   { id: 'failed', label: 'Failed', filter: { status: ['failed'] } },
   { id: 'cancelled', label: 'Cancelled', filter: { status: ['cancelled'] } },
 ]
-
-/** Only of jobs that have not ended is there a list with steps of workflows in it. */
-export function mayHaveSteps({ filter: { status, waits } }: Tab): boolean {
-  return waits !== undefined || status?.every((each) => ACTIVE_STATUSES.some((one) => one === each)) === true
-}
 
 /** How far back a list goes, by when jobs were submitted. */
 export const SPANS: readonly { readonly id: string; readonly label: string; readonly ms: number }[] = [
@@ -68,7 +64,7 @@ export function filterOf(search: Search, now: number): JobFilter {
   return {
     ...tab,
     ...(tab.status === undefined && tab.waits === undefined && statusesOf(search.status)),
-    ...(search.with === 'steps' && mayHaveSteps(tabOf(search)) && { children: true }),
+    ...(search.with === 'steps' && { children: true }),
     ...(Object.fromEntries(texts) as Partial<Record<(typeof TEXT_FIELDS)[number], string>>),
     ...(from !== undefined && { submittedFrom: from }),
     ...(to !== undefined && { submittedTo: to }),
@@ -98,9 +94,7 @@ export function countConditions(search: Search): number {
 export function filterWords(search: Search): string {
   const parts = [
     tabOf(search).id === 'all' ? 'jobs in any state' : `jobs under “${tabOf(search).label}”`,
-    ...TEXT_FIELDS.flatMap((name) =>
-      search[name] ? [`${FIELD_WORDS[name]} ${JSON.stringify(search[name])}`] : [],
-    ),
+    ...TEXT_FIELDS.flatMap((name) => (search[name] ? [`${FIELD_WORDS[name]} “${search[name]}”`] : [])),
     ...(search.span ? [(SPANS.find(({ id }) => id === search.span)?.label ?? '').toLowerCase()] : []),
     ...(search.from ? [`submitted from ${search.from}`] : []),
     ...(search.to ? [`submitted until ${search.to}`] : []),

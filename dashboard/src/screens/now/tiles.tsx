@@ -1,5 +1,6 @@
 import { type ReactNode, useMemo } from 'react'
 import type { Now, Series } from '../../../../src/client/index.ts'
+import { count } from '../../parts/count.ts'
 import { type Search, To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { type Line, Sparkline } from '../../parts/sparkline.tsx'
@@ -16,6 +17,11 @@ const TABS: readonly { readonly tab: Tabs; readonly state: ShownState; readonly 
   { tab: 'awaiting_approval', state: 'awaiting_approval', search: { tab: 'approval' } },
 ]
 
+/** As the list behind it has them: roots; of what needs approval also steps, which somebody has to look at one by one. */
+function shownCount({ states, steps }: Now, tab: Tabs): number {
+  return tab === 'awaiting_approval' ? states[tab] + steps[tab] : states[tab]
+}
+
 /** The numbers that tell how it goes; each leads to the list behind it. */
 export function Tiles({ now, series }: { now: Now; series: Series | undefined }) {
   const { admission, workers } = now
@@ -29,9 +35,12 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
             <To path="/jobs" search={search}>
               <StateBadge state={state} />
               <strong>
-                {now.states[tab].toLocaleString()}
+                {shownCount(now, tab).toLocaleString()}
                 {now.more.includes(tab) && '+'}
               </strong>
+              {tab !== 'awaiting_approval' && now.steps[tab] > 0 && (
+                <span className="soft">and {count(now.steps[tab], 'step')}</span>
+              )}
             </To>
           </li>
         ))}
