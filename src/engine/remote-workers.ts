@@ -61,8 +61,6 @@ export async function registerRemoteWorkers(
   plain: TaskRecord,
 ): Promise<RegisteredWorker[]> {
   const { differing, fresh } = await compareTasks(tx, tasks, plain)
-  // As a rule somebody has: then it is three statements less.
-  if (fresh.length > 0) await addTasks(tx, fresh)
   const ids = await registerWorkers(
     tx,
     identities.map((identity) => ({
@@ -74,6 +72,8 @@ export async function registerRemoteWorkers(
       build: storableOrNull(identity.build),
     })),
   )
+  // After the pools, which come first in the order of locks. As a rule somebody has: then it is three statements less.
+  if (fresh.length > 0) await addTasks(tx, fresh)
   return ids.map((id) => ({ id, differing }))
 }
 

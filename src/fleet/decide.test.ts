@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decide, type OpenRequest, type PoolSituation, waitOf } from './decide.ts'
+import type { OpenRequest, PoolSituation } from '../model/pool-situation.ts'
+import { decide, waitOf } from './decide.ts'
 
 const POOL: PoolSituation = {
   min: 0,
