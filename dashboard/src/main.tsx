@@ -6,7 +6,7 @@ import { createRoot } from 'react-dom/client'
 import { queries } from './connection.ts'
 import { Loading } from './parts/notes.tsx'
 import { Problem } from './parts/problem.tsx'
-import { SignedIn, signIn, useSessionState } from './session.tsx'
+import { hasSessionEnded, SignedIn, signIn, useSessionState } from './session.tsx'
 import { router } from './shell/router.tsx'
 import { SignIn } from './shell/sign-in.tsx'
 import './shell/shell.css'
@@ -69,11 +69,14 @@ function App() {
   return busy ? <Loading lines={6} /> : <Gate failure={failure} />
 }
 
+const ENDED = 'You were signed out: the session has run out, or its key was revoked. Sign in again to go on.'
+
 function Gate({ failure }: { failure: unknown }) {
   const { session, error } = useSessionState()
   if (error !== null) return <Problem error={error} onRetry={() => void queries.refetchQueries()} />
   if (session === undefined) return <Loading lines={6} />
-  if (session === null) return <SignIn failure={failure} />
+  if (session === null)
+    return <SignIn failure={failure ?? (hasSessionEnded() ? new Error(ENDED) : undefined)} />
   return (
     <SignedIn session={session}>
       <RouterProvider router={router} />

@@ -16,10 +16,19 @@ export function useSessionState(): { session: Session | null | undefined; error:
   return { session: data, error: data === undefined ? error : null }
 }
 
+/** Somebody was signed in on this page and has not signed out. */
+let seen = false
+
+/** Whether a session that was open here has ended without being closed here. */
+export function hasSessionEnded(): boolean {
+  return seen
+}
+
 async function askWho(): Promise<Session | null> {
   try {
     const session = await client.access.session()
     keepCsrfToken(session)
+    seen = true
     return session
   } catch (error) {
     if (!hasCode(error, 'UNAUTHENTICATED')) throw error
@@ -33,6 +42,7 @@ export async function signIn(secret: { key: string } | { token: string }): Promi
   // A session that has ended by itself has left behind what it saw.
   forgetSession()
   keepCsrfToken(session)
+  seen = true
   queries.setQueryData(SESSION, session)
 }
 
@@ -40,6 +50,7 @@ export async function signOut(): Promise<void> {
   await client.access.signOut().catch((error) => {
     if (!hasCode(error, 'UNAUTHENTICATED')) throw error
   })
+  seen = false
   forgetSession()
 }
 

@@ -3,8 +3,9 @@
 -- Failed jobs by when they failed. Only what fails pays for it.
 create index jobs_failed on sluice.jobs (finished_at, id) where state = 'failed';
 
--- What operators changed of each lane. Nothing else of the audit pays for it.
+-- What operators changed of each lane, and who cancelled or retried a job. Nothing else of the audit pays for it.
 create index audit_lanes on sluice.audit (target, id) where action in ('lane.change', 'lane.reset');
+create index audit_jobs on sluice.audit (target, id) where action in ('job.retry', 'job.cancel');
 
 -- What the engine had to put right.
 --   taken_over  jobs of a worker that had gone silent went back in line, or ended
@@ -154,9 +155,10 @@ as $$
 $$;
 
 -- What an error has in common with others of its kind: what looks like an id, a number, a path or a quoted text is left out.
+-- Of an address the host stays, for what begins behind a slash is no path.
 create function sluice.error_pattern_v1(p_error text) returns text
 language sql immutable parallel safe
 return regexp_replace(regexp_replace(regexp_replace(left(p_error, 400),
   '"[^"]*"|''[^'']*''|`[^`]*`', '...', 'g'),
-  '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}', '...', 'g'),
+  '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(?<!/)(/[[:alnum:]_.@-]+){2,}', '...', 'g'),
   '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+', 'N', 'g');

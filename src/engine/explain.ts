@@ -6,7 +6,9 @@ import { explainWait, type LaneWait, type RunningJob, type WaitObstacle } from '
 import { explainWindow } from '../store/explain-window.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { type Branch, loadBranches, loadBranchesInFlight } from '../store/load-branches.ts'
+import { bodyOf } from '../workflow/advance/retry-plan.ts'
 import { type BudgetObstacle, type BudgetWait, explainBudget } from './explain-budget.ts'
+import { GraphCache } from './graph-cache.ts'
 import { getJob } from './job-control.ts'
 
 /**
@@ -225,7 +227,7 @@ async function behindParent(db: Queryable, job: JobView): Promise<Found> {
       : `it waits for its place in the window of job ${parentId}: ${parent.inFlight} of ${parent.window} are in flight`,
     position: ahead + 1,
     estimateSeconds: paused || rate === null ? null : Math.ceil((ahead + 1) / rate),
-    held: await inFlight(db, job, parentId, 'fanout'),
+    held: toHolders(job, await branchesInFlight(db, parentId, 'fanout')),
   }
 }
 
@@ -237,11 +239,13 @@ async function aboveChildren(db: Queryable, job: JobView): Promise<Found> {
       wait: { ...FREE, kind: 'no_worker' },
       reason: `nobody moves it on: it was woken ${Math.round(view.unheardMs / 1000)} s ago, and no worker or server is there; sluice worker and sluice up start one`,
     }
+  const below = await branchesInFlight(db, job.id, job.kind)
+  const all = job.kind === 'fanout' ? view.total : await countSteps(db, view)
   return {
-    wait: { ...FREE, kind: 'children', limit: view.total, inUse: view.total - view.ended },
-    reason: waitsForChildren(job, view),
+    wait: { ...FREE, kind: 'children', limit: all, inUse: all - view.ended },
+    reason: `${waitsForChildren(job, view, all)}${approvalsAmong(below)}`,
     estimateSeconds: untilEnd(job, view),
-    held: await inFlight(db, job, job.id, job.kind),
+    held: toHolders(job, below),
   }
 }
 
@@ -252,8 +256,15 @@ function untilEnd({ kind, startedAt }: JobView, { ended, total, window }: Compos
   return Math.max(0, Math.ceil(((total - ended) * seconds) / ended))
 }
 
-function waitsForChildren(job: JobView, view: CompositeView): string {
-  const ended = `${view.ended} of ${view.total} children have ended`
+/** Those it has not come to yet included, as its graph has them. */
+async function countSteps(db: Queryable, { graph, node }: CompositeView): Promise<number> {
+  const graphs = new GraphCache(db)
+  await graphs.load([graph])
+  return bodyOf({ graph, node }, graphs).steps.length
+}
+
+function waitsForChildren(job: JobView, view: CompositeView, all: number): string {
+  const ended = `${view.ended} of ${all} ${job.kind === 'fanout' ? 'children' : 'steps'} have ended`
   if (view.closing) return `it stops what is below it: ${ended}`
   const window = view.window === null ? '' : `, ${view.inFlight} of at most ${view.window} are in flight`
   return job.kind === 'fanout'
@@ -261,20 +272,31 @@ function waitsForChildren(job: JobView, view: CompositeView): string {
     : `it waits for its steps: ${ended}`
 }
 
-/** The children of a job that have begun and not ended. They have the owner of their root. */
-async function inFlight(
+/** The children of a job that have begun and not ended. */
+async function branchesInFlight(
   db: Queryable,
-  { submittedBy }: JobView,
   parentId: string,
   kind: JobView['kind'],
-): Promise<RunningJob[]> {
-  const children =
-    kind === 'fanout'
-      ? await loadBranchesInFlight(db, [parentId], HOLDERS, LOOK_BACK)
-      : (await loadBranches(db, [parentId], LOOK_BACK)).filter(({ state }) => !isFinal(state))
-  return children.slice(0, HOLDERS).map(({ id, task, startedAt, readyAt }: Branch) => {
+): Promise<readonly Branch[]> {
+  return kind === 'fanout'
+    ? loadBranchesInFlight(db, [parentId], HOLDERS, LOOK_BACK)
+    : (await loadBranches(db, [parentId], LOOK_BACK)).filter(({ state }) => !isFinal(state))
+}
+
+/** They have the owner of their root. */
+function toHolders({ submittedBy }: JobView, branches: readonly Branch[]): RunningJob[] {
+  return branches.slice(0, HOLDERS).map(({ id, task, startedAt, readyAt }) => {
     return { id, task, worker: null, since: startedAt ?? readyAt, submittedBy }
   })
+}
+
+/** What waits for somebody goes on only when they have looked: it has to be named. */
+function approvalsAmong(branches: readonly Branch[]): string {
+  const waiting = branches.filter(({ state }) => state === 'awaiting_approval')
+  const first = waiting[0]
+  if (first === undefined) return ''
+  const more = waiting.length === 1 ? '' : ` and ${waiting.length - 1} more`
+  return `; job ${first.id} (${first.task})${more} ${waiting.length === 1 ? 'waits' : 'wait'} for somebody to approve it`
 }
 
 function inWords(told: Omit<Explanation, 'words'>): string[] {

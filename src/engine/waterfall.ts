@@ -25,7 +25,7 @@ export interface Waterfall {
   readonly since: Date
   /** The end of the whole, or now. */
   readonly until: Date
-  /** Each after the one it belongs to, in the order of their starts. */
+  /** Each after the one it belongs to, in the order of their starts; what has not started comes last. */
   readonly spans: readonly Span[]
   /** Tasks, and fan-outs that are folded, that the whole waited for, first to last. */
   readonly criticalIds: readonly string[]
@@ -74,7 +74,7 @@ function flatten(node: TreeNode, depth: number, critical: ReadonlySet<string>, s
   const { id, parentId, step, index, kind, task, status, submittedAt, startedAt, finishedAt, hidden } = node
   const own = { id, parentId, step, index, kind, task, status, submittedAt, startedAt, finishedAt, hidden }
   spans.push({ ...own, depth, critical: critical.has(id) })
-  const time = (each: TreeNode) => (each.startedAt ?? each.finishedAt ?? each.submittedAt).getTime()
+  const time = (each: TreeNode) => (each.startedAt ?? each.finishedAt)?.getTime() ?? Number.MAX_SAFE_INTEGER
   const inOrder = [...node.children].sort(
     (one, other) => time(one) - time(other) || (one.index ?? 0) - (other.index ?? 0),
   )

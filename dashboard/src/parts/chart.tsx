@@ -9,11 +9,13 @@ export function Chart({
   lines,
   height,
   axes = false,
+  spanMs,
 }: {
   times: readonly Date[]
   lines: readonly Line[]
   height: number
   axes?: boolean
+  spanMs?: number
 }) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(undefined)
@@ -24,7 +26,11 @@ export function Chart({
     const element = box.current
     if (element === null) return
     const colours = getComputedStyle(element)
-    const made = new uPlot(options(element, lines, height, axes, colours), toData(times, lines), element)
+    const made = new uPlot(
+      options(element, lines, { height, axes, spanMs }, colours),
+      toData(times, lines),
+      element,
+    )
     plot.current = made
     const watch = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }))
     watch.observe(element)
@@ -33,7 +39,7 @@ export function Chart({
       made.destroy()
       plot.current = undefined
     }
-  }, [shape, height, axes])
+  }, [shape, height, axes, spanMs])
 
   useEffect(() => {
     plot.current?.setData(toData(times, lines))
@@ -49,8 +55,7 @@ function toData(times: readonly Date[], lines: readonly Line[]): uPlot.AlignedDa
 function options(
   element: HTMLElement,
   lines: readonly Line[],
-  height: number,
-  axes: boolean,
+  { height, axes, spanMs }: { height: number; axes: boolean; spanMs: number | undefined },
   colours: CSSStyleDeclaration,
 ): uPlot.Options {
   // light-dark() is resolved for properties that take colours only, so each is asked through one.
@@ -66,7 +71,15 @@ function options(
     height,
     legend: { show: false },
     cursor: { show: axes },
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, 1)] } },
+    scales: {
+      // What is not there yet is left empty: drawn over the whole width, five minutes would look like thirty.
+      ...(spanMs !== undefined && {
+        x: {
+          range: (_plot: uPlot, low: number, high: number) => [Math.min(low, high - spanMs / 1000), high],
+        },
+      }),
+      y: { range: (_plot, _low, high) => [0, Math.max(high, 1)] },
+    },
     axes: axes ? [axis, axis] : [{ show: false }, { show: false }],
     padding: axes ? [8, 8, 0, 0] : [2, 0, 2, 0],
     series: [

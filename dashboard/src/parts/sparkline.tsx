@@ -18,6 +18,8 @@ export function Sparkline(props: {
   height?: number
   /** With axes and a legend. */
   axes?: boolean
+  /** How much time the width stands for; without it, what there is fills it. */
+  spanMs?: number
 }) {
   const { height = props.axes ? 180 : 28 } = props
   return (

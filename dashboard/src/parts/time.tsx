@@ -31,6 +31,12 @@ export function durationWords(ms: number): string {
   return next === undefined || rest === 0 ? first : `${first} ${rest} ${next[0]}`
 }
 
+/** As a config file has it, exact: `2s`, `90s`, `1500ms`. */
+export function durationText(ms: number): string {
+  const [name, size] = UNITS.find(([, each]) => ms >= each && ms % each === 0) ?? (['ms', 1] as const)
+  return `${ms / size}${name}`
+}
+
 /** How long something took or waits. */
 export function Duration({ ms }: { ms: number | null | undefined }) {
   if (ms === null || ms === undefined) return <span className="soft">–</span>

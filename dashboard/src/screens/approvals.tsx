@@ -11,6 +11,7 @@ import { JobLink, To, useAddress } from '../parts/link.tsx'
 import { Empty, Loading, Note } from '../parts/notes.tsx'
 import { Facts, PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
+import { StepOf } from '../parts/step-of.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Ago, Moment } from '../parts/time.tsx'
 import { useSession } from '../session.tsx'
@@ -119,8 +120,9 @@ function useJudgement(): Judgement {
 
 function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
   return [
-    { id: 'id', head: 'Job', width: '100px', cell: ({ id }) => <JobLink id={id} /> },
+    { id: 'id', head: 'Job', width: '90px', phone: '90px', cell: ({ id }) => <JobLink id={id} /> },
     { id: 'task', head: 'Task', cell: ({ task }) => task },
+    { id: 'of', head: 'Step of', width: '20%', phone: 'below', cell: (job) => <StepOf job={job} /> },
     {
       id: 'by',
       head: 'Submitted by',
@@ -128,7 +130,7 @@ function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
       phone: 'below',
       cell: ({ submittedBy }) => submittedBy ?? '–',
     },
-    { id: 'tags', head: 'Tags', width: '20%', phone: false, cell: ({ tags }) => tags.join(', ') || '–' },
+    { id: 'tags', head: 'Tags', width: '14%', phone: 'below', cell: ({ tags }) => tags.join(', ') },
     {
       id: 'since',
       head: 'Waits since',
@@ -180,6 +182,7 @@ function Proposal({ job, act, onClose }: { job: JobSummary; act: Judgement; onCl
     >
       <Facts
         facts={[
+          ...(job.rootId === null ? [] : ([['Step of', <StepOf key="of" job={job} />]] as const)),
           ['Submitted by', job.submittedBy ?? 'nobody named'],
           ['Submitted', <Moment key="at" at={job.submittedAt} />],
           ['Deadline', <Moment key="deadline" at={job.deadlineAt} />],

@@ -6,7 +6,7 @@ import { useAsk } from '../parts/ask.tsx'
 import { Button, Choice, Input } from '../parts/controls.tsx'
 import { count } from '../parts/count.ts'
 import { LongText } from '../parts/json-view.tsx'
-import { JobLink, useAddress } from '../parts/link.tsx'
+import { JobLink, To, useAddress } from '../parts/link.tsx'
 import { Empty, Loading, Note } from '../parts/notes.tsx'
 import { Facts, PageHead, Panel } from '../parts/panel.tsx'
 import { describeError, Problem } from '../parts/problem.tsx'
@@ -216,6 +216,18 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
   ]
 }
 
+/** The list of jobs whose error has the longest piece that is the same in all of the group. */
+function searchOf({ pattern, tasks }: Group): Record<string, string> {
+  const pieces = pattern.split(/\.\.\.|N|\n/).map((piece) => piece.trim())
+  const longest = pieces.toSorted((one, other) => other.length - one.length)[0] ?? ''
+  return {
+    tab: 'failed',
+    with: 'steps',
+    ...(longest !== '' && { error: longest }),
+    ...(tasks.length === 1 && { task: tasks[0]! }),
+  }
+}
+
 function GroupDetails({ group, onClose }: { group: Group; onClose: () => void }) {
   return (
     <Panel
@@ -228,7 +240,12 @@ function GroupDetails({ group, onClose }: { group: Group; onClose: () => void })
     >
       <Facts
         facts={[
-          ['Failures', group.count.toLocaleString()],
+          [
+            'Failures',
+            <To key="list" path="/jobs" search={searchOf(group)}>
+              {group.count.toLocaleString()}: see their jobs
+            </To>,
+          ],
           ['Tasks', group.tasks.join(', ')],
           ['First', <Moment key="first" at={group.firstAt} />],
           ['Last', <Moment key="last" at={group.lastAt} />],

@@ -13,6 +13,7 @@ import { StateBadge, shownState } from '../parts/state-badge.tsx'
 import { Ago, Duration, Moment, Since } from '../parts/time.tsx'
 import { JobActions } from './job/actions.tsx'
 import { JobLog } from './job/log.tsx'
+import { Replaced } from './job/replaced.tsx'
 import { Timeline } from './job/timeline.tsx'
 import { useJobStream } from './job/use-job-stream.ts'
 import { WhyWaiting } from './job/why.tsx'
@@ -58,6 +59,7 @@ export function Screen() {
       >
         <JobActions job={job} />
       </PageHead>
+      {job.superseded && <Replaced job={job} />}
       {job.status === 'running' && job.progress !== null && <Progress job={job} />}
       {job.error !== null && (
         <Panel title={ERROR_TITLES[job.status] ?? 'Last error'}>
@@ -166,7 +168,9 @@ function About({ job }: { job: Job }) {
         ['Priority', job.priority],
         ...(job.model === null ? [] : ([['Model', job.model]] as const)),
         ...(job.devices.length === 0 ? [] : ([['Devices', job.devices.join(', ')]] as const)),
-        ['Attempts', `${job.attempt} started, ${job.failures} failed, ${job.losses} lost`],
+        ...(job.kind === null
+          ? ([['Attempts', `${job.attempt} started, ${job.failures} failed, ${job.losses} lost`]] as const)
+          : []),
         ['Submitted', <Moment key="at" at={job.submittedAt} />],
         ['Submitted by', job.submittedBy ?? '–'],
         ...(job.approvedBy === null ? [] : ([['Approved by', job.approvedBy]] as const)),

@@ -27,7 +27,10 @@ export function Screen() {
     refetchInterval: EVERY_MS,
   })
   const act = useWorkerActions(data?.workers ?? [])
-  const columns = useMemo(() => workerColumns(may('workers:manage') ? act : undefined), [act, may])
+  const columns = useMemo(
+    () => workerColumns(may('workers:manage') ? act : undefined, data?.workers ?? []),
+    [act, may, data],
+  )
   const wanted = search.name ?? ''
   const rows = useMemo(() => inFillOrder(data?.workers ?? [], wanted), [data, wanted])
   const open = data?.workers.find(({ id }) => id === search.worker)

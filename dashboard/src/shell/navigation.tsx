@@ -1,4 +1,4 @@
-import { Link } from '@tanstack/react-router'
+import { Link, useRouterState } from '@tanstack/react-router'
 import type { Permission } from '../../../src/client/index.ts'
 import { SCREENS, type ScreenEntry } from '../screens/index.ts'
 import { useSession } from '../session.tsx'
@@ -19,6 +19,10 @@ export function useHasScreen(): (path: string) => boolean {
 export function Navigation({ onGo }: { onGo?: () => void }) {
   const { may } = useSession()
   const open = SCREENS.filter((screen) => isOpenTo(screen, may))
+  // Workflows and traces are of jobs, and have no line of their own.
+  const ofJobs = useRouterState({
+    select: ({ location }) => /^\/(workflows|trace)\//.test(location.pathname),
+  })
   return (
     <nav className="navigation" aria-label="Screens">
       {GROUPS.map((group) => {
@@ -33,6 +37,7 @@ export function Navigation({ onGo }: { onGo?: () => void }) {
                   <Link
                     to={path}
                     activeOptions={{ exact: path === '/', includeSearch: false }}
+                    {...(path === '/jobs' && ofJobs && { 'aria-current': 'page' as const })}
                     {...(onGo !== undefined && { onClick: onGo })}
                   >
                     {label}

@@ -14,12 +14,29 @@ import { useSession } from '../session.tsx'
 import { isOpenTo } from './navigation.tsx'
 import { Shell } from './shell.tsx'
 
+/** Files of a screen come when somebody goes there. Browsers say in words of their own that they did not. */
+const NOT_LOADED = /preload|dynamically imported|importing a module/i
+
+function Broken({ error, onRetry }: { error: unknown; onRetry: () => void }) {
+  if (!(error instanceof Error && NOT_LOADED.test(error.message)))
+    return <Problem error={error} onRetry={onRetry} />
+  return (
+    <Problem
+      error={
+        new Error('This screen could not be loaded: the server does not answer. Try again once it is back.')
+      }
+      // What a browser could not load once it does not ask for again.
+      onRetry={() => location.reload()}
+    />
+  )
+}
+
 const root = createRootRoute({
   component: Shell,
   notFoundComponent: () => (
     <Empty title="There is no such page">The address may be of another version, or mistyped.</Empty>
   ),
-  errorComponent: ({ error, reset }) => <Problem error={error} onRetry={reset} />,
+  errorComponent: ({ error, reset }) => <Broken error={error} onRetry={reset} />,
 })
 
 /** A screen for those who may open it, with the title of the window. */
@@ -59,6 +76,6 @@ export const router = createRouter({
   defaultPreload: 'intent',
   defaultPendingComponent: () => <Loading lines={8} />,
   defaultPendingMs: 200,
-  defaultErrorComponent: ({ error, reset }) => <Problem error={error} onRetry={reset} />,
+  defaultErrorComponent: ({ error, reset }) => <Broken error={error} onRetry={reset} />,
   scrollRestoration: true,
 })

@@ -1,4 +1,5 @@
 import { type FormEvent, useState } from 'react'
+import { hasCode } from '../../../src/client/index.ts'
 import { Button, Field, Input } from '../parts/controls.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { signIn } from '../session.tsx'
@@ -16,7 +17,11 @@ export function SignIn({ failure }: { failure: unknown }) {
     try {
       await signIn({ key: key.trim() })
     } catch (problem) {
-      setError(problem)
+      setError(
+        hasCode(problem, 'UNAUTHENTICATED')
+          ? new Error('There is no such key: it may be mistyped, expired or revoked.')
+          : problem,
+      )
       setBusy(false)
     }
   }

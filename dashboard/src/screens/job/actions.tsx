@@ -31,11 +31,14 @@ export function JobActions({ job }: { job: Job }) {
           </Button>
         </>
       )}
-      {(job.status === 'failed' || job.status === 'cancelled') && theirs && may('jobs:submit') && (
-        <Button kind="primary" onClick={act.retry}>
-          Retry …
-        </Button>
-      )}
+      {(job.status === 'failed' || job.status === 'cancelled') &&
+        !job.superseded &&
+        theirs &&
+        may('jobs:submit') && (
+          <Button kind="primary" onClick={act.retry}>
+            Retry …
+          </Button>
+        )}
       {root && may('jobs:submit') && <Button onClick={() => setOpen('resubmit')}>Edit and resubmit …</Button>}
       {!ended && may('workers:manage') && job.status !== 'running' && (
         <Button onClick={() => setOpen('priority')}>Priority …</Button>

@@ -1,5 +1,11 @@
 import { useState } from 'react'
-import type { JobFilter, JobSummary, ManyProgress } from '../../../../src/client/index.ts'
+import {
+  ACTIVE_STATUSES,
+  type JobFilter,
+  type JobStatus,
+  type JobSummary,
+  type ManyProgress,
+} from '../../../../src/client/index.ts'
 import { because, queries } from '../../connection.ts'
 import { type Question, useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
@@ -38,6 +44,18 @@ const FITS: Readonly<Record<Action, (job: JobSummary) => boolean>> = {
   priority: ({ status }) => status === 'queued' || status === 'awaiting_approval',
 }
 
+/** Whether a list can have jobs in it that the action is for: nothing that waits is retried, nothing that has ended cancelled. */
+function mayFit(action: Action, { status, waits }: JobFilter): boolean {
+  if (waits !== undefined) return action !== 'retry'
+  return status === undefined || status.some((each) => STATUSES[action].includes(each))
+}
+
+const STATUSES: Readonly<Record<Action, readonly JobStatus[]>> = {
+  cancel: ACTIVE_STATUSES,
+  retry: ['failed', 'cancelled'],
+  priority: ['queued', 'awaiting_approval'],
+}
+
 /** Requests at a time, when chosen jobs are changed one by one. */
 const AT_ONCE = 4
 
@@ -71,7 +89,11 @@ export function BulkBar({
   const some = chosen.length > 0
   const actions = useBulkActions()
   // Of a tree the root is changed, with all below it: not all that are listed, where steps are.
-  const offered = some || (may('workers:manage') && filter.children !== true) ? actions : []
+  const offered = some
+    ? actions
+    : may('workers:manage') && filter.children !== true
+      ? actions.filter((action) => mayFit(action, filter))
+      : []
   if (offered.length === 0) return null
   return (
     <div className="bulk-bar" data-some={some || undefined}>

@@ -2,6 +2,7 @@ import type { JobSummary } from '../../../../src/client/index.ts'
 import { JobLink, To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { StateBadge, shownState } from '../../parts/state-badge.tsx'
+import { StepOf } from '../../parts/step-of.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Ago, Took } from '../../parts/time.tsx'
 
@@ -11,13 +12,13 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
     id: 'state',
     phone: '142px',
     head: 'State',
-    width: '164px',
+    width: '158px',
     cell: (job) => <StateBadge state={shownState(job)} />,
   },
   {
     id: 'job',
     head: 'Job',
-    width: '22%',
+    width: '20%',
     cell: (job) => (
       <span title={job.task}>
         <JobLink id={job.id}>
@@ -29,27 +30,27 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'lane',
     head: 'Lane',
-    width: '11%',
+    width: '9%',
     phone: false,
     cell: ({ lane, kind }) => lane ?? <span className="soft">{kind}</span>,
   },
   {
     id: 'key',
     head: 'Key, tags',
-    width: '13%',
-    phone: false,
+    width: '10%',
+    phone: 'below',
     cell: (job) => <Labels job={job} />,
   },
   {
     id: 'what',
     head: 'What happens',
-    phone: false,
+    phone: 'below',
     cell: (job) => <Happening job={job} />,
   },
   {
     id: 'took',
     head: 'Took',
-    width: '92px',
+    width: '84px',
     align: 'right',
     phone: false,
     // Waits for another attempt: what the last one took is not what the job takes.
@@ -62,15 +63,16 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   },
   {
     id: 'submitted',
-    phone: '86px',
+    phone: 'below',
     head: 'Submitted',
-    width: '112px',
+    width: '96px',
     align: 'right',
     cell: ({ submittedAt }) => <Ago at={submittedAt} />,
   },
 ]
 
 function Labels({ job: { key, tags } }: { job: JobSummary }) {
+  if (key === null && tags.length === 0) return null
   return (
     <span title={[key, ...tags].filter(Boolean).join(', ')}>
       {key !== null && (
@@ -87,8 +89,23 @@ function Labels({ job: { key, tags } }: { job: JobSummary }) {
   )
 }
 
-/** The one thing worth knowing: why it failed, how far it is, when it goes on. */
+/** The one thing worth knowing: why it failed, how far it is, when it goes on; of a step also where it belongs. */
 function Happening({ job }: { job: JobSummary }) {
+  if (job.rootId !== null)
+    return (
+      <span className="happening">
+        <span className="happening-place">
+          <StepOf job={job} />
+        </span>
+        <Itself job={job} />
+      </span>
+    )
+  return <Itself job={job} />
+}
+
+function Itself({ job }: { job: JobSummary }) {
+  if (job.kind === 'workflow' && job.error === null)
+    return <To path={`/workflows/${job.id}`}>{job.status === 'running' ? 'How far it is' : 'Its steps'}</To>
   if (job.status === 'running')
     return (
       <span className="happening">

@@ -1,8 +1,8 @@
 import { useState } from 'react'
-import { Button, Field, Input } from '../../parts/controls.tsx'
+import { Button, Field, Input, Select } from '../../parts/controls.tsx'
 import { To } from '../../parts/link.tsx'
 import { Facts, Panel } from '../../parts/panel.tsx'
-import { durationWords } from '../../parts/time.tsx'
+import { durationText, durationWords } from '../../parts/time.tsx'
 import { IfMay } from '../../session.tsx'
 import { type ShownLane, useLaneQuestion } from './controls.tsx'
 import { LaneHistory } from './history.tsx'
@@ -35,6 +35,7 @@ export function LaneDetails({ lane }: { lane: ShownLane }) {
             ['Looked at every', durationWords(lane.pollMs)],
             ['A worker is lost after', durationWords(lane.staleMs)],
             ['Ageing', lane.ageingMs === null ? 'off' : `1 priority each ${durationWords(lane.ageingMs)}`],
+            ['Of several free workers', PLACEMENTS[lane.placement]],
             ['Slots held by workers', lane.held],
             ['Set by operators', lane.operatorSet.join(', ') || 'nothing: as the files say'],
           ]}
@@ -81,6 +82,11 @@ function ResetButton({ lane }: { lane: ShownLane }) {
   )
 }
 
+const PLACEMENTS: Readonly<Record<ShownLane['placement'], string>> = {
+  fill: 'the first in their order (fill)',
+  spread: 'the least busy (spread)',
+}
+
 const WHOLE = /^\d{0,9}$/
 const DURATION = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/
 
@@ -88,9 +94,15 @@ const DURATION = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/
 function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void }) {
   const ask = useLaneQuestion()
   const [perWorker, setPerWorker] = useState(lane.perWorker === null ? '' : String(lane.perWorker))
-  const [poll, setPoll] = useState(`${lane.pollMs}ms`)
-  const [stale, setStale] = useState(`${lane.staleMs}ms`)
-  const [ageing, setAgeing] = useState(lane.ageingMs === null ? '' : `${lane.ageingMs}ms`)
+  const given = {
+    poll: durationText(lane.pollMs),
+    stale: durationText(lane.staleMs),
+    ageing: lane.ageingMs === null ? '' : durationText(lane.ageingMs),
+  }
+  const [poll, setPoll] = useState(given.poll)
+  const [stale, setStale] = useState(given.stale)
+  const [ageing, setAgeing] = useState(given.ageing)
+  const [placement, setPlacement] = useState(lane.placement)
   const wrong = {
     perWorker: WHOLE.test(perWorker) ? undefined : 'A whole number, or nothing for no limit',
     poll: DURATION.test(poll) ? undefined : 'A duration, such as 2s',
@@ -101,11 +113,10 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
     ...(perWorker !== (lane.perWorker === null ? '' : String(lane.perWorker)) && {
       perWorker: perWorker === '' ? null : Number(perWorker),
     }),
-    ...(poll !== `${lane.pollMs}ms` && { poll }),
-    ...(stale !== `${lane.staleMs}ms` && { stale }),
-    ...(ageing !== (lane.ageingMs === null ? '' : `${lane.ageingMs}ms`) && {
-      ageing: ageing === '' ? null : ageing,
-    }),
+    ...(poll !== given.poll && { poll }),
+    ...(stale !== given.stale && { stale }),
+    ...(ageing !== given.ageing && { ageing: ageing === '' ? null : ageing }),
+    ...(placement !== lane.placement && { placement }),
   }
   const names = Object.keys(change)
   const bad = Object.values(wrong).some((each) => each !== undefined)
@@ -138,6 +149,18 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
       </Field>
       <Field label="Ageing" hint="Waiting this long counts as 1 priority. Empty: off." error={wrong.ageing}>
         <Input value={ageing} onChange={(event) => setAgeing(event.target.value)} />
+      </Field>
+      <Field label="Of several free workers" hint="Which one gets the next job.">
+        <Select
+          value={placement}
+          onChange={(event) => setPlacement(event.target.value === 'spread' ? 'spread' : 'fill')}
+        >
+          {Object.entries(PLACEMENTS).map(([value, words]) => (
+            <option key={value} value={value}>
+              {words}
+            </option>
+          ))}
+        </Select>
       </Field>
       <div className="dialog-foot lane-form-foot">
         <Button onClick={onClose}>Back</Button>

@@ -7,6 +7,8 @@ import { type Column, Table } from '../../parts/table.tsx'
 
 type Lane = Now['lanes'][number]
 
+const HALF_HOUR_MS = 1_800_000
+
 /** Each lane as a bar, what waits, and what stands in its way. */
 export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Series | undefined }) {
   const go = useGo()
@@ -31,21 +33,29 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
     {
       id: 'why',
       head: 'In the way',
-      phone: false,
-      cell: ({ name, enabled, reason }) => (
+      phone: 'below',
+      cell: ({ enabled, reason }) => (
         <span className="soft" title={reason ?? undefined}>
-          {/* The row says which lane. */}
-          {enabled ? reason?.replace(`lane ${name} is `, '') : 'paused by an operator'}
+          {enabled ? reason : 'paused'}
         </span>
       ),
     },
     {
       id: 'line',
-      head: 'Last 30 minutes',
-      width: '150px',
+      head: (
+        <span className="line-legend">
+          30 min: <i data-tone="running">running</i> <i data-tone="waiting">queued</i>
+        </span>
+      ),
+      width: '168px',
       phone: false,
       cell: ({ name }) => (
-        <Sparkline label={`Lane ${name}, last 30 minutes`} times={times} lines={lines.get(name) ?? []} />
+        <Sparkline
+          label={`Lane ${name}, last 30 minutes`}
+          times={times}
+          lines={lines.get(name) ?? []}
+          spanMs={HALF_HOUR_MS}
+        />
       ),
     },
   ]

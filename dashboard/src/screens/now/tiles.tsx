@@ -7,6 +7,8 @@ import { type Line, Sparkline } from '../../parts/sparkline.tsx'
 import { type ShownState, StateBadge } from '../../parts/state-badge.tsx'
 import { useHasScreen } from '../../shell/navigation.tsx'
 
+const HALF_HOUR_MS = 1_800_000
+
 type Tabs = keyof Now['states']
 
 const TABS: readonly { readonly tab: Tabs; readonly state: ShownState; readonly search: Search }[] = [
@@ -160,7 +162,12 @@ function Tile({
         )}
       </p>
       <div className="tile-meter">{children}</div>
-      <Sparkline label={`${title}, last 30 minutes`} times={line.times} lines={line.lines} />
+      <Sparkline
+        label={`${title}, last 30 minutes`}
+        times={line.times}
+        lines={line.lines}
+        spanMs={HALF_HOUR_MS}
+      />
       <p className="tile-foot">{foot}</p>
     </section>
   )

@@ -1,4 +1,5 @@
 import type { Now } from '../../../../src/client/index.ts'
+import { useLink } from '../../live/page-stream.ts'
 import { count } from '../../parts/count.ts'
 import { To } from '../../parts/link.tsx'
 import { Note } from '../../parts/notes.tsx'
@@ -9,6 +10,8 @@ import { findingsOf } from './findings.ts'
 export function Verdict({ now }: { now: Now }) {
   const findings = findingsOf(now)
   const has = useHasScreen()
+  // Of a picture that is old nobody can tell.
+  const { state } = useLink()
   // As lanes count them, steps of workflows too; a workflow itself takes no slot.
   const running = now.lanes.reduce((sum, lane) => sum + lane.running, 0)
   const waiting = now.lanes.reduce((sum, lane) => sum + lane.depth, 0)
@@ -18,7 +21,7 @@ export function Verdict({ now }: { now: Now }) {
       <p>
         {count(running, 'job')} running on workers, {waiting.toLocaleString()} waiting for a slot
         {retrying > 0 && `, ${retrying.toLocaleString()} retrying`}
-        {findings.length === 0 && '. Nothing needs attention.'}
+        {findings.length === 0 && state !== 'stale' && '. Nothing needs attention.'}
       </p>
       {findings.length > 0 && (
         <ul className="findings">

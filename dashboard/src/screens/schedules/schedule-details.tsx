@@ -14,6 +14,8 @@ import { refreshSchedules, ScheduleButtons, useMayChange } from './actions.tsx'
 import { cronWords } from './cron-words.ts'
 
 const FIRINGS = 20
+/** The zone that moments on this page are in; the schedule may have another. */
+const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** One schedule: its settings, when it fires next, and what became of its ticks. */
 export function ScheduleDetails({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
@@ -44,7 +46,9 @@ export function ScheduleDetails({ schedule, onClose }: { schedule: Schedule; onC
             <JsonView label="Input" value={schedule.input} />
           </div>
           <div>
-            <h3>Next ten</h3>
+            <h3>
+              Next ten <span className="soft">by the clock of {schedule.timezone}</span>
+            </h3>
             <NextTicks schedule={schedule} />
           </div>
         </div>
@@ -149,7 +153,13 @@ function ResetButton({ schedule: { name, declared, operatorSet }, schedule }: { 
 }
 
 const COLUMNS: readonly Column<Firing>[] = [
-  { id: 'tick', head: 'Tick', width: '150px', cell: ({ tickAt }) => <Moment at={tickAt} /> },
+  {
+    id: 'tick',
+    head: `Tick (${HERE})`,
+    width: '230px',
+    phone: '170px',
+    cell: ({ tickAt }) => <Moment at={tickAt} />,
+  },
   {
     id: 'job',
     head: 'Job',

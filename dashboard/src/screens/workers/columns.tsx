@@ -5,20 +5,36 @@ import { Ago } from '../../parts/time.tsx'
 import { type WorkerActions, WorkerButtons } from './actions.tsx'
 import { labelWords, type StatusWorker, WorkerState } from './state.tsx'
 
-/** With `act` there is a column of buttons: for those who may use them. */
-export function workerColumns(act: WorkerActions | undefined): readonly Column<StatusWorker>[] {
+/** With `act` there is a column of buttons: for those who may use them. What no worker has gets no column. */
+export function workerColumns(
+  act: WorkerActions | undefined,
+  workers: readonly StatusWorker[],
+): readonly Column<StatusWorker>[] {
+  const pools = workers.some(({ pool }) => pool !== null)
+  const labelled = workers.some(({ labels }) => Object.keys(labels).length > 0)
   const columns: Column<StatusWorker>[] = [
     {
       id: 'name',
       head: 'Worker',
-      width: '15%',
-      cell: ({ name, host, pool }) => (
+      width: pools || labelled ? '17%' : '24%',
+      cell: ({ name, host }) => (
         <span title={`${name} on ${host}`}>
           {name}
-          <span className="soft"> {pool === null ? host : `${host}, pool ${pool}`}</span>
+          <span className="soft"> {host}</span>
         </span>
       ),
     },
+    ...(pools
+      ? [
+          {
+            id: 'pool',
+            head: 'Pool',
+            width: '10%',
+            phone: 'below',
+            cell: ({ pool }: StatusWorker) => pool ?? '',
+          },
+        ]
+      : []),
     { id: 'state', head: 'State', width: '116px', cell: (worker) => <WorkerState worker={worker} /> },
     {
       id: 'slots',
@@ -49,20 +65,24 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     {
       id: 'version',
       head: 'Version',
-      width: '96px',
+      width: '84px',
       phone: false,
       cell: ({ version, build }) => <span title={build ?? undefined}>{build ?? version}</span>,
     },
-    {
-      id: 'labels',
-      head: 'Labels',
-      width: '11%',
-      phone: false,
-      cell: ({ labels }) => {
-        const words = labelWords(labels).join(', ')
-        return words === '' ? <span className="soft">–</span> : <span title={words}>{words}</span>
-      },
-    },
+    ...(labelled
+      ? [
+          {
+            id: 'labels',
+            head: 'Labels',
+            width: '12%',
+            phone: false,
+            cell: ({ labels }: StatusWorker) => {
+              const words = labelWords(labels).join(', ')
+              return words === '' ? <span className="soft">–</span> : <span title={words}>{words}</span>
+            },
+          },
+        ]
+      : []),
   ]
   if (act === undefined) return columns
   return [
@@ -70,7 +90,7 @@ export function workerColumns(act: WorkerActions | undefined): readonly Column<S
     {
       id: 'actions',
       head: <span className="hidden-visually">Actions</span>,
-      width: '196px',
+      width: '176px',
       align: 'right',
       phone: 'below',
       cell: (worker) => <WorkerButtons worker={worker} act={act} />,

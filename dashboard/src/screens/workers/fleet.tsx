@@ -1,20 +1,23 @@
 import { useQuery } from '@tanstack/react-query'
 import { client } from '../../connection.ts'
 import { count } from '../../parts/count.ts'
+import { useAddress } from '../../parts/link.tsx'
 import { Empty } from '../../parts/notes.tsx'
 import { Panel } from '../../parts/panel.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
 import { Ago, Duration } from '../../parts/time.tsx'
+import { DecisionDetails } from './decision-details.tsx'
 
 type Fleet = Awaited<ReturnType<typeof client.fleet>>
 type Pool = Fleet['pools'][number]
-type Decision = Fleet['decisions'][number]
+export type Decision = Fleet['decisions'][number]
 
 const EVERY_MS = 3000
 
 /** Pools that start workers when jobs overflow, and what was decided there, with the reason. Nothing without pools. */
 export function FleetPanels() {
+  const { search, change } = useAddress()
   const { data, error } = useQuery({
     queryKey: ['workers', 'fleet'],
     queryFn: () => client.fleet({ limit: 50 }),
@@ -22,6 +25,7 @@ export function FleetPanels() {
   })
   if (data === undefined) return <Problem error={error} />
   if (data.pools.length === 0) return null
+  const open = data.decisions.find(({ id }) => id === search.decision)
   return (
     <>
       <Panel title="Pools" flush>
@@ -33,11 +37,15 @@ export function FleetPanels() {
           columns={DECISIONS}
           rows={data.decisions}
           rowKey={({ id }) => id}
+          onOpen={({ id }) => change({ decision: id === search.decision ? undefined : id })}
           empty={
             <Empty title="No worker was asked for yet">One is when jobs wait that nobody can take.</Empty>
           }
         />
       </Panel>
+      {open !== undefined && (
+        <DecisionDetails decision={open} onClose={() => change({ decision: undefined })} />
+      )}
     </>
   )
 }

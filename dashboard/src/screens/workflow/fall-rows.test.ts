@@ -36,6 +36,23 @@ test('what the whole waited for is open, other branches are not, and somebody ma
   expect(fallRows(spans, changed).map(({ name }) => name)).toEqual(['work', 'fan', 'group', 'deep'])
 })
 
+test('the last child in sight tells how many of its siblings are not there', () => {
+  const spans = [
+    span('root', null, { kind: 'workflow', depth: 0, step: null }),
+    span('fan', 'root', { kind: 'fanout', critical: true, hidden: 197 }),
+    ...['a', 'b', 'c'].map((id) => span(id, 'fan', { depth: 2 })),
+    span('after', 'root'),
+  ]
+  expect(fallRows(spans, new Map()).map(({ span: { id }, hidden }) => [id, hidden])).toEqual([
+    ['root', 0],
+    ['fan', 0],
+    ['a', 0],
+    ['b', 0],
+    ['c', 197],
+    ['after', 0],
+  ])
+})
+
 test('a bar has its share of the whole, and one that has not ended reaches to the end', () => {
   const whole = { since: new Date(0), until: new Date(100) }
   expect(barOf(whole, new Date(25), new Date(75))).toEqual({ left: '25%', width: '50%' })

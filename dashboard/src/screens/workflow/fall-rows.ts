@@ -7,6 +7,8 @@ export interface FallRow {
   readonly name: string
   /** `undefined`: nothing below it is among the spans. */
   readonly open: boolean | undefined
+  /** After it and what is below it: how many of its parent's children are not among the spans. */
+  readonly hidden: number
 }
 
 /** Spans that are in sight: below what is open. What the whole waited for is open until somebody closes it. */
@@ -15,12 +17,19 @@ export function fallRows(spans: readonly Span[], opened: ReadonlyMap<string, boo
   const parents = new Set(spans.map(({ parentId }) => parentId))
   const isOpen = (span: Span) => opened.get(span.id) ?? (span.depth === 0 || span.critical)
   const inSight = new Set<string>()
-  return spans.flatMap((span) => {
+  const rows = spans.flatMap((span): FallRow[] => {
     const parent = span.parentId === null ? undefined : byId.get(span.parentId)
     if (parent !== undefined && !(inSight.has(parent.id) && isOpen(parent))) return []
     inSight.add(span.id)
     const name = parent?.kind === 'fanout' ? `[${span.index}]` : (span.step ?? span.task)
-    return [{ span, name, open: parents.has(span.id) ? isOpen(span) : undefined }]
+    return [{ span, name, open: parents.has(span.id) ? isOpen(span) : undefined, hidden: 0 }]
+  })
+  // The last child in sight tells of those that are not there.
+  const last = new Map(rows.map((row) => [row.span.parentId, row]))
+  return rows.map((row) => {
+    const { parentId } = row.span
+    if (parentId === null || last.get(parentId) !== row) return row
+    return { ...row, hidden: byId.get(parentId)?.hidden ?? 0 }
   })
 }
 

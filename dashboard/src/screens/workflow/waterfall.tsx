@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { Fragment, useState } from 'react'
 import type { Waterfall } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
 import { Button } from '../../parts/controls.tsx'
@@ -7,7 +7,7 @@ import { To } from '../../parts/link.tsx'
 import { Loading } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { StateBadge } from '../../parts/state-badge.tsx'
-import { Duration, durationWords } from '../../parts/time.tsx'
+import { Duration, durationWords, Moment } from '../../parts/time.tsx'
 import { barOf, type FallRow, fallRows, type Span } from './fall-rows.ts'
 import { treeKey } from './use-workflow.ts'
 
@@ -27,14 +27,21 @@ export function WaterfallView({ id }: { id: string }) {
   const rows = fallRows(data.spans, opened)
   return (
     <div className="falls">
+      <Axis whole={data} />
       <ul aria-label="Jobs over time">
         {rows.slice(0, shown).map((row) => (
-          <Fall
-            key={row.span.id}
-            row={row}
-            whole={data}
-            onToggle={(open) => setOpened(new Map([...opened, [row.span.id, open]]))}
-          />
+          <Fragment key={row.span.id}>
+            <Fall
+              row={row}
+              whole={data}
+              onToggle={(open) => setOpened(new Map([...opened, [row.span.id, open]]))}
+            />
+            {row.hidden > 0 && (
+              <li className="fall-more">
+                <To path={`/workflows/${row.span.parentId}`}>{row.hidden.toLocaleString()} more</To>
+              </li>
+            )}
+          </Fragment>
         ))}
       </ul>
       {rows.length > shown && (
@@ -48,6 +55,22 @@ export function WaterfallView({ id }: { id: string }) {
         {durationWords(data.until.getTime() - data.since.getTime())} in all. Framed: what the whole waited
         for. Thin: the job waited, for a slot, for a place in the window, or for another attempt.
       </p>
+    </div>
+  )
+}
+
+/** From the start of the whole, at each quarter. */
+function Axis({ whole: { since, until } }: { whole: Waterfall }) {
+  const all = until.getTime() - since.getTime()
+  return (
+    <div className="fall fall-axis" aria-hidden="true">
+      <span />
+      <span className="fall-times">
+        {[0, 0.25, 0.5, 0.75].map((share) => (
+          <span key={share}>{share === 0 ? <Moment at={since} /> : `+${durationWords(all * share)}`}</span>
+        ))}
+      </span>
+      <span className="fall-took">+{durationWords(all)}</span>
     </div>
   )
 }

@@ -4,10 +4,12 @@ export function scaleOf(used: number, total: number): number {
   return Math.max(1, used, Math.min(wanted, total))
 }
 
-/** The next of 1, 2, 5 times a power of ten: a scale that changes with every child would make the frame dance. */
+/** The next round number: a scale that changes with every child would make the frame dance, one that doubles would leap. */
+const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10]
+
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value)))
-  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= value) ?? value
+  return ROUND.map((each) => each * power).find((each) => each >= value) ?? value
 }
 
 /** The size after a key of a slider; `undefined` for any other key. */

@@ -1,0 +1,78 @@
+import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
+import { Empty } from '../../parts/notes.tsx'
+import { Facts, Panel } from '../../parts/panel.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { Moment } from '../../parts/time.tsx'
+import type { Decision } from './fleet.tsx'
+
+type Comer = Decision['workers'][number]
+
+/** One request for workers: why, what the provisioner answered, and for each that came how many jobs it has ended and why it left. */
+export function DecisionDetails({ decision, onClose }: { decision: Decision; onClose: () => void }) {
+  const { pool, action, count: many, reason, workers, failures } = decision
+  return (
+    <Panel
+      title={`${action === 'start' ? 'Start' : 'Bring back'} ${count(many, 'worker')} of ${pool}`}
+      aside={
+        <Button small kind="quiet" onClick={onClose}>
+          Close
+        </Button>
+      }
+    >
+      <Facts
+        facts={[
+          ['Decided', <Moment key="at" at={decision.decidedAt} />],
+          ['By', decision.decidedBy],
+          ['Why', reason],
+          ...(decision.started === null ? [] : ([['Started', count(decision.started, 'worker')]] as const)),
+          ...(decision.dueAt === null ? [] : ([['Due', <Moment key="due" at={decision.dueAt} />]] as const)),
+          ...(decision.endedAt === null
+            ? []
+            : ([['Settled', <Moment key="ended" at={decision.endedAt} />]] as const)),
+          ...(decision.endedWhy === null ? [] : ([['Outcome', decision.endedWhy]] as const)),
+          ...failures.map(
+            ({ member, message }) => [`Worker ${member + 1} was not started`, message] as const,
+          ),
+        ]}
+      />
+      <div className="worker-jobs">
+        <Table
+          label="Workers that came"
+          columns={COLUMNS}
+          rows={workers}
+          rowKey={({ id }) => id}
+          empty={<Empty title="No worker has come for it" />}
+        />
+      </div>
+    </Panel>
+  )
+}
+
+const COLUMNS: readonly Column<Comer>[] = [
+  { id: 'name', head: 'Worker', width: '26%', wrap: true, cell: ({ name }) => name },
+  {
+    id: 'came',
+    head: 'Came',
+    width: '130px',
+    phone: '92px',
+    cell: ({ arrivedAt }) => <Moment at={arrivedAt} />,
+  },
+  {
+    id: 'done',
+    head: 'Jobs ended',
+    width: '100px',
+    phone: '84px',
+    align: 'right',
+    cell: ({ done }) => done.toLocaleString(),
+  },
+  {
+    id: 'left',
+    head: 'Left',
+    width: '130px',
+    phone: 'below',
+    cell: ({ endedAt }) =>
+      endedAt === null ? <span className="soft">it is there</span> : <Moment at={endedAt} />,
+  },
+  { id: 'why', head: 'Why it left', phone: 'below', wrap: true, cell: ({ endedWhy }) => endedWhy ?? '' },
+]
