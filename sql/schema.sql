@@ -714,6 +714,9 @@ CREATE INDEX api_keys_lookup ON sluice.api_keys USING btree ("substring"(hash, 1
 --- index sluice.api_keys_role
 CREATE INDEX api_keys_role ON sluice.api_keys USING btree (role);
 
+--- index sluice.audit_jobs
+CREATE INDEX audit_jobs ON sluice.audit USING btree (target, id) WHERE (action = ANY (ARRAY['job.retry'::text, 'job.cancel'::text]));
+
 --- index sluice.audit_lanes
 CREATE INDEX audit_lanes ON sluice.audit USING btree (target, id) WHERE (action = ANY (ARRAY['lane.change'::text, 'lane.reset'::text]));
 
@@ -902,17 +905,25 @@ CREATE OR REPLACE FUNCTION sluice.admit_worker_v1()
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_max  integer;
-  v_live integer;
+  v_max   integer;
+  v_live  integer;
+  v_asked sluice.fleet_decisions;
 begin
   select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
   if not found then
     return new;
   end if;
+  select * into v_asked from sluice.fleet_decisions d where d.token = split_part(new.request, '.', 1);
+  -- Nobody could tell which instance it is: that of another member would be stopped as one whose worker did not come.
+  if found and (v_asked.pool <> new.pool or new.request !~ '^[^.]+[.][1-9][0-9]{0,8}$'
+                or split_part(new.request, '.', 2)::integer > v_asked.count) then
+    raise exception 'worker % of pool % was not asked for: the request is for % of pool %', new.request, new.pool, v_asked.count, v_asked.pool
+      using errcode = 'SL009', detail = new.pool;
+  end if;
   -- One that was there before has lost its leases and starts over.
-  if exists (select 1 from sluice.fleet_decisions d where d.token = split_part(new.request, '.', 1) and d.stop_tries > 0)
+  if (v_asked.stop_tries > 0 or v_asked.outcome in ('failed', 'expired'))
      and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request) then
-    raise exception 'worker % of pool % has come too late: it is being stopped', new.request, new.pool using errcode = 'SL009', detail = new.pool;
+    raise exception 'worker % of pool % has come too late: its request has ended', new.request, new.pool using errcode = 'SL009', detail = new.pool;
   end if;
   if exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)
                 and w.request = new.request and w.ended_at is null) then
@@ -1456,6 +1467,14 @@ begin
     v_new := v_new || case when 'max' = any (v_old.operator_set) then jsonb_build_object('min', v_new -> 'max')
                            when 'min' = any (v_old.operator_set) then jsonb_build_object('max', v_new -> 'min')
                            else '{}' end;
+  end if;
+  if (v_new ->> 'min')::integer > (v_new ->> 'max')::integer then
+    if p_given ? 'max' then
+      raise exception 'max is %, less than min, which is %; write at least %, or lower min', v_new ->> 'max', v_new ->> 'min', v_new ->> 'min'
+        using errcode = 'SL005', detail = p_name;
+    end if;
+    raise exception 'min is %, more than max, which is %; write at most %, or raise max', v_new ->> 'min', v_new ->> 'max', v_new ->> 'max'
+      using errcode = 'SL005', detail = p_name;
   end if;
   if not p_operator and v_old.declared || p_given = v_old.declared and v_new = sluice.pool_fields_v1(v_old) then
     return true;   -- every start of every program comes by here: nothing is new, nobody is told
@@ -2501,7 +2520,8 @@ begin
              when coalesce(g."delayMs", 0) > 0 then 'scheduled'
              else 'ready' end::sluice.job_state,
            finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
-           ready_at = case when g.ending in ('returned', 'out_of_memory') then j.ready_at
+           -- Of one that has ended it stays told since when it could start.
+           ready_at = case when g.ending in ('returned', 'out_of_memory', 'failed', 'cancelled') or j.cancel_at is not null then j.ready_at
                            else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
            rank = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then j.rank
                        else sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) end,
@@ -2590,7 +2610,7 @@ CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '...'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(/[[:alnum:]_.@-]+){2,}'::text, '...'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
+RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '...'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(?<!/)(/[[:alnum:]_.@-]+){2,}'::text, '...'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
 
 --- function sluice.expire_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer)
@@ -2652,7 +2672,8 @@ AS $function$
 declare
   v_schedule sluice.schedules;
 begin
-  select * into v_schedule from sluice.schedules s where s.name = p_name;
+  -- Until its firing is written nobody deletes it.
+  select * into v_schedule from sluice.schedules s where s.name = p_name for key share;
   if not found then
     return;
   end if;
@@ -2799,8 +2820,7 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
-            -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
-            (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+            sluice.offer_v1();
 end $function$;
 
 --- function sluice.heartbeats_v1(p_workers bigint[])
@@ -2813,8 +2833,7 @@ declare
   v_offer text;
 begin
   perform set_config('synchronous_commit', 'off', true);
-  v_offer := (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c)
-             || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+  v_offer := sluice.offer_v1();   -- once for all of them
   return query
   with own as materialized (
     select w.id from sluice.workers w where w.id = any (p_workers) and w.ended_at is null order by w.id for no key update skip locked
@@ -3407,11 +3426,18 @@ AS $function$
                               and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
       from sluice.fleet_decisions d where d.pool = p_pool
   ), elsewhere as (
-    -- Workers on their way for other pools that fit some of what waits.
-    select p.capacity, d.count - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) as coming
+    -- Workers on their way for other pools that fit some of what waits. One whose provisioner is silent is waited for only as long as
+    -- most take to answer. What its workers run is known as in pool_overflow_v1.
+    select p.capacity, greatest(0, coalesce(d.started, d.count) - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token)) as coming
       from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
+      left join lateral (select w.tasks, w.labels, w.started_at from sluice.workers w
+                          where w.pool = d.pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1) n on true
      where d.ended_at is null and d.pool <> p_pool and d.arrive_by > clock_timestamp()
-       and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes) where c.requires <@ p.labels)
+       and (d.started is not null or d.decided_at > clock_timestamp() - interval '5 seconds')
+       and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes)
+                    where c.requires <@ (p.labels || coalesce(n.labels, '{}'))
+                      and (n.tasks is null or c.task = any (n.tasks)
+                           or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity')))
   )
   select jsonb_build_object(
     'min', p.min_workers, 'max', p.max_workers, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
@@ -3728,6 +3754,13 @@ begin
    where d.id = p_id returning d.ended_at is null into v_open;
   return coalesce(v_open, true);
 end $function$;
+
+--- function sluice.offer_v1()
+CREATE OR REPLACE FUNCTION sluice.offer_v1()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (((SELECT ((count(*) || '/'::text) || COALESCE(sum(hashint4(c.id)) FILTER (WHERE c.budgeted), (0)::bigint)) FROM sluice.classes c) || '/'::text) || (SELECT sum(EXTRACT(epoch FROM l.updated_at)) AS sum FROM sluice.lanes l));
 
 --- function sluice.offers_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.offers_v1(p_worker bigint)
@@ -4379,7 +4412,7 @@ begin
        where case when not b.auto then b.devices ? g.name and g.key = v_host || '/' || g.name
                   when g.key <> v_host || '/cpu' then g.key ~ '^(GPU|MIG)-[A-Za-z0-9/-]{1,200}$'
                   else g."ageMs" is not null or not exists (
-                    select 1 from sluice.devices d where d.budget = g.budget and d.host = v_host and d.key <> g.key) end
+                    select 1 from sluice.devices d where d.budget = g.budget and d.host = v_host and d.key ~ '^(GPU|MIG)-') end
          and (v_owner is null or not exists (
            select 1 from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id and w.ended_at is null
              left join sluice.api_keys k on k.id = w.key_id
@@ -5095,16 +5128,24 @@ CREATE OR REPLACE FUNCTION sluice.take_stops_v1(p_pool text, p_call_ms integer)
 AS $function$
 #variable_conflict use_column
 declare
-  v_row record;
-  v_ids text[];
+  v_row  record;
+  v_ids  text[];
+  v_used text[];
 begin
   perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  v_used := array(
+    select i ->> 'id' from sluice.fleet_decisions d cross join jsonb_array_elements(d.instances) i where d.pool = p_pool and d.ended_at is null
+    union
+    select i ->> 'id' from sluice.workers w join sluice.fleet_decisions d on d.token = split_part(w.request, '.', 1)
+      cross join jsonb_array_elements(d.instances) i
+     where w.pool = p_pool and w.ended_at is null and w.request = d.token || '.' || (i ->> 'member'));
   for v_row in
     select d.id, d.token, d.instances from sluice.fleet_decisions d
      where d.pool = p_pool and d.stop_at <= clock_timestamp() order by d.id limit 10 for no key update
   loop
-    v_ids := array(select i ->> 'id' from jsonb_array_elements(v_row.instances) i
-                    where not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = v_row.token
+    v_ids := array(select distinct i ->> 'id' from jsonb_array_elements(v_row.instances) i
+                    where i ->> 'id' <> all (v_used)
+                      and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = v_row.token
                                          and w.request = v_row.token || '.' || (i ->> 'member')));
     update sluice.fleet_decisions d
        set stop_at = case when v_ids <> '{}' then clock_timestamp() + make_interval(secs => p_call_ms / 1000.0) end,

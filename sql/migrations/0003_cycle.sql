@@ -1,8 +1,10 @@
 -- Finish and claim in one round trip.
 --
 -- Lock order of everything in Sluice: pools (by name) -> own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
--- -> devices (by budget and key) -> what is loaded on them -> models (by name) -> siblings and claims (SKIP LOCKED) -> admission.
--- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job.
+-- -> budgets (by name) -> devices (by budget and key) -> what is loaded on them -> models (by name) -> siblings and claims (SKIP LOCKED)
+-- -> classes (by task) -> tasks (by name) -> admission.
+-- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job. What is deleted with all that refers to it, lanes and
+-- budgets, is locked FOR UPDATE; whoever adds what refers to a budget locks that FOR KEY SHARE in the same place.
 
 -- Registers an incarnation and gives it an empty holding in every lane.
 create function sluice.register_worker_v1(
@@ -129,7 +131,8 @@ begin
              when coalesce(g."delayMs", 0) > 0 then 'scheduled'
              else 'ready' end::sluice.job_state,
            finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
-           ready_at = case when g.ending in ('returned', 'out_of_memory') then j.ready_at
+           -- Of one that has ended it stays told since when it could start.
+           ready_at = case when g.ending in ('returned', 'out_of_memory', 'failed', 'cancelled') or j.cancel_at is not null then j.ready_at
                            else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
            rank = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then j.rank
                        else sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) end,

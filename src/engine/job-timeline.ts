@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { type TimelineEntry, timelineOf } from '../model/job-timeline.ts'
 import { listAttempts } from '../store/list-attempts.ts'
+import { listJobActs } from '../store/list-job-acts.ts'
 import { readCancelTime } from '../store/read-cancel-time.ts'
 import { getJob } from './job-control.ts'
 
@@ -13,5 +14,6 @@ export async function readTimeline(db: Queryable, id: string): Promise<TimelineE
   const job = await getJob(db, id)
   const attempts = await listAttempts(db, job.id)
   const cancelAt = await readCancelTime(db, job.id)
-  return timelineOf({ ...job, cancelAt, isComposite: job.kind !== null }, attempts)
+  const acts = await listJobActs(db, job.id)
+  return timelineOf({ ...job, cancelAt, isComposite: job.kind !== null }, attempts, acts)
 }

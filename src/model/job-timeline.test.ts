@@ -67,6 +67,55 @@ test('a job that waits for its next attempt says from when on', () => {
   ])
 })
 
+test('a job that was run again tells how it had ended, and who had it run again when', () => {
+  const ended: AttemptTimes = { ...attempt, ending: 'rerun', error: 'failed: no: such\nfile' }
+  const acts = [
+    { at: at(4), by: 'early', what: 'retry' as const },
+    { at: at(61), by: 'ann', what: 'retry' as const },
+    { at: at(90), by: 'late', what: 'retry' as const },
+  ]
+  const running: AttemptTimes = {
+    ...attempt,
+    attempt: 2,
+    startedAt: at(70),
+    endedAt: null,
+    ending: 'running',
+  }
+  const job: JobTimes = { ...queued, state: 'running', readyAt: at(60), startedAt: at(70) }
+  const entries = timelineOf(job, [ended, running], acts)
+  expect(entries.map((each) => [each.what, each.at, each.by, each.error, each.durationMs])).toEqual([
+    ['submitted', at(0), 'ann', null, null],
+    ['started', at(2), null, null, null],
+    ['failed', at(5), null, 'no: such\nfile', 3000],
+    ['rerun', at(60), 'ann', null, null],
+    ['ready', at(60), null, null, null],
+    ['started', at(70), null, null, 10_000],
+  ])
+  // In a program's own process nobody writes it down: the last time is known all the same.
+  expect(told({ ...queued, readyAt: at(60) }, [ended]).slice(2)).toEqual([
+    ['failed', 5, 3000, false],
+    ['rerun', 60, null, false],
+    ['ready', 60, null, false],
+  ])
+})
+
+test('a wait that is not stored is not told as none', () => {
+  const job: JobTimes = { ...queued, state: 'failed', readyAt: at(5), finishedAt: at(5) }
+  expect(told(job, [attempt])[1]).toEqual(['started', 2, null, false])
+})
+
+test('who cancelled is told with the asking, or with the end of what never ran', () => {
+  const acts = [{ at: at(3), by: 'bob', what: 'cancel' as const }]
+  const job: JobTimes = { ...queued, state: 'cancelled', cancelAt: at(3), finishedAt: at(3), error: 'x' }
+  const byOf = (entries: ReturnType<typeof timelineOf>) => entries.map(({ what, by }) => [what, by])
+  expect(byOf(timelineOf(job, [], acts)).slice(1)).toEqual([['cancelled', 'bob']])
+  const stopped = timelineOf({ ...job, finishedAt: at(5) }, [{ ...attempt, ending: 'cancelled' }], acts)
+  expect(byOf(stopped).slice(-2)).toEqual([
+    ['cancel_asked', 'bob'],
+    ['cancelled', null],
+  ])
+})
+
 test('a cancel stands between the start and the end of the attempt it ended', () => {
   const job: JobTimes = { ...queued, state: 'cancelled', cancelAt: at(3), finishedAt: at(5), error: 'x' }
   expect(told(job, [{ ...attempt, ending: 'cancelled' }]).map(([what]) => what)).toEqual([

@@ -16,13 +16,21 @@ export interface JobTimes {
   readonly startedAt: Date | null
 }
 
+/** Somebody cancelled or retried the job, or what it is part of. */
+export interface JobAct {
+  readonly at: Date
+  readonly by: string
+  readonly what: 'retry' | 'cancel'
+}
+
 export interface AttemptTimes {
   readonly attempt: number
   readonly worker: string | null
   readonly startedAt: Date | null
   readonly endedAt: Date | null
-  /** `running`, how it ended, or the job's final state. */
+  /** `running`, how it ended, or the job's final state. `rerun`: the job ended with it, and was run again later. */
   readonly ending: string
+  /** Of a `rerun`: the state it had ended in, and after a colon why. */
   readonly error: string | null
 }
 
@@ -76,23 +84,39 @@ const NOTHING = {
 /**
  * The life of a job, in the order in which it happened, from what is stored of it. Of attempts all is stored; of waits
  * between them only the last one, and of an approval only who gave it.
+ *
+ * @param acts Who cancelled and retried it, the oldest first, where that was written down.
  */
-export function timelineOf(job: JobTimes, attempts: readonly AttemptTimes[]): TimelineEntry[] {
+export function timelineOf(
+  job: JobTimes,
+  attempts: readonly AttemptTimes[],
+  acts: readonly JobAct[] = [],
+): TimelineEntry[] {
   const { submittedAt, submittedBy, approvedBy, readyAt, cancelAt, finishedAt, state, error } = job
   const entries: TimelineEntry[] = [{ ...NOTHING, what: 'submitted', at: submittedAt, by: submittedBy }]
   const isRejected = error?.startsWith('rejected:') === true
   if (approvedBy !== null)
     entries.push({ ...NOTHING, what: isRejected ? 'rejected' : 'approved', by: approvedBy })
   const last = attempts.at(-1)
-  for (const attempt of attempts) {
-    const waited = attempt === last ? Math.max(0, ms(readyAt, attempt.startedAt) ?? 0) : null
-    if (attempt === last && attempt.startedAt !== null && readyAt <= attempt.startedAt)
-      entries.push({ ...NOTHING, what: 'ready', at: readyAt })
-    entries.push(...entriesOf(attempt, finishedAt, waited))
+  for (const [place, attempt] of attempts.entries()) {
+    // Of one that has ended it may be told since when the next could start.
+    const isKnown = attempt === last && attempt.startedAt !== null && readyAt <= attempt.startedAt
+    if (isKnown) entries.push({ ...NOTHING, what: 'ready', at: readyAt })
+    entries.push(...entriesOf(attempt, finishedAt, isKnown ? ms(readyAt, attempt.startedAt) : null))
+    if (attempt.ending !== 'rerun') continue
+    const next = attempts[place + 1]
+    const act = actWithin(acts, 'retry', attempt.endedAt, next?.startedAt ?? null)
+    // It is written down a moment after the job has become ready with it.
+    const ready = next === undefined || next === last ? readyAt : null
+    entries.push({ ...NOTHING, what: 'rerun', at: earlier(act?.at ?? null, ready), by: act?.by ?? null })
   }
   if (attempts.length === 0 && job.isComposite && job.startedAt !== null)
     entries.push({ ...NOTHING, what: 'started', at: job.startedAt })
-  if (cancelAt !== null) insert(entries, { ...NOTHING, what: 'cancel_asked', at: cancelAt })
+  const asked = cancelAt === null ? undefined : actWithin(acts, 'cancel', cancelAt, null)
+  const cancelledBy = asked?.by ?? null
+  // One that did not run ended with the asking.
+  if (cancelAt !== null && cancelAt.getTime() !== finishedAt?.getTime())
+    insert(entries, { ...NOTHING, what: 'cancel_asked', at: cancelAt, by: cancelledBy })
   if (state === 'ready' || state === 'scheduled') entries.push({ ...NOTHING, what: state, at: readyAt })
   if (state === 'waiting') entries.push({ ...NOTHING, what: 'waiting' })
   const isTold = entries.some((entry) => entry.final)
@@ -101,6 +125,7 @@ export function timelineOf(job: JobTimes, attempts: readonly AttemptTimes[]): Ti
       ...NOTHING,
       what: state,
       at: finishedAt,
+      by: state === 'cancelled' ? cancelledBy : null,
       error,
       final: true,
       durationMs: job.isComposite ? ms(job.startedAt, finishedAt) : null,
@@ -114,10 +139,32 @@ function entriesOf(
   waitedMs: number | null,
 ): TimelineEntry[] {
   const own = { ...NOTHING, attempt, worker }
+  if (ending === 'rerun') {
+    // `failed: no such file` is how it ended and why.
+    const [, state = 'failed', why = null] = /^(\w+)(?:: (.*))?$/s.exec(error ?? '') ?? []
+    return entriesOf({ attempt, worker, startedAt, endedAt, ending: state, error: why }, finishedAt, waitedMs)
+  }
   const start: TimelineEntry = { ...own, what: 'started', at: startedAt, durationMs: waitedMs }
   if (ending === 'running' || !isEvent(ending)) return [start]
   const final = finishedAt !== null && endedAt?.getTime() === finishedAt.getTime()
   return [start, { ...own, what: ending, at: endedAt, error, durationMs: ms(startedAt, endedAt), final }]
+}
+
+/** The first of a kind that was written down after a moment, and before another. */
+function actWithin(
+  acts: readonly JobAct[],
+  what: JobAct['what'],
+  from: Date | null,
+  to: Date | null,
+): JobAct | undefined {
+  return acts.find(
+    (act) => act.what === what && (from === null || act.at >= from) && (to === null || act.at <= to),
+  )
+}
+
+function earlier(one: Date | null, other: Date | null): Date | null {
+  if (one === null || other === null) return one ?? other
+  return one < other ? one : other
 }
 
 /** Before the first entry that is later. */

@@ -4,16 +4,20 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface CompositeView {
   readonly window: number | null
   readonly inFlight: number
+  /** Of a workflow or group, the steps that it has come to. */
   readonly total: number
   readonly ended: number
   readonly closing: boolean
+  /** Its graph and its place in it. */
+  readonly graph: string
+  readonly node: string
   /** It was woken this long ago and nobody has taken it; `null`: not so, or just now. */
   readonly unheardMs: number | null
 }
 
 const DESCRIBE = statement(
   'describe_composite',
-  `select c.window_size as "window", c.closing is not null as closing, coalesce(f.total, s.total) as total,
+  `select c.window_size as "window", c.closing is not null as closing, c.graph, c.node, coalesce(f.total, s.total) as total,
           coalesce(f.completed + f.failed + f.cancelled, s.ended) as ended, coalesce(f.in_flight, s.total - s.ended) as "inFlight",
           (select round(extract(epoch from clock_timestamp() - min(w.due_at)) * 1000)::float8 from sluice.wakeups w
             where w.job_id = c.job_id and w.due_at < clock_timestamp() - interval '3 seconds'

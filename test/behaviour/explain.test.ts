@@ -108,7 +108,7 @@ test('a workflow that nobody moves on says so, and one that is moved on does not
   const definition = { steps: { one: { task: 'quick' } } }
   const app = await apps.open({ tasks: [quick], workflows: [{ name: 'alone', definition }] })
   const job = await app.submit('alone', null)
-  expect(await why(app, job)).toBe('it waits for its steps: 0 of 0 children have ended')
+  expect(await why(app, job)).toBe('it waits for its steps: 0 of 1 steps have ended')
   await database.sql(`update sluice.wakeups set due_at = due_at - interval '1 minute' where job_id = $1`, [
     job.id,
   ])

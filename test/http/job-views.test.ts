@@ -82,6 +82,7 @@ test('the life of a job is told in order', async () => {
     ['submitted', null, false],
     ['started', 1, false],
     ['failed', 1, false],
+    ['ready', null, false],
     ['started', 2, false],
     ['failed', 2, true],
   ])
@@ -134,5 +135,14 @@ describe('failures', () => {
     )
     expect(rows).toEqual([{ reason: 'deployed a fix' }])
     expect((await client.errorGroups()).groups).toEqual([])
+    const again = (await client.timeline(failed)).slice(-5)
+    expect(again.map(({ what, by }) => [what, by])).toEqual([
+      ['failed', null],
+      ['rerun', expect.any(String)],
+      ['ready', null],
+      ['started', null],
+      ['completed', null],
+    ])
+    expect(again.map(({ at }) => at!.getTime())).toEqual(again.map(({ at }) => at!.getTime()).toSorted())
   })
 })

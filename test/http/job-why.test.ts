@@ -127,7 +127,7 @@ describe('a job says what holds it', () => {
     expect(await why(tree.id)).toMatchObject({
       wait: { kind: 'children' },
       holders: [{ jobId: children.fanOut.id }],
-      reason: 'it waits for its steps: 0 of 1 children have ended',
+      reason: 'it waits for its steps: 0 of 1 steps have ended',
     })
     gate.open()
     await tree.result()
