@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import type { Sluice } from '../app/app.ts'
 import { SluiceError } from '../errors.ts'
 import { VERSION } from '../version.ts'
+import { acceptTogether } from './accept-together.ts'
 import type { Server } from './parts.ts'
 import { buildServer, DEFAULT_LIMITS, type ServerLimits } from './server.ts'
 
@@ -71,6 +72,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
 }
 
 async function listen(http: Server, host: string, port: number): Promise<void> {
+  acceptTogether(http.server)
   try {
     await http.listen({ host, port, backlog: 1024 })
   } catch (error) {
