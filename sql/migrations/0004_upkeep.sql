@@ -1,5 +1,12 @@
 -- What keeps leases alive and takes them over.
 
+-- Another text means that there are other lanes or classes to serve: it changes with every new class, with which of them draw from
+-- budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
+create function sluice.offer_v1() returns text
+language sql stable
+return (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c)
+       || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+
 -- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
 -- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
 create function sluice.heartbeat_v1(p_worker bigint)
@@ -23,8 +30,7 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
-            -- Changes with every new class, with which of them draw from budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
-            (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c) || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+            sluice.offer_v1();
 end $$;
 
 -- The same for several workers that speak to one server, with one look at all workers instead of one each. Whose row somebody else is
@@ -37,8 +43,7 @@ declare
   v_offer text;
 begin
   perform set_config('synchronous_commit', 'off', true);
-  v_offer := (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c)
-             || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);
+  v_offer := sluice.offer_v1();   -- once for all of them
   return query
   with own as materialized (
     select w.id from sluice.workers w where w.id = any (p_workers) and w.ended_at is null order by w.id for no key update skip locked
