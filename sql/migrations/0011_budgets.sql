@@ -229,9 +229,10 @@ create function sluice.judge_tasks_v1() returns void
 language plpgsql as $$
 begin
   -- In the order in which tasks are stored.
-  perform 1 from sluice.tasks t where t.uses is not null order by t.name for no key update;
+  perform 1 from sluice.tasks t where t.uses is not null or t.refusal is not null order by t.name for no key update;
   update sluice.tasks t set refusal = g.refusal
-    from (select k.name, sluice.refusal_v1(k.uses, k.per_job) as refusal from sluice.tasks k where k.uses is not null) g
+    from (select k.name, case when k.uses is not null then sluice.refusal_v1(k.uses, k.per_job) end as refusal
+            from sluice.tasks k where k.uses is not null or k.refusal is not null) g
    where t.name = g.name and t.refusal is distinct from g.refusal;
 end $$;
 
@@ -241,13 +242,14 @@ language plpgsql as $$
 declare
   v_gone text[];
 begin
+  perform 1 from sluice.classes c join sluice.tasks t on t.name = c.task
+    where t.name = any (p_names) and c.budgeted <> (t.uses is not null) order by c.task, c.id for no key update of c;
   update sluice.classes c set budgeted = t.uses is not null
     from sluice.tasks t
    where c.task = t.name and t.name = any (p_names) and c.budgeted <> (t.uses is not null);
   if found then
     perform pg_notify('sluice', 'classes');
   end if;
-  update sluice.tasks t set refusal = null where t.name = any (p_names) and t.uses is null and t.refusal is not null;
   perform sluice.judge_tasks_v1();
   v_gone := array(select t.name from sluice.tasks t cross join sluice.admission a
                    where t.name = any (p_names) and t.uses is null and a.declared -> 'implied' ? t.name);

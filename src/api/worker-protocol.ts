@@ -225,7 +225,9 @@ export const DevicesBody = Type.Object(
           total: QuantityOrNull('What it has in all; null: not known, or without bounds'),
           used: Type.Optional(QuantityOrNull('As measured')),
           free: Type.Optional(QuantityOrNull('As measured')),
-          ageMs: Type.Optional(QuantityOrNull('Milliseconds since the measurement', MAX_STORED_MS)),
+          ageMs: Type.Optional(
+            QuantityOrNull('Milliseconds since it was looked at; null: it was not', MAX_STORED_MS),
+          ),
           lost: Type.Optional(Type.Boolean({ description: 'It was there and is gone' })),
         },
         CLOSED,

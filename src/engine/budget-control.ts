@@ -80,15 +80,14 @@ export async function removeBudget(db: Queryable, name: string): Promise<void> {
   const { found, tasks, pools, jobs } = await deleteBudget(db, name)
   if (!found) throw await unknown(db, name)
   if (tasks.length === 0 && jobs === 0) return
-  const runners =
-    pools.length === 0
-      ? ''
-      : `, for which ${pools.length === 1 ? 'pool' : 'pools'} ${pools.join(', ')} may start workers`
+  const named = `${pools.length === 1 ? 'pool' : 'pools'} ${pools.join(', ')}`
+  const runners = pools.length === 0 ? '' : `, for which ${named} may start workers`
+  const wayOut = pools.length === 0 ? '' : `; max: 0 keeps ${named} from starting any`
   const drawing = jobs === 1 ? '1 running job draws from it' : `${jobs} running jobs draw from it`
   const users = tasks.length === 0 ? drawing : `used by ${tasks.join(', ')}${runners}`
   throw new SluiceError(
     'BUDGET_IN_USE',
-    `budget ${name} cannot be deleted: ${users}; take it out of their uses and let their jobs end first`,
+    `budget ${name} cannot be deleted: ${users}; take it out of their uses and let their jobs end first${wayOut}`,
     { details: { name, tasks, pools, jobs } },
   )
 }

@@ -31,7 +31,7 @@ export interface BudgetObstacle {
 export const MOST_WORKERS = 20
 
 /** The later, the closer the job is to its start: of several workers the nearest counts. */
-export const CLOSENESS: Readonly<Record<Verdict['kind'], number>> = {
+const CLOSENESS: Readonly<Record<Verdict['kind'], number>> = {
   'too-big': 0,
   'lane-full': 1,
   'no-capacity': 2,
@@ -64,7 +64,7 @@ export async function explainBudget(
       return undefined
     const found = decided.verdicts.find(({ classId }) => own.has(classId))
     if (found === undefined) continue
-    if (best === undefined || isCloser(found.why, best.verdict))
+    if (best === undefined || compareCloseness(found.why, best.verdict) > 0)
       best = { verdict: found.why, model: queues[0]!.model }
   }
   if (best === undefined) return undefined
@@ -74,10 +74,10 @@ export async function explainBudget(
   return describeVerdict(verdict, { task, model, what, budgets, devices })
 }
 
-/** Of two devices that are too small the larger one is told. */
-function isCloser(one: Verdict, other: Verdict): boolean {
-  if (one.kind === 'too-big' && other.kind === 'too-big') return one.largest > other.largest
-  return CLOSENESS[one.kind] > CLOSENESS[other.kind]
+/** How much closer one is to a start than the other, above 0 if it is. Of two devices that are too small the larger one is told. */
+export function compareCloseness(one: Verdict, other: Verdict): number {
+  if (one.kind === 'too-big' && other.kind === 'too-big') return Math.sign(one.largest - other.largest)
+  return CLOSENESS[one.kind] - CLOSENESS[other.kind]
 }
 
 /** What a verdict is told of. */

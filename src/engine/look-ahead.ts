@@ -5,7 +5,7 @@ import type { BudgetQueue } from '../store/list-budget-queues.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { type LivePlanner, listPlanners } from '../store/list-planners.ts'
 import { loadPicture } from '../store/load-picture.ts'
-import { CLOSENESS, describeVerdict, MOST_WORKERS, type Subject } from './explain-budget.ts'
+import { compareCloseness, describeVerdict, MOST_WORKERS, type Subject } from './explain-budget.ts'
 import { readPicture } from './read-picture.ts'
 
 /** What the policy would do with a queue now. `starts`: with the next look. `no-worker`: nobody is there who could. */
@@ -56,7 +56,8 @@ export async function lookAhead(
 }
 
 interface Entry {
-  readonly rank: number
+  /** `undefined`: it starts, which is closest of all. */
+  readonly verdict: Verdict | undefined
   readonly outlook: QueueOutlook
 }
 
@@ -85,12 +86,12 @@ class Found {
       const what = newResident ? `${queue.model} is loaded for it` : 'it starts'
       const when = worker.full ? `once worker ${worker.name} has a job less` : 'with the next look'
       const outlook = { ...FREE, why: 'starts' as const, reason: `${what} ${when}` }
-      this.#note(queue, 9, outlook, [...new Set(places.map(({ device }) => device))])
+      this.#note(queue, undefined, outlook, [...new Set(places.map(({ device }) => device))])
     }
     for (const { classId, why } of verdicts) {
       const queue = this.#queues.get(classId)
       if (queue === undefined) continue
-      this.#note(queue, CLOSENESS[why.kind], this.#outlookOf(why, queue), devicesOf(why))
+      this.#note(queue, why, this.#outlookOf(why, queue), devicesOf(why))
     }
   }
 
@@ -117,8 +118,9 @@ class Found {
     const byDevice = new Map<string, NextOnDevice[]>()
     for (const [device, entries] of this.#byDevice) {
       const sorted = [...entries].sort(
-        ([one, { rank }], [other, { rank: others }]) =>
-          others - rank || this.#queues.get(other)!.waitedMs - this.#queues.get(one)!.waitedMs,
+        ([one, entry], [other, others]) =>
+          compareEntries(others, entry) ||
+          this.#queues.get(other)!.waitedMs - this.#queues.get(one)!.waitedMs,
       )
       byDevice.set(
         device,
@@ -131,8 +133,13 @@ class Found {
     return { byClass, byDevice }
   }
 
-  #note({ classId }: BudgetQueue, rank: number, outlook: QueueOutlook, devices: readonly string[]): void {
-    const entry = { rank, outlook }
+  #note(
+    { classId }: BudgetQueue,
+    verdict: Verdict | undefined,
+    outlook: QueueOutlook,
+    devices: readonly string[],
+  ): void {
+    const entry = { verdict, outlook }
     keepCloser(this.#byClass, classId, entry)
     for (const device of devices) {
       const entries = this.#byDevice.get(device) ?? new Map<number, Entry>()
@@ -144,7 +151,13 @@ class Found {
 
 function keepCloser(entries: Map<number, Entry>, classId: number, entry: Entry): void {
   const known = entries.get(classId)
-  if (known === undefined || entry.rank > known.rank) entries.set(classId, entry)
+  if (known === undefined || compareEntries(entry, known) > 0) entries.set(classId, entry)
+}
+
+/** Above 0 where the first is closer to a start. */
+function compareEntries({ verdict: one }: Entry, { verdict: other }: Entry): number {
+  if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
+  return compareCloseness(one, other)
 }
 
 /** Which limit it is, by name: a lane without slots has one for each worker, its cores unless somebody said otherwise. */

@@ -14,7 +14,10 @@ export interface DeviceReading {
   /** As measured, for everybody who uses it. Null: not measured. */
   readonly used: number | null
   readonly free: number | null
-  /** Milliseconds since the measurement when the report was sent. Null: not measured. */
+  /**
+   * Milliseconds since it was looked at when the report was sent. Null: nobody looked, so a device that is lost stays so. Of
+   * `HOST/cpu`: not null where the worker is known to use no GPUs, whatever the machine has.
+   */
   readonly ageMs: number | null
   /** It was there and is gone: it gets no work until it is back. */
   readonly lost: boolean

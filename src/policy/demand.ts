@@ -130,9 +130,11 @@ function asksOf(view: QueueView, picture: Picture): CopyAsk[] {
   ]
 }
 
-/** The strictest of the budgets it draws from: the longest quantum, the shortest wait. */
-function rulesOf(asks: readonly CopyAsk[], picture: Picture): Rules {
+/** The strictest of the budgets that are drawn from: the longest quantum, the shortest wait. */
+export function rulesOf(asks: readonly { readonly budget: string }[], picture: Picture): Rules {
   if (asks.length === 0) return DEFAULT_RULES
+  // Nearly always, and asked for each copy that could go: nothing is built for it.
+  if (asks.length === 1) return picture.rules.get(asks[0]!.budget) ?? DEFAULT_RULES
   const all = asks.map(({ budget }) => picture.rules.get(budget) ?? DEFAULT_RULES)
   return {
     quantum: Math.max(...all.map(({ quantum }) => quantum)),

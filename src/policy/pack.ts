@@ -36,6 +36,8 @@ export interface Terms {
   readonly ownerOf: (model: string) => Demand | undefined
   readonly loadMsOf: (model: string) => number
   readonly runMsOf: (model: string) => number
+  /** Of the budgets that a copy draws from. */
+  readonly quantumOf: (copy: Copy) => number
   /** Takes only from models that nobody waits for, or of lower priority: for a further copy of a model that is served. */
   readonly gentle: boolean
 }
@@ -215,11 +217,11 @@ export function amountOn(spot: Spot, copy: Copy): number {
  * Certain while jobs wait for it. Otherwise it halves with each quantum of idleness, roughly: what was used last is
  * most likely used next.
  */
-function reloadCost(copy: Copy, { floor, ownerOf, loadMsOf }: Terms): number {
+function reloadCost(copy: Copy, { floor, ownerOf, loadMsOf, quantumOf }: Terms): number {
   const loadMs = loadMsOf(copy.model)
   if (ownerOf(copy.model) !== undefined) return 2 * loadMs
   const idleMs = Math.max(0, floor.now - (copy.view?.idleSince ?? floor.now))
-  return loadMs / (1 + idleMs / (9 * loadMs + 1))
+  return loadMs / (1 + idleMs / (quantumOf(copy) * loadMs + 1))
 }
 
 /** Until its jobs have ended, as far as one can say. */

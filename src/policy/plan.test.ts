@@ -293,6 +293,26 @@ test('the idle models that are cheapest to have back go, and no more of them tha
   ])
 })
 
+test('how soon an idle model counts as cheap to have back is measured in quanta of its budget', () => {
+  const given = (quantum: number) =>
+    picture({
+      gpus: { a: [24, 0] },
+      residents: [
+        resident('A', 'a', { gb: 12, idleSince: NOW - 30_000 }),
+        resident('B', 'a', { gb: 12, idleSince: NOW - 1000 }),
+      ],
+      models: new Map([
+        ['A', { loadMs: 10_000, runMs: 4_000 }],
+        ['B', { loadMs: 6_000, runMs: 4_000 }],
+      ]),
+      rules: new Map([['vram', { ...RULES, quantum }]]),
+      queues: [queue('D', { gb: 12 })],
+    })
+
+  expect(unloaded(given(9)), '30 s are a third of a quantum').toEqual(['B@a for D'])
+  expect(unloaded(given(1)), 'and three quanta').toEqual(['A@a for D'])
+})
+
 test('memory that is still being freed is waited for, and no other model has to go', () => {
   const given = picture({
     gpus: { a: [24, 4], b: [24, 4] },

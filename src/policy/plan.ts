@@ -1,6 +1,6 @@
 import { inOrder } from './choose-order.ts'
 import { MAX_REST_MS, type Plan, type Start, type Unload, type Verdict } from './decision.ts'
-import { type Demand, demandsOf, leftOf, timesOf } from './demand.ts'
+import { type Demand, demandsOf, leftOf, rulesOf, timesOf } from './demand.ts'
 import { explain, explainBusy } from './explain.ts'
 import { type Copy, Floor } from './floor.ts'
 import { chooseDevices, clear, EASE, leavers, type Terms, type Way } from './pack.ts'
@@ -42,6 +42,7 @@ class Planning {
       ownerOf: (model) => this.#ownerOf(model),
       loadMsOf: (model) => timesOf(model, picture).loadMs,
       runMsOf: (model) => timesOf(model, picture).runMs,
+      quantumOf: ({ shares }) => rulesOf(shares, picture).quantum,
     }
     this.#gently = { ...this.#firmly, gentle: true }
     this.#ofModel = new Map(

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import pg from 'pg'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { model, task } from '../../src/index.ts'
 import { LEARNING } from '../../src/policy/picture.ts'
 import { registerWorker } from '../../src/store/register-worker.ts'
@@ -66,7 +67,7 @@ describe('models on a device', () => {
     await gate.arrived(2)
     const used = await held('vram')
     expect(used).toBeLessThanOrEqual(24 * 1024 ** 3)
-    expect(gate.arrivals.length).toBeGreaterThanOrEqual(2)
+    expect(gate.arrivals).toHaveLength(2)
     gate.open()
     await until(async () => {
       const rows = await database.sql<{ n: number }>(
@@ -312,8 +313,9 @@ test('why names the device, what holds it, and its model', async () => {
   await job.result()
 })
 
-test('a GPU that stops telling its memory keeps its size, and a lost one is not found again by an older reading', async () => {
-  const app = await apps.open({ budgets: { vram: { devices: 'auto' } } })
+test('a GPU that stops telling its memory keeps its size, a lost one is found again by a newer reading only, and tasks are judged when that changes', async () => {
+  const judged = task({ name: 'judged', uses: { vram: 1 }, run: () => null })
+  const app = await apps.open({ tasks: [judged], budgets: { vram: { devices: 'auto' } } })
   const { db } = app.room
   const worker = await registerWorker(db, {
     ...{ name: 'reader', host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: [], labels: {} },
@@ -323,16 +325,62 @@ test('a GPU that stops telling its memory keeps its size, and a lost one is not 
     const free = ageMs === null ? null : total
     const used = free === null ? null : 0
     const known = { budget: 'vram', key: 'GPU-a', name: 'A100' }
+    // Whoever judges the tasks takes it away.
+    await database.sql(`update sluice.tasks set refusal = '{"text": "none"}' where name = 'judged'`)
     await reportDevices(db, worker, [{ ...known, total, used, free, ageMs, lost }])
-    const [device] = await database.sql<{ total: number; lost: boolean }>(
-      `select total, lost_at is not null as lost from sluice.devices where key = 'GPU-a'`,
+    const [device] = await database.sql<{ total: number; lost: boolean; judged: boolean }>(
+      `select total, lost_at is not null as lost, (select refusal is null from sluice.tasks where name = 'judged') as judged
+         from sluice.devices where key = 'GPU-a'`,
     )
     return device
   }
-  expect(await read({ total: 24, ageMs: 0 })).toEqual({ total: 24, lost: false })
-  expect(await read({ total: null, ageMs: null })).toEqual({ total: 24, lost: false })
-  expect(await read({ total: 24, ageMs: null, lost: true })).toEqual({ total: 24, lost: true })
-  expect(await read({ total: 24, ageMs: 60_000 })).toEqual({ total: 24, lost: true })
-  expect(await read({ total: 24, ageMs: 0 })).toEqual({ total: 24, lost: false })
+  expect(await read({ total: 24, ageMs: 0 })).toEqual({ total: 24, lost: false, judged: true })
+  expect(await read({ total: 24, ageMs: 0 })).toEqual({ total: 24, lost: false, judged: false })
+  expect(await read({ total: null, ageMs: 0 })).toEqual({ total: 24, lost: false, judged: false })
+  expect(await read({ total: 24, ageMs: 0, lost: true })).toEqual({ total: 24, lost: true, judged: true })
+  // Of a worker whose driver hangs, and of one that has none.
+  expect(await read({ total: 24, ageMs: 60_000 })).toEqual({ total: 24, lost: true, judged: false })
+  expect(await read({ total: 24, ageMs: null })).toEqual({ total: 24, lost: true, judged: false })
+  expect(await read({ total: 24, ageMs: 0 })).toEqual({ total: 24, lost: false, judged: true })
+  await database.sql('update sluice.workers set ended_at = now() where id = $1', [worker])
+})
+
+test('a budget is deleted while a report brings a new device of it: one waits for the other, and nothing is left', async () => {
+  const app = await apps.open({ budgets: { brief: { devices: 'auto' } } })
+  const { db } = app.room
+  const worker = await registerWorker(db, {
+    ...{ name: 'adder', host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: [], labels: {} },
+  })
+  const report = (...keys: string[]) => {
+    const seen = { budget: 'brief', name: 'A100', total: 24, used: 0, free: 24, ageMs: 0, lost: false }
+    return reportDevices(
+      db,
+      worker,
+      keys.map((key) => ({ ...seen, key })),
+    )
+  }
+  await report('GPU-2')
+  const holder = new pg.Client({ connectionString: database.directUrl })
+  await holder.connect()
+  onTestFinished(() => holder.end())
+  await holder.query('begin')
+  await holder.query(`select 1 from sluice.devices where key = 'GPU-2' for no key update`)
+  const waiting = (count: number) =>
+    until(async () => {
+      const rows = await database.admin(
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      return rows.length === count
+    }, `${count} to wait`)
+  const deleted = app.removeBudget('brief')
+  await waiting(1)
+  // It comes to the new one first, and then to the one that the other waits for.
+  const reported = report('GPU-1', 'GPU-2')
+  await waiting(2)
+  await holder.query('commit')
+  await deleted
+  expect((await reported).map(({ name }) => name)).not.toContain('brief')
+  for (const table of ['devices', 'worker_devices'])
+    expect(await database.sql(`select 1 from sluice.${table} where budget = 'brief'`)).toEqual([])
   await database.sql('update sluice.workers set ended_at = now() where id = $1', [worker])
 })

@@ -206,36 +206,6 @@ test('amounts that nobody could count are refused at the start, with the place',
   })
 })
 
-test('what operators set by program is in the audit, as over HTTP; what is refused changes nothing and leaves no line', async () => {
-  const fleet = { pools: { audited: {} } }
-  const app = await apps.open({ budgets: { told: 1 }, lanes, fleet, actor: 'olga' })
-  await app.setBudget('told', { capacity: 4, quantum: 2 })
-  await expect(app.setBudget('told', { limits: { gpu0: 1 } })).rejects.toThrow('has no devices')
-  await expect(app.setBudget('untold', { capacity: 1 })).rejects.toMatchObject({ code: 'BUDGET_NOT_FOUND' })
-  await app.resetBudget('told')
-  await app.removeBudget('told')
-  await app.setLane('default', { slots: 7 })
-  await app.resetLane('default')
-  await app.setPool('audited', { max: 9 })
-  await app.resetPool('audited')
-  await app.setAdmission({ maxActive: 1000 })
-  await app.resetAdmission()
-  const { entries } = await app.access.readAudit({ actor: 'olga' })
-  const lines = entries.map(({ action, target, before, after }) => [action, target, before, after]).reverse()
-  const has = (fields: object) => expect.objectContaining(fields)
-  expect(lines).toEqual([
-    ['budget.change', 'budget told', has({ capacity: 1, quantum: 9 }), has({ capacity: 4, quantum: 2 })],
-    ['budget.reset', 'budget told', has({ capacity: 4 }), has({ capacity: 1 })],
-    ['budget.delete', 'budget told', has({ capacity: 1 }), null],
-    ['lane.change', 'lane default', has({ slots: null }), has({ slots: 7 })],
-    ['lane.reset', 'lane default', has({ slots: 7 }), has({ slots: null })],
-    ['pool.change', 'pool audited', has({ max: 3 }), has({ max: 9 })],
-    ['pool.reset', 'pool audited', has({ max: 9 }), has({ max: 3 })],
-    ['admission.change', 'admission', has({ maxActive: null }), has({ maxActive: 1000 })],
-    ['admission.reset', 'admission', has({ maxActive: 1000 }), has({ maxActive: null })],
-  ])
-})
-
 test('declared devices belong to the machine that a worker names: containers of one machine share them', async () => {
   const { SLUICE_HOST } = process.env
   onTestFinished(() => {
@@ -272,7 +242,7 @@ describe('what is left behind', () => {
     await expect(app.removeBudget('paste')).rejects.toMatchObject({
       code: 'BUDGET_IN_USE',
       message:
-        'budget paste cannot be deleted: used by glued, for which pool gluers may start workers; take it out of their uses and let their jobs end first',
+        'budget paste cannot be deleted: used by glued, for which pool gluers may start workers; take it out of their uses and let their jobs end first; max: 0 keeps pool gluers from starting any',
       details: { name: 'paste', tasks: ['glued'], pools: ['gluers'], jobs: 0 },
     })
     await app.setPool('gluers', { max: 0 })

@@ -100,6 +100,45 @@ test("a job that an operator's limit keeps from starting says so, and gets no es
   await until(async () => (await app.getJob(late.id)).state === 'completed', 'it to run without the limit')
 })
 
+test('of several machines that are all too small, the job and the list of queues name the same', async () => {
+  const { SLUICE_HOST } = process.env
+  onTestFinished(() => {
+    if (SLUICE_HOST === undefined) delete process.env.SLUICE_HOST
+    else process.env.SLUICE_HOST = SLUICE_HOST
+  })
+  const { chat } = models(new Gate())
+  const own = { ...lanes, default: { ...lanes.default, enabled: false } }
+  const app = await apps.open({ tasks: [chat], budgets, lanes: own })
+  for (const host of ['small', 'large']) {
+    process.env.SLUICE_HOST = host
+    await (await apps.open({ tasks: [chat], budgets, lanes: own })).work({ capacity: 0 })
+  }
+  await until(
+    async () =>
+      (await app.budgets()).budgets[0]!.devices.filter(({ workers }) => workers.length > 0).length === 2,
+    'both devices',
+  )
+  const { id } = await app.submit(chat, 'nowhere')
+  await app.setBudget('vram', { limits: { 'small/gpu0': '10GB', 'large/gpu0': '15GB' } })
+  await app.setLane('default', { enabled: true })
+  const holds = "an operator's limit holds large/gpu0, the largest that a worker offers, at 15GB"
+  const { reason } = await until(async () => {
+    const told = await app.why(id)
+    return told.wait.kind === 'budget' && told
+  }, 'the policy to be asked')
+  expect(reason).toBe(`its model llama needs 16GB of vram on one device; ${holds}`)
+  expect((await app.budgets()).queues).toMatchObject([
+    {
+      task: 'chat',
+      why: 'too-big',
+      room: 15 * GB,
+      reason: `llama needs 16GB of vram on one device; ${holds}`,
+    },
+  ])
+  await app.cancel(id)
+  await app.resetBudget('vram')
+})
+
 test('a queue that its lane holds back names the lane and the limit', async () => {
   const gate = new Gate()
   const { chat, draw } = models(gate)

@@ -11,6 +11,36 @@ import { useDatabase } from '../support/database.ts'
 const database = useDatabase()
 const apps = useApps(database)
 
+test('what operators set by program is in the audit, as over HTTP; what is refused changes nothing and leaves no line', async () => {
+  const fleet = { pools: { audited: {} } }
+  const app = await apps.open({ budgets: { told: 1 }, fleet, actor: 'olga' })
+  await app.setBudget('told', { capacity: 4, quantum: 2 })
+  await expect(app.setBudget('told', { limits: { gpu0: 1 } })).rejects.toThrow('has no devices')
+  await expect(app.setBudget('untold', { capacity: 1 })).rejects.toMatchObject({ code: 'BUDGET_NOT_FOUND' })
+  await app.resetBudget('told')
+  await app.removeBudget('told')
+  await app.setLane('default', { slots: 7 })
+  await app.resetLane('default')
+  await app.setPool('audited', { max: 9 })
+  await app.resetPool('audited')
+  await app.setAdmission({ maxActive: 1000 })
+  await app.resetAdmission()
+  const { entries } = await app.access.readAudit({ actor: 'olga' })
+  const lines = entries.map(({ action, target, before, after }) => [action, target, before, after]).reverse()
+  const has = (fields: object) => expect.objectContaining(fields)
+  expect(lines).toEqual([
+    ['budget.change', 'budget told', has({ capacity: 1, quantum: 9 }), has({ capacity: 4, quantum: 2 })],
+    ['budget.reset', 'budget told', has({ capacity: 4 }), has({ capacity: 1 })],
+    ['budget.delete', 'budget told', has({ capacity: 1 }), null],
+    ['lane.change', 'lane default', has({ slots: null }), has({ slots: 7 })],
+    ['lane.reset', 'lane default', has({ slots: 7 }), has({ slots: null })],
+    ['pool.change', 'pool audited', has({ max: 3 }), has({ max: 9 })],
+    ['pool.reset', 'pool audited', has({ max: 9 }), has({ max: 3 })],
+    ['admission.change', 'admission', has({ maxActive: null }), has({ maxActive: 1000 })],
+    ['admission.reset', 'admission', has({ maxActive: 1000 }), has({ maxActive: null })],
+  ])
+})
+
 test('a stale time that is not greater than twice the heartbeat is refused at start, with what to change', async () => {
   await expect(apps.open({ heartbeat: '5s', stale: '10s' })).rejects.toMatchObject({
     code: 'INVALID_CONFIG',

@@ -69,7 +69,10 @@ test('what is neither a GPU nor of its own host, or not declared, is not taken; 
   expect(await devices()).toHaveLength(known)
   await liar.report('scratch', 'box/disk0', 1e18, { name: 'disk0' })
   expect(await devices()).toContainEqual({ key: 'box/disk0', host: 'box', total: 100, by: ['liar'] })
+  // The machine had GPU-a: who knows nothing of it is not taken to run without bounds, who is sure to use none is.
   await liar.report('vram', 'box/cpu', null)
+  expect(await devices()).toHaveLength(known + 1)
+  await liar.report('vram', 'box/cpu', null, { ageMs: 0 })
   expect(await devices()).toContainEqual({ key: 'box/cpu', host: 'box', total: null, by: ['liar'] })
   for (const odd of ['GPU-a\nb', 'GPU-ä', '<script>', 'x'.repeat(401)])
     expect(await liar.report('vram', odd, 1)).toBe(400)

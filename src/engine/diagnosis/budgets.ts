@@ -17,12 +17,12 @@ export async function checkBudgets({
   db: Queryable
   settings: Settings | undefined
 }): Promise<Finding[]> {
-  const { devices, impossible, undeclared } = await examineBudgets(db)
+  const { devices, blind, impossible, undeclared } = await examineBudgets(db)
   const budgets = await listBudgets(db)
   const findings = [
     ...(settings === undefined ? [] : differences(settings, budgets)),
-    ...devices.flatMap((device) => aboutLimit(device, budgets)),
-    ...devices.flatMap((device) => withoutGpus(device, devices)),
+    ...devices.flatMap(aboutLimit),
+    ...blind.map(aboutBlind),
     ...devices.flatMap(aboutDevice),
     ...impossible.map(({ task, why }) => ({
       check: `task ${task}`,
@@ -73,39 +73,28 @@ function differences(settings: Settings, budgets: readonly StoredBudget[]): Find
 }
 
 /** Files say nothing of limits: an operator's is always a difference. */
-function aboutLimit(
-  { budget, key, bytes, total, limit }: Device,
-  budgets: readonly StoredBudget[],
-): Finding[] {
-  // It may have been deleted since the devices were read.
-  const set = budgets.find(({ name }) => name === budget)
-  if (limit === null || set === undefined) return []
+function aboutLimit({ budget, key, bytes, total, limit }: Device): Finding[] {
+  if (limit === null) return []
   const of = total === null ? '' : ` of ${formatQuantity(total, bytes)}`
   return [
     {
       check: `device ${key}`,
       level: 'note',
-      found: `an operator's limit holds ${budget} at ${formatQuantity(limit, bytes)}${of} (last change ${set.updatedAt.toISOString()} by ${set.updatedBy}); the config knows of none`,
-      advice: `sluice budgets set ${budget} --limit ${key}=none lifts it`,
+      found: `an operator's limit holds ${budget} at ${formatQuantity(limit, bytes)}${of}; the config knows of none`,
+      advice: `sluice budgets set ${budget} --limit ${key}=none lifts it; sluice audit tells who set it`,
     },
   ]
 }
 
-/** A worker that starts after nvidia-smi has gone takes its machine for one that never had GPUs. */
-function withoutGpus({ budget, key, host, offers }: Device, devices: readonly Device[]): Finding[] {
-  const others = devices.filter((each) => each.budget === budget && each.host === host && each.key !== key)
-  if (key !== `${host}/cpu` || offers === 0 || others.length === 0) return []
-  if (others.some((each) => each.offers > 0)) return []
-  const had = others.map((each) => each.key).join(', ')
-  return [
-    {
-      check: `device ${key}`,
-      level: 'warning',
-      found: `a worker there found no nvidia-smi, though the machine had ${had}: its jobs that use ${budget} run without bounds`,
-      advice:
-        'mend the driver there and start the worker again; GPUs that nobody offers are forgotten after a day',
-    },
-  ]
+/** Its machine had GPUs, so it is not taken for one that runs such jobs without bounds. */
+function aboutBlind({ host, budget, keys }: ExaminedBudgets['blind'][number]): Finding {
+  return {
+    check: `budget ${budget}`,
+    level: 'warning',
+    found: `a worker on ${host} reads no GPUs, though the machine had ${keys.join(', ')}: it gets no jobs that use ${budget}`,
+    advice:
+      'see whether nvidia-smi answers there; GPUs that nobody offers are forgotten after a day, and a worker with an empty CUDA_VISIBLE_DEVICES goes without',
+  }
 }
 
 function aboutDevice(device: Device): Finding[] {

@@ -101,7 +101,7 @@ export function toReadings({ devices }: DevicesBody): DeviceReading[] {
       total,
       used,
       free,
-      ageMs: free === null ? null : (ageMs ?? 0),
+      ageMs: ageMs ?? (free === null ? null : 0),
       lost,
     }),
   )

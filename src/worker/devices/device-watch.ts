@@ -180,7 +180,7 @@ export class DeviceWatch {
         { error: trouble },
         'the GPUs cannot be read; what is held is counted, what is used is not measured',
       )
-    if (trouble === '' && this.#trouble !== '') log.info({}, 'the GPUs can be read again')
+    if (answer.kind === 'read' && this.#trouble !== '') log.info({}, 'the GPUs can be read again')
     this.#trouble = trouble
   }
 

@@ -70,7 +70,10 @@ export function offerDevices(
   const picture = { ...whole, gpus: visibleGpus(whole.gpus, visible) }
   return budgets.flatMap((budget) => {
     if (!budget.auto) return declaredDevices(budget, host, picture, now)
-    if (picture.state === 'none' || hidden) return [unmeasured(budget.name, `${host}/cpu`, 'cpu', null)]
+    const cpu = unmeasured(budget.name, `${host}/cpu`, 'cpu', null)
+    // Who may use none need not know whether there are any.
+    if (hidden) return [{ ...cpu, ageMs: 0 }]
+    if (picture.state === 'none') return [cpu]
     return picture.gpus.map((gpu) => ({
       ...unmeasured(budget.name, gpu.uuid, gpu.name, gpu.total),
       ...measurement(gpu, picture, now),
@@ -101,7 +104,7 @@ function measurement(
   now: number,
 ): Pick<DeviceReading, 'used' | 'free' | 'ageMs' | 'lost'> {
   const { used, free, lost } = gpu
-  const ageMs = free === null ? null : Math.max(0, Math.round(now - picture.readAt))
+  const ageMs = Math.max(0, Math.round(now - picture.readAt))
   return { used, free, ageMs, lost }
 }
 
