@@ -5,7 +5,15 @@ import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
 import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
-import { expectAccessible, expectFitsPhone, jumpsOf, noBrowser, signIn, useVisits } from './support.ts'
+import {
+  confirm,
+  expectAccessible,
+  expectFitsPhone,
+  jumpsOf,
+  noBrowser,
+  signIn,
+  useVisits,
+} from './support.ts'
 
 const gate = new Gate()
 const held = task({ name: 'held', run: async (n: number) => gate.pass(String(n)) })
@@ -15,6 +23,21 @@ const check = task({
   run: ({ encoding }: { encoding: string }) => {
     if (encoding !== 'utf-8') throw fail(`cannot decode <b>${encoding}</b>`)
     return { decoded: true }
+  },
+})
+const shut = { door: true }
+const knock = task({
+  name: 'knock',
+  retry: { attempts: 1 },
+  run: (n: number) => {
+    if (shut.door) throw fail('the door is shut')
+    return n
+  },
+})
+const flaky = workflow({
+  name: 'flaky',
+  steps: (flow: Flow<{ doors: number[] }>) => {
+    flow.each('doors', flow.input.doors, knock, (n) => n)
   },
 })
 const tell = task({ name: 'tell', run: ({ text }: { text: string }) => text })
@@ -44,8 +67,8 @@ const decode = workflow({
 describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? ''}`, () => {
   const database = useDatabase()
   const server = useServer(database, {
-    tasks: [held, check, tell],
-    workflows: [wide, decode],
+    tasks: [held, check, tell, knock],
+    workflows: [wide, decode, flaky],
     lanes: { default: { perWorker: null } },
   })
   const visit = useVisits()
@@ -113,6 +136,25 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     expect(complaints).toEqual([])
   })
 
+  test('a workflow that failed is retried from the page of its job, which goes on telling what happens', async () => {
+    const { id } = await server.app.submit(flaky, { doors: [1] })
+    await ended(id, 'failed')
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, key, '/jobs?error=the+door+is+shut')
+    // The error is inside the workflow, and found there.
+    await page.getByRole('link', { name: 'look in the steps of workflows too' }).click()
+    const found = page.getByRole('table', { name: 'Jobs' }).getByRole('link', { name: /^knock/ })
+    await found.waitFor()
+    await page.goto(`/jobs/${id}`)
+    await page.getByText('Failed', { exact: true }).first().waitFor()
+    shut.door = false
+    await page.getByRole('button', { name: 'Retry …' }).click()
+    await confirm(page, 'Retry')
+    await page.getByText('1 job runs again').waitFor()
+    await page.locator('.job-headline').getByText('Completed', { exact: true }).waitFor()
+    expect(complaints).toEqual([])
+  })
+
   test('a failure is followed back to where its input differs, and runs again from there with another', async () => {
     await ended((await server.app.submit(decode, { encodings: ['utf-8', 'utf-8', 'utf-8'] })).id, 'completed')
     const { id } = await server.app.submit(decode, { encodings: ['utf-8', 'latin-9', 'utf-8'] })
@@ -134,12 +176,22 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await page.getByText('Of 3 children 2 completed, 1 failed').waitFor()
 
     await levels.getByRole('tab', { name: /check/ }).click()
+    const old = new URL(page.url()).searchParams.get('level') ?? (await server.app.trace(id)).failure
     await page.getByRole('button', { name: 'Run again from here' }).click()
     await page.getByRole('textbox', { name: /^Input/ }).fill('{ "encoding": "utf-8" }')
     await page.getByRole('button', { name: 'Run again with this input' }).click()
     await page.waitForURL(`**/workflows/${id}`)
     await ended(id, 'completed')
     await page.locator('.headline').getByText('Completed').waitFor()
+    await page.goto(`/jobs/${old}`)
+    await page.getByText('This is history').waitFor()
+    expect(await page.getByRole('button', { name: 'Retry …' }).count()).toBe(0)
+    await page
+      .getByRole('link', { name: /^#\d+$/ })
+      .first()
+      .click()
+    await page.locator('.job-headline').getByText('Completed', { exact: true }).waitFor()
+    await page.goto(`/workflows/${id}`)
     await page.getByText('Waterfall', { exact: true }).click()
     await page.getByRole('list', { name: 'Jobs over time' }).getByRole('link', { name: 'report' }).waitFor()
     await expectAccessible(page, 'a workflow over time')
