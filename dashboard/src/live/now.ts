@@ -53,11 +53,18 @@ export function useLiveJobs(filter: JobFilter, onPage: (page: JobPage) => void):
 
 /** The latest picture; `undefined` until the first has come. */
 export function useNowPicture(): Now | undefined {
+  return useSyncExternalStore(listen, () => now)
+}
+
+/** What stands in the way of a lane; `null` when nothing does, or it is not known. Only a new reason draws anew. */
+export function useLaneReason(name: string): string | null {
   return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
-    () => now,
+    listen,
+    () => now?.lanes.find((lane) => lane.name === name && lane.depth > 0)?.reason ?? null,
   )
+}
+
+function listen(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
 }

@@ -109,7 +109,7 @@ function columnsFor(manage: boolean): readonly Column<ShownLane>[] {
       ? [
           {
             id: 'switch',
-            phone: '104px',
+            phone: '116px',
             head: <span className="hidden-visually">Actions</span>,
             width: '136px',
             align: 'right' as const,

@@ -1,4 +1,5 @@
 import type { JobSummary } from '../../../../src/client/index.ts'
+import { useLaneReason } from '../../live/now.ts'
 import { JobLink, To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { StateBadge, shownState } from '../../parts/state-badge.tsx'
@@ -12,7 +13,7 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
     id: 'state',
     phone: '142px',
     head: 'State',
-    width: '158px',
+    width: '168px',
     cell: (job) => <StateBadge state={shownState(job)} />,
   },
   {
@@ -30,7 +31,7 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'lane',
     head: 'Lane',
-    width: '9%',
+    width: '106px',
     phone: false,
     cell: ({ lane, kind }) => lane ?? <span className="soft">{kind}</span>,
   },
@@ -50,7 +51,7 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'took',
     head: 'Took',
-    width: '84px',
+    width: '96px',
     align: 'right',
     phone: false,
     // Waits for another attempt: what the last one took is not what the job takes.
@@ -135,5 +136,19 @@ function Itself({ job }: { job: JobSummary }) {
         Runs <Ago at={job.readyAt} />
       </span>
     )
+  if (job.state === 'waiting') return <span className="soft">waits for what is above it</span>
+  if (job.status === 'queued' && job.lane !== null) return <InTheWay lane={job.lane} />
   return null
+}
+
+/** Why jobs of its lane wait, as the live picture has it; its own page knows more. */
+function InTheWay({ lane }: { lane: string }) {
+  const reason = useLaneReason(lane)
+  return (
+    reason !== null && (
+      <span className="soft" title={reason}>
+        {reason}
+      </span>
+    )
+  )
 }

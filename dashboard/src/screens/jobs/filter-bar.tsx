@@ -69,7 +69,7 @@ export function FilterBar() {
         ))}
       </Select>
       <Button kind="quiet" disabled={conditions === 0} onClick={() => change(cleared)}>
-        {conditions === 0 ? 'Clear' : `Clear ${count(conditions, 'condition')}`}
+        {conditions === 0 ? 'Clear' : `Clear ${count(conditions, 'filter')}`}
       </Button>
     </search>
   )

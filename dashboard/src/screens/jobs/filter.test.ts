@@ -34,7 +34,7 @@ test('steps of workflows are listed where the address says so; those that need a
 
 test('a filter is told in words before all that match are changed', () => {
   expect(filterWords({ tab: 'failed', task: 'resize', span: '1h' })).toBe(
-    'jobs under “Failed”, of task "resize", last hour',
+    'jobs under “Failed”, of task “resize”, last hour',
   )
   expect(countConditions({ tab: 'failed', task: 'resize', span: '1h', key: '' })).toBe(2)
 })

@@ -39,7 +39,7 @@ export function workerColumns(
     {
       id: 'slots',
       head: 'Places',
-      width: '116px',
+      width: '108px',
       cell: ({ name, running, capacity }) => (
         <span className="worker-slots">
           <Meter
@@ -90,7 +90,7 @@ export function workerColumns(
     {
       id: 'actions',
       head: <span className="hidden-visually">Actions</span>,
-      width: '176px',
+      width: '196px',
       align: 'right',
       phone: 'below',
       cell: (worker) => <WorkerButtons worker={worker} act={act} />,

@@ -101,6 +101,7 @@ const POOLS: readonly Column<Pool>[] = [
     head: 'So far',
     width: '26%',
     phone: 'below',
+    wrap: true,
     cell: ({ requests, arrived, failed }) =>
       `${count(requests, 'request')}, ${count(arrived, 'worker')} came, ${failed.toLocaleString()} in vain`,
   },
