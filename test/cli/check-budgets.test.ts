@@ -8,7 +8,7 @@ test('check shows budgets and pools, and warns of amounts without a unit, of mod
     'budgets.yaml',
     `budgets: { vram: { gpu0: 24GB, gpu1: 8GB, maxWait: 5m }, seats: 3, cards: { devices: auto } }
 models: { llama: { load: 4s } }
-fleet: { pools: { burst: { max: 5, labels: { gpu: true } }, base: { min: 1, capacity: 0, provisioner: command, options: { start: [/bin/true] } } } }
+fleet: { pools: { burst: { max: 5, labels: { gpu: true } }, base: { min: 1, capacity: 0, provisioner: command, options: { argv: [/bin/true] } } } }
 tasks:
   bare: { exec: [/bin/true], uses: { vram: 10 } }
   slip: { exec: [/bin/true], model: lama, uses: { vram: 10GB } }
@@ -65,5 +65,33 @@ tasks:
     expect.stringContaining(
       'alone.yaml:5:5: tasks.alone.perJob: is given without uses, so none of it would be counted; add uses, with 0 where only perJob counts',
     ),
+  ])
+})
+
+test('check refuses options of pools that a server would not start with, all of them, where they are written', async () => {
+  await cli.write(
+    'pools.yaml',
+    `fleet:
+  pools:
+    started:
+      provisioner: command
+      options: { start: [/bin/true] }
+    empty: { provisioner: ecs }
+    typed:
+      provisioner: kubernetes
+      options:
+        image: worker
+        args: run
+`,
+  )
+  const { code, stderr } = await cli.run(['check', 'pools.yaml'])
+  const lines = stderr.split('\n').map((line) => line.trim())
+  expect([code, lines]).toEqual([
+    2,
+    expect.arrayContaining([
+      'pools.yaml:5:18: fleet.pools.started.options: there is no "start"; there are argv',
+      expect.stringMatching(/^pools\.yaml:6:5: fleet\.pools\.empty\.options\.\w+: /),
+      'pools.yaml:11:9: fleet.pools.typed.options.args: "run" must be a list',
+    ]),
   ])
 })

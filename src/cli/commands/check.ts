@@ -1,3 +1,4 @@
+import { createProvisioners } from '../../app/create-fleet.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import { formatQuantity } from '../../model/amount.ts'
 import type { BudgetSettings } from '../../model/budget.ts'
@@ -32,6 +33,8 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     environment: world.environment,
   })
   const file = checkFile(loaded)
+  // As a server will: what their options mean is for each provisioner to know.
+  await createProvisioners({ settings, config: loaded })
   const tasks = [...file.tasks.values()]
   const workflows = file.workflows.records.map(({ name, body }) => ({ name, steps: stepsIn(body, name) }))
   const lanes = [...settings.lanes].map(([name, lane]) => ({
@@ -58,6 +61,7 @@ async function check(world: World, given: string | undefined, options: CommonOpt
       valid: true,
       lanes,
       budgets,
+      // Options may have passwords in them, as arguments of a program or in a pod template: this goes into logs of builds.
       pools: pools.map(({ options: _, ...pool }) => pool),
       tasks: shown,
       workflows,
