@@ -122,7 +122,8 @@ language plpgsql as $$
 declare
   v_schedule sluice.schedules;
 begin
-  select * into v_schedule from sluice.schedules s where s.name = p_name;
+  -- Until its firing is written nobody deletes it.
+  select * into v_schedule from sluice.schedules s where s.name = p_name for key share;
   if not found then
     return;
   end if;

@@ -29,7 +29,8 @@ return jsonb_build_object('provisioner', p_pool.provisioner, 'options', p_pool.o
 
 -- Changes a pool; files and programs also make it. p_given has any of the fields above; null is a value. As with lanes, an
 -- operator's change is remembered by field, and what files and programs say leaves those fields alone from then on. Where an
--- operator has set one of minimum and maximum, the other gives way.
+-- operator has set one of minimum and maximum, the other gives way; otherwise a minimum above the maximum is refused (SL005), under the
+-- lock, so that two changes that only together are wrong do not both come through.
 create function sluice.change_pool_v1(p_name text, p_given jsonb, p_by text, p_operator boolean) returns boolean
 language plpgsql as $$
 declare
@@ -53,6 +54,14 @@ begin
     v_new := v_new || case when 'max' = any (v_old.operator_set) then jsonb_build_object('min', v_new -> 'max')
                            when 'min' = any (v_old.operator_set) then jsonb_build_object('max', v_new -> 'min')
                            else '{}' end;
+  end if;
+  if (v_new ->> 'min')::integer > (v_new ->> 'max')::integer then
+    if p_given ? 'max' then
+      raise exception 'max is %, less than min, which is %; write at least %, or lower min', v_new ->> 'max', v_new ->> 'min', v_new ->> 'min'
+        using errcode = 'SL005', detail = p_name;
+    end if;
+    raise exception 'min is %, more than max, which is %; write at most %, or raise max', v_new ->> 'min', v_new ->> 'max', v_new ->> 'max'
+      using errcode = 'SL005', detail = p_name;
   end if;
   if not p_operator and v_old.declared || p_given = v_old.declared and v_new = sluice.pool_fields_v1(v_old) then
     return true;   -- every start of every program comes by here: nothing is new, nobody is told

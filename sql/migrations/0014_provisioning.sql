@@ -54,17 +54,25 @@ create index workers_pool on sluice.workers (pool, id) where pool is not null;
 create function sluice.admit_worker_v1() returns trigger
 language plpgsql as $$
 declare
-  v_max  integer;
-  v_live integer;
+  v_max   integer;
+  v_live  integer;
+  v_asked sluice.fleet_decisions;
 begin
   select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
   if not found then
     return new;
   end if;
+  select * into v_asked from sluice.fleet_decisions d where d.token = split_part(new.request, '.', 1);
+  -- Nobody could tell which instance it is: that of another member would be stopped as one whose worker did not come.
+  if found and (v_asked.pool <> new.pool or new.request !~ '^[^.]+[.][1-9][0-9]{0,8}$'
+                or split_part(new.request, '.', 2)::integer > v_asked.count) then
+    raise exception 'worker % of pool % was not asked for: the request is for % of pool %', new.request, new.pool, v_asked.count, v_asked.pool
+      using errcode = 'SL009', detail = new.pool;
+  end if;
   -- One that was there before has lost its leases and starts over.
-  if exists (select 1 from sluice.fleet_decisions d where d.token = split_part(new.request, '.', 1) and d.stop_tries > 0)
+  if (v_asked.stop_tries > 0 or v_asked.outcome in ('failed', 'expired'))
      and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request) then
-    raise exception 'worker % of pool % has come too late: it is being stopped', new.request, new.pool using errcode = 'SL009', detail = new.pool;
+    raise exception 'worker % of pool % has come too late: its request has ended', new.request, new.pool using errcode = 'SL009', detail = new.pool;
   end if;
   if exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)
                 and w.request = new.request and w.ended_at is null) then
@@ -133,11 +141,18 @@ language sql stable as $$
                               and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
       from sluice.fleet_decisions d where d.pool = p_pool
   ), elsewhere as (
-    -- Workers on their way for other pools that fit some of what waits.
-    select p.capacity, d.count - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token) as coming
+    -- Workers on their way for other pools that fit some of what waits. One whose provisioner is silent is waited for only as long as
+    -- most take to answer. What its workers run is known as in pool_overflow_v1.
+    select p.capacity, greatest(0, coalesce(d.started, d.count) - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token)) as coming
       from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
+      left join lateral (select w.tasks, w.labels, w.started_at from sluice.workers w
+                          where w.pool = d.pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1) n on true
      where d.ended_at is null and d.pool <> p_pool and d.arrive_by > clock_timestamp()
-       and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes) where c.requires <@ p.labels)
+       and (d.started is not null or d.decided_at > clock_timestamp() - interval '5 seconds')
+       and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes)
+                    where c.requires <@ (p.labels || coalesce(n.labels, '{}'))
+                      and (n.tasks is null or c.task = any (n.tasks)
+                           or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity')))
   )
   select jsonb_build_object(
     'min', p.min_workers, 'max', p.max_workers, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
@@ -233,21 +248,30 @@ end $$;
 
 -- Sets out to stop instances of ended requests whose workers did not come. Until p_call_ms have passed nobody else does. From then on
 -- such a worker is turned away when it registers: the pool's row is locked here as it is there, so that it either has come, and is
--- left alone, or comes too late.
+-- left alone, or comes too late. An id that an open request or a worker that lives was given too, as machines with fixed names are, is
+-- theirs, and is not stopped.
 create function sluice.take_stops_v1(p_pool text, p_call_ms integer) returns table (id bigint, tries integer, instances text[])
 language plpgsql as $$
 #variable_conflict use_column
 declare
-  v_row record;
-  v_ids text[];
+  v_row  record;
+  v_ids  text[];
+  v_used text[];
 begin
   perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  v_used := array(
+    select i ->> 'id' from sluice.fleet_decisions d cross join jsonb_array_elements(d.instances) i where d.pool = p_pool and d.ended_at is null
+    union
+    select i ->> 'id' from sluice.workers w join sluice.fleet_decisions d on d.token = split_part(w.request, '.', 1)
+      cross join jsonb_array_elements(d.instances) i
+     where w.pool = p_pool and w.ended_at is null and w.request = d.token || '.' || (i ->> 'member'));
   for v_row in
     select d.id, d.token, d.instances from sluice.fleet_decisions d
      where d.pool = p_pool and d.stop_at <= clock_timestamp() order by d.id limit 10 for no key update
   loop
-    v_ids := array(select i ->> 'id' from jsonb_array_elements(v_row.instances) i
-                    where not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = v_row.token
+    v_ids := array(select distinct i ->> 'id' from jsonb_array_elements(v_row.instances) i
+                    where i ->> 'id' <> all (v_used)
+                      and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = v_row.token
                                          and w.request = v_row.token || '.' || (i ->> 'member')));
     update sluice.fleet_decisions d
        set stop_at = case when v_ids <> '{}' then clock_timestamp() + make_interval(secs => p_call_ms / 1000.0) end,

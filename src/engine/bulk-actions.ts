@@ -1,7 +1,7 @@
 import type { Database, Queryable } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
 import { SluiceError } from '../errors.ts'
-import { checkText, invalidArgument } from '../model/argument.ts'
+import { checkStorable, invalidArgument } from '../model/argument.ts'
 import { ACTIVE_STATUSES, type JobStatus, statusOf } from '../model/job.ts'
 import { toStorableText } from '../model/json.ts'
 import { withoutSecretsIn } from '../model/redact.ts'
@@ -110,7 +110,7 @@ function searchFor({ action }: BulkAction, criteria: JobCriteria): JobSearch {
 function checkAction(action: BulkAction): BulkAction {
   if (action.action === 'priority') return { ...action, priority: checkPriority(action.priority) }
   if (action.action === 'retry') return action
-  return { ...action, reason: toStorableText(checkText(action.reason, 'reason', { min: 0 }), MAX_REASON) }
+  return { ...action, reason: toStorableText(checkStorable(action.reason, 'reason', { min: 0 }), MAX_REASON) }
 }
 
 interface BatchDone {

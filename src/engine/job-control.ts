@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
-import { checkText, checkWhole, invalidArgument } from '../model/argument.ts'
+import { checkStorable, checkWhole, invalidArgument } from '../model/argument.ts'
 import { isFinal, type JobState } from '../model/job.ts'
 import { checkJobId, isId } from '../model/job-id.ts'
 import { toStorableText } from '../model/json.ts'
@@ -105,7 +105,7 @@ export function checkPriority(priority: unknown): number {
 }
 
 function checkReason(text: unknown, name: string): string {
-  return toStorableText(checkText(text, name, { min: 0 }), MAX_REASON)
+  return toStorableText(checkStorable(text, name, { min: 0 }), MAX_REASON)
 }
 
 async function refuse(db: Queryable, id: string, what: string, rule: string): Promise<never> {

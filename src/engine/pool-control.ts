@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
-import { boundsProblem, POOL_COLUMNS, POOL_FIELDS, type PoolChange, type PoolSource } from '../model/pool.ts'
+import { POOL_COLUMNS, POOL_FIELDS, type PoolChange, type PoolSource } from '../model/pool.ts'
 import { isName, type Reader } from '../model/setting-value.ts'
 import { changePool } from '../store/change-pool.ts'
 import { listPools, type Pool } from '../store/list-pools.ts'
@@ -21,8 +21,6 @@ const NUMBERS = Object.keys(POOL_FIELDS).filter(
  */
 export async function setPool(db: Queryable, name: string, change: PoolNumbers, by: string): Promise<Pool> {
   const checked = checkChange(change)
-  const problem = boundsProblem(checked, await getPool(db, name))
-  if (problem !== undefined) throw new SluiceError('INVALID_ARGUMENT', `${problem.field} ${problem.message}`)
   if (!(await changePool(db, name, checked, by, true))) throw await unknownPool(db, name)
   return getPool(db, name)
 }

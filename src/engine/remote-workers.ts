@@ -1,6 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
-import { checkLabels } from '../model/argument.ts'
+import { checkLabels, checkStorable } from '../model/argument.ts'
 import { checkDepth, toStorableJson, toStorableText } from '../model/json.ts'
 import type { LogLine, ProgressNote } from '../model/log-line.ts'
 import type { TaskRecord } from '../model/task-record.ts'
@@ -78,8 +78,10 @@ export async function registerRemoteWorkers(
 }
 
 /** What no table could hold. @throws {SluiceError} `INVALID_ARGUMENT`, `NOT_STORABLE` */
-export function checkRegistration({ labels }: WorkerIdentity, tasks: readonly TaskRecord[]): void {
-  toStorableJson(checkLabels(labels, 'labels'), 'labels')
+export function checkRegistration(identity: WorkerIdentity, tasks: readonly TaskRecord[]): void {
+  for (const field of ['name', 'host', 'version', 'request', 'build'] as const)
+    checkStorable(identity[field] ?? '', field, { min: 0 })
+  toStorableJson(checkLabels(identity.labels, 'labels'), 'labels')
   for (const { name, requires } of tasks)
     toStorableJson(checkLabels(requires, `requires of task ${name}`), `requires of task ${name}`)
 }

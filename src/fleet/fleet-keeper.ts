@@ -16,7 +16,14 @@ import { takeRequest } from '../store/take-request.ts'
 import { type LeftInstances, takeStops } from '../store/take-stops.ts'
 import { isTimeout, within } from '../within.ts'
 import { decide, type FleetDecision } from './decide.ts'
-import { type Provisioner, provisionerFailed, type Started, type StartRequest } from './provisioner.ts'
+import {
+  checkStarted,
+  type Provisioner,
+  provisionerFailed,
+  type Started,
+  type StartRequest,
+  WrongAnswer,
+} from './provisioner.ts'
 
 /** A job that has waited for less has not found anybody yet: a claim takes milliseconds, an idle poll two seconds at most. */
 const MOMENT_MS = 1000
@@ -192,13 +199,18 @@ export class FleetKeeper {
     const request: StartRequest = { token, pool, members, capacity, labels }
     let started: Started
     try {
-      started = await this.#within((signal) => provisioner.start(request, signal))
+      const answer = await this.#within((signal) => provisioner.start(request, signal))
+      started = checkStarted(answer, members)
     } catch (error) {
       // Whoever stops has not failed: another process calls again, and finds what was started.
       if (this.#stop.signal.aborted) return
       const why = toStorableText(messageOf(error), MAX_REASON)
       log.warn({ pool, error: why }, 'workers could not be started; the pool backs off')
+      const left = error instanceof WrongAnswer ? error.instances : []
+      // Before the request ends: should this process not live to end it, they are stopped when it has expired.
+      if (left.length > 0) await noteStarted(db, id, { instances: left, failures: [] })
       await endRequest(db, id, 'failed', why)
+      if (left.length > 0) this.#stopBeside(pool, provisioner)
       return
     }
     const { instances } = started

@@ -33,12 +33,13 @@ export interface InstanceState {
  * Every call ends when its signal fires, and may be made again after a failure or a crash. What a worker needs to find the
  * database or the server is not part of it: that is in the image, the task definition or the environment.
  *
- * @throws {SluiceError} `PROVISIONER_FAILED` with `details.kind`, when nothing at all could be done.
+ * @throws {SluiceError} `PROVISIONER_FAILED` with `details.kind`, when nothing at all could be done. `WrongAnswer` is one that names
+ *   what has to be stopped.
  */
 export interface Provisioner {
   start(request: StartRequest, signal: AbortSignal): Promise<Started>
   describe(ids: readonly string[], signal: AbortSignal): Promise<readonly InstanceState[]>
-  /** Stopping what has stopped already, or what nobody knows, is no failure. */
+  /** Stopping what has stopped already, or what nobody knows, is no failure. What only another process can stop is one. */
   stop(ids: readonly string[], reason: string, signal: AbortSignal): Promise<void>
   /** Lets go of what it holds; workers that are this process's children are asked to end. */
   close(): Promise<void>
@@ -73,6 +74,46 @@ export function environmentOf(request: StartRequest, member: number): Readonly<R
 
 export function provisionerFailed(kind: FailureKind, message: string, cause?: unknown): SluiceError {
   return new SluiceError('PROVISIONER_FAILED', message, { details: { kind }, cause })
+}
+
+/**
+ * A provisioner's answer that cannot be right. What it names all the same may have been started, and is to be stopped; a member that
+ * was not asked for is 0 there.
+ */
+export class WrongAnswer extends SluiceError {
+  readonly instances: Started['instances']
+
+  constructor(message: string, instances: Started['instances']) {
+    super('PROVISIONER_FAILED', message, { details: { kind: 'refused' satisfies FailureKind } })
+    this.instances = instances
+  }
+}
+
+/**
+ * Each member was asked for and is named once, each id is that of one worker: who is who must be known, or a worker that has come would be
+ * stopped as one that has not.
+ *
+ * @throws {WrongAnswer}
+ */
+export function checkStarted(started: Started, asked: readonly number[]): Started {
+  const { instances, failures } = started
+  const wrong = (message: string) =>
+    new WrongAnswer(
+      `the provisioner's answer: ${message}`,
+      instances.map(({ member, id }) => ({ member: asked.includes(member) ? member : 0, id })),
+    )
+  const ids = new Set<string>()
+  const members = new Set<number>()
+  for (const { member, id } of instances) {
+    if (!asked.includes(member)) throw wrong(`member must be one of ${asked.join(', ')}`)
+    if (members.has(member)) throw wrong(`member ${member} is named twice`)
+    if (ids.has(id)) throw wrong(`two members have the id ${id}`)
+    members.add(member)
+    ids.add(id)
+  }
+  if (failures.some(({ member }) => !asked.includes(member)))
+    throw wrong(`member must be one of ${asked.join(', ')}`)
+  return started
 }
 
 /** How many calls for one request are under way at once: clouds count them per second. */

@@ -1,4 +1,5 @@
 import { SluiceError } from '../errors.ts'
+import { isStorable } from './json.ts'
 import { suggest } from './suggest.ts'
 
 /** A value of a caller, in a few words and never long: it ends up in an error message. */
@@ -48,6 +49,17 @@ export function checkText(value: unknown, name: string, bounds: { min?: number; 
   if (typeof value === 'string' && value.length >= min && value.length <= max) return value
   const expected = max < Number.POSITIVE_INFINITY ? `a text of ${min} to ${max} characters` : 'a text'
   throw invalidArgument(name, value, min > 0 && expected === 'a text' ? 'a text that is not empty' : expected)
+}
+
+/** A text that the database can hold as it is. */
+export function checkStorable(
+  value: unknown,
+  name: string,
+  bounds: { min?: number; max?: number } = {},
+): string {
+  const text = checkText(value, name, bounds)
+  if (isStorable(text)) return text
+  throw invalidArgument(name, text, 'a text without NUL and halves of surrogate pairs')
 }
 
 /** A whole number within bounds. */

@@ -164,12 +164,11 @@ export function resolvePools(
   return pools
 }
 
-/** The rule between two fields: min <= max. What is not given counts as it is in `others`. */
+/** The rule between two fields: min <= max. What is not given has its default; of operators' changes the database sees to it. */
 export function boundsProblem(
   change: PoolChange,
-  others: Pick<PoolSettings, 'min' | 'max'> = POOL_DEFAULTS,
 ): { readonly field: 'min' | 'max'; readonly message: string } | undefined {
-  const { min = others.min, max = others.max } = change
+  const { min = POOL_DEFAULTS.min, max = POOL_DEFAULTS.max } = change
   if (min <= max) return undefined
   const field = change.max === undefined ? 'min' : 'max'
   const message =

@@ -1,6 +1,5 @@
 import { SluiceError } from '../errors.ts'
-import { invalidArgument } from '../model/argument.ts'
-import { toStorableText } from '../model/json.ts'
+import { checkStorable, invalidArgument } from '../model/argument.ts'
 import { withoutSecrets } from '../model/redact.ts'
 import type { Server } from './parts.ts'
 
@@ -27,7 +26,7 @@ function read(given: string): string {
   } catch {
     throw invalidArgument(HEADER, given, 'a text as encodeURIComponent writes it')
   }
-  if (reason.length <= MAX_REASON) return withoutSecrets(toStorableText(reason, MAX_REASON))
+  if (reason.length <= MAX_REASON) return withoutSecrets(checkStorable(reason, HEADER, { min: 0 }))
   throw new SluiceError(
     'INVALID_ARGUMENT',
     `${HEADER}: ${reason.length} characters are too many: at most ${MAX_REASON}`,

@@ -1,3 +1,4 @@
+import { SluiceError } from '../errors.ts'
 import type { Server } from './parts.ts'
 
 /** Answers are data: no browser is to guess a type, run them, frame them or keep them. Pages set their own policy. */
@@ -12,5 +13,15 @@ export const SECURITY_HEADERS = {
 export function registerSecurityHeaders(server: Server): void {
   server.addHook('onRequest', async (_request, reply) => {
     reply.headers(SECURITY_HEADERS)
+  })
+}
+
+/** Node would answer this one itself, without any of our headers; the server is told to leave it to us. */
+export function requireHost(server: Server): void {
+  server.addHook('onRequest', async ({ headers, raw }) => {
+    if (headers.host === undefined && raw.httpVersion === '1.1')
+      throw new SluiceError('INVALID_ARGUMENT', 'the header Host is missing', {
+        details: { argument: 'host' },
+      })
   })
 }

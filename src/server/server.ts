@@ -12,7 +12,7 @@ import { registerOpenApi, registerReference } from './openapi.ts'
 import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
 import { registerReason } from './reason.ts'
-import { MAX_HEADER_BYTES, refuseConnection } from './refuse-connection.ts'
+import { MAX_HEADER_BYTES, refuseConnection, refuseExpectation } from './refuse-connection.ts'
 import { refuseIdempotency } from './refuse-idempotency.ts'
 import { registerRequestLog } from './request-log.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
@@ -42,7 +42,7 @@ import { submitRoutes } from './routes/submit.ts'
 import { taskRoutes } from './routes/tasks.ts'
 import { waterfallRoutes } from './routes/waterfall.ts'
 import { workerProtocolRoutes } from './routes/worker-protocol.ts'
-import { registerSecurityHeaders } from './security-headers.ts'
+import { registerSecurityHeaders, requireHost, SECURITY_HEADERS } from './security-headers.ts'
 import { compileValidator } from './validation.ts'
 
 export interface ServerLimits {
@@ -112,6 +112,8 @@ export async function buildServer(
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: MAX_PARAM, caseSensitive: true, ignoreTrailingSlash: false },
     frameworkErrors: (error, request, reply) => {
+      // No hook has run.
+      reply.headers(SECURITY_HEADERS)
       sendProblem(error, request, reply)
     },
     clientErrorHandler: refuseConnection,
@@ -119,13 +121,16 @@ export async function buildServer(
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: limits.headersMs,
       connectionsCheckingInterval: limits.checkEveryMs,
+      requireHostHeader: false,
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.server.maxConnections = limits.connections
+  server.server.on('checkExpectation', refuseExpectation)
   server.setValidatorCompiler(compileValidator)
 
   registerRequestLog(server)
   registerSecurityHeaders(server)
+  requireHost(server)
   server.addHook('onSend', async (_request, reply) => {
     // Whoever asks again must ask another server.
     if (parts.draining()) reply.header('connection', 'close')

@@ -12,10 +12,12 @@ const WORKERS = statement(
     where w.ended_at < statement_timestamp() - (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms')
       and not exists (select 1 from sluice.holdings h where h.worker_id = w.id)`,
 )
+// As long as a worker lives that came for it, it tells which instance is not to be stopped.
 const DECISIONS = statement(
   'prune_fleet_decisions',
   `delete from sluice.fleet_decisions d
-    where d.ended_at < statement_timestamp() - (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms')`,
+    where d.ended_at < statement_timestamp() - (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms')
+      and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = d.token and w.ended_at is null)`,
 )
 const WAITERS = statement(
   'prune_waiters',

@@ -32,6 +32,8 @@ class InProcess implements Provisioner {
   describes = 0
   complaint = 'too many calls'
   behave: 'start' | 'fail' | 'hang' | 'never come' | 'answer late' = 'start'
+  /** What it says it started, whatever it did. */
+  says: Started['instances'] | undefined
   readonly answers = new Gate()
   readonly #options: SluiceOptions
   #starting: Promise<unknown> = Promise.resolve()
@@ -53,7 +55,7 @@ class InProcess implements Provisioner {
     if (this.behave === 'answer late') await this.answers.pass()
     const instances = request.members.map((member) => ({ member, id: `i-${member}` }))
     if (this.behave === 'start') for (const { member } of instances) await this.come(request, member)
-    return { instances, failures: [] }
+    return { instances: this.says ?? instances, failures: [] }
   }
 
   async come({ token, pool, capacity }: StartRequest, member: number): Promise<void> {
@@ -315,6 +317,102 @@ describe('overflow', () => {
     })
   })
 
+  const overdue = () =>
+    database.sql(
+      `update sluice.fleet_decisions set arrive_by = now() - interval '1 second' where ended_at is null`,
+    )
+  const nothingLeft = async () =>
+    (await database.sql('select 1 from sluice.fleet_decisions where stop_at is not null')).length === 0
+
+  test('what cannot be told apart is not stopped while somebody runs on it: an id twice, or that of a worker of another request', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 3 })
+    await app.submitMany(work, [null, null])
+    provisioner.behave = 'never come'
+    const one = keeper()
+    await one.tend()
+    await until(async () => (await decisions(app))[0]!.started === 2, 'the answer')
+    const [request] = provisioner.calls
+    await provisioner.come(request!, 1)
+    await held.arrived(1)
+    await overdue()
+    await one.tend()
+    await until(() => provisioner.stopped.length === 1, 'the other to be stopped')
+    expect(provisioner.stopped).toEqual(['i-2'])
+    await until(nothingLeft, 'that to be noted')
+
+    // Machines with fixed names: it names the one that works.
+    provisioner.says = [{ member: 1, id: 'i-1' }]
+    await one.tend()
+    await until(() => provisioner.calls.length === 2, 'the second request')
+    await until(async () => (await decisions(app))[0]!.started === 1, 'its answer')
+    await overdue()
+    await one.tend()
+    expect((await decisions(app))[0]).toMatchObject({ outcome: 'expired' })
+    await until(nothingLeft, 'nothing to be left to stop')
+
+    // Refused, and nobody knows which of the members has come.
+    await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
+    await app.submit(work, null)
+    provisioner.says = [
+      { member: 1, id: 'i-1' },
+      { member: 2, id: 'i-1' },
+    ]
+    await one.tend()
+    await until(async () => (await decisions(app))[0]!.outcome === 'failed', 'the refusal')
+    expect((await decisions(app))[0]!.endedWhy).toContain('two members have the id i-1')
+    await until(nothingLeft, 'nothing to be left to stop')
+    expect(provisioner.stopped, 'the one who works was never stopped').toEqual(['i-2'])
+  })
+
+  test('an answer that names a member twice, or one that nobody asked for, is refused; what it named is stopped, and cannot come any more', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1 })
+    await app.submit(work, null)
+    provisioner.behave = 'never come'
+    provisioner.says = [
+      { member: 1, id: 'a' },
+      { member: 1, id: 'b' },
+    ]
+    const one = keeper()
+    await one.tend()
+    await until(() => provisioner.stopped.length === 2, 'both to be stopped')
+    expect([...provisioner.stopped].sort()).toEqual(['a', 'b'])
+    expect((await decisions(app))[0]).toMatchObject({
+      outcome: 'failed',
+      endedWhy: expect.stringContaining('member 1 is named twice'),
+    })
+    await expect(provisioner.come(provisioner.calls[0]!, 1)).rejects.toMatchObject({ code: 'SURPLUS_WORKER' })
+
+    await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
+    provisioner.says = [{ member: 77, id: 'c' }]
+    await one.tend()
+    await until(() => provisioner.stopped.includes('c'), 'the other to be stopped')
+    expect((await decisions(app))[0]!.endedWhy).toContain('member must be one of 1')
+  })
+
+  test('who comes as a member that nobody asked for, or for a request that has failed, is turned away', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 3, cooldown: '1h' })
+    await app.submitMany(work, [null, null])
+    provisioner.behave = 'hang'
+    const one = keeper({ callMs: 600_000 })
+    await one.tend()
+    await until(() => provisioner.calls.length === 1, 'the call')
+    const [request] = provisioner.calls
+    await expect(provisioner.come(request!, 77)).rejects.toMatchObject({
+      code: 'SURPLUS_WORKER',
+      message: `worker ${request!.token}.77 of pool burst was not asked for: the request is for 2 of pool burst`,
+    })
+    await expect(provisioner.come({ ...request!, token: `${request!.token}.1` }, 1)).rejects.toMatchObject({
+      code: 'SURPLUS_WORKER',
+    })
+    await overdue()
+    await one.tend()
+    expect((await decisions(app))[0]).toMatchObject({ outcome: 'failed' })
+    await expect(provisioner.come(request!, 1)).rejects.toMatchObject({
+      code: 'SURPLUS_WORKER',
+      message: expect.stringContaining('has come too late'),
+    })
+  })
+
   test('a provisioner that hangs when it is asked what became of workers keeps nobody from stopping them', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 1 })
     await app.submit(work, null)
@@ -406,6 +504,35 @@ describe('overflow', () => {
     })
     const pool = (await app.fleet()).pools.find(({ name }) => name === 'former')
     expect(pool).toMatchObject({ overflow: 0, since: null })
+  })
+
+  test('a pool waits for the workers of another only while its provisioner may still answer, and only for tasks that they run', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1 })
+    await app.submit(work, null)
+    const other = await apps.open({ ...OPTIONS, fleet: { pools: { other: { max: 3, capacity: 0 } } } })
+    const seen = (await lookAtPool(other.room.db, 'other', 0))!
+    const asked = { pool: 'other', token: 'other', count: 3, reason: 'test', by: 'test', callMs: 0 }
+    await askForWorkers(other.room.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
+    const expected = async () => (await lookAtPool(app.room.db, 'burst', 0))!.expected
+    const since = (interval: string, started: number | null) =>
+      database.sql(
+        `update sluice.fleet_decisions set decided_at = clock_timestamp() - $1::interval, started = $2 where pool = 'other'`,
+        [interval, started],
+      )
+    expect(await expected(), 'it was asked a moment ago').toBe(1_000_000)
+    await since('6 seconds', 3)
+    expect(await expected(), 'it has answered').toBe(1_000_000)
+
+    const runs = { host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, labels: {}, pool: 'other' }
+    const id = await registerWorker(app.room.db, { ...runs, name: 'o', tasks: ['something else'] })
+    expect(await expected(), 'its workers run something else').toBe(0)
+    await database.sql('delete from sluice.workers where id = $1', [id])
+    expect(await expected()).toBe(1_000_000)
+
+    await since('6 seconds', null)
+    const one = keeper()
+    await one.tend()
+    expect(provisioner.calls, 'it is silent').toHaveLength(1)
   })
 
   test('a worker that leaves for lack of work is told to stay, unless an operator drained it meanwhile', async () => {

@@ -368,6 +368,69 @@ describe('options of provisioners', () => {
     })
   })
 
+  test('what a program names in an answer that is refused is known all the same, so that it is stopped', async () => {
+    const answers: [string, string, object[]][] = [
+      [
+        '[{ member: 1, id: "a" }, { member: 2 }, { member: 2, id: "b\\0" }, null]',
+        'instances must be a list of objects',
+        [{ member: 1, id: 'a' }],
+      ],
+      [
+        '[{ member: 7, id: "a" }, { member: 2, id: "b" }]',
+        'member must be one of 1, 2',
+        [
+          { member: 0, id: 'a' },
+          { member: 2, id: 'b' },
+        ],
+      ],
+    ]
+    const request = { token: 't', pool: 'burst', members: [1, 2], capacity: 1, labels: {} }
+    for (const [instances, message, left] of answers) {
+      const script = `process.stdin.resume().on('end', () => console.log(JSON.stringify({ instances: ${instances} })))`
+      const provisioner = await create('command', { argv: [process.execPath, '-e', script] })
+      const error: unknown = await provisioner
+        .start(request, AbortSignal.timeout(10_000))
+        .catch((thrown: unknown) => thrown)
+      expect(error).toMatchObject({
+        code: 'PROVISIONER_FAILED',
+        message: expect.stringContaining(message),
+        instances: left,
+      })
+    }
+  })
+
+  test('a local worker is stopped by any server of its machine, and by none of another, which says so', async () => {
+    const [owner, other] = await Promise.all(
+      [1, 2].map(() =>
+        create('local', { argv: [process.execPath, '-e', 'setInterval(() => {}, 1000)'] }),
+      ) as [Promise<Provisioner>, Promise<Provisioner>],
+    )
+    const request = { token: 't', pool: 'burst', members: [1, 2], capacity: 1, labels: {} }
+    const soon = () => AbortSignal.timeout(5000)
+    const ids = (await owner.start(request, soon())).instances.map(({ id }) => id) as [string, string]
+    const states = async (who: Provisioner, given: readonly string[]) =>
+      (await who.describe(given, soon())).map(({ state }) => state)
+    // The number of a process that has become another's.
+    const reused = ids[1].replace('/t.2/', '/t.3/')
+    const foreign = ids[1].replace(/^[^/]+/, 'elsewhere')
+    expect(await states(other, [...ids, reused, foreign])).toEqual([
+      'running',
+      'running',
+      'stopped',
+      'unknown',
+    ])
+
+    await other.stop([ids[0], reused], 'test', soon())
+    await expect.poll(() => states(owner, ids), { timeout: 10_000 }).toEqual(['stopped', 'running'])
+    expect(await states(other, ids)).toEqual(['stopped', 'running'])
+    await other.stop([ids[0]], 'test', soon())
+    await expect(other.stop([foreign], 'test', soon())).rejects.toMatchObject({
+      code: 'PROVISIONER_FAILED',
+      message: `${foreign}: only a server of that machine can stop it`,
+    })
+    await Promise.all([owner.close(), other.close()])
+  })
+
   test('children of a closed local provisioner are gone', async () => {
     const provisioner = await create('local', {
       argv: [process.execPath, '-e', 'setInterval(() => {}, 1000)'],

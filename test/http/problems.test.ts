@@ -146,10 +146,23 @@ describe('every refusal is problem+json with a code', () => {
     expect(answer.json().code).toBe('NOT_STORABLE')
   })
 
-  test('what is no HTTP is told so and hung up on', async () => {
+  test.each([
+    ['what is no HTTP', 'HELLO\r\n\r\n', '400 Bad Request'],
+    ['a request without a host', 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', '400 Bad Request'],
+    [
+      'headers that are too large',
+      `GET / HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`,
+      '431 Request Header Fields Too Large',
+    ],
+    [
+      'an expectation that nobody knows',
+      'POST / HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nContent-Length: 0\r\n\r\n',
+      '417 Expectation Failed',
+    ],
+  ])('%s is told so and hung up on, with the headers of every answer', async (_, request, status) => {
     const { port } = new URL(server.url)
     const said = await new Promise<string>((resolve, reject) => {
-      const socket = connect(Number(port), '127.0.0.1', () => socket.write('HELLO\r\n\r\n'))
+      const socket = connect(Number(port), '127.0.0.1', () => socket.write(request))
       let text = ''
       socket.setEncoding('utf8').on('data', (part: string) => {
         text += part
@@ -157,8 +170,11 @@ describe('every refusal is problem+json with a code', () => {
       socket.on('end', () => resolve(text))
       socket.on('error', reject)
     })
-    expect(said).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/)
+    expect(said.split('\r\n')[0]).toBe(`HTTP/1.1 ${status}`)
     expect(said).toContain('application/problem+json')
+    expect(said).toContain('x-content-type-options: nosniff')
+    const [, id] = /^x-request-id: (.+?)\r$/m.exec(said) ?? []
+    expect(JSON.parse(said.split('\r\n\r\n')[1]!)).toMatchObject({ code: 'INVALID_ARGUMENT', requestId: id })
   })
 
   test('a bug tells an id and nothing else; the log has the cause under it', async () => {
@@ -182,12 +198,14 @@ describe('every refusal is problem+json with a code', () => {
 })
 
 test('answers carry headers that keep browsers from guessing, keeping and framing', async () => {
-  const answer = await server.at('GET', '/healthz')
-  expect(answer.headers).toMatchObject({
-    'x-content-type-options': 'nosniff',
-    'cache-control': 'no-store',
-    'content-security-policy': expect.stringContaining("frame-ancestors 'none'"),
-  })
+  for (const path of ['/healthz', '/nowhere', '/api/v1/jobs/%', '/api/v1/jobs/%ff']) {
+    const answer = await server.at('GET', path)
+    expect(answer.headers, path).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+      'content-security-policy': expect.stringContaining("frame-ancestors 'none'"),
+    })
+  }
 })
 
 test('keys and headers are in no line of the log', async () => {

@@ -111,6 +111,20 @@ describe('schedules over HTTP', () => {
     expect(lines.map(({ text }) => text).join()).not.toContain('kept out')
   })
 
+  test('one that is removed while it is fired has fired, or is not there', async () => {
+    const key = keys.ann
+    for (let round = 0; round < 12; round++) {
+      const body = { name: 'short-lived', task: 'report', cron: '0 3 * * *' }
+      await server.call('POST', '/schedules', { key, body })
+      const [fired, gone] = await Promise.all([
+        server.call('POST', '/schedules/short-lived/fire', { key }),
+        server.call('DELETE', '/schedules/short-lived', { key }),
+      ])
+      expect([202, 404], fired.text).toContain(fired.status)
+      expect(gone.status, gone.text).toBeLessThan(300)
+    }
+  })
+
   test('firings come in pages', async () => {
     const key = keys.ann
     await server.call('POST', '/schedules', { key, body: { name: 'paged', task: 'report', cron: '@yearly' } })

@@ -40,6 +40,26 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
+test('two changes of a pool that only together are wrong do not both come through', async () => {
+  const admin = await servers[0]!.keyOf('platform_admin')
+  // Nobody starts workers for it, whatever its minimum is meanwhile.
+  await database.sql(`insert into sluice.pools (name, updated_by) values ('without', 'test')`)
+  for (let round = 0; round < 12; round++) {
+    await servers[0]!.call('PATCH', '/admin/fleet/without', { key: admin, body: { min: 0, max: 3 } })
+    const answers = await Promise.all(
+      [{ min: 3 }, { max: 2 }].map((body, i) =>
+        servers[i]!.call('PATCH', '/admin/fleet/without', { key: admin, body }),
+      ),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 400])
+    const refused = answers.find(({ status }) => status === 400)!.json<{ code: string; detail: string }>()
+    expect(refused.code).toBe('INVALID_ARGUMENT')
+    expect(refused.detail).toMatch(
+      /^(min is 3, more than max, which is 2|max is 2, less than min, which is 3);/,
+    )
+  }
+})
+
 async function attach(server: TestServer, more: object = {}): Promise<Worker> {
   const body = { name: 'w', capacity: 1, cores: 1, tasks: [{ name: 'work' }], ...more }
   const answer = await server.call('POST', '/workers', { key, body })

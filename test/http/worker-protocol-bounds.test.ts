@@ -140,6 +140,35 @@ describe('numbers and times that the database cannot hold', () => {
   })
 })
 
+test.each(['a\0b', 'a\ud800'])('texts that no table holds, such as %j, are refused by name', async (text) => {
+  for (const field of ['name', 'host', 'version', 'request', 'build']) {
+    const answer = await registering({ pool: 'burst', [field]: text })
+    expect([answer.status, answer.json()]).toMatchObject([400, { code: 'INVALID_ARGUMENT', argument: field }])
+  }
+  const { id } = (await server.call('POST', '/jobs', { key: admin, body: { task: 'echo' } })).json()
+  const odd = { method: 'POST', path: '/jobs/actions', body: { action: 'cancel', filter: {}, reason: text } }
+  const asked: { method: string; path: string; argument?: string; body?: object; headers?: object }[] = [odd]
+  // An address holds no halves of pairs.
+  if (text.includes('\0')) {
+    asked.push({ method: 'DELETE', path: `/jobs/${id}?reason=a%00` })
+    asked.push({
+      method: 'DELETE',
+      path: `/jobs/${id}`,
+      headers: { 'x-sluice-reason': 'a%00' },
+      argument: 'x-sluice-reason',
+    })
+  }
+  for (const { method, path, argument = 'reason', ...more } of asked) {
+    const answer = await server.call(method, path, { key: admin, ...(more as object) })
+    expect([path, answer.status, answer.json()]).toMatchObject([
+      path,
+      400,
+      { code: 'INVALID_ARGUMENT', argument },
+    ])
+  }
+  expect((await server.call('GET', `/jobs/${id}`, { key: admin })).json()).toMatchObject({ status: 'queued' })
+})
+
 describe('values nested too deep', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
 

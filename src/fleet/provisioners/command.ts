@@ -11,6 +11,7 @@ import {
   provisionerFailed,
   type Started,
   type StartRequest,
+  WrongAnswer,
 } from '../provisioner.ts'
 import { resolveProgram } from '../resolve-program.ts'
 
@@ -58,17 +59,10 @@ export class CommandProvisioner implements Provisioner {
       },
       signal,
     )
-    const instances = listOf(answer.instances, 'instances').map((each) => ({
-      member: memberOf(each, members),
-      id: idOf(each.id),
-    }))
-    const failures = listOf(answer.failures ?? [], 'failures').map((each) => ({
-      member: memberOf(each, members),
-      message: textOf(each.message, 'message'),
-    }))
-    if (instances.length === 0 && failures.length > 0)
-      throw provisionerFailed('refused', failures[0]!.message)
-    return { instances, failures }
+    const started = readStarted(answer, members)
+    if (started.instances.length === 0 && started.failures.length > 0)
+      throw provisionerFailed('refused', started.failures[0]!.message)
+    return started
   }
 
   async describe(ids: readonly string[], signal: AbortSignal): Promise<readonly InstanceState[]> {
@@ -157,6 +151,33 @@ function parse(text: string, command: string): Record<string, unknown> {
   if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
     return answer as Record<string, unknown>
   throw provisionerFailed('refused', `${command} did not answer with a JSON object`)
+}
+
+/** @throws {WrongAnswer} naming what could be read. */
+function readStarted(answer: Record<string, unknown>, asked: readonly number[]): Started {
+  try {
+    const instances = listOf(answer.instances, 'instances').map((each) => ({
+      member: memberOf(each, asked),
+      id: idOf(each.id),
+    }))
+    const failures = listOf(answer.failures ?? [], 'failures').map((each) => ({
+      member: memberOf(each, asked),
+      message: textOf(each.message, 'message'),
+    }))
+    return { instances, failures }
+  } catch (error) {
+    throw new WrongAnswer(messageOf(error), readable(answer.instances, asked))
+  }
+}
+
+/** Of an answer that is refused, each instance that has an id of the program's own. */
+function readable(value: unknown, asked: readonly number[]): Started['instances'] {
+  if (!Array.isArray(value)) return []
+  return value.flatMap((each: unknown) => {
+    const { id, member } = (each ?? {}) as { readonly id?: unknown; readonly member?: unknown }
+    if (typeof id !== 'string' || id === '' || toStorableText(id, MAX_TEXT) !== id) return []
+    return [{ member: typeof member === 'number' && asked.includes(member) ? member : 0, id }]
+  })
 }
 
 function listOf(value: unknown, name: string): Record<string, unknown>[] {

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { builtEntry } from '../../built-entry.ts'
 import { SluiceError } from '../../errors.ts'
@@ -28,8 +29,9 @@ interface Child {
 /**
  * Workers as child processes on this machine: `sluice worker` with the config of this process, or `options.argv`.
  *
- * They outlive a crash of this process, go on with what they run and leave when they are idle. Another process does not know
- * them; that no pool has more than its maximum is seen to when they register.
+ * They outlive a crash of this process, go on with what they run and leave when they are idle. Another process of the same machine finds
+ * them by their ids, HOST/TOKEN.MEMBER/PID; one of another machine leaves them to those of theirs. That no pool has more than its maximum
+ * is seen to when they register.
  */
 export class LocalProvisioner implements Provisioner {
   readonly #setting: ProvisionerSetting
@@ -50,7 +52,7 @@ export class LocalProvisioner implements Provisioner {
     const known = new Map([...this.#children.values()].map((child) => [child.id, child]))
     return ids.map((id): InstanceState => {
       const child = known.get(id)
-      if (child === undefined) return { id, state: 'unknown' }
+      if (child === undefined) return { id, state: stateOf(placeOf(id)) }
       return child.ended === undefined
         ? { id, state: 'running' }
         : { id, state: 'stopped', reason: child.ended }
@@ -58,8 +60,21 @@ export class LocalProvisioner implements Provisioner {
   }
 
   async stop(ids: readonly string[]): Promise<void> {
-    for (const child of this.#children.values())
-      if (ids.includes(child.id) && child.ended === undefined) child.process.kill('SIGTERM')
+    const known = new Map([...this.#children.values()].map((child) => [child.id, child]))
+    const left: string[] = []
+    for (const id of ids) {
+      const child = known.get(id)
+      const place = placeOf(id)
+      if (child !== undefined) {
+        if (child.ended === undefined) child.process.kill('SIGTERM')
+      } else if (place !== undefined) {
+        const state = stateOf(place)
+        if (state === 'unknown') left.push(id)
+        else if (state === 'running') end(place.pid)
+      }
+    }
+    if (left.length > 0)
+      throw provisionerFailed('refused', `${left.join(', ')}: only a server of that machine can stop it`)
   }
 
   async close(): Promise<void> {
@@ -86,7 +101,7 @@ export class LocalProvisioner implements Provisioner {
       // The standard output belongs to this process; logs go where its own go.
       stdio: ['ignore', 'ignore', 'inherit'],
     })
-    const started: Child = { process: child, id: `${hostname()}/${child.pid}`, ended: undefined }
+    const started: Child = { process: child, id: `${hostname()}/${token}/${child.pid}`, ended: undefined }
     child.on('exit', (code, by) => {
       started.ended = by === null ? `ended with code ${code}` : `ended by ${by}`
     })
@@ -99,6 +114,47 @@ export class LocalProvisioner implements Provisioner {
       throw provisionerFailed('refused', `cannot start ${command}: ${String(cause)}`, cause)
     }
     return started.id
+  }
+}
+
+interface Place {
+  readonly host: string
+  readonly request: string
+  readonly pid: number
+}
+
+/** `undefined`: no id of such a provisioner. */
+function placeOf(id: string): Place | undefined {
+  const [, host = '', request = '', pid] = /^([^/]+)\/([^/]+)\/([1-9]\d*)$/.exec(id) ?? []
+  return pid === undefined ? undefined : { host, request, pid: Number(pid) }
+}
+
+/** Of a child of another process. `unknown`: it may run on another machine, or this one does not tell. */
+function stateOf(place: Place | undefined): 'running' | 'stopped' | 'unknown' {
+  if (place?.host !== hostname()) return 'unknown'
+  try {
+    // Numbers of processes are given anew: it is the one if it has its request.
+    const environment = readFileSync(`/proc/${place.pid}/environ`, 'latin1').split('\0')
+    return environment.includes(`SLUICE_REQUEST=${place.request}`) ? 'running' : 'stopped'
+  } catch {
+    return isGone(place.pid) ? 'stopped' : 'unknown'
+  }
+}
+
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ESRCH'
+  }
+}
+
+function end(pid: number): void {
+  try {
+    process.kill(pid, 'SIGTERM')
+  } catch {
+    // It has ended meanwhile.
   }
 }
 
