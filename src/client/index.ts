@@ -1,7 +1,7 @@
 export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from '../errors.ts'
 export { ACTIVE_STATUSES, JOB_STATUSES, type JobStatus } from '../model/job.ts'
 export { differences, type JsonDifference } from '../model/json-difference.ts'
-export type { Permission } from '../model/permissions.ts'
+export { PERMISSIONS, type Permission } from '../model/permissions.ts'
 export type { AccessClient, AuditFilter, AuditPage, CreatedKey, Key, Role, Session } from './access-client.ts'
 export {
   type Attempt,

@@ -118,13 +118,19 @@ export async function expectFitsPhone(page: Page, where: string): Promise<void> 
 
 /** How much of the page has moved by itself since it was opened. Above 0.1 people notice, as browsers rate it. */
 export async function jumpsOf(page: Page): Promise<number> {
+  // What was kept so far is handed over with the next frames; whatever is still on its way by then is taken out by hand.
   return (await page.evaluate(`new Promise((resolve) => {
     let sum = 0
-    new PerformanceObserver((list) => {
-      for (const { value } of list.getEntries()) sum += value
+    const add = (entries) => {
+      for (const { value } of entries) sum += value
+    }
+    const observer = new PerformanceObserver((list) => add(list.getEntries()))
+    observer.observe({ type: 'layout-shift', buffered: true })
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      add(observer.takeRecords())
+      observer.disconnect()
       resolve(sum)
-    }).observe({ type: 'layout-shift', buffered: true })
-    setTimeout(() => resolve(sum), 50)
+    }))
   })`)) as number
 }
 

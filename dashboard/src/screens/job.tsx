@@ -132,7 +132,10 @@ function HeadLine({ job }: { job: Job }) {
       {job.kind !== null && <To path={`/workflows/${job.id}`}>Steps and graph</To>}
       {job.rootId !== null && job.rootId !== job.id && (
         <span>
-          step {job.step ?? ''} of <JobLink id={job.rootId} />
+          step {job.step ?? ''} of{' '}
+          <To path={`/workflows/${job.rootId}`}>
+            {job.workflow} #{job.rootId}
+          </To>
         </span>
       )}
     </span>

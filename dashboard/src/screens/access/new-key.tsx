@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from 'react'
-import type { CreatedKey, Role } from '../../../../src/client/index.ts'
+import { type CreatedKey, PERMISSIONS, type Role } from '../../../../src/client/index.ts'
 import { client, queries } from '../../connection.ts'
 import { CopyButton } from '../../parts/command.tsx'
 import { Button, Field, Input, Select } from '../../parts/controls.tsx'
@@ -13,6 +13,11 @@ const LIVES = [
   ['365d', 'A year'],
   ['', 'Until it is revoked'],
 ] as const
+
+/** What a permission allows, in words; a name that is not known here stands for itself. */
+function meaning(permission: string): string {
+  return Object.entries(PERMISSIONS).find(([name]) => name === permission)?.[1] ?? permission
+}
 
 /** Makes a key, and shows it this once. */
 export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: () => void }) {
@@ -68,7 +73,15 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
             onChange={(event) => setName(event.target.value)}
           />
         </Field>
-        <Field label="Role" hint={roles.find((each) => each.name === role)?.permissions.join(', ')}>
+        <Field
+          label="Role"
+          hint={`May ${
+            roles
+              .find((each) => each.name === role)
+              ?.permissions.map((each) => meaning(each))
+              .join('; ') ?? 'nothing'
+          }.`}
+        >
           <Select value={role} onChange={(event) => setRole(event.target.value)}>
             {roles.map((each) => (
               <option key={each.name}>{each.name}</option>

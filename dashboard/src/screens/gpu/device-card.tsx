@@ -44,7 +44,7 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
         {device.measuredUsed !== null && (
           <span className="soft">
             measured {words(device.measuredUsed)}
-            {device.ageMs !== null && device.ageMs > 15_000 && ', too old to count'}
+            {!device.fresh && ', too old to count'}
           </span>
         )}
       </p>

@@ -15,8 +15,8 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
   const lines = useMemo(() => linesByLane(series), [series])
   const times = useMemo(() => series?.points.map(({ at }) => at) ?? [], [series])
   const columns: Column<Lane>[] = [
-    { ...LANE_COLUMNS.name, width: '15%' },
-    { ...LANE_COLUMNS.use, width: '11%' },
+    { ...LANE_COLUMNS.name, width: '17%' },
+    { ...LANE_COLUMNS.use, width: '9%' },
     {
       ...LANE_COLUMNS.running,
       width: '92px',

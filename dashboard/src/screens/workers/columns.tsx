@@ -5,12 +5,13 @@ import { Ago } from '../../parts/time.tsx'
 import { type WorkerActions, WorkerButtons } from './actions.tsx'
 import { labelWords, type StatusWorker, WorkerState } from './state.tsx'
 
-/** With `act` there is a column of buttons: for those who may use them. What no worker has gets no column. */
+/** With `act` there is a column of buttons: for those who may use them. What no worker has, or all have, gets no column. */
 export function workerColumns(
   act: WorkerActions | undefined,
   workers: readonly StatusWorker[],
 ): readonly Column<StatusWorker>[] {
   const pools = workers.some(({ pool }) => pool !== null)
+  const mixed = new Set(workers.map(({ version, build }) => build ?? version)).size > 1
   const labelled = workers.some(({ labels }) => Object.keys(labels).length > 0)
   const columns: Column<StatusWorker>[] = [
     {
@@ -62,13 +63,19 @@ export function workerColumns(
       phone: 'below',
       cell: ({ seenAt }) => <Ago at={seenAt} />,
     },
-    {
-      id: 'version',
-      head: 'Version',
-      width: '84px',
-      phone: false,
-      cell: ({ version, build }) => <span title={build ?? undefined}>{build ?? version}</span>,
-    },
+    ...(mixed
+      ? [
+          {
+            id: 'version',
+            head: 'Version',
+            width: '96px',
+            phone: false,
+            cell: ({ version, build }: StatusWorker) => (
+              <span title={build ?? undefined}>{build ?? version}</span>
+            ),
+          },
+        ]
+      : []),
     ...(labelled
       ? [
           {
