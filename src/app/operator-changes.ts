@@ -1,17 +1,9 @@
-import type { Database, Queryable } from '../db/database.ts'
+import type { Database } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
-import { admissionLimits, forgetAdmissionChanges, getAdmission, setAdmission } from '../engine/admission.ts'
 import { audit } from '../engine/audit.ts'
-import {
-  changeBudgetAsOperator,
-  forgetBudgetChanges,
-  getBudgetLimits,
-  type OperatorBudgetChange,
-  removeBudget,
-} from '../engine/budget-control.ts'
-import * as laneControl from '../engine/lane-control.ts'
-import { forgetPoolChanges, getPoolNumbers, type PoolNumbers, setPool } from '../engine/pool-control.ts'
-import { hasCode } from '../errors.ts'
+import type { OperatorBudgetChange } from '../engine/budget-control.ts'
+import * as acts from '../engine/operator-acts.ts'
+import type { PoolNumbers } from '../engine/pool-control.ts'
 import type { LaneSource } from '../model/settings.ts'
 import type { AdmissionChange } from '../store/change-admission.ts'
 import type { Lane } from '../store/list-lanes.ts'
@@ -30,89 +22,47 @@ export class OperatorChanges {
   }
 
   setLane(name: string, change: LaneSource): Promise<Lane> {
-    return this.#change('lane.change', `lane ${name}`, laneOf(name), (tx) =>
-      laneControl.setLane(tx, name, change, this.#actor),
-    )
+    return this.#carryOut(acts.changeLane(name, change))
   }
 
   resetLane(name: string): Promise<Lane> {
-    return this.#change('lane.reset', `lane ${name}`, laneOf(name), (tx) =>
-      laneControl.forgetLaneChanges(tx, name, this.#actor),
-    )
+    return this.#carryOut(acts.resetLane(name))
   }
 
   setBudget(name: string, change: OperatorBudgetChange): Promise<void> {
-    return this.#change('budget.change', `budget ${name}`, budgetOf(name), (tx) =>
-      changeBudgetAsOperator(tx, name, change, this.#actor),
-    )
+    return this.#carryOut(acts.changeBudget(name, change))
   }
 
   resetBudget(name: string): Promise<void> {
-    return this.#change('budget.reset', `budget ${name}`, budgetOf(name), (tx) =>
-      forgetBudgetChanges(tx, name, this.#actor),
-    )
+    return this.#carryOut(acts.resetBudget(name))
   }
 
   removeBudget(name: string): Promise<void> {
-    return this.#change('budget.delete', `budget ${name}`, budgetOf(name), (tx) => removeBudget(tx, name))
+    return this.#carryOut(acts.deleteBudget(name))
   }
 
   setPool(name: string, change: PoolNumbers): Promise<unknown> {
-    return this.#change('pool.change', `pool ${name}`, poolOf(name), (tx) =>
-      setPool(tx, name, change, this.#actor),
-    )
+    return this.#carryOut(acts.changePool(name, change))
   }
 
   resetPool(name: string): Promise<unknown> {
-    return this.#change('pool.reset', `pool ${name}`, poolOf(name), (tx) =>
-      forgetPoolChanges(tx, name, this.#actor),
-    )
+    return this.#carryOut(acts.resetPool(name))
   }
 
   setAdmission(change: AdmissionChange): Promise<unknown> {
-    return this.#change('admission.change', 'admission', limitsOf, (tx) =>
-      setAdmission(tx, change, this.#actor),
-    )
+    return this.#carryOut(acts.changeAdmission(change))
   }
 
   resetAdmission(): Promise<unknown> {
-    return this.#change('admission.reset', 'admission', limitsOf, (tx) =>
-      forgetAdmissionChanges(tx, this.#actor),
-    )
+    return this.#carryOut(acts.resetAdmission())
   }
 
-  #change<T>(
-    action: string,
-    target: string,
-    look: (tx: Queryable) => Promise<unknown>,
-    work: (tx: Queryable) => Promise<T>,
-  ): Promise<T> {
+  #carryOut<T>(act: acts.OperatorAct<T>): Promise<T> {
+    const { action, target } = act
     return transactForCallers(this.#db, async (tx) => {
-      const before = await unlessGone(look, tx)
-      const result = await work(tx)
-      await audit(tx, { actor: this.#actor, action, target, before, after: await unlessGone(look, tx) })
+      const { result, before, after } = await acts.carryOutAct(tx, act, this.#actor)
+      await audit(tx, { actor: this.#actor, action, target, before, after })
       return result
     })
-  }
-}
-
-const laneOf = (name: string) => async (tx: Queryable) =>
-  laneControl.laneLimits(await laneControl.getLane(tx, name))
-const budgetOf = (name: string) => (tx: Queryable) => getBudgetLimits(tx, name)
-const poolOf = (name: string) => (tx: Queryable) => getPoolNumbers(tx, name)
-const limitsOf = async (tx: Queryable) => admissionLimits(await getAdmission(tx))
-
-/** Before a change that is refused, and after a deletion, there is nothing to be seen. */
-async function unlessGone(look: (tx: Queryable) => Promise<unknown>, tx: Queryable): Promise<unknown> {
-  try {
-    return await look(tx)
-  } catch (error) {
-    if (
-      hasCode(error, 'UNKNOWN_LANE') ||
-      hasCode(error, 'BUDGET_NOT_FOUND') ||
-      hasCode(error, 'POOL_NOT_FOUND')
-    )
-      return undefined
-    throw error
   }
 }

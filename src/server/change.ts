@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
 import { audit } from '../engine/audit.ts'
+import { carryOutAct, type OperatorAct } from '../engine/operator-acts.ts'
 import { once } from './once.ts'
 import type { ServerParts } from './parts.ts'
 import { recordingRefusals } from './refusals.ts'
@@ -43,6 +44,16 @@ export async function change<T>(
     await audit(tx, { ...author, action, target, before, after })
     return result
   })
+}
+
+/** The same for what operators also do by program or command line. */
+export async function changeAsOperator<T>(
+  parts: ServerParts,
+  request: FastifyRequest,
+  act: OperatorAct<T>,
+): Promise<T> {
+  const { action, target } = act
+  return change(parts, request, { action, target }, (tx) => carryOutAct(tx, act, request.caller.name))
 }
 
 /** The same for work that writes its own line into the audit. */

@@ -1,13 +1,8 @@
 import { AdmissionBody, AdmissionChangeBody } from '../../api/admission.ts'
-import {
-  admissionLimits,
-  forgetAdmissionChanges,
-  getAdmission,
-  setAdmission,
-  settleAdmission,
-} from '../../engine/admission.ts'
+import { getAdmission, settleAdmission } from '../../engine/admission.ts'
+import { changeAdmission, resetAdmission } from '../../engine/operator-acts.ts'
 import type { Admission } from '../../store/read-admission.ts'
-import { change } from '../change.ts'
+import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/admission`: how much may enter, and how far that is used. */
@@ -38,11 +33,7 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request) => {
-      await change(parts, request, { action: 'admission.change', target: 'admission' }, async (tx) => {
-        const before = await getAdmission(tx)
-        const after = await setAdmission(tx, request.body, request.caller.name)
-        return { result: undefined, before: admissionLimits(before), after: admissionLimits(after) }
-      })
+      await changeAsOperator(parts, request, changeAdmission(request.body))
       return settled()
     },
   )
@@ -58,11 +49,7 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request) => {
-      await change(parts, request, { action: 'admission.reset', target: 'admission' }, async (tx) => {
-        const before = await getAdmission(tx)
-        const after = await forgetAdmissionChanges(tx, request.caller.name)
-        return { result: undefined, before: admissionLimits(before), after: admissionLimits(after) }
-      })
+      await changeAsOperator(parts, request, resetAdmission())
       return settled()
     },
   )

@@ -1,14 +1,9 @@
 import { Type } from 'typebox'
 import { BudgetBody, BudgetChangeBody, BudgetParams, BudgetsBody } from '../../api/budgets.ts'
-import {
-  changeBudgetAsOperator,
-  forgetBudgetChanges,
-  getBudgetLimits,
-  removeBudget,
-} from '../../engine/budget-control.ts'
 import { viewBudget, viewBudgets } from '../../engine/budget-view.ts'
+import { changeBudget, deleteBudget, resetBudget } from '../../engine/operator-acts.ts'
 import { toBudgetBody, toBudgetsBody } from '../budget-body.ts'
-import { change } from '../change.ts'
+import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/budgets`: what there is, what is held, loaded and waited for; an operator's change to one. */
@@ -54,11 +49,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { name } = request.params
-      await change(parts, request, { action: 'budget.change', target: `budget ${name}` }, async (tx) => {
-        const before = await getBudgetLimits(tx, name)
-        await changeBudgetAsOperator(tx, name, request.body, request.caller.name)
-        return { result: undefined, before, after: await getBudgetLimits(tx, name) }
-      })
+      await changeAsOperator(parts, request, changeBudget(name, request.body))
       return toBudgetBody(await viewBudget(calls, name))
     },
   )
@@ -76,11 +67,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { name } = request.params
-      await change(parts, request, { action: 'budget.reset', target: `budget ${name}` }, async (tx) => {
-        const before = await getBudgetLimits(tx, name)
-        await forgetBudgetChanges(tx, name, request.caller.name)
-        return { result: undefined, before, after: await getBudgetLimits(tx, name) }
-      })
+      await changeAsOperator(parts, request, resetBudget(name))
       return toBudgetBody(await viewBudget(calls, name))
     },
   )
@@ -100,11 +87,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
     },
     async (request, reply) => {
       const { name } = request.params
-      await change(parts, request, { action: 'budget.delete', target: `budget ${name}` }, async (tx) => {
-        const before = await getBudgetLimits(tx, name)
-        await removeBudget(tx, name)
-        return { result: undefined, before }
-      })
+      await changeAsOperator(parts, request, deleteBudget(name))
       return reply.code(204).send(null)
     },
   )

@@ -1,7 +1,8 @@
 import { FleetBody, FleetQuery, PoolBody, PoolChangeBody, PoolParams } from '../../api/fleet.ts'
 import { viewFleet } from '../../engine/fleet-view.ts'
-import { forgetPoolChanges, getPoolNumbers, type PoolNumbers, setPool } from '../../engine/pool-control.ts'
-import { change } from '../change.ts'
+import { changePool, resetPool } from '../../engine/operator-acts.ts'
+import type { PoolNumbers } from '../../engine/pool-control.ts'
+import { changeAsOperator } from '../change.ts'
 import { toFleetBody, toPoolBody } from '../fleet-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
@@ -42,11 +43,7 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { name } = request.params
-      await change(parts, request, { action: 'pool.change', target: `pool ${name}` }, async (tx) => {
-        const before = await getPoolNumbers(tx, name)
-        await setPool(tx, name, request.body as PoolNumbers, request.caller.name)
-        return { result: undefined, before, after: await getPoolNumbers(tx, name) }
-      })
+      await changeAsOperator(parts, request, changePool(name, request.body as PoolNumbers))
       return view(name)
     },
   )
@@ -64,11 +61,7 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { name } = request.params
-      await change(parts, request, { action: 'pool.reset', target: `pool ${name}` }, async (tx) => {
-        const before = await getPoolNumbers(tx, name)
-        await forgetPoolChanges(tx, name, request.caller.name)
-        return { result: undefined, before, after: await getPoolNumbers(tx, name) }
-      })
+      await changeAsOperator(parts, request, resetPool(name))
       return view(name)
     },
   )

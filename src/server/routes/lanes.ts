@@ -6,14 +6,9 @@ import {
   LaneList,
   LaneParams,
 } from '../../api/lanes.ts'
-import {
-  forgetLaneChanges,
-  getLane,
-  laneLimits,
-  readLaneChanges,
-  setLane,
-} from '../../engine/lane-control.ts'
-import { change } from '../change.ts'
+import { getLane, readLaneChanges } from '../../engine/lane-control.ts'
+import { changeLane, resetLane } from '../../engine/operator-acts.ts'
+import { changeAsOperator } from '../change.ts'
 import { toLaneBody } from '../lane-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
@@ -73,11 +68,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { name } = request.params
-      return change(parts, request, { action: 'lane.change', target: `lane ${name}` }, async (tx) => {
-        const before = await getLane(tx, name)
-        const after = await setLane(tx, name, request.body, request.caller.name)
-        return { result: toLaneBody(after), before: laneLimits(before), after: laneLimits(after) }
-      })
+      return toLaneBody(await changeAsOperator(parts, request, changeLane(name, request.body)))
     },
   )
 
@@ -94,11 +85,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { name } = request.params
-      return change(parts, request, { action: 'lane.reset', target: `lane ${name}` }, async (tx) => {
-        const before = await getLane(tx, name)
-        const after = await forgetLaneChanges(tx, name, request.caller.name)
-        return { result: toLaneBody(after), before: laneLimits(before), after: laneLimits(after) }
-      })
+      return toLaneBody(await changeAsOperator(parts, request, resetLane(name)))
     },
   )
 }
