@@ -3065,9 +3065,19 @@ end $function$;
 --- function sluice.is_cause_v1(p_job sluice.jobs)
 CREATE OR REPLACE FUNCTION sluice.is_cause_v1(p_job sluice.jobs)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
-RETURN ((NOT sluice.is_replaced_v1((p_job).superseded_at, (p_job).root_id, (p_job).parent_id)) AND CASE WHEN ((p_job).composite IS NULL) THEN true WHEN ((p_job).composite = 'fanout'::sluice.composite_kind) THEN COALESCE((SELECT (c.failed = 0) FROM sluice.composites c WHERE (c.job_id = (is_cause_v1.p_job).id)), true) ELSE (NOT (EXISTS (SELECT 1 FROM sluice.jobs k WHERE ((k.parent_id = (is_cause_v1.p_job).id) AND (k.superseded_at IS NULL) AND (k.state = 'failed'::sluice.job_state))))) END);
+AS $function$
+begin
+  if p_job.parent_id is not null and sluice.is_replaced_v1(p_job.superseded_at, p_job.root_id, p_job.parent_id) then
+    return false;
+  elsif p_job.composite is null then
+    return true;
+  elsif p_job.composite = 'fanout' then
+    return coalesce((select c.failed = 0 from sluice.composites c where c.job_id = p_job.id), true);
+  end if;
+  return not exists (select 1 from sluice.jobs k where k.parent_id = p_job.id and k.superseded_at is null and k.state = 'failed');
+end $function$;
 
 --- function sluice.is_fresh_v1(p_measured_at timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.is_fresh_v1(p_measured_at timestamp with time zone)
@@ -3078,9 +3088,24 @@ RETURN COALESCE((p_measured_at > (clock_timestamp() - '00:00:15'::interval)), fa
 --- function sluice.is_replaced_v1(p_superseded_at timestamp with time zone, p_root bigint, p_parent bigint)
 CREATE OR REPLACE FUNCTION sluice.is_replaced_v1(p_superseded_at timestamp with time zone, p_root bigint, p_parent bigint)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
-RETURN CASE WHEN (p_superseded_at IS NOT NULL) THEN true WHEN (p_parent IS NULL) THEN false WHEN (NOT (EXISTS (SELECT 1 FROM sluice.jobs s WHERE ((s.root_id = is_replaced_v1.p_root) AND (s.superseded_at IS NOT NULL))))) THEN false ELSE (EXISTS (WITH RECURSIVE above AS (SELECT p.parent_id, p.superseded_at FROM sluice.jobs p WHERE (p.id = is_replaced_v1.p_parent) UNION ALL SELECT p.parent_id, p.superseded_at FROM (above a_1 JOIN sluice.jobs p ON ((p.id = a_1.parent_id)))) SELECT 1 FROM above a WHERE (a.superseded_at IS NOT NULL))) END;
+AS $function$
+declare
+  v_at    bigint := p_parent;
+  v_since timestamptz := p_superseded_at;
+begin
+  if v_since is null and v_at is not null then
+    perform 1 from sluice.jobs s where s.root_id = p_root and s.superseded_at is not null limit 1;
+    if not found then
+      return false;
+    end if;
+  end if;
+  while v_since is null and v_at is not null loop
+    select j.parent_id, j.superseded_at into v_at, v_since from sluice.jobs j where j.id = v_at;
+  end loop;
+  return v_since is not null;
+end $function$;
 
 --- function sluice.judge_tasks_v1()
 CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
@@ -3268,7 +3293,10 @@ declare
   v_after   bigint      := 0;
   v_range   text;
   v_all_jobs text;
-  v_match   text        := case when p_filter ? 'children' then 'not sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id)' else 'j.parent_id is null' end;
+  v_match   text        := case when p_filter ? 'children' 
+      -- Only what has ended can have been replaced.
+      then 'case when j.parent_id is null or j.state < ''completed'' then true else not sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) end'
+      else 'j.parent_id is null' end;
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
   v_sources text[]      := '{}';    -- what an index answers: conditions and order
@@ -3616,7 +3644,7 @@ AS $function$
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', (select jsonb_build_object(
                  'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
-                 from (select j.finished_at, sluice.is_cause_v1(j) as is_cause from sluice.jobs j
+                 from (select j.finished_at, j.parent_id is null and j.composite is null or sluice.is_cause_v1(j) as is_cause from sluice.jobs j
                         where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
                         order by j.finished_at desc, j.id desc limit 5 * p_look) x where x.is_cause),
     'recovered', (select jsonb_build_object(

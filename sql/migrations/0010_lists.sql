@@ -34,19 +34,25 @@ end $$;
 -- Trees of which a rerun has replaced something. Nothing else pays for it.
 create index jobs_replaced on sluice.jobs (root_id) where superseded_at is not null;
 
--- Whether a rerun of its tree has put another in the place of this job, or of something above it.
+-- Whether a rerun of its tree has put another in the place of this job, or of something above it. In plpgsql, which keeps its plans: as
+-- one expression it took 0.3 ms a job.
 create function sluice.is_replaced_v1(p_superseded_at timestamptz, p_root bigint, p_parent bigint) returns boolean
-language sql stable
-return case
-  when p_superseded_at is not null then true
-  when p_parent is null then false
-  when not exists (select 1 from sluice.jobs s where s.root_id = p_root and s.superseded_at is not null) then false
-  else exists (
-    with recursive above as (
-      select p.parent_id, p.superseded_at from sluice.jobs p where p.id = p_parent
-      union all
-      select p.parent_id, p.superseded_at from above a join sluice.jobs p on p.id = a.parent_id
-    ) select 1 from above a where a.superseded_at is not null) end;
+language plpgsql stable as $$
+declare
+  v_at    bigint := p_parent;
+  v_since timestamptz := p_superseded_at;
+begin
+  if v_since is null and v_at is not null then
+    perform 1 from sluice.jobs s where s.root_id = p_root and s.superseded_at is not null limit 1;
+    if not found then
+      return false;
+    end if;
+  end if;
+  while v_since is null and v_at is not null loop
+    select j.parent_id, j.superseded_at into v_at, v_since from sluice.jobs j where j.id = v_at;
+  end loop;
+  return v_since is not null;
+end $$;
 
 -- One page of a list of roots: ids, newest first, and where to go on; no place to go on when there is nothing more.
 --   p_filter  any of states, task, lane, key, tag, by, submittedFrom, submittedTo, finishedFrom, finishedTo, error (a part of
@@ -75,7 +81,10 @@ declare
   v_after   bigint      := 0;
   v_range   text;
   v_all_jobs text;
-  v_match   text        := case when p_filter ? 'children' then 'not sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id)' else 'j.parent_id is null' end;
+  v_match   text        := case when p_filter ? 'children' 
+      -- Only what has ended can have been replaced.
+      then 'case when j.parent_id is null or j.state < ''completed'' then true else not sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) end'
+      else 'j.parent_id is null' end;
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
   v_sources text[]      := '{}';    -- what an index answers: conditions and order

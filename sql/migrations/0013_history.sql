@@ -44,11 +44,17 @@ create table sluice.moments (
 
 -- Failures that are causes: what failed only because something below it did is left out, and what a rerun has replaced.
 create function sluice.is_cause_v1(p_job sluice.jobs) returns boolean
-language sql stable
-return not sluice.is_replaced_v1(p_job.superseded_at, p_job.root_id, p_job.parent_id) and case
-  when p_job.composite is null then true
-  when p_job.composite = 'fanout' then coalesce((select c.failed = 0 from sluice.composites c where c.job_id = p_job.id), true)
-  else not exists (select 1 from sluice.jobs k where k.parent_id = p_job.id and k.superseded_at is null and k.state = 'failed') end;
+language plpgsql stable as $$
+begin
+  if p_job.parent_id is not null and sluice.is_replaced_v1(p_job.superseded_at, p_job.root_id, p_job.parent_id) then
+    return false;
+  elsif p_job.composite is null then
+    return true;
+  elsif p_job.composite = 'fanout' then
+    return coalesce((select c.failed = 0 from sluice.composites c where c.job_id = p_job.id), true);
+  end if;
+  return not exists (select 1 from sluice.jobs k where k.parent_id = p_job.id and k.superseded_at is null and k.state = 'failed');
+end $$;
 
 -- How the system stands, in one answer of some kilobytes, whatever the number of jobs.
 --   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
@@ -138,7 +144,7 @@ as $$
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', (select jsonb_build_object(
                  'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
-                 from (select j.finished_at, sluice.is_cause_v1(j) as is_cause from sluice.jobs j
+                 from (select j.finished_at, j.parent_id is null and j.composite is null or sluice.is_cause_v1(j) as is_cause from sluice.jobs j
                         where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
                         order by j.finished_at desc, j.id desc limit 5 * p_look) x where x.is_cause),
     'recovered', (select jsonb_build_object(

@@ -81,7 +81,7 @@ const COLUMNS = `j.id, j.task, c.lane, c.model,
           (select r.task from sluice.jobs r where r.id = j.root_id) as workflow, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
           j.attempt, j.failures, j.losses, w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message,
           j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by,
-          sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) as superseded`
+          j.parent_id is not null and j.state >= 'completed' and sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) as superseded`
 const PAYLOADS = 'j.input, j.result, n.checkpoint'
 const JOINS = `left join sluice.classes c on c.id = j.class_id
      left join sluice.workers w on w.id = j.worker_id

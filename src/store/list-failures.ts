@@ -34,7 +34,8 @@ export interface Failure {
 // The newest failures along their index, whatever is looked for among them. Errors that are the same are made one before
 // what differs in them is taken out, which costs the most.
 const LOOK = `select j.id, coalesce(j.root_id, j.id) as root_id, j.task, j.error, j.finished_at,
-          ($3::text is null or j.task = $3) and ($4::text is null or j.submitted_by = $4) and sluice.is_cause_v1(j) as fits
+          ($3::text is null or j.task = $3) and ($4::text is null or j.submitted_by = $4) 
+            and (j.parent_id is null and j.composite is null or sluice.is_cause_v1(j)) as fits
      from sluice.jobs j
     where j.state = 'failed' and j.finished_at >= coalesce($1::timestamptz, '-infinity') and j.finished_at < coalesce($2::timestamptz, 'infinity')`
 
