@@ -150,6 +150,8 @@ describe('the live view', () => {
 
 test('the series has a point for times when something ran or waited', async () => {
   const client = new SluiceClient({ server: server.url, key: viewer })
+  // However long ago the last one was kept: there is one for this time now.
+  await sampled()
   const { everyMs, points } = await client.series({ minutes: 5 })
   expect(everyMs).toBe(10_000)
   const first = points.find(({ lanes }) => lanes.some(({ name }) => name === 'interactive'))
@@ -192,7 +194,12 @@ test('jobs inside workflows that wait for somebody to approve them can be listed
     const page = await client.listJobsPage({ status: ['awaiting_approval'], children: true })
     return page.jobs.length > 0 && page.jobs
   }, 'a job that awaits approval')
-  expect(waiting).toMatchObject([{ rootId: id, step: 'gated', status: 'awaiting_approval' }])
+  expect(waiting).toMatchObject([
+    { rootId: id, workflow: 'asks', step: 'gated', status: 'awaiting_approval' },
+  ])
+  expect((await client.why(id)).reason).toContain(
+    `; job ${waiting[0]!.id} (gated) waits for somebody to approve it`,
+  )
   expect((await client.listJobsPage({ status: ['awaiting_approval'] })).jobs).toEqual([])
   const { states, steps } = await readNow(server.app.room.calls)
   expect([states.awaiting_approval, steps.awaiting_approval]).toEqual([0, 1])
