@@ -31,13 +31,19 @@ async function look(port) {
   const paths = ['/readyz', '/healthz']
   // Its own first calls are not what is measured.
   for (const path of [...paths, ...paths, ...paths]) await call({ port, path, agent })
-  const times = { '/readyz': [], '/healthz': [] }
+  // Those that had to connect first are also told by themselves: connections wait in a line of their own.
+  const times = { '/readyz': [], '/healthz': [], connecting: [] }
   const looks = []
   let turn = 0
   const timer = setInterval(() => {
     const path = paths[turn++ % 2]
     const began = performance.now()
-    looks.push(call({ port, path, agent }).then(() => times[path].push(performance.now() - began)))
+    const note = ({ isNew }) => {
+      const tookMs = performance.now() - began
+      times[path].push(tookMs)
+      if (isNew) times.connecting.push(tookMs)
+    }
+    looks.push(call({ port, path, agent }).then(note))
   }, 500 / LOOKS_PER_SECOND)
   process.send('looking')
   await once(process, 'message')
@@ -202,7 +208,7 @@ function call({ port, path, body, key, agent, gone }) {
         text += chunk
       })
       answer.on('end', () => {
-        if (answer.statusCode < 300) resolve(JSON.parse(text || '{}'))
+        if (answer.statusCode < 300) resolve({ ...JSON.parse(text || '{}'), isNew: !sent.reusedSocket })
         else reject(new Error(`${method} ${path}: ${answer.statusCode} ${text}`))
       })
     })
@@ -220,7 +226,13 @@ function report(all) {
     const ready = times['/readyz']
     const p99 = at(ready, 0.99)
     const figures = { looks: ready.length, p50: at(ready, 0.5), p99, max: ready.at(-1), ratio: p99 / quiet }
-    const more = { 'healthz p99': at(times['/healthz'], 0.99), s: tookMs / 1000 }
+    const { connecting } = times
+    const more = {
+      'healthz p99': at(times['/healthz'], 0.99),
+      connecting: connecting.length,
+      ...(connecting.length > 0 && { 'their max': connecting.at(-1) }),
+      s: tookMs / 1000,
+    }
     const used = Object.entries(spent).map(([who, seconds]) => [`CPU ${who}`, seconds])
     const shown = Object.entries({ ...figures, ...more, ...Object.fromEntries(used) })
     console.log(
