@@ -104,6 +104,10 @@ describe('failures', () => {
     expect(complete).toBe(true)
     expect((await ann.errorGroups()).groups.map(({ count }) => count)).toEqual([3])
     expect((await client.errorGroups({ task: 'item' })).groups).toHaveLength(1)
+    const [{ pattern }] = (await database.sql(
+      `select sluice.error_pattern_v1('https://pay.example.com/v2/charges/7 answered 503, see /var/log/pay.log') as pattern`,
+    )) as [{ pattern: string }]
+    expect(pattern).toBe('https://pay.example.com... answered N, see ...')
     expect((await client.errorGroups({ since: new Date(Date.now() + 60_000) })).groups).toEqual([])
   })
 

@@ -16,6 +16,7 @@ import { writeJson } from '../output/json.ts'
 import { painter } from '../output/style.ts'
 import { writeTable } from '../output/table.ts'
 import { checkFile } from '../run/choose-workflow.ts'
+import { zoneClock } from '../zone-clock.ts'
 
 /** `sluice check [FILE]` */
 export const declareCheck: Declare = (command, act) => {
@@ -178,7 +179,11 @@ function writeSchedules(world: World, schedules: ReturnType<typeof schedulesOf>)
       { title: 'RUNS', value: ({ task, workflow }) => task ?? workflow ?? '' },
       { title: 'CRON', value: (schedule) => schedule.cron },
       { title: 'ZONE', value: (schedule) => schedule.timezone },
-      { title: 'NEXT', value: ({ next }) => next.join(' '), shrinks: true },
+      {
+        title: 'NEXT, IN ITS ZONE',
+        value: ({ next, timezone }) => next.map((tick) => zoneClock(new Date(tick), timezone)).join(', '),
+        shrinks: true,
+      },
     ],
     schedules,
   )

@@ -12,6 +12,7 @@ import { writeJson } from '../output/json.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
 import { readInput } from '../read-input.ts'
 import type { System } from '../system.ts'
+import { zoneClock } from '../zone-clock.ts'
 
 interface DescribedOptions extends CommonOptions {
   readonly task?: string
@@ -202,12 +203,7 @@ function nextTick({ nextAt, enabled, timezone }: ScheduleView): string {
   if (!enabled) return 'never: it is disabled'
   if (nextAt === null) return 'never'
   if (timezone === 'UTC') return nextAt.toISOString()
-  const local = new Intl.DateTimeFormat('sv-SE', {
-    timeZone: timezone,
-    dateStyle: 'short',
-    timeStyle: 'short',
-  })
-  return `${nextAt.toISOString()}, ${local.format(nextAt)} in ${timezone}`
+  return `${nextAt.toISOString()}, ${zoneClock(nextAt, timezone)} in ${timezone}`
 }
 
 function writeSchedule(world: World, schedule: ScheduleView): void {
