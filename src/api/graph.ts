@@ -26,6 +26,7 @@ export type NodeBody = Static<typeof NodeBody>
 export const GraphBody = Type.Object({
   job: NodeBody,
   submittedBy: TextOrNull,
+  superseded: Type.Boolean({ description: 'A rerun has put another in its place: this one is history' }),
   path: Type.Array(
     Type.Object({
       id: JobId,

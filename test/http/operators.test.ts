@@ -148,6 +148,7 @@ describe('workers', () => {
         running: 1,
         draining: false,
         stopping: false,
+        silent: false,
         jobs: [{ id: first, task: 'slow' }],
       },
     ])

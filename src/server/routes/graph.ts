@@ -27,11 +27,12 @@ export function graphRoutes(server: Server, { room }: ServerParts): void {
     },
     async (request) => {
       const { id } = request.params
-      const { submittedBy } = await visibleJob(calls, request, id)
+      const { submittedBy, superseded } = await visibleJob(calls, request, id)
       const { job, path, steps } = await loadGraph(calls, id)
       return {
         job: toNodeBody(job),
         submittedBy,
+        superseded,
         path: [...path],
         steps: steps.map(({ job: own, ...step }) => ({
           ...step,

@@ -4,6 +4,7 @@ import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { count } from '../../parts/count.ts'
 import { To } from '../../parts/link.tsx'
+import { Note } from '../../parts/notes.tsx'
 import { PageHead } from '../../parts/panel.tsx'
 import { hasEnded, StateBadge } from '../../parts/state-badge.tsx'
 import { Ago, Duration, Since } from '../../parts/time.tsx'
@@ -49,6 +50,7 @@ export function WorkflowHead({ graph }: { graph: Graph }) {
           Its job
         </To>
       </PageHead>
+      {graph.superseded && <Note>This is history: what it is part of was run again, and this with it.</Note>}
     </>
   )
 }

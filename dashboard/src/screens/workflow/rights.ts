@@ -3,10 +3,15 @@ import { hasEnded } from '../../parts/state-badge.tsx'
 import { useSession } from '../../session.tsx'
 
 /** What whoever is signed in may do with this tree, in the state it is in. */
-export function useRights({ job, path, submittedBy }: Pick<Graph, 'job' | 'path' | 'submittedBy'>): {
+export function useRights({
+  job,
+  path,
+  submittedBy,
+  superseded,
+}: Pick<Graph, 'job' | 'path' | 'submittedBy' | 'superseded'>): {
   mayResize: boolean
   mayCancel: boolean
-  /** A tree runs again in parts once all of it has ended. */
+  /** A tree runs again in parts once all of it has ended; what was replaced in it does not. */
   mayRetry: boolean
 } {
   const { session, may } = useSession()
@@ -15,6 +20,6 @@ export function useRights({ job, path, submittedBy }: Pick<Graph, 'job' | 'path'
   return {
     mayResize: theirs && may('jobs:cancel'),
     mayCancel: theirs && may('jobs:cancel') && !hasEnded(job),
-    mayRetry: theirs && may('jobs:submit') && hasEnded(root),
+    mayRetry: theirs && may('jobs:submit') && hasEnded(root) && !superseded,
   }
 }
