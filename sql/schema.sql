@@ -3578,6 +3578,14 @@ AS $function$
     select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
            w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
       from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
+  ), failures as materialized (
+    select j.id, j.parent_id, j.root_id, j.composite, j.superseded_at, j.finished_at from sluice.jobs j
+     where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
+     order by j.finished_at desc, j.id desc limit 5 * p_look
+  ), touched as materialized (
+    -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
+    select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
+     where exists (select 1 from sluice.jobs s where s.root_id = r.root_id and s.superseded_at is not null)
   ), looked as materialized (
     -- Roots, and tasks below them: a workflow is running as long as anything in it is.
     select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
@@ -3644,9 +3652,9 @@ AS $function$
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', (select jsonb_build_object(
                  'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
-                 from (select j.finished_at, j.parent_id is null and j.composite is null or sluice.is_cause_v1(j) as is_cause from sluice.jobs j
-                        where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
-                        order by j.finished_at desc, j.id desc limit 5 * p_look) x where x.is_cause),
+                 from failures x
+                where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
+                           else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end),
     'recovered', (select jsonb_build_object(
                  'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
