@@ -19,7 +19,7 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'job',
     head: 'Job',
-    width: '20%',
+    width: '21%',
     cell: (job) => (
       <span title={job.task}>
         <JobLink id={job.id}>
@@ -37,8 +37,8 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   },
   {
     id: 'key',
-    head: 'Key, tags',
-    width: '10%',
+    head: 'Key, tags, place',
+    width: '136px',
     phone: 'below',
     cell: (job) => <Labels job={job} />,
   },
@@ -72,7 +72,10 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   },
 ]
 
-function Labels({ job: { key, tags } }: { job: JobSummary }) {
+/** Of a step its place in a workflow: it has neither key nor tags of its own. */
+function Labels({ job }: { job: JobSummary }) {
+  const { key, tags } = job
+  if (job.rootId !== null) return <StepOf job={job} short />
   if (key === null && tags.length === 0) return null
   return (
     <span title={[key, ...tags].filter(Boolean).join(', ')}>
@@ -90,21 +93,8 @@ function Labels({ job: { key, tags } }: { job: JobSummary }) {
   )
 }
 
-/** The one thing worth knowing: why it failed, how far it is, when it goes on; of a step also where it belongs. */
+/** The one thing worth knowing: why it failed, how far it is, when it goes on. */
 function Happening({ job }: { job: JobSummary }) {
-  if (job.rootId !== null)
-    return (
-      <span className="happening">
-        <span className="happening-place">
-          <StepOf job={job} />
-        </span>
-        <Itself job={job} />
-      </span>
-    )
-  return <Itself job={job} />
-}
-
-function Itself({ job }: { job: JobSummary }) {
   if (job.kind === 'workflow' && job.error === null)
     return <To path={`/workflows/${job.id}`}>{job.status === 'running' ? 'How far it is' : 'Its steps'}</To>
   if (job.status === 'running')
