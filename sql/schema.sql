@@ -5169,6 +5169,10 @@ declare
   v_used text[];
 begin
   perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  -- What is just being started may have the id of what is left: until that is known nothing is stopped.
+  if exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.ended_at is null and d.started is null) then
+    return;
+  end if;
   v_used := array(
     select i ->> 'id' from sluice.fleet_decisions d cross join jsonb_array_elements(d.instances) i where d.pool = p_pool and d.ended_at is null
     union

@@ -364,6 +364,37 @@ describe('overflow', () => {
     expect(provisioner.stopped, 'the one who works was never stopped').toEqual(['i-2'])
   })
 
+  test('nothing is stopped while the provisioner may be starting it anew', async () => {
+    const { app, provisioner, keeper } = await openPool({ max: 1 })
+    await app.submit(work, null)
+    provisioner.behave = 'never come'
+    provisioner.stopFailures = 1
+    const one = keeper()
+    await one.tend()
+    await until(async () => (await decisions(app))[0]!.started === 1, 'the answer')
+    await overdue()
+    await one.tend()
+    await until(() => provisioner.stopFailures === 0, 'a stop that fails')
+    await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
+    provisioner.behave = 'answer late'
+    await until(async () => {
+      await one.tend()
+      return provisioner.calls.length === 2
+    }, 'the second request')
+    await provisioner.answers.arrived()
+    await database.sql(
+      `update sluice.fleet_decisions set stop_at = now() - interval '1 second' where stop_at is not null`,
+    )
+    await one.tend()
+    expect(await nothingLeft(), 'its time has come').toBe(false)
+    provisioner.answers.open()
+    await until(async () => {
+      await one.tend()
+      return nothingLeft()
+    }, 'it to be the one that was asked for')
+    expect(provisioner.stopped).toEqual([])
+  })
+
   test('an answer that names a member twice, or one that nobody asked for, is refused; what it named is stopped, and cannot come any more', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 1 })
     await app.submit(work, null)
