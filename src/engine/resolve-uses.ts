@@ -1,10 +1,4 @@
-import {
-  type Amount,
-  amountOf,
-  expressionIn,
-  type ResolvedUses,
-  type StoredAmount,
-} from '../model/amount.ts'
+import { type Amount, amountOf, expressionIn, type ResolvedUses, type StoredAmount } from '../model/amount.ts'
 import type { JsonValue } from '../model/json.ts'
 import { type Expression, evaluateExpression, parseExpression } from '../workflow/expression/expression.ts'
 
