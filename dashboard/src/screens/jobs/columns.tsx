@@ -11,7 +11,7 @@ import { Ago, Took } from '../../parts/time.tsx'
 export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
   {
     id: 'state',
-    phone: '142px',
+    phone: '160px',
     head: 'State',
     width: '168px',
     cell: (job) => <StateBadge state={shownState(job)} />,
