@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
+import { sqlState } from '../../src/db/sqlstate.ts'
+import { until } from './until.ts'
 
 /** One changed row. Values are texts as PostgreSQL prints them; a deleted row has its key only. */
 export interface Change {
@@ -16,6 +18,7 @@ export interface Commit {
 }
 
 /** Read in one round trip, about. Whole transactions only, so a large one makes it more. */
+const SLOT_IN_USE = '55006'
 const BATCH = 20_000
 
 /**
@@ -66,8 +69,20 @@ export class CommitStream {
     await this.#query('select pg_drop_replication_slot($1)', [this.#slot])
   }
 
-  /** A connection for each call: the server may have been killed since the last one. */
+  /** The server may not have noticed yet that whoever read last has gone. */
   async #query<R extends pg.QueryResultRow>(text: string, values: unknown[]): Promise<R[]> {
+    return until(
+      () =>
+        this.#ask<R>(text, values).catch((error: unknown) => {
+          if (sqlState(error) !== SLOT_IN_USE) throw error
+          return undefined
+        }),
+      `slot ${this.#slot} to be free`,
+    )
+  }
+
+  /** A connection for each call: the server may have been killed since the last one. */
+  async #ask<R extends pg.QueryResultRow>(text: string, values: unknown[]): Promise<R[]> {
     const client = new pg.Client({ connectionString: this.#url, options: '-c timezone=UTC' })
     client.on('error', () => {})
     await client.connect()
