@@ -175,13 +175,12 @@ test('a steady mix: a quarter of the loads of strict order, and 95 of 100 wait a
   expect(found.waitP95).toBeLessThanOrEqual(1.1 * simulated(paced, 'llama-swap').waitP95)
 })
 
-// Of a single workload the longest wait is a matter of chance, also in the simulator: whether it is half of what it would be without a
-// guard, and how many loads that costs, is measured over a thousand. Here both are as the simulator has them, or nearly.
-test('one model with nearly all jobs: the longest wait and the loads are those of the simulator, or nearly', async () => {
+// Of one short workload the longest wait hangs on a few milliseconds, also in the simulator: this one misses the goal at times. How many
+// loads it costs is measured over a thousand longer workloads: here it is as many as the simulator has, or nearly.
+test('one model with nearly all jobs: the longest wait is half of what it would be without a guard', async () => {
   const work = workload([95, 1, 1, 1, 1, 1], { kind: 'steady', tasks: 220, load: 0.9 })
   const { found, paced } = await played(work)
   expect(found).toMatchObject({ overcommits: 0, unserved: 0 })
-  const { waitMax, loads } = simulated(paced, 'sluice')
-  expect(found.waitMax).toBeLessThanOrEqual(1.5 * waitMax)
-  expect(found.loads).toBeLessThanOrEqual(1.25 * loads)
+  expect(found.waitMax).toBeLessThanOrEqual(0.5 * simulated(paced, 'llama-swap').waitMax)
+  expect(found.loads).toBeLessThanOrEqual(1.25 * simulated(paced, 'sluice').loads)
 })
