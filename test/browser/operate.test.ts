@@ -216,7 +216,8 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     ]
     for (const [path, shows] of screens) {
       await page.goto(path)
-      await page.getByText(shows).filter({ visible: true }).first().waitFor()
+      // Not in the head: the name of who signed in is full of markup too.
+      await page.getByRole('main').getByText(shows).filter({ visible: true }).first().waitFor()
       expect(await jumpsOf(page), `what jumps on ${path}`).toBeLessThan(0.1)
       await expectAccessible(page, path)
       await expectFitsPhone(page, path)
@@ -242,13 +243,15 @@ describe.skipIf(noBrowser !== undefined)('a server that is restarted', () => {
     const { authorOfDatabase } = await import('../../src/engine/access/author.ts')
     const { transactForCallers } = await import('../../src/db/for-callers.ts')
     const { key } = await transactForCallers(app.room.db, (tx) =>
-      createKey(tx, { name: 'olga', role: 'operator' }, authorOfDatabase('test')),
+      createKey(tx, { name: 'olga of the night shift', role: 'operator' }, authorOfDatabase('test')),
     )
     const { page } = await visit(url)
     await signIn(page, key, '/jobs')
     await page.getByText('Live', { exact: true }).waitFor()
     await running.stop()
     await page.getByText(/^Stale, reconnecting/).waitFor()
+    await page.getByText(/^for \d+ s$/).waitFor()
+    await expectFitsPhone(page, 'a stale page')
     const { id } = await app.submit(release, 'while it was away')
     running = await start(Number(new URL(url).port))
     await page.getByText('Live', { exact: true }).waitFor({ timeout: 30_000 })

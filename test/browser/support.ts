@@ -112,7 +112,12 @@ const PHONE = { width: 390, height: 844 }
 export async function expectFitsPhone(page: Page, where: string): Promise<void> {
   await page.setViewportSize(PHONE)
   const wide = await page.evaluate('document.documentElement.scrollWidth')
-  expect(wide, `width of ${where} on a phone`).toBeLessThanOrEqual(PHONE.width)
+  // What is in a box that scrolls by itself may be wide: this is for the eye of who reads the failure.
+  const beside = await page.evaluate(`[...document.querySelectorAll('body *')]
+    .filter((element) => element.getBoundingClientRect().right > innerWidth)
+    .map(({ tagName, className, textContent }) => tagName + '.' + className + ' ' + textContent.slice(0, 40))
+    .slice(0, 5).join('; ')`)
+  expect(wide, `width of ${where} on a phone, beside it: ${beside}`).toBeLessThanOrEqual(PHONE.width)
   await page.setViewportSize(WIDE)
 }
 
