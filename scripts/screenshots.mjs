@@ -58,7 +58,7 @@ async function takeAll(demo, browser, wanted) {
         try {
           await page.goto(path)
           await page.getByText(shows).filter({ visible: true }).first().waitFor({ timeout: 10_000 })
-          await page.locator('.loading').first().waitFor({ state: 'detached', timeout: 5000 })
+          await page.locator('[data-loading]').first().waitFor({ state: 'detached', timeout: 5000 })
           // Charts are drawn once their library has come.
           await page.waitForLoadState('networkidle', { timeout: 1500 }).catch(() => {})
         } catch (error) {

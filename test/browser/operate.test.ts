@@ -103,10 +103,11 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
 
     const waiting = await server.app.submit(stubborn, null)
     await page.goto(`/jobs/${waiting.id}`)
-    await page.getByText('Running').first().waitFor()
+    await page.locator('.job-headline').getByText('Running', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Cancel …' }).click()
     await confirm(page, 'Cancel job', 'no longer needed')
-    await page.getByText('Cancelled').first().waitFor()
+    // In the head of the job: what tells in passing that it was cancelled has the same word.
+    await page.locator('.job-headline').getByText('Cancelled', { exact: true }).waitFor()
     const [entry] = await database.sql<{ reason: string }>(
       `select reason from sluice.audit where action = 'job.cancel'`,
     )

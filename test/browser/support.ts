@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page, type Request } from 'playwright-core'
 import { afterAll, expect } from 'vitest'
 import { findChromium, NO_CHROMIUM } from '../../scripts/ensure-chromium.mjs'
 
@@ -48,6 +48,7 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
   })
   context.setDefaultTimeout(15_000)
   const page = await context.newPage()
+  countRequests(page)
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(`error: ${error.message}`))
   page.on('console', (message) => {
@@ -56,6 +57,48 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
     if (message.type() === 'error' && !/^Failed to load resource|net::ERR_/.test(text)) complaints.push(text)
   })
   return { page, complaints, close: () => context.close() }
+}
+
+const underWay = new WeakMap<Page, ReadonlySet<Request>>()
+
+/** Streams aside, which last as long as the page does. */
+function countRequests(page: Page): void {
+  const open = new Set<Request>()
+  underWay.set(page, open)
+  page.on('request', (request) => {
+    if (request.headers().accept !== 'text/event-stream') open.add(request)
+  })
+  page.on('requestfinished', (request) => open.delete(request))
+  page.on('requestfailed', (request) => open.delete(request))
+}
+
+/** What has not come yet: a place that is held for it, an answer that is awaited, a stream that is not open. */
+const TO_COME = '[data-loading], .link-state[data-state="connecting"]'
+
+/**
+ * Waits until all of the screen is there. A text that one looks for may come before the rest, or stand in what is always there:
+ * a check of the whole page would then look at half of it, and find nothing wrong.
+ */
+export async function complete(page: Page): Promise<void> {
+  const main = page.getByRole('main')
+  await main.waitFor()
+  await expect
+    .poll(
+      async () => {
+        const awaited = [...(underWay.get(page) ?? [])].map((request) => request.url())
+        // Two frames: what has come is drawn, and what that asks for in turn is on its way.
+        await page.evaluate(
+          'new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))',
+        )
+        const held = await page
+          .locator(TO_COME)
+          .evaluateAll((all) => all.map(({ outerHTML }) => outerHTML.slice(0, 80)))
+        return [...awaited, ...held, ...[...(underWay.get(page) ?? [])].map((request) => request.url())]
+      },
+      { message: `what has not come yet at ${page.url()}`, timeout: 15_000 },
+    )
+    .toEqual([])
+  expect(await main.locator(':scope > *').count(), `what is shown at ${page.url()}`).toBeGreaterThan(0)
 }
 
 /** Signs in as the page offers it, and waits for the first screen. */
@@ -80,12 +123,17 @@ interface AxeResult {
  * in the dark theme.
  */
 export async function expectAccessible(page: Page, where: string): Promise<void> {
-  const loaded = await page.evaluate('typeof globalThis.axe')
-  if (loaded === 'undefined') await page.evaluate(await axeSource())
+  await complete(page)
+  await loadAxe(page)
   await expectNothingGrave(page, where)
   await page.emulateMedia({ colorScheme: 'dark' })
   await expectNothingGrave(page, `${where} in the dark`, ['color-contrast'])
   await page.emulateMedia({ colorScheme: 'light' })
+}
+
+async function loadAxe(page: Page): Promise<void> {
+  const loaded = await page.evaluate('typeof globalThis.axe')
+  if (loaded === 'undefined') await page.evaluate(await axeSource())
 }
 
 async function expectNothingGrave(page: Page, where: string, only?: readonly string[]): Promise<void> {
@@ -108,9 +156,10 @@ async function expectNothingGrave(page: Page, where: string, only?: readonly str
 const WIDE = { width: 1360, height: 850 }
 const PHONE = { width: 390, height: 844 }
 
-/** Fails when the page is wider than a phone: nobody finds what is beside the screen. */
+/** Fails when the page is wider than a phone: nobody finds what is beside the screen; or cannot be read there in the dark. */
 export async function expectFitsPhone(page: Page, where: string): Promise<void> {
   await page.setViewportSize(PHONE)
+  await complete(page)
   const wide = await page.evaluate('document.documentElement.scrollWidth')
   // What is in a box that scrolls by itself may be wide: this is for the eye of who reads the failure.
   const beside = await page.evaluate(`[...document.querySelectorAll('body *')]
@@ -118,11 +167,16 @@ export async function expectFitsPhone(page: Page, where: string): Promise<void> 
     .map(({ tagName, className, textContent }) => tagName + '.' + className + ' ' + textContent.slice(0, 40))
     .slice(0, 5).join('; ')`)
   expect(wide, `width of ${where} on a phone, beside it: ${beside}`).toBeLessThanOrEqual(PHONE.width)
+  await loadAxe(page)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await expectNothingGrave(page, `${where} on a phone in the dark`, ['color-contrast'])
+  await page.emulateMedia({ colorScheme: 'light' })
   await page.setViewportSize(WIDE)
 }
 
-/** How much of the page has moved by itself since it was opened. Above 0.1 people notice, as browsers rate it. */
+/** How much of the page has moved by itself until it was complete. Above 0.1 people notice, as browsers rate it. */
 export async function jumpsOf(page: Page): Promise<number> {
+  await complete(page)
   // What was kept so far is handed over with the next frames; whatever is still on its way by then is taken out by hand.
   return (await page.evaluate(`new Promise((resolve) => {
     let sum = 0

@@ -82,9 +82,10 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     expect(await page.getByRole('link', { name: `hold #${first.id}` }).count()).toBe(1)
     gates.first.open()
     await gates.second.arrived()
-    await page.getByText('Running', { exact: true }).waitFor()
+    const head = page.locator('.job-headline')
+    await head.getByText('Running', { exact: true }).waitFor()
     gates.second.open()
-    await page.getByText('Completed', { exact: true }).first().waitFor()
+    await head.getByText('Completed', { exact: true }).waitFor()
     expect(complaints).toEqual([])
   })
 

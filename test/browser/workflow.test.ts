@@ -146,7 +146,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     const found = page.getByRole('table', { name: 'Jobs' }).getByRole('link', { name: /^knock/ })
     await found.waitFor()
     await page.goto(`/jobs/${id}`)
-    await page.getByText('Failed', { exact: true }).first().waitFor()
+    await page.locator('.job-headline').getByText('Failed', { exact: true }).waitFor()
     shut.door = false
     await page.getByRole('button', { name: 'Retry …' }).click()
     await confirm(page, 'Retry')

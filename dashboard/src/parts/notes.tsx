@@ -36,10 +36,14 @@ export function Note({
   )
 }
 
-/** Holds the place of what is being loaded, in the size it will have: nothing jumps when it comes. */
+/**
+ * Holds the place of what is being loaded, in the size it will have: nothing jumps when it comes.
+ *
+ * Whatever else stands in for something that comes later has `data-loading` too: a screen is complete once nothing has it.
+ */
 export function Loading({ lines = 3 }: { lines?: number }) {
   return (
-    <div className="loading" role="status" aria-label="Loading">
+    <div className="loading" role="status" aria-label="Loading" data-loading="">
       {Array.from({ length: lines }, (_, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: lines without content
         <span key={at} />

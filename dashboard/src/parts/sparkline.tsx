@@ -25,7 +25,7 @@ export function Sparkline(props: {
   return (
     <div className="sparkline" style={{ height }} role="img" aria-label={props.label}>
       {props.times.length > 1 && (
-        <Suspense fallback={null}>
+        <Suspense fallback={<span data-loading="" />}>
           <Chart {...props} height={height} />
         </Suspense>
       )}

@@ -104,8 +104,8 @@ export function Screen() {
  */
 function takeFirstPage(key: readonly unknown[], page: JobPage): boolean {
   const known = queries.getQueryData<InfiniteData<JobPage, string | undefined>>(key)
-  if (known === undefined) return true
-  if (known.pages.length <= 1) {
+  // Nothing is known where the first answer is on its way, or never came because the server was away.
+  if (known === undefined || known.pages.length <= 1) {
     queries.setQueryData(key, { pages: [page], pageParams: [undefined] })
     return true
   }

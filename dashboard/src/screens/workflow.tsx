@@ -90,7 +90,7 @@ function Steps({ graph }: { graph: Graph }) {
         }
       >
         {view === 'graph' && (
-          <Suspense fallback={<div className="graph-place" />}>
+          <Suspense fallback={<div className="graph-place" data-loading="" />}>
             <StepGraph steps={steps} chosen={chosen?.step} onChoose={(step) => change({ step })} />
           </Suspense>
         )}

@@ -29,12 +29,14 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
   }
   if (lines.length === 0)
     return (
-      <p className="soft log-empty">
+      <p className="soft log-empty" data-loading={stream.begun ? undefined : ''}>
         {job.kind !== null
           ? 'A workflow writes no log of its own: its steps do.'
-          : stream.ended
-            ? 'It wrote nothing.'
-            : 'It has written nothing so far.'}
+          : !stream.begun
+            ? 'Loading …'
+            : stream.ended
+              ? 'It wrote nothing.'
+              : 'It has written nothing so far.'}
       </p>
     )
   const attempts = new Set(lines.map(({ attempt }) => attempt)).size

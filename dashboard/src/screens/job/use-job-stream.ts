@@ -12,11 +12,13 @@ export interface JobStream {
   readonly lines: readonly LogLine[]
   /** Lines that came before those, and were let go. */
   readonly dropped: number
+  /** The server has told what was written so far: that there is no line says that none was written. */
+  readonly begun: boolean
   /** The job has ended, and its last line is here. */
   readonly ended: boolean
 }
 
-const NOTHING: JobStream = { lines: [], dropped: 0, ended: false }
+const NOTHING: JobStream = { lines: [], dropped: 0, begun: false, ended: false }
 
 /** What happens to the job, as it happens: states make the page ask anew, progress is shown at once, lines are kept. */
 export function useJobStream(id: string, job: Job | undefined, knownAt: number): JobStream {
@@ -31,8 +33,11 @@ export function useJobStream(id: string, job: Job | undefined, knownAt: number):
         const told = read(events)
         if (told.progress !== undefined) showProgress(id, told.progress)
         if (told.changed) void queries.invalidateQueries({ queryKey: ['job', id] })
-        if (told.lines.length === 0 && !told.ended) return
-        setStream((before) => ({ id, value: added(before.id === id ? before.value : NOTHING, told) }))
+        setStream((before) => {
+          const known = before.id === id ? before.value : NOTHING
+          const isNew = told.lines.length > 0 || told.ended || !known.begun
+          return isNew ? { id, value: added(known, told) } : before
+        })
       },
       onEnd(error) {
         if (error === undefined) onOver()
@@ -75,7 +80,8 @@ function read(events: readonly ServerEvent[]): Told {
 function added(before: JobStream, told: Told): JobStream {
   const lines = [...before.lines, ...told.lines]
   const over = Math.max(0, lines.length - MOST_LINES)
-  return { lines: lines.slice(over), dropped: before.dropped + over, ended: before.ended || told.ended }
+  const ended = before.ended || told.ended
+  return { lines: lines.slice(over), dropped: before.dropped + over, begun: true, ended }
 }
 
 function showProgress(id: string, progress: { progress: number; message: string | null }): void {

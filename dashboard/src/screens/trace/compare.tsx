@@ -56,7 +56,13 @@ function WithJob({ job, other }: { job: Job; other: string }) {
     queryFn: () => client.getJob(other),
   })
   if (there === undefined)
-    return error === null ? <p className="soft">Loading …</p> : <Problem error={error} />
+    return error === null ? (
+      <p className="soft" data-loading="">
+        Loading …
+      </p>
+    ) : (
+      <Problem error={error} />
+    )
   const inputs = differences(job.input as never, there.input as never, MOST + 1)
   const results = differences(job.result as never, there.result as never, MOST + 1)
   return (

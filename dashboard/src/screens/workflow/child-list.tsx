@@ -77,7 +77,11 @@ export function ChildList({
         rows={shown}
         rowKey={({ id }) => id}
         onOpen={(child) => go(pathOf(child))}
-        empty={<p className="children-none soft">{data === undefined ? 'Loading …' : 'There are none.'}</p>}
+        empty={
+          <p className="children-none soft" data-loading={data === undefined ? '' : undefined}>
+            {data === undefined ? 'Loading …' : 'There are none.'}
+          </p>
+        }
       />
       {more && (
         <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>

@@ -36,7 +36,7 @@ export function FanOut({
       <Legend counts={job.counts} strip={strip} onChoose={setStatus} />
       <Problem error={error} />
       {strip === undefined ? (
-        <div className="strip-place" />
+        <div className="strip-place" data-loading="" />
       ) : (
         <HeatStrip strip={strip} chosen={from} onChoose={setFrom} />
       )}

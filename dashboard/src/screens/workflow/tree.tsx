@@ -78,7 +78,12 @@ function Rows({
     <div className="tree" role="tree" aria-label="Everything below this job" ref={box} onKeyDown={pressed}>
       {rows.map((row) =>
         row.node === undefined ? (
-          <p key={row.key} className="tree-more soft in-text" style={{ paddingLeft: indent(row.level) }}>
+          <p
+            key={row.key}
+            className="tree-more soft in-text"
+            style={{ paddingLeft: indent(row.level) }}
+            data-loading={row.hidden === undefined ? '' : undefined}
+          >
             {row.hidden === undefined ? 'Loading …' : <Hidden row={row} />}
           </p>
         ) : (
