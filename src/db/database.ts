@@ -143,6 +143,11 @@ export class Database implements RawQueryable {
     for (const [client, sentAt] of this.#underWay) if (this.#lostAt - sentAt > ms) cutClient(client)
   }
 
+  /** For how long the eldest statement has been under way. */
+  get longestMs(): number {
+    return performance.now() - Math.min(performance.now(), ...this.#underWay.values())
+  }
+
   /** Connections open just now. */
   get connections(): number {
     return this.#pool.totalCount

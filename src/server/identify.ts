@@ -60,7 +60,7 @@ export class Identification {
       const token = /^Bearer +([\x21-\x7e]{1,200})$/i.exec(authorization)?.[1] ?? ''
       const askedAt = performance.now()
       const caller = await this.check(request, 'key', token, () =>
-        authenticate(this.#parts.room.calls, token),
+        authenticate(this.#parts.connections.keys, token),
       )
       if (this.#parts.room.gate.shut) this.#remember(authorization, caller, askedAt)
       return caller
@@ -73,7 +73,7 @@ export class Identification {
       )
     }
     checkOwnPage(request, token)
-    const find = () => authenticateSession(this.#parts.room.calls, token)
+    const find = () => authenticateSession(this.#parts.connections.keys, token)
     request.session = await this.check(request, 'session', token, find)
     return request.session.caller
   }

@@ -11,11 +11,13 @@ import type { Logger } from 'pino'
 import type { EngineRoom, Sluice } from '../app/app.ts'
 import type { Caller } from '../engine/access/caller.ts'
 import type { Permission } from '../model/permissions.ts'
+import type { ServerConnections } from './connections.ts'
 
 /** What every route gets. */
 export interface ServerParts {
   readonly app: Sluice
   readonly room: EngineRoom
+  readonly connections: ServerConnections
   readonly log: Logger
   readonly version: string
   /** A graceful stop is under way: no new work is taken, streams end. */

@@ -5,6 +5,7 @@ import type { Sluice } from '../app/app.ts'
 import { SluiceError } from '../errors.ts'
 import { VERSION } from '../version.ts'
 import { acceptTogether } from './accept-together.ts'
+import { ServerConnections } from './connections.ts'
 import type { Server } from './parts.ts'
 import { buildServer, DEFAULT_LIMITS, type ServerLimits } from './server.ts'
 
@@ -41,7 +42,9 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const { app, log, host, port } = options
   const hurry = new AbortController()
   let draining = false
-  const parts = { app, room: app.room, log, version: VERSION, draining: () => draining }
+  const { room } = app
+  const connections = new ServerConnections(room.db.url, room.heartbeatMs)
+  const parts = { app, room, connections, log, version: VERSION, draining: () => draining }
   const http = await buildServer(parts, { ...DEFAULT_LIMITS, ...options.limits })
   await listen(http, host, port)
 
@@ -57,6 +60,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
       await http.close()
     } finally {
       clearTimeout(cut)
+      await connections.close()
     }
   }
   let stopping: Promise<void> | undefined

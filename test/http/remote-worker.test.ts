@@ -1,6 +1,7 @@
 import pino from 'pino'
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { remoteWorker, task } from '../../src/index.ts'
+import { ServerConnections } from '../../src/server/connections.ts'
 import { RemoteWorker } from '../../src/server/remote/remote-worker.ts'
 import { RemoteWorkers } from '../../src/server/remote/remote-workers.ts'
 import { useDatabase } from '../support/database.ts'
@@ -333,9 +334,12 @@ describe('a key', () => {
     )
     const [own, theirs] = keys.map((each) => each.key_id) as [string, string]
     const { app } = server
+    const { room } = app
     const log = pino({ level: 'silent' })
+    const connections = new ServerConnections(room.db.url, room.heartbeatMs)
+    onTestFinished(() => connections.close())
     // One that knows no worker yet: both wait for the same look.
-    const workers = new RemoteWorkers({ app, room: app.room, log, version: '', draining: () => false })
+    const workers = new RemoteWorkers({ app, room, connections, log, version: '', draining: () => false })
     onTestFinished(() => workers.stop())
     const [refused, found] = await Promise.allSettled([workers.get(mine, theirs), workers.get(mine, own)])
     expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'FORBIDDEN' } })

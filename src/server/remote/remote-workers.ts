@@ -1,6 +1,5 @@
-import { Database, type Queryable, type Row, type Statement } from '../../db/database.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
-import { isConnectionLoss } from '../../db/sqlstate.ts'
+import type { Database, Queryable, Row, Statement } from '../../db/database.ts'
+import { forCallers, transactForCallers } from '../../db/for-callers.ts'
 import {
   type Beat,
   beat,
@@ -33,22 +32,16 @@ import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
 import { Together } from './together.ts'
 import { Turnstile } from './turnstile.ts'
 
-/** Connections for the cycles of all workers of this server, opened when they are needed. */
-const CYCLE_CONNECTIONS = 8
-/** A cycle that takes longer is given up; its outcome is then unknown and the next one resyncs. */
-const CYCLE_TIMEOUT_MS = 15_000
-/** Heartbeats have their own: whatever keeps cycles waiting must not end leases. */
-const BEAT_CONNECTIONS = 2
 const STALE_KEPT_MS = 2000
 /**
  * Workers come in storms: 500 of them within a second, when a fleet starts or after a server was away. What they ask for goes
  * together, and takes this many connections at once of the four that everybody shares, so that the rest of the API has some too.
  */
 const STORM = { atOnce: 1, most: 25, everyMs: 20 }
+/** All connections there are for it. */
+const BEATS_AT_ONCE = 2
 /** Workers that come back with jobs and look for more at once. Further ones would only fill the cores. */
 const RETURNS_AT_ONCE = 2
-/** Of the four connections: what comes together must not take them all. More than one, since a registration may wait for a lock. */
-const SHARED_AT_ONCE = 2
 /** A worker not heard of for so long has ended or turned to another server. Forgetting it costs one resync. */
 const FORGET_MS = 10 * 60_000
 
@@ -82,38 +75,27 @@ export class RemoteWorkers {
   readonly #reads: Together<{ readonly statement: Statement; readonly values: readonly unknown[] }, Row[]>
   readonly #resyncs: Together<string, Resynced | undefined>
   readonly #returns = new Turnstile(RETURNS_AT_ONCE)
-  readonly #shared = new Turnstile(SHARED_AT_ONCE)
   readonly #sweep: NodeJS.Timeout
   readonly #unsubscribe: () => void
-  /** The last heartbeat did not get through to the database. */
-  #away = false
   #stale: { readonly at: number; readonly byLane: Promise<ReadonlyMap<string, number>> } | undefined
 
   constructor(parts: ServerParts) {
-    const { db, calls, listener, heartbeatMs } = parts.room
+    const { calls, listener } = parts.room
     this.#parts = parts
-    this.#cycles = new Database({
-      url: db.url,
-      maxConnections: CYCLE_CONNECTIONS,
-      applicationName: 'sluice-cycle',
-      statementTimeoutMs: CYCLE_TIMEOUT_MS,
-    })
-    this.#beats = new Database({
-      url: db.url,
-      maxConnections: BEAT_CONNECTIONS,
-      applicationName: 'sluice-heartbeat',
-      statementTimeoutMs: heartbeatMs,
-    })
+    this.#cycles = parts.connections.cycles
+    this.#beats = parts.connections.beats
+    const forCycles = forCallers(this.#cycles)
+    const forBeats = forCallers(this.#beats)
     this.#registrations = new Together({
       ...STORM,
       likeness: ({ tasks, plain }) => JSON.stringify([tasks, plain]),
-      answer: (all) => this.#shared.pass(() => this.#register(all)),
+      answer: (all) => this.#register(all),
       // A pool that is full, a lane that is not there: the others may be in order.
       blamesOne: (error) => !hasCode(error, 'DATABASE_UNAVAILABLE'),
     })
     this.#loads = new Together({
       ...STORM,
-      answer: (ids) => this.#shared.pass(() => findRemoteWorkers(calls, ids)),
+      answer: (ids) => findRemoteWorkers(forBeats, ids),
     })
     this.#resyncs = new Together({
       ...STORM,
@@ -124,8 +106,11 @@ export class RemoteWorkers {
     })
     this.#leases = new Together({
       ...STORM,
-      atOnce: BEAT_CONNECTIONS,
-      answer: (ids) => this.#beat(ids),
+      atOnce: BEATS_AT_ONCE,
+      answer: async (ids) => {
+        const beats = await beatTogether(this.#beats, ids)
+        return ids.map((id) => beats.get(id))
+      },
     })
     this.#done = new Together({
       ...STORM,
@@ -140,11 +125,11 @@ export class RemoteWorkers {
       likeness: ({ statement, values }) => `${statement.name} ${JSON.stringify(values)}`,
       answer: async (all) => {
         const { statement, values } = all[0]!
-        const rows = await this.#shared.pass(() => calls.run(statement, values))
+        const rows = await forCycles.run(statement, values)
         return all.map(() => rows)
       },
     })
-    this.#room = new IdleRoom({ listener, loadOrders: (ids) => loadOrders(calls, ids), log: parts.log })
+    this.#room = new IdleRoom({ listener, loadOrders: (ids) => loadOrders(forCycles, ids), log: parts.log })
     this.#unsubscribe = listener.subscribe((topic) => {
       if (topic === 'lane') this.#stale = undefined
     })
@@ -173,19 +158,6 @@ export class RemoteWorkers {
       return await worker.cycle(request, onGone)
     } catch (error) {
       if (hasCode(error, 'WORKER_NOT_FOUND')) this.#forget(id, worker)
-      throw error
-    }
-  }
-
-  async #beat(ids: readonly string[]): Promise<(Beat | undefined)[]> {
-    try {
-      const beats = await beatTogether(this.#beats, ids)
-      // The database was away and is back. Cycles that were sent before would wait for TCP, about as long again.
-      if (this.#away) this.#cycles.giveUp(this.#parts.room.heartbeatMs)
-      this.#away = false
-      return ids.map((id) => beats.get(id))
-    } catch (error) {
-      if (isConnectionLoss(error)) this.#away = true
       throw error
     }
   }
@@ -250,7 +222,7 @@ export class RemoteWorkers {
   async staleByLane(): Promise<ReadonlyMap<string, number>> {
     const now = performance.now()
     if (this.#stale === undefined || now - this.#stale.at > STALE_KEPT_MS) {
-      const byLane = loadStale(this.#parts.room.calls)
+      const byLane = loadStale(forCallers(this.#beats))
       this.#stale = { at: now, byLane }
       byLane.catch(() => {
         this.#stale = undefined
@@ -264,12 +236,11 @@ export class RemoteWorkers {
     this.#room.close()
   }
 
-  async stop(): Promise<void> {
+  stop(): void {
     this.drain()
     this.#unsubscribe()
     clearInterval(this.#sweep)
     for (const worker of this.#workers.values()) worker.then((each) => each.close()).catch(() => {})
-    await Promise.all([this.#cycles.close(), this.#beats.close()])
   }
 
   async #load(id: string): Promise<RemoteWorker> {

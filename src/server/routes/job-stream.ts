@@ -41,7 +41,9 @@ export function jobStreamRoutes(
       const job = await visibleJob(calls, request, id)
       const position = positionOf(request.headers['last-event-id'] ?? request.query.lastEventId)
       if (position.ended) return reply.code(204).send()
-      const right = rightOf(calls, request, [isOwn(request, job) ? 'jobs:read' : 'jobs:read:all'])
+      const right = rightOf(parts.connections.keys, request, [
+        isOwn(request, job) ? 'jobs:read' : 'jobs:read:all',
+      ])
       const options = { tree, logs, position }
       streams.open(beginStream(request, reply), right, (sink) => events.open(id, options, sink))
     },

@@ -49,7 +49,7 @@ export function liveRoutes(
       if (!now && !jobs) throw invalidArgument('jobs', jobs, 'true: there is nothing else to tell you')
       const list = jobs ? listOf(request, request.query) : undefined
       const all = request.caller.may('jobs:read:all')
-      const right = rightOf(calls, request, [
+      const right = rightOf(parts.connections.keys, request, [
         ...(now ? (['workers:view'] as const) : []),
         ...(jobs ? ([all ? 'jobs:read:all' : 'jobs:read'] as const) : []),
       ])

@@ -18,14 +18,14 @@ import {
 
 /** `/session`: browsers sign in and out. */
 export function sessionRoutes(server: Server, parts: ServerParts, identification: Identification): void {
-  const { db, calls } = parts.room
+  const { db } = parts.room
 
   /** The key is looked up like any other; only then does a transaction take a connection. */
   async function open(
     request: FastifyRequest,
     { key, token }: { key?: string; token?: string },
   ): Promise<NewSession | undefined> {
-    const caller = key === undefined ? undefined : await authenticate(calls, key)
+    const caller = key === undefined ? undefined : await authenticate(parts.connections.keys, key)
     if (key !== undefined && caller === undefined) return undefined
     const by = caller === undefined ? { signIn: token ?? '' } : { keyId: caller.keyId }
     return transactForCallers(db, (tx) => openSession(tx, by, request.id))

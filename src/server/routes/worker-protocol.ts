@@ -104,7 +104,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false, news } = request.body
       const reported = ended.map(toEnded)
       const told = news === undefined ? {} : { news: toNews(news) }
-      const checkRight = () => checkStillAllowed(room.calls, request)
+      const checkRight = () => checkStillAllowed(parts.connections.keys, request)
       const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, checkRight, ...told }
       const onGone = (gone: () => void) => whenGone(reply.raw, gone)
       const answer = await workers.cycle(request.params.id, request.caller.keyId, cycle, onGone)
