@@ -3402,6 +3402,10 @@ begin
       execute format('select array_agg(j.id order by j.id desc) filter (where %s), min(j.id), count(*) from (select * from sluice.jobs j where %s limit %s) j',
                      v_match, v_sources[i], v_look) into v_found, v_last, v_seen;
       if v_seen = v_look then
+        -- Below it may lie the rest of a fan-out: looked at like this, 100,000 children are 20 pages without a row.
+        if v_sources[i] = v_all_jobs and not p_filter ? 'children' then
+          v_last := sluice.pass_children_v1(v_last);
+        end if;
         v_stop := greatest(v_stop, v_last);
       end if;
     end if;
@@ -3811,6 +3815,41 @@ AS $function$
     union all
     select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
 $function$;
+
+--- function sluice.pass_children_v1(p_id bigint)
+CREATE OR REPLACE FUNCTION sluice.pass_children_v1(p_id bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_at   bigint := p_id;
+  v_next bigint := p_id;
+  v_row  record;
+  v_low  integer;
+  v_high integer;
+  v_mid  integer;
+begin
+  for n in 1..20 loop
+    select j.id, j.parent_id, j.idx into v_row from sluice.jobs j where j.id <= v_next order by j.id desc limit 1;
+    exit when v_row.parent_id is null
+           or exists (select 1 from sluice.jobs j where j.parent_id = v_row.parent_id and j.superseded_at is not null);
+    v_low := 0;
+    v_high := v_row.idx;
+    while v_low < v_high loop
+      v_mid := v_low + (v_high - v_low) / 2;
+      if exists (select 1 from sluice.jobs j where j.parent_id = v_row.parent_id and j.idx = v_mid and j.superseded_at is null
+                                               and j.id = v_row.id - (v_row.idx - v_mid)) then
+        v_high := v_mid;
+      else
+        v_low := v_mid + 1;
+      end if;
+    end loop;
+    v_at := v_row.id - (v_row.idx - v_high);
+    v_next := v_at - 1;
+  end loop;
+  return v_at;
+end $function$;
 
 --- function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint)
 CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint DEFAULT NULL::bigint)

@@ -97,3 +97,69 @@ test('the first page reaches past the children of a wide fan-out to the roots be
     false,
   ])
 })
+
+interface Look {
+  readonly ids: readonly string[]
+  readonly next: string | null
+}
+
+async function look(before: string | null, limit: number, rows: number): Promise<Look> {
+  const text = 'select ids, next from sluice.list_jobs_v1($1, $2, $3, $4)'
+  return (await database.sql<Look & Record<string, unknown>>(text, ['{}', before, limit, rows]))[0]!
+}
+
+test('a look that ends among the children of a fan-out goes on below the last of them, however many there are', async () => {
+  const [made] = await database.sql<{ parent: string; first: string }>(
+    `with parent as (
+       insert into sluice.jobs (task, composite, state, submitted_at, finished_at) values ('wide', 'fanout', 'completed', now(), now()) returning id
+     ), children as (
+       insert into sluice.jobs (task, class_id, state, submitted_at, finished_at, parent_id, root_id, idx)
+       select 'common', t.class_id, 'completed', now(), now(), p.id, p.id, n
+         from parent p, generate_series(0, $1::integer) n, sluice.tasks t where t.name = 'common' order by n
+       returning id
+     ) select (select id from parent) as parent, min(id) as first from children`,
+    [3 * PAGE_LOOK],
+  )
+  const { ids, next } = await look(null, 50, PAGE_LOOK)
+  expect([ids, next]).toEqual([[], made!.first])
+  expect((await look(next, 50, PAGE_LOOK)).ids).toEqual([made!.parent])
+})
+
+test('no root is left out between children, whatever lies around it', async () => {
+  const [{ parent } = { parent: '' }] = await database.sql<{ parent: string }>(
+    `insert into sluice.jobs (task, composite, state, submitted_at, finished_at) values ('mixed', 'fanout', 'completed', now(), now()) returning id as parent`,
+  )
+  const add = async (idx: number | null, replaced = false) => {
+    const [row] = await database.sql<{ id: string }>(
+      `insert into sluice.jobs (task, class_id, state, submitted_at, finished_at, parent_id, root_id, idx, superseded_at)
+       select 'common', class_id, 'completed', now(), now(), $1, $1, $2, case when $3 then now() end from sluice.tasks where name = 'common' returning id`,
+      [idx === null ? null : parent, idx, replaced],
+    )
+    return row!.id
+  }
+  const roots: string[] = [parent]
+  const walk = async (rows: number) => {
+    const found: string[] = []
+    for (let before: string | null = null; before === null || BigInt(before) > BigInt(parent); ) {
+      const page: Look = await look(before, 3, rows)
+      found.push(...page.ids)
+      before = page.next
+    }
+    return found.filter((id) => BigInt(id) >= BigInt(parent)).reverse()
+  }
+  // Runs of 1 to 9 children with a root or two between them.
+  for (let idx = 0, run = 1; run < 10; run += 1) {
+    for (let n = 0; n < run; n += 1, idx += 1) await add(idx)
+    for (let n = 0; n <= run % 2; n += 1) roots.push(await add(null))
+  }
+  for (const rows of [1, 2, 3, 5, 8]) expect(await walk(rows), `${rows} rows a look`).toEqual(roots)
+  // Two that were made again, as far apart as their places, and a root between them.
+  await database.sql(
+    'update sluice.jobs set superseded_at = now() where parent_id = $1 and idx in (30, 32)',
+    [parent],
+  )
+  await add(30)
+  roots.push(await add(null))
+  await add(32)
+  for (const rows of [1, 2, 3]) expect(await walk(rows), `${rows} rows a look, reruns`).toEqual(roots)
+})
