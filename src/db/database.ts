@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
-import { messageOf, SluiceError } from '../errors.ts'
 import { cutClient, endClient } from './end-client.ts'
+import { CONNECT_TIMEOUT_MS, queryWithin, RAW_ROWS, type RowForm, unreachable, wire } from './query.ts'
 import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 
 /** A prepared statement: its text travels once per connection, then only the values do. */
@@ -58,21 +58,7 @@ export interface DatabaseOptions {
   readonly statementTimeoutMs?: number
 }
 
-const LEFT_AS_TEXT: ReadonlySet<number> = new Set([pg.types.builtins.JSONB, pg.types.builtins.TIMESTAMPTZ])
-const RAW: pg.CustomTypesConfig = {
-  getTypeParser: (id, format) =>
-    LEFT_AS_TEXT.has(id) ? (text: string) => text : pg.types.getTypeParser(id, format as 'text'),
-}
-
-interface RowForm {
-  readonly rowMode?: 'array'
-  readonly types?: pg.CustomTypesConfig
-}
-const RAW_ROWS: RowForm = { rowMode: 'array', types: RAW }
-
 const DEFAULT_STATEMENT_TIMEOUT_MS = 30_000
-/** For a new connection. For the pool this includes waiting for a free one. */
-const CONNECT_TIMEOUT_MS = 10_000
 /** A busy machine needs as much. */
 const SHORTEST_CONNECT_MS = 1000
 /**
@@ -253,111 +239,9 @@ export class Database implements RawQueryable {
   }
 }
 
-/**
- * One connection of its own, for whoever must not wait for the pool: the cycle and the heartbeat.
- * Reconnects at the next use after a loss.
- */
-export class Connection implements RawQueryable {
-  readonly #options: { url: string; applicationName: string; timeoutMs: number }
-  #client: pg.Client | undefined
-  #prepare = true
-  #closed = false
-
-  constructor(options: { url: string; applicationName: string; timeoutMs: number }) {
-    this.#options = options
-  }
-
-  async run<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
-    return this.#run<R>(statement, values, {})
-  }
-
-  async runRaw<R extends unknown[]>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
-    return this.#run<R>(statement, values, RAW_ROWS)
-  }
-
-  async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
-    const client = this.#client ?? (await this.#connect())
-    const prepared = this.#prepare
-    try {
-      const query = { ...wire(statement, prepared), ...form }
-      return await queryWithin<R>(client, query, values, this.#options.timeoutMs)
-    } catch (error) {
-      if (prepared && isPreparedStatementClash(error)) {
-        this.#prepare = false
-        return this.#run(statement, values, form)
-      }
-      if (isConnectionLoss(error)) this.drop()
-      throw error
-    }
-  }
-
-  /** Throws the connection away without a goodbye; the next use opens a new one. */
-  drop(): void {
-    const client = this.#client
-    this.#client = undefined
-    if (client !== undefined) cutClient(client)
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true
-    const client = this.#client
-    this.#client = undefined
-    if (client !== undefined) await endClient(client)
-  }
-
-  async #connect(): Promise<pg.Client> {
-    if (this.#closed) throw new SluiceError('CLOSED', 'the connection has been closed')
-    const client = new pg.Client({
-      connectionString: this.#options.url,
-      application_name: this.#options.applicationName,
-      connectionTimeoutMillis: Math.min(CONNECT_TIMEOUT_MS, this.#options.timeoutMs),
-      keepAlive: true,
-    })
-    client.on('error', () => {
-      if (this.#client === client) this.#client = undefined
-    })
-    try {
-      await client.connect()
-    } catch (cause) {
-      throw unreachable(cause)
-    }
-    this.#client = client
-    return client
-  }
-}
-
 /** Name and host of a database: what tells one from another, and nothing that opens it. */
 function placeOf(url: string): string {
   // Reads the address as the driver does, with what the environment adds; it connects only when told to.
   const { database, host, port } = new pg.Client({ connectionString: url })
   return `database ${database} on ${host.startsWith('/') ? host : `${host}:${port}`}`
-}
-
-function wire(
-  { name, text, preparedAs = name }: Statement,
-  prepared: boolean,
-): { name?: string; text: string } {
-  return prepared ? { name: preparedAs, text } : { text }
-}
-
-/** Fails after `timeoutMs` even when the other side has gone silent. The caller must then discard the connection. */
-async function queryWithin<R>(
-  client: pg.ClientBase,
-  query: { name?: string; text: string } & RowForm,
-  values: readonly unknown[],
-  timeoutMs: number,
-): Promise<R[]> {
-  const result = await client.query({
-    ...query,
-    values: values as unknown[],
-    query_timeout: timeoutMs,
-  } as pg.QueryConfig)
-  return result.rows as R[]
-}
-
-/** A failure to connect. Where a host has several addresses the driver's error has no message, only a code. */
-export function unreachable(cause: unknown): SluiceError {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason'
-  const why = messageOf(cause) || code
-  return new SluiceError('DATABASE_UNAVAILABLE', `cannot connect to PostgreSQL: ${why}`, { cause })
 }

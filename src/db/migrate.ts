@@ -1,8 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { messageOf, SluiceError } from '../errors.ts'
-import { unreachable } from './database.ts'
 import { endClient } from './end-client.ts'
+import { unreachable } from './query.ts'
 import { sqlState, translateError } from './sqlstate.ts'
 
 /** For looking at the database: longer means that it is not there. A migration has no limit, large tables take their time. */

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads'
-import { Connection } from '../db/database.ts'
+import { Connection } from '../db/connection.ts'
 import { beat } from '../store/beat.ts'
 import { keepBeating } from './beat-loop.ts'
 import type { ThreadData } from './heartbeat.ts'

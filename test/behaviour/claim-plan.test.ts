@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Connection, Statement } from '../../src/db/database.ts'
+import type { Connection } from '../../src/db/connection.ts'
+import type { Statement } from '../../src/db/database.ts'
 import { Database } from '../../src/db/database.ts'
 import { DUTIES } from '../../src/duties/runner.ts'
 import { Dispatcher } from '../../src/engine/dispatcher.ts'

@@ -1,5 +1,6 @@
 import { expect, type TestContext, test } from 'vitest'
-import { Connection, Database, type Statement } from '../../src/db/database.ts'
+import { Connection } from '../../src/db/connection.ts'
+import { Database, type Statement } from '../../src/db/database.ts'
 import { Listener } from '../../src/db/listener.ts'
 import { type Duration, type Sluice, type SluiceOptions, sluice, task } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'

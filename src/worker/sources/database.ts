@@ -1,4 +1,5 @@
-import { Connection, type Database } from '../../db/database.ts'
+import { Connection } from '../../db/connection.ts'
+import type { Database } from '../../db/database.ts'
 import type { HintTopic, Listener } from '../../db/listener.ts'
 import { AttemptStore } from '../../engine/attempt-store.ts'
 import { databaseTraces } from '../../engine/database-traces.ts'

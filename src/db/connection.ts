@@ -1,0 +1,79 @@
+import pg from 'pg'
+import { SluiceError } from '../errors.ts'
+import type { RawQueryable, Row, Statement } from './database.ts'
+import { cutClient, endClient } from './end-client.ts'
+import { CONNECT_TIMEOUT_MS, queryWithin, RAW_ROWS, type RowForm, unreachable, wire } from './query.ts'
+import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
+
+/**
+ * One connection of its own, for whoever must not wait for the pool: the cycle and the heartbeat.
+ * Reconnects at the next use after a loss.
+ */
+export class Connection implements RawQueryable {
+  readonly #options: { url: string; applicationName: string; timeoutMs: number }
+  #client: pg.Client | undefined
+  #prepare = true
+  #closed = false
+
+  constructor(options: { url: string; applicationName: string; timeoutMs: number }) {
+    this.#options = options
+  }
+
+  async run<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
+    return this.#run<R>(statement, values, {})
+  }
+
+  async runRaw<R extends unknown[]>(statement: Statement, values: readonly unknown[]): Promise<R[]> {
+    return this.#run<R>(statement, values, RAW_ROWS)
+  }
+
+  async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
+    const client = this.#client ?? (await this.#connect())
+    const prepared = this.#prepare
+    try {
+      const query = { ...wire(statement, prepared), ...form }
+      return await queryWithin<R>(client, query, values, this.#options.timeoutMs)
+    } catch (error) {
+      if (prepared && isPreparedStatementClash(error)) {
+        this.#prepare = false
+        return this.#run(statement, values, form)
+      }
+      if (isConnectionLoss(error)) this.drop()
+      throw error
+    }
+  }
+
+  /** Throws the connection away without a goodbye; the next use opens a new one. */
+  drop(): void {
+    const client = this.#client
+    this.#client = undefined
+    if (client !== undefined) cutClient(client)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const client = this.#client
+    this.#client = undefined
+    if (client !== undefined) await endClient(client)
+  }
+
+  async #connect(): Promise<pg.Client> {
+    if (this.#closed) throw new SluiceError('CLOSED', 'the connection has been closed')
+    const client = new pg.Client({
+      connectionString: this.#options.url,
+      application_name: this.#options.applicationName,
+      connectionTimeoutMillis: Math.min(CONNECT_TIMEOUT_MS, this.#options.timeoutMs),
+      keepAlive: true,
+    })
+    client.on('error', () => {
+      if (this.#client === client) this.#client = undefined
+    })
+    try {
+      await client.connect()
+    } catch (cause) {
+      throw unreachable(cause)
+    }
+    this.#client = client
+    return client
+  }
+}
