@@ -188,6 +188,22 @@ export const DeviceHistoryBody = Type.Object({
 })
 export type DeviceHistoryBody = Static<typeof DeviceHistoryBody>
 
+export const DeviceHistoryQuery = Type.Object(
+  {
+    minutes: Type.Optional(Type.Integer({ minimum: 1, maximum: 120, default: 30 })),
+    points: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 720,
+        default: 60,
+        description:
+          'The most points of a device; where there were more, each has the most that was held in its stretch',
+      }),
+    ),
+  },
+  STRICT,
+)
+
 export const SeriesQuery = Type.Object(
   { minutes: Type.Optional(Type.Integer({ minimum: 1, maximum: 120, default: 30 })) },
   STRICT,

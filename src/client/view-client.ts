@@ -37,8 +37,10 @@ export class ViewClient {
     return dated(SeriesBody, await this.get<SeriesBody>('/admin/series', options))
   }
 
-  /** What was on each device in the last minutes, as seen every 10 s: models, jobs, memory. */
-  async deviceHistory(options: { readonly minutes?: number } = {}): Promise<DeviceHistory> {
+  /** What was on each device in the last minutes, as seen every 10 s: models, jobs, memory; of each at most so many points. */
+  async deviceHistory(
+    options: { readonly minutes?: number; readonly points?: number } = {},
+  ): Promise<DeviceHistory> {
     return dated(DeviceHistoryBody, await this.get<DeviceHistoryBody>('/admin/devices/history', options))
   }
 

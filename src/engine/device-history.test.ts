@@ -50,3 +50,26 @@ test('a model that stays is one span; one that comes back after a while is anoth
   expect(device).toMatchObject({ budget: 'vram', name: 'gpu0', capacity: 10 })
   expect(device!.points.map(({ held }) => held)).toEqual([1, 1, 2, 1, 1])
 })
+
+test('of a long time each point stands for a stretch, with the most that was held in it', () => {
+  const held = [0, 3, 1, 0, 0, 2, 1]
+  const moments = held.map((count, at) =>
+    moment(
+      at * 10,
+      Array.from({ length: count }, (_, n) => on(`m${n}`)),
+    ),
+  )
+  const pointsOf = (most: number) =>
+    devicesOver(moments, most)[0]!.points.map((point) => [point.at.getTime() / 10_000, point.held])
+  expect(pointsOf(7)).toHaveLength(7)
+  expect(pointsOf(3)).toEqual([
+    [1, 3],
+    [5, 2],
+    [6, 1],
+  ])
+  expect(pointsOf(2)).toEqual([
+    [1, 3],
+    [5, 2],
+  ])
+  expect(pointsOf(0)).toEqual([])
+})

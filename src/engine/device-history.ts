@@ -29,13 +29,24 @@ export interface DeviceHistory
 /** Two looks further apart are not taken for one time: nothing ran in between, or nobody looked. */
 const GAP_MS = 3 * SERIES_MS
 
-/** What was on each device in the last minutes, as sampled every 10 s: shorter stays may be missing. */
-export async function readDeviceHistory(db: Queryable, minutes: number): Promise<DeviceHistory[]> {
-  return devicesOver(await listMoments(db, minutes * 60_000))
+/** Of each device, unless more are asked for: as many as a chart has room for. All of 64 GPUs in half an hour were 1 MB. */
+export const DEVICE_POINTS = 60
+
+/**
+ * What was on each device in the last minutes, as sampled every 10 s: shorter stays may be missing.
+ *
+ * @param mostPoints Of each device. Where there were more, each stands for as many looks, with the most that was held.
+ */
+export async function readDeviceHistory(
+  db: Queryable,
+  minutes: number,
+  mostPoints: number = DEVICE_POINTS,
+): Promise<DeviceHistory[]> {
+  return devicesOver(await listMoments(db, minutes * 60_000), mostPoints)
 }
 
 /** @param moments Oldest first. */
-export function devicesOver(moments: readonly Moment[]): DeviceHistory[] {
+export function devicesOver(moments: readonly Moment[], mostPoints: number = DEVICE_POINTS): DeviceHistory[] {
   const devices = new Map<string, DeviceDraft>()
   for (const { at, devices: seen } of moments) {
     for (const device of seen) {
@@ -45,7 +56,19 @@ export function devicesOver(moments: readonly Moment[]): DeviceHistory[] {
       draft.see(at, device)
     }
   }
-  return [...devices.values()].map((draft) => draft.history())
+  return [...devices.values()].map((draft) => draft.history(mostPoints))
+}
+
+/** Of each stretch the point at which most was held, the latest of them where several are alike; the last stretch may be short. */
+function thinOut(points: readonly DevicePoint[], most: number): readonly DevicePoint[] {
+  if (points.length <= most) return points
+  if (most === 0) return []
+  const stretch = Math.ceil(points.length / most)
+  return Array.from({ length: Math.ceil(points.length / stretch) }, (_, at) =>
+    points
+      .slice(at * stretch, (at + 1) * stretch)
+      .reduce((peak, point) => (point.held >= peak.held ? point : peak)),
+  )
 }
 
 interface OpenSpan {
@@ -80,7 +103,7 @@ class DeviceDraft {
     }
   }
 
-  history(): DeviceHistory {
+  history(mostPoints: number): DeviceHistory {
     const { budget, key, host, name, bytes, capacity } = this.#last!
     return {
       budget,
@@ -89,7 +112,7 @@ class DeviceDraft {
       name,
       bytes,
       capacity,
-      points: this.#points,
+      points: thinOut(this.#points, mostPoints),
       spans: this.#spans.map((span) => ({
         ...span,
         since: new Date(span.since),

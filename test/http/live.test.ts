@@ -166,6 +166,7 @@ test('what was on devices is told over time', async () => {
   const { devices } = await client.deviceHistory({ minutes: 5 })
   expect(devices).toMatchObject([{ budget: 'licences', key: '', capacity: 3, spans: [] }])
   expect(devices[0]!.points[0]).toMatchObject({ at: expect.any(Date), held: 0 })
+  expect((await client.deviceHistory({ minutes: 5, points: 0 })).devices[0]!.points).toEqual([])
 })
 
 test('the line of failures is made of the jobs that their number counts, whether anybody looked then or not', async () => {

@@ -1,6 +1,13 @@
 import type { FastifyRequest } from 'fastify'
 import { StreamHeaders } from '../../api/job-stream.ts'
-import { DeviceHistoryBody, LiveQuery, type NowBody, SeriesBody, SeriesQuery } from '../../api/live.ts'
+import {
+  DeviceHistoryBody,
+  DeviceHistoryQuery,
+  LiveQuery,
+  type NowBody,
+  SeriesBody,
+  SeriesQuery,
+} from '../../api/live.ts'
 import { readDeviceHistory } from '../../engine/device-history.ts'
 import { type JobCriteria, type JobPage, toSearch } from '../../engine/job-list.ts'
 import { LiveFeed, type LiveList } from '../../engine/live-feed.ts'
@@ -88,13 +95,13 @@ export function liveRoutes(
       schema: {
         summary: 'What was on each device in the last minutes: models, jobs, memory',
         tags: ['live'],
-        querystring: SeriesQuery,
+        querystring: DeviceHistoryQuery,
         response: { 200: DeviceHistoryBody },
       },
     },
-    async ({ query: { minutes = 30 } }) => ({
+    async ({ query: { minutes = 30, points } }) => ({
       everyMs: SERIES_MS,
-      devices: (await readDeviceHistory(calls, minutes)).map((device) => ({
+      devices: (await readDeviceHistory(calls, minutes, points)).map((device) => ({
         ...device,
         points: device.points.map((point) => ({ ...point, at: point.at.toISOString() })),
         spans: device.spans.map((span) => ({
