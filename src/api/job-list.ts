@@ -68,8 +68,33 @@ export const ListQuery = Type.Object(
 )
 export type ListQuery = Static<typeof ListQuery>
 
+const Share = {
+  total: Type.Integer(),
+  ended: Type.Integer({ description: 'Of those, however they ended' }),
+}
+
+/** How far something is that has others below it. */
+export const Below = Type.Object(
+  {
+    ...Share,
+    fanOut: Type.Optional(
+      Type.Object(
+        { step: Type.String(), ...Share },
+        { description: 'Of a workflow: the first of its fan-outs that runs' },
+      ),
+    ),
+  },
+  {
+    description:
+      'Of a fan-out that runs its children, of a workflow that runs its steps, where it has at most 500 of them',
+  },
+)
+
 /** A job as lists show it: without input, result and checkpoint, which may be large. */
-export const JobSummaryBody = Type.Omit(JobBody, ['input', 'result', 'checkpoint'])
+export const JobSummaryBody = Type.Object({
+  ...Type.Omit(JobBody, ['input', 'result', 'checkpoint']).properties,
+  below: Type.Optional(Below),
+})
 export type JobSummaryBody = Static<typeof JobSummaryBody>
 
 export const JobListBody = Type.Object({

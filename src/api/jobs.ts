@@ -115,6 +115,11 @@ export const JobBody = Type.Object({
     ...TextOrNull,
     description: 'The workflow it is a step of; null: of none',
   }),
+  rootStatus: Type.Unsafe<(typeof JOB_STATUSES)[number] | null>({
+    type: ['string', 'null'],
+    enum: [...JOB_STATUSES, null],
+    description: 'Of a step: how the whole stands, which must have ended before a step can run again',
+  }),
   step: TextOrNull,
   index: WholeOrNull,
   status: Status,
@@ -235,6 +240,30 @@ export const Counts = Type.Object({
   inFlight: Type.Integer(),
 })
 
+export const NotReached = Type.Object(
+  {
+    total: Type.Integer(),
+    steps: Type.Array(
+      Type.Object({
+        step: Type.String(),
+        kind: Type.Unsafe<'task' | 'workflow' | 'group' | 'fanout'>({
+          type: 'string',
+          enum: ['task', 'workflow', 'group', 'fanout'],
+        }),
+        runs: Type.Unsafe<string | null>({
+          ...TextOrNull,
+          description: 'The task or workflow; null for a group',
+        }),
+      }),
+      { description: 'In the order they are written; the first hundred' },
+    ),
+  },
+  {
+    description:
+      'Of a workflow or group whose children are all here: its steps that the run has not come to. Left out: there are none',
+  },
+)
+
 export const TreeBody = Type.Object({
   id: JobId,
   parentId: TextOrNull,
@@ -254,6 +283,7 @@ export const TreeBody = Type.Object({
   earlierIds: Type.Array(Type.String()),
   counts: Type.Optional(Counts),
   hidden: Type.Integer({ description: 'Direct children that are not among children: too many, or too deep' }),
+  notReached: Type.Optional(NotReached),
   children: Type.Unsafe<unknown[]>({ type: 'array', items: {}, description: 'Nodes like this one' }),
 })
 

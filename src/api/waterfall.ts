@@ -20,6 +20,7 @@ export const WaterfallBody = Type.Object({
       finishedAt: TimestampOrNull,
       critical: Type.Boolean({ description: 'Had it been faster, the whole would have been' }),
       hidden: Type.Integer({ description: 'Children that are not among the spans' }),
+      notReached: TreeBody.properties.notReached,
     }),
     { description: 'Each after the one it belongs to, in the order of their starts; 5,000 or so at most' },
   ),

@@ -5,7 +5,7 @@ import { type Branch, loadBranch, loadBranches } from '../store/load-branches.ts
 import { bodyAt, type Step } from '../workflow/graph.ts'
 import { GraphCache } from './graph-cache.ts'
 import { jobNotFound } from './job-control.ts'
-import type { FanoutCounts } from './tree.ts'
+import { describeStep, type FanoutCounts } from './tree.ts'
 
 /** A workflow or group as it is drawn: its steps with what each needs, and the jobs they have become. */
 export interface GraphView {
@@ -79,11 +79,10 @@ async function loadSteps(db: Queryable, { id, kind, graph, node }: Branch): Prom
   })
 }
 
-function describe({ name, run, each, needs, on, when }: Step): GraphStep {
+function describe(step: Step): GraphStep {
+  const { needs, on, when } = step
   return {
-    step: name,
-    kind: each === undefined ? run.kind : 'fanout',
-    runs: run.kind === 'task' ? run.task : run.kind === 'workflow' ? run.workflow : null,
+    ...describeStep(step),
     needs: [...needs],
     on,
     when: when === undefined ? null : typeof when === 'string' ? when : JSON.stringify(when),

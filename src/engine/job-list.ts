@@ -11,6 +11,7 @@ import {
   type Waits,
 } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
+import { type Below, countBelow } from '../store/count-below.ts'
 import {
   findChildren,
   findJobs,
@@ -48,9 +49,15 @@ export interface JobFilter extends JobCriteria {
 
 type Moment = 'submittedFrom' | 'submittedTo' | 'finishedFrom' | 'finishedTo'
 
+/** A job on a page. */
+export interface ListedJob extends JobSummary {
+  /** Of a workflow or fan-out that runs: how far it is. */
+  readonly below?: Below
+}
+
 /** Some jobs of a list, and where to go on. */
 export interface JobPage {
-  readonly jobs: readonly JobSummary[]
+  readonly jobs: readonly ListedJob[]
   /** `null`: that was all. Otherwise there may be more, even where the page is not full, or empty. */
   readonly next: string | null
 }
@@ -142,9 +149,25 @@ export async function readPage(
   for (let looks = 1; ; looks += 1) {
     const { jobs, next } = await listPage(db, search, { before: place, limit, look: PAGE_LOOK }, false)
     if (jobs.length > 0 || next === null || looks === MOST_LOOKS)
-      return { jobs, next: next === null ? null : toCursor(next) }
+      return { jobs: await withBelow(db, jobs), next: next === null ? null : toCursor(next) }
     place = next
   }
+}
+
+/** Says of workflows and fan-outs that run how far they are. Where there are none on the page it costs nothing. */
+async function withBelow(db: Queryable, jobs: readonly JobSummary[]): Promise<readonly ListedJob[]> {
+  const running = jobs.filter(
+    ({ kind, state }) => state === 'running' && (kind === 'workflow' || kind === 'fanout'),
+  )
+  if (running.length === 0) return jobs
+  const counts = await countBelow(
+    db,
+    running.map(({ id }) => id),
+  )
+  return jobs.map((job) => {
+    const below = counts.get(job.id)
+    return below === undefined ? job : { ...job, below }
+  })
 }
 
 async function readFailures(

@@ -3,6 +3,8 @@ import { checkOptions, checkWhole } from '../model/argument.ts'
 import { type CompositeKind, type JobStatus, statusOf } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import { type Fold, loadTreeChildren, loadTreeNodes, type TreeRow } from '../store/load-tree-nodes.ts'
+import { bodyAt, type Step } from '../workflow/graph.ts'
+import { GraphCache } from './graph-cache.ts'
 import { jobNotFound } from './job-control.ts'
 
 export interface TreeOptions {
@@ -39,6 +41,19 @@ export interface TreeNode {
   readonly children: readonly TreeNode[]
   /** Direct children that are not among `children`: too many, or too deep. */
   readonly hidden: number
+  /** Of a workflow or group whose children are all here: its steps that the run has not come to. Absent: there are none. */
+  readonly notReached?: NotReached
+}
+
+/** Steps that have become no job yet, in the order they are written; the first hundred of them by name. */
+export interface NotReached {
+  readonly total: number
+  readonly steps: readonly {
+    readonly step: string
+    readonly kind: CompositeKind | 'task'
+    /** The task or workflow; `null` for a group. */
+    readonly runs: string | null
+  }[]
 }
 
 /** How the children of a fan-out stand. */
@@ -58,11 +73,17 @@ const FOLD: Fold = { wide: 20, most: 500, ends: 3, failures: 10 }
 /** Nodes of one answer: some 2 MB as JSON. Upper levels come first. */
 const MAX_NODES = 5000
 const MAX_DEPTH = 1_000_000
+/** Of one workflow or group. */
+const MOST_NOT_REACHED = 100
 
-interface Draft extends Omit<TreeNode, 'children' | 'hidden'> {
+interface Draft extends Omit<TreeNode, 'children' | 'hidden' | 'notReached'> {
   children: Draft[]
   hidden: number
+  notReached?: NotReached
 }
+
+/** Where the definition of a node is. */
+type Places = Map<Draft, { readonly graph: string; readonly node: string }>
 
 /**
  * A job with what is below it, level by level: one statement each, whatever the width of the tree.
@@ -74,7 +95,8 @@ export async function loadTree(db: Queryable, id: string, options: TreeOptions =
   const depth = options.depth === undefined ? MAX_DEPTH : checkWhole(options.depth, 'depth', 0, MAX_DEPTH)
   const [row] = await loadTreeNodes(db, [checkJobId(id)])
   if (row === undefined) throw jobNotFound(db, id)
-  const top = toDraft(row)
+  const places: Places = new Map()
+  const top = toDraft(row, places)
   let level = [top].filter(hasChildren)
   let nodes = 1
   for (let below = 0; below < depth && level.length > 0 && nodes < MAX_NODES; below++) {
@@ -84,15 +106,38 @@ export async function loadTree(db: Queryable, id: string, options: TreeOptions =
       FOLD,
     )
     nodes += rows.length
-    level = attach(level, rows).filter(hasChildren)
+    level = attach(level, rows, places).filter(hasChildren)
   }
+  if (depth > 0) await tellNotReached(db, places)
   return top
 }
 
+/** Where all children of a workflow or group are known, its definition tells what is still to come. */
+async function tellNotReached(db: Queryable, places: Places): Promise<void> {
+  const whole = [...places].filter(([{ hidden }]) => hidden === 0)
+  const graphs = new GraphCache(db)
+  await graphs.load(whole.map(([, { graph }]) => graph))
+  for (const [draft, { graph, node }] of whole) {
+    const reached = new Set(draft.children.map(({ index }) => index))
+    const left = bodyAt(graphs.get(graph), node).steps.filter((_, place) => !reached.has(place))
+    if (left.length === 0) continue
+    draft.notReached = { total: left.length, steps: left.slice(0, MOST_NOT_REACHED).map(describeStep) }
+  }
+}
+
+/** What a step runs, as it is shown. */
+export function describeStep({ name, run, each }: Step): NotReached['steps'][number] {
+  return {
+    step: name,
+    kind: each === undefined ? run.kind : 'fanout',
+    runs: run.kind === 'task' ? run.task : run.kind === 'workflow' ? run.workflow : null,
+  }
+}
+
 /** @returns the nodes of the next level. */
-function attach(level: readonly Draft[], rows: readonly TreeRow[]): Draft[] {
+function attach(level: readonly Draft[], rows: readonly TreeRow[], places: Places): Draft[] {
   const parents = new Map(level.map((node) => [node.id, node]))
-  const drafts = rows.map(toDraft)
+  const drafts = rows.map((row) => toDraft(row, places))
   for (const draft of drafts) parents.get(draft.parentId!)?.children.push(draft)
   for (const parent of level) {
     parent.hidden = Math.max(0, parent.hidden - parent.children.length)
@@ -113,13 +158,15 @@ function hasChildren({ kind, hidden }: Draft): boolean {
   return kind !== null && hidden > 0
 }
 
-function toDraft(row: TreeRow): Draft {
-  const { state, total, completed, failed, cancelled, window, inFlight, ...node } = row
-  return {
-    ...node,
+function toDraft(row: TreeRow, places: Places): Draft {
+  const { state, total, completed, failed, cancelled, window, inFlight, graph, node, ...rest } = row
+  const draft: Draft = {
+    ...rest,
     status: statusOf(state),
-    ...(node.kind === 'fanout' ? { counts: { total, completed, failed, cancelled, window, inFlight } } : {}),
+    ...(rest.kind === 'fanout' ? { counts: { total, completed, failed, cancelled, window, inFlight } } : {}),
     children: [],
     hidden: total,
   }
+  if (graph !== null && node !== null && rest.kind !== 'fanout') places.set(draft, { graph, node })
+  return draft
 }

@@ -1,5 +1,5 @@
 import type { CompositeKind, JobStatus } from '../model/job.ts'
-import type { TreeNode } from './tree.ts'
+import type { NotReached, TreeNode } from './tree.ts'
 
 /** One bar of a waterfall. */
 export interface Span {
@@ -19,6 +19,8 @@ export interface Span {
   readonly critical: boolean
   /** Children that are not among the spans. */
   readonly hidden: number
+  /** Steps of it that the run has not come to. */
+  readonly notReached?: NotReached
 }
 
 export interface Waterfall {
@@ -73,7 +75,8 @@ function markCritical(
 function flatten(node: TreeNode, depth: number, critical: ReadonlySet<string>, spans: Span[]): void {
   const { id, parentId, step, index, kind, task, status, submittedAt, startedAt, finishedAt, hidden } = node
   const own = { id, parentId, step, index, kind, task, status, submittedAt, startedAt, finishedAt, hidden }
-  spans.push({ ...own, depth, critical: critical.has(id) })
+  const { notReached } = node
+  spans.push({ ...own, depth, critical: critical.has(id), ...(notReached !== undefined && { notReached }) })
   const time = (each: TreeNode) => (each.startedAt ?? each.finishedAt)?.getTime() ?? Number.MAX_SAFE_INTEGER
   const inOrder = [...node.children].sort(
     (one, other) => time(one) - time(other) || (one.index ?? 0) - (other.index ?? 0),

@@ -1,13 +1,14 @@
 import type { JobSummaryBody } from '../api/job-list.ts'
 import type { JobBody, TreeBody } from '../api/jobs.ts'
-import type { TreeNode } from '../engine/tree.ts'
+import type { ListedJob } from '../engine/job-list.ts'
+import type { NotReached, TreeNode } from '../engine/tree.ts'
 import type { JobSummary, JobView } from '../store/find-jobs.ts'
 
 export function toJobBody(job: JobView): JobBody {
   return { ...job, ...written(job) }
 }
 
-export function toSummaryBody(job: JobSummary): JobSummaryBody {
+export function toSummaryBody(job: ListedJob): JobSummaryBody {
   return { ...job, ...written(job) }
 }
 
@@ -25,7 +26,7 @@ function written(job: JobSummary) {
 }
 
 export function toTreeBody(node: TreeNode): TreeBody {
-  const { children, counts, ...rest } = node
+  const { children, counts, notReached, ...rest } = node
   return {
     ...rest,
     earlierIds: [...node.earlierIds],
@@ -33,8 +34,13 @@ export function toTreeBody(node: TreeNode): TreeBody {
     startedAt: orNull(node.startedAt),
     finishedAt: orNull(node.finishedAt),
     ...(counts !== undefined && { counts }),
+    ...(notReached !== undefined && { notReached: toNotReachedBody(notReached) }),
     children: children.map(toTreeBody),
   }
+}
+
+export function toNotReachedBody({ total, steps }: NotReached): NonNullable<TreeBody['notReached']> {
+  return { total, steps: [...steps] }
 }
 
 export function orNull(date: Date | null): string | null {

@@ -19,6 +19,8 @@ export interface JobView {
   readonly rootId: string | null
   /** The name of the workflow it is a step of. */
   readonly workflow: string | null
+  /** Of a step: how the whole stands. It can run again once that has ended. */
+  readonly rootStatus: JobStatus | null
   readonly step: string | null
   readonly index: number | null
   readonly status: JobStatus
@@ -78,7 +80,8 @@ const COLUMNS = `j.id, j.task, c.lane, c.model,
           array(select distinct coalesce(d.host || '/', '') || d.name from sluice.reservations r
                   join sluice.devices d on d.budget = r.budget and d.key = r.device
                  where r.job_id = j.id and r.attempt = j.attempt and j.state = 'running' and r.device <> '') as devices, j.composite, j.parent_id, j.root_id,
-          (select r.task from sluice.jobs r where r.id = j.root_id) as workflow, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
+          (select r.task from sluice.jobs r where r.id = j.root_id) as workflow,
+          (select r.state from sluice.jobs r where r.id = j.root_id) as root_state, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
           j.attempt, j.failures, j.losses, w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message,
           j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by,
           j.parent_id is not null and j.state >= 'completed' and sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) as superseded`
@@ -120,6 +123,7 @@ interface JobRow {
   parent_id: string | null
   root_id: string | null
   workflow: string | null
+  root_state: JobState | null
   step: string | null
   idx: number | null
   state: JobState
@@ -214,6 +218,7 @@ function toJobView(row: JobRow): JobView {
     parentId: row.parent_id,
     rootId: row.root_id,
     workflow: row.workflow,
+    rootStatus: row.root_state === null ? null : statusOf(row.root_state),
     step: row.step,
     index: row.idx,
     status: statusOf(row.state),

@@ -28,6 +28,9 @@ export interface TreeRow {
   readonly cancelled: number
   readonly window: number | null
   readonly inFlight: number
+  /** Of a composite that has begun: the hash of its graph and its place in it. */
+  readonly graph: string | null
+  readonly node: string | null
 }
 
 const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.composite as kind, j.task, j.state, j.error,
@@ -44,8 +47,9 @@ const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.co
                when j.composite = 'fanout' then coalesce(f.total, 0)
                else (select count(*) from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null)::integer end as total,
           coalesce(f.completed, 0) as completed, coalesce(f.failed, 0) as failed, coalesce(f.cancelled, 0) as cancelled,
-          f.window_size as "window", coalesce(f.in_flight, 0) as "inFlight"`
-const JOBS = 'sluice.jobs j left join lateral sluice.fanout_v1(j.id) f on true'
+          f.window_size as "window", coalesce(f.in_flight, 0) as "inFlight", c.graph, c.node`
+const JOBS =
+  'sluice.jobs j left join sluice.composites c on c.job_id = j.id left join lateral sluice.fanout_v1(j.id) f on true'
 
 const LOAD = statement('load_tree_nodes', `select ${COLUMNS} from ${JOBS} where j.id = any ($1::bigint[])`)
 

@@ -19,7 +19,8 @@ const picky = task({
 const wide = workflow({
   name: 'wide',
   steps: (flow: Flow<unknown>) => {
-    flow.each('fan', [1, 2, 3, 4], held, (n) => n, { concurrency: 1 })
+    const fan = flow.each('fan', [1, 2, 3, 4], held, (n) => n, { concurrency: 1 })
+    flow.step('last', held, 5, { needs: [fan] })
   },
 })
 const guess = workflow({
@@ -29,10 +30,21 @@ const guess = workflow({
     flow.each('again', [1], held, (n) => n, { needs: [tried] })
   },
 })
+const first = new Gate()
+const rest = new Gate()
+const slowly = task({ name: 'slow', run: async (n: number) => (n === 1 ? first : rest).pass(String(n)) })
+const steps = workflow({
+  name: 'slow-flow',
+  steps: (flow: Flow<unknown>) => {
+    const begun = flow.step('begin', picky, { secret: 'right' })
+    const fan = flow.each('fan', [1, 2, 3], slowly, (n) => n, { concurrency: 2, needs: [begun] })
+    flow.step('end', picky, { secret: 'right' }, { needs: [fan] })
+  },
+})
 const database = useDatabase()
 const server = useServer(database, {
-  tasks: [held, picky],
-  workflows: [wide, guess],
+  tasks: [held, picky, slowly],
+  workflows: [wide, guess, steps],
   lanes: { default: { perWorker: null } },
 })
 const keys = { ann: '', bob: '', viewer: '' }
@@ -43,7 +55,9 @@ beforeAll(async () => {
   keys.viewer = await server.keyOf('viewer')
   await server.app.work({ capacity: 0 })
 })
-afterAll(() => gate.open())
+afterAll(() => {
+  for (const each of [gate, first, rest]) each.open()
+})
 
 async function submit(key: string, body: object): Promise<string> {
   return (await server.call('POST', '/jobs', { key, body })).json<{ id: string }>().id
@@ -64,6 +78,7 @@ test('a window is opened wider while the fan-out runs, by its owner and nobody e
   await gate.arrived(3)
   const tree = (await server.call('GET', `/jobs/${root}/tree?depth=1`, { key: keys.ann })).json<{
     children: { counts: object; children: object[]; hidden: number }[]
+    notReached: object
   }>()
   expect(tree.children[0]).toMatchObject({ counts: { total: 4, window: 3 }, children: [], hidden: 4 })
   const strip = await server.call('GET', `/jobs/${fan}/strip?buckets=2`, { key: keys.viewer })
@@ -81,12 +96,46 @@ test('a window is opened wider while the fan-out runs, by its owner and nobody e
   })
   expect(running.json()).toMatchObject({ children: [{ index: 1, status: 'running', task: 'held' }], next: 2 })
   expect((await server.call('GET', `/jobs/${fan}/children`, { key: keys.bob })).status).toBe(404)
+  expect(tree.notReached).toEqual({ total: 1, steps: [{ step: 'last', kind: 'task', runs: 'held' }] })
+  const { spans } = (await server.call('GET', `/jobs/${root}/waterfall`, { key: keys.ann })).json<{
+    spans: { id: string; notReached?: { total: number } }[]
+  }>()
+  expect(spans.filter(({ notReached }) => notReached !== undefined)).toMatchObject([
+    { id: root, notReached: { total: 1 } },
+  ])
   const [row] = await database.sql(
     `select actor, before, after from sluice.audit where action = 'job.window' and refused is null`,
   )
   expect(row).toEqual({ actor: 'ann', before: { concurrency: 1 }, after: { concurrency: 3 } })
   gate.open()
   await ends(root, 'completed')
+})
+
+test('lists say how far workflows and fan-outs are that run, and of a step how the whole stands', async () => {
+  const root = await submit(keys.ann, { workflow: 'slow-flow' })
+  const fan = await until(() => findStep(database.sql, root, 'fan'), 'the fan-out')
+  const list = async (query: string) =>
+    (await server.call('GET', `/jobs?submittedBy=ann&${query}`, { key: keys.viewer })).json<{
+      jobs: { id: string; below?: object; rootStatus: string | null; task: string }[]
+    }>().jobs
+  const belowOf = async (id: string) =>
+    (await list('status=running&children=true')).find((job) => job.id === id)?.below
+  await first.arrived(1)
+  await rest.arrived(1)
+  expect(await belowOf(root)).toEqual({ total: 3, ended: 1, fanOut: { step: 'fan', total: 3, ended: 0 } })
+  first.open()
+  await rest.arrived(2)
+  await expect.poll(() => belowOf(fan)).toEqual({ total: 3, ended: 1 })
+  expect((await belowOf(root)) as object).toMatchObject({ fanOut: { step: 'fan', total: 3, ended: 1 } })
+  const leaves = await list('status=running&children=true&task=slow')
+  expect(leaves.map(({ below, rootStatus }) => [below, rootStatus])).toEqual([
+    [undefined, 'running'],
+    [undefined, 'running'],
+  ])
+  rest.open()
+  await ends(root, 'completed')
+  const [whole] = await list('task=slow-flow')
+  expect([whole?.id, whole?.below, whole?.rootStatus]).toEqual([root, undefined, null])
 })
 
 test('a graph has every step with what it needs, also those not reached, and is for who may see the job', async () => {

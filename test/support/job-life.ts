@@ -3,6 +3,7 @@ import { Database } from '../../src/db/database.ts'
 import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
 import { diagnose } from '../../src/engine/diagnosis.ts'
 import { childrenOf, stripOf } from '../../src/engine/fan-out-view.ts'
+import { readPage } from '../../src/engine/job-list.ts'
 import {
   hasCode,
   type Log,
@@ -454,6 +455,7 @@ export class JobLife {
     const fanOut = await patiently(() => this.#busyFanOut(job.id), `a child of workflow ${job.id} to run`)
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 2))
     await repeated('why', () => app.why(fanOut))
+    await repeated('readPage', () => readPage(app.room.calls, { status: ['running'] }, undefined, 10))
     const children = await repeated('listJobs', () => app.listJobs({ parent: fanOut }))
     const waiting = children.find(({ state }) => state === 'waiting')
     if (waiting !== undefined) await repeated('why', () => app.why(waiting.id))

@@ -52,6 +52,11 @@ export function hasEnded({ status }: { readonly status: JobStatus }): boolean {
   return !ACTIVE_STATUSES.some((active) => active === status)
 }
 
+/** Whether it is a step of a whole that is under way: none of its steps runs again before that has ended. */
+export function waitsForWhole({ rootStatus }: Pick<JobSummary, 'rootStatus'>): boolean {
+  return rootStatus !== null && !hasEnded({ status: rootStatus })
+}
+
 export function stateWord(state: ShownState): string {
   return LOOKS[state].word
 }

@@ -9,7 +9,7 @@ import { NoSuchJob } from '../parts/no-such-job.tsx'
 import { Loading } from '../parts/notes.tsx'
 import { Facts, PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
-import { StateBadge, shownState } from '../parts/state-badge.tsx'
+import { hasEnded, StateBadge, shownState, waitsForWhole } from '../parts/state-badge.tsx'
 import { Ago, Duration, Moment, Since } from '../parts/time.tsx'
 import { JobActions } from './job/actions.tsx'
 import { JobLog } from './job/log.tsx'
@@ -26,6 +26,8 @@ const ERROR_TITLES: Readonly<Partial<Record<Job['status'], string>>> = {
   skipped: 'Why it was skipped',
 }
 
+const WHOLE_MS = 3000
+
 /** One job: what it is, why it waits or failed, what it did, and what can be done with it. */
 export function Screen() {
   const id = useParam('id')
@@ -37,6 +39,9 @@ export function Screen() {
   } = useQuery({
     queryKey: ['job', id, 'itself'],
     queryFn: () => client.getJob(id),
+    // The stream of a job is over when it has ended; the whole it is part of goes on, and decides whether it can run again.
+    refetchInterval: ({ state: { data } }) =>
+      data !== undefined && hasEnded(data) && waitsForWhole(data) ? WHOLE_MS : false,
   })
   const stream = useJobStream(id, job, dataUpdatedAt)
   if (job === undefined && error !== null)

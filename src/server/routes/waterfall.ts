@@ -1,7 +1,7 @@
 import { JobParams } from '../../api/jobs.ts'
 import { WaterfallBody } from '../../api/waterfall.ts'
 import { readWaterfall } from '../../engine/read-waterfall.ts'
-import { orNull } from '../job-bodies.ts'
+import { orNull, toNotReachedBody } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { visibleJob } from '../visible-job.ts'
 
@@ -25,8 +25,9 @@ export function waterfallRoutes(server: Server, { room: { calls } }: ServerParts
       return {
         since: since.toISOString(),
         until: until.toISOString(),
-        spans: spans.map((span) => ({
+        spans: spans.map(({ notReached, ...span }) => ({
           ...span,
+          ...(notReached !== undefined && { notReached: toNotReachedBody(notReached) }),
           submittedAt: span.submittedAt.toISOString(),
           startedAt: orNull(span.startedAt),
           finishedAt: orNull(span.finishedAt),

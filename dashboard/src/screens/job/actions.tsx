@@ -5,7 +5,7 @@ import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { count } from '../../parts/count.ts'
 import { useGo } from '../../parts/link.tsx'
-import { hasEnded } from '../../parts/state-badge.tsx'
+import { hasEnded, waitsForWhole } from '../../parts/state-badge.tsx'
 import { useSession } from '../../session.tsx'
 import { PriorityDialog } from './priority-dialog.tsx'
 import { ResubmitDialog } from './resubmit-dialog.tsx'
@@ -19,6 +19,8 @@ export function JobActions({ job }: { job: Job }) {
   const theirs = own || may('workers:manage')
   const ended = hasEnded(job)
   const root = job.rootId === null || job.rootId === job.id
+  const mayRetry =
+    (job.status === 'failed' || job.status === 'cancelled') && !job.superseded && theirs && may('jobs:submit')
   return (
     <>
       {job.status === 'awaiting_approval' && !own && may('jobs:approve') && (
@@ -31,14 +33,14 @@ export function JobActions({ job }: { job: Job }) {
           </Button>
         </>
       )}
-      {(job.status === 'failed' || job.status === 'cancelled') &&
-        !job.superseded &&
-        theirs &&
-        may('jobs:submit') && (
+      {mayRetry &&
+        (waitsForWhole(job) ? (
+          <span className="soft">It can run again once the whole workflow has ended.</span>
+        ) : (
           <Button kind="primary" onClick={act.retry}>
             Retry …
           </Button>
-        )}
+        ))}
       {root && may('jobs:submit') && <Button onClick={() => setOpen('resubmit')}>Edit and resubmit …</Button>}
       {!ended && may('workers:manage') && job.status !== 'running' && (
         <Button onClick={() => setOpen('priority')}>Priority …</Button>

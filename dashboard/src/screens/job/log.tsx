@@ -53,7 +53,7 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
         onScroll={scrolled}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
         tabIndex={0}
-        aria-label="Log"
+        aria-label="Lines of the log"
         style={{ '--lines': `${rows.getTotalSize() + 2}px` } as CSSProperties}
         data-grows={stream.ended ? undefined : ''}
       >

@@ -57,7 +57,7 @@ function Answer({ why }: { why: Why }) {
           ? `Lane ${wait.lane} is paused${wait.by === null ? '' : `; it was last changed by ${wait.by}`}`
           : why.reason}
       </p>
-      <ul className="why-facts">
+      <ul className="why-facts in-text">
         {position !== null && (
           <li>{position === 1 ? 'Next in line' : `Number ${position.toLocaleString()} in line`}</li>
         )}
@@ -103,7 +103,7 @@ function Answer({ why }: { why: Why }) {
       {(holders.length > 0 || hiddenHolders > 0) && (
         <>
           <h3>{wait.kind === 'children' ? 'Below it now' : 'In its place now'}</h3>
-          <ul className="why-holders">
+          <ul className="why-holders in-text">
             {holders.map(({ jobId, task, worker, since }) => (
               <li key={jobId}>
                 <JobLink id={jobId}>

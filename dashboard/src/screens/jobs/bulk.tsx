@@ -13,7 +13,7 @@ import { count } from '../../parts/count.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { PriorityField, priorityMistake } from '../../parts/priority-field.tsx'
 import { describeError } from '../../parts/problem.tsx'
-import { hasEnded } from '../../parts/state-badge.tsx'
+import { hasEnded, waitsForWhole } from '../../parts/state-badge.tsx'
 import { useTell } from '../../parts/toast.tsx'
 import { useSession } from '../../session.tsx'
 
@@ -40,7 +40,8 @@ const WORDS: Readonly<Record<Action, { verb: string; done: string; effect: strin
 
 const FITS: Readonly<Record<Action, (job: JobSummary) => boolean>> = {
   cancel: (job) => !hasEnded(job),
-  retry: ({ status }) => status === 'failed' || status === 'cancelled',
+  retry: (job) =>
+    (job.status === 'failed' || job.status === 'cancelled') && !job.superseded && !waitsForWhole(job),
   priority: ({ status }) => status === 'queued' || status === 'awaiting_approval',
 }
 

@@ -95,6 +95,7 @@ function Labels({ job }: { job: JobSummary }) {
 
 /** The one thing worth knowing: why it failed, how far it is, when it goes on. */
 function Happening({ job }: { job: JobSummary }) {
+  if (job.below !== undefined && job.error === null) return <HowFar job={job} below={job.below} />
   if (job.kind === 'workflow' && job.error === null)
     return <To path={`/workflows/${job.id}`}>{job.status === 'running' ? 'How far it is' : 'Its steps'}</To>
   if (job.status === 'running')
@@ -129,6 +130,37 @@ function Happening({ job }: { job: JobSummary }) {
   if (job.state === 'waiting') return <span className="soft">waits for what is above it</span>
   if (job.status === 'queued' && job.lane !== null) return <InTheWay lane={job.lane} />
   return null
+}
+
+/** How many of its steps or children have ended; of a workflow also those of the fan-out it is at. */
+function HowFar({ job, below }: { job: JobSummary; below: NonNullable<JobSummary['below']> }) {
+  const { fanOut } = below
+  const words =
+    job.kind === 'fanout'
+      ? `${share(below)} children`
+      : [
+          ...(fanOut === undefined ? [] : [`${fanOut.step}: ${share(fanOut)}`]),
+          `${share(below)} ${below.total === 1 ? 'step' : 'steps'}`,
+        ].join(', ')
+  const { ended, total } = fanOut ?? below
+  return (
+    <span className="happening">
+      <span className="happening-meter">
+        <Meter
+          label={`Progress of job ${job.id}`}
+          limit={total}
+          parts={[{ label: 'ended', value: ended, tone: 'running' }]}
+        />
+      </span>
+      <span title={words}>
+        <To path={`/workflows/${job.id}`}>{words}</To>
+      </span>
+    </span>
+  )
+}
+
+function share({ ended, total }: { ended: number; total: number }): string {
+  return `${ended.toLocaleString()} of ${total.toLocaleString()}`
 }
 
 /** Why jobs of its lane wait, as the live picture has it; its own page knows more. */

@@ -53,6 +53,39 @@ test('the last child in sight tells how many of its siblings are not there', () 
   ])
 })
 
+test('what a span has still to do stands below all that is open in it', () => {
+  const notReached = (...names: string[]): Pick<Span, 'notReached'> => ({
+    notReached: {
+      total: names.length + 1,
+      steps: names.map((step) => ({ step, kind: 'task' as const, runs: 'work' })),
+    },
+  })
+  const spans = [
+    span('root', null, { kind: 'workflow', depth: 0, step: null, ...notReached('report') }),
+    span('first', 'root', {}),
+    span('group', 'root', { kind: 'group', critical: true, ...notReached('check', 'keep') }),
+    span('read', 'group', { depth: 2 }),
+  ]
+  const told = (opened: ReadonlyMap<string, boolean>) =>
+    fallRows(spans, opened).map(({ span: { id }, toCome }) => [
+      id,
+      ...toCome.map(({ of, depth, steps, more }) => [of, depth, ...steps, more]),
+    ])
+  expect(told(new Map())).toEqual([
+    ['root'],
+    ['first'],
+    ['group'],
+    ['read', ['group', 2, 'check', 'keep', 1], ['root', 1, 'report', 1]],
+  ])
+  // What is closed tells nothing of its inside; one that has nothing but steps to come can be opened all the same.
+  expect(told(new Map([['group', false]]))).toEqual([
+    ['root'],
+    ['first'],
+    ['group', ['root', 1, 'report', 1]],
+  ])
+  expect(fallRows([spans[0]!, spans[2]!], new Map()).map(({ open }) => open)).toEqual([true, true])
+})
+
 test('a bar has its share of the whole, and one that has not ended reaches to the end', () => {
   const whole = { since: new Date(0), until: new Date(100) }
   expect(barOf(whole, new Date(25), new Date(75))).toEqual({ left: '25%', width: '50%' })

@@ -50,7 +50,7 @@ function Rows({
   const [current, setCurrent] = useState<string>()
   const box = useRef<HTMLDivElement>(null)
   const go = useGo()
-  const nodes = rows.filter((row) => row.node !== undefined)
+  const nodes = rows.filter((row) => row.node !== undefined || row.step !== undefined)
   const at = Math.max(
     0,
     nodes.findIndex(({ key }) => key === current),
@@ -58,26 +58,31 @@ function Rows({
   const moveTo = (row: TreeRow | undefined) => {
     if (row === undefined) return
     setCurrent(row.key)
-    box.current?.querySelector<HTMLElement>(`[data-key="${row.key}"]`)?.focus()
+    box.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(row.key)}"]`)?.focus()
   }
   const pressed = (event: KeyboardEvent) => {
     const row = nodes[at]
     const node = row?.node
-    if (row === undefined || node === undefined) return
+    if (row === undefined) return
     if (event.key === 'ArrowDown') moveTo(nodes[at + 1])
     else if (event.key === 'ArrowUp') moveTo(nodes[at - 1])
-    else if (event.key === 'ArrowRight' && row.open === false) onToggle(node, true)
+    else if (event.key === 'ArrowRight' && node !== undefined && row.open === false) onToggle(node, true)
     else if (event.key === 'ArrowRight' && row.open === true) moveTo(nodes[at + 1])
-    else if (event.key === 'ArrowLeft' && row.open === true && row.level > 0) onToggle(node, false)
+    else if (event.key === 'ArrowLeft' && node !== undefined && row.open === true && row.level > 0)
+      onToggle(node, false)
     else if (event.key === 'ArrowLeft') moveTo(nodes.find(({ key }) => key === row.parent))
-    else if (event.key === 'Enter') go(pathOf(node))
+    else if (event.key === 'Enter' && node !== undefined) go(pathOf(node))
     else return
     event.preventDefault()
   }
   return (
     <div className="tree" role="tree" aria-label="Everything below this job" ref={box} onKeyDown={pressed}>
-      {rows.map((row) =>
-        row.node === undefined ? (
+      {rows.map((row) => {
+        const own = { current: nodes[at] === row, onFocus: () => setCurrent(row.key) }
+        if (row.node !== undefined)
+          return <NodeRow key={row.key} row={row} node={row.node} onToggle={onToggle} {...own} />
+        if (row.step !== undefined) return <StepRow key={row.key} row={row} step={row.step} {...own} />
+        return (
           <p
             key={row.key}
             className="tree-more soft in-text"
@@ -86,17 +91,8 @@ function Rows({
           >
             {row.hidden === undefined ? 'Loading …' : <Hidden row={row} />}
           </p>
-        ) : (
-          <NodeRow
-            key={row.key}
-            row={row}
-            node={row.node}
-            current={nodes[at] === row}
-            onToggle={onToggle}
-            onFocus={() => setCurrent(row.key)}
-          />
-        ),
-      )}
+        )
+      })}
     </div>
   )
 }
@@ -106,6 +102,42 @@ function Hidden({ row: { hidden, parent } }: { row: TreeRow }) {
     <>
       and {hidden?.toLocaleString()} more: <To path={`/workflows/${parent}`}>see all</To>
     </>
+  )
+}
+
+/** What the run has not come to: there is nothing to open. */
+function StepRow({
+  row,
+  step,
+  current,
+  onFocus,
+}: {
+  row: TreeRow
+  step: NonNullable<TreeRow['step']>
+  current: boolean
+  onFocus: () => void
+}) {
+  return (
+    <div
+      className="tree-row"
+      role="treeitem"
+      aria-level={row.level + 1}
+      aria-selected={current}
+      tabIndex={current ? 0 : -1}
+      data-key={row.key}
+      onFocus={onFocus}
+    >
+      <span className="tree-name" style={{ paddingLeft: indent(row.level) }}>
+        <span className="tree-toggle" />
+        <StateBadge state="not_reached" quiet />
+        <span className="tree-link soft">{row.name}</span>
+        <span className="tree-task soft">
+          {step.kind === 'fanout' ? 'fan-out' : (step.runs ?? step.kind)}
+        </span>
+      </span>
+      <span className="tree-state soft">not reached</span>
+      <span className="tree-time" />
+    </div>
   )
 }
 

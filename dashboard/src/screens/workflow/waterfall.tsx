@@ -8,7 +8,7 @@ import { Loading } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { StateBadge } from '../../parts/state-badge.tsx'
 import { Duration, durationWords, Moment } from '../../parts/time.tsx'
-import { barOf, type FallRow, fallRows, type Span } from './fall-rows.ts'
+import { barOf, type FallRow, fallRows, type Span, type ToCome } from './fall-rows.ts'
 import { treeKey } from './use-workflow.ts'
 
 /** Rows that are drawn before somebody asks for more. */
@@ -41,6 +41,9 @@ export function WaterfallView({ id }: { id: string }) {
                 <To path={`/workflows/${row.span.parentId}`}>{row.hidden.toLocaleString()} more</To>
               </li>
             )}
+            {row.toCome.map((each) => (
+              <StillToCome key={each.of} toCome={each} />
+            ))}
           </Fragment>
         ))}
       </ul>
@@ -88,7 +91,7 @@ function Fall({
   const began = startedAt ?? finishedAt
   return (
     <li className="fall" data-critical={span.critical || undefined}>
-      <span className="fall-name" style={{ paddingLeft: `${Math.min(span.depth, 6) * 14}px` }}>
+      <span className="fall-name" style={{ paddingLeft: indentOf(span.depth) }}>
         {open === undefined ? (
           <span className="tree-toggle" />
         ) : (
@@ -117,6 +120,31 @@ function Fall({
       </span>
     </li>
   )
+}
+
+/** Steps without a bar: the run has not come to them. */
+function StillToCome({ toCome: { depth, steps, more } }: { toCome: ToCome }) {
+  const indent = { paddingLeft: indentOf(depth) }
+  return (
+    <>
+      {steps.map((step) => (
+        <li className="fall" key={step}>
+          <span className="fall-name soft" style={indent}>
+            <span className="tree-toggle" />
+            <StateBadge state="not_reached" quiet />
+            <span className="fall-step">{step}</span>
+          </span>
+          <span className="fall-bar fall-to-come soft">not reached</span>
+          <span className="fall-took" />
+        </li>
+      ))}
+      {more > 0 && <li className="fall-more soft">and {more.toLocaleString()} more that are not reached</li>}
+    </>
+  )
+}
+
+function indentOf(depth: number): string {
+  return `${Math.min(depth, 6) * 14}px`
 }
 
 function barWords({ submittedAt, startedAt, finishedAt }: Span): string {
