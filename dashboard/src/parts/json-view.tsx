@@ -19,7 +19,7 @@ export function LongText({ text, label }: { text: string; label: string }) {
   return (
     <div className="long-text">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <section className="long-text-box" tabIndex={0} aria-label={label}>
+      <section className="long-text-box" tabIndex={0} aria-label={`${label} as text`}>
         <pre>{shown}</pre>
       </section>
       <div className="long-text-tools">

@@ -5,16 +5,19 @@ import './notes.css'
 /** Nothing to show: why, and what to do next, with the command that does it. */
 export function Empty({
   title,
+  whole = false,
   children,
   command,
 }: {
   title: string
+  /** There is nothing else on the screen: this is its heading. */
+  whole?: boolean
   children?: ReactNode
   command?: string | undefined
 }) {
   return (
     <div className="empty">
-      <p className="empty-title">{title}</p>
+      {whole ? <h1 className="empty-title">{title}</h1> : <p className="empty-title">{title}</p>}
       {children !== undefined && <p className="soft">{children}</p>}
       {command !== undefined && <Command text={command} />}
     </div>

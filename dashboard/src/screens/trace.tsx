@@ -25,7 +25,7 @@ export function Screen() {
   if (data !== undefined) return <Levels key={id} trace={data} />
   if (hasCode(error, 'ILLEGAL_TRANSITION'))
     return (
-      <Empty title="Nothing in it has failed" command="sluice ps --status failed">
+      <Empty whole title="Nothing in it has failed" command="sluice ps --status failed">
         There is no failure to go back from.{' '}
         <span className="in-text">
           <To path={`/workflows/${id}`}>Its steps</To> show how it stands.

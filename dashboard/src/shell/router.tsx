@@ -34,7 +34,9 @@ function Broken({ error, onRetry }: { error: unknown; onRetry: () => void }) {
 const root = createRootRoute({
   component: Shell,
   notFoundComponent: () => (
-    <Empty title="There is no such page">The address may be of another version, or mistyped.</Empty>
+    <Empty whole title="There is no such page">
+      The address may be of another version, or mistyped.
+    </Empty>
   ),
   errorComponent: ({ error, reset }) => <Broken error={error} onRetry={reset} />,
 })
@@ -55,7 +57,11 @@ function guarded(entry: ScreenEntry): () => ReactNode {
     if (entry.path === '/' && !isOpenTo(entry, may) && first !== undefined)
       return <Navigate to={first.path} replace />
     if (!isOpenTo(entry, may))
-      return <Empty title="Your role does not allow this screen">It needs {entry.needs?.join(' or ')}.</Empty>
+      return (
+        <Empty whole title="Your role does not allow this screen">
+          It needs {entry.needs?.join(' or ')}.
+        </Empty>
+      )
     return <Screen />
   }
 }

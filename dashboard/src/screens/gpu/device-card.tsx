@@ -5,6 +5,7 @@ import { To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { Note } from '../../parts/notes.tsx'
 import { Ago, Since } from '../../parts/time.tsx'
+import { deviceName } from './device-name.ts'
 import { WHY_WORDS } from './why-words.ts'
 
 type Device = Budget['devices'][number]
@@ -16,7 +17,7 @@ const NEXT = 4
 /** One device: how full it is, which models lie on it, and what comes next there. */
 export function DeviceCard({ budget, device }: { budget: Budget; device: Device }) {
   const { bytes } = budget
-  const name = device.name === '' ? budget.name : device.name
+  const name = device.name === '' ? budget.name : deviceName(device, budget.devices)
   const byJobs = Math.max(0, device.held - device.heldByModels)
   const words = (amount: number) => amountWords(amount, bytes)
   return (

@@ -4,6 +4,7 @@ import { Empty, Loading } from '../../parts/notes.tsx'
 import { Panel } from '../../parts/panel.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { Moment } from '../../parts/time.tsx'
+import { deviceName } from './device-name.ts'
 import { laneSpans } from './lane-spans.ts'
 
 const MINUTES = 30
@@ -34,13 +35,16 @@ function Bars({ history }: { history: History }) {
   if (devices.length === 0) return <Empty title="No model was loaded in this time" />
   return (
     <div className="history">
-      {devices.map(({ budget, key, name, host, spans }) => (
-        <section key={`${budget} ${key}`} aria-label={`Models on ${name}`}>
+      {devices.map((device) => (
+        <section
+          key={`${device.budget} ${device.key}`}
+          aria-label={`Models on ${deviceName(device, devices)}`}
+        >
           <h3>
-            {name} <span className="soft">{host}</span>
+            {deviceName(device, devices)} <span className="soft">{device.host}</span>
           </h3>
           <ul className="history-lanes">
-            {laneSpans(spans).map(({ model, spans: own }) => (
+            {laneSpans(device.spans).map(({ model, spans: own }) => (
               <li key={model}>
                 <span className="history-model" title={model}>
                   {model}
