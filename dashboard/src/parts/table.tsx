@@ -1,4 +1,4 @@
-import { useVirtualizer } from '@tanstack/react-virtual'
+import { measureElement, useVirtualizer } from '@tanstack/react-virtual'
 import {
   type CSSProperties,
   type KeyboardEvent,
@@ -86,6 +86,11 @@ export function Table<Row>(props: TableProps<Row>) {
     estimateSize: () => ROW_HEIGHT,
     overscan: SPARE,
     enabled: many,
+    // Rows that are new are measured when the browser has laid them out: asked before that, it would do it at once.
+    measureElement: (row, entry, drawn) =>
+      entry === undefined
+        ? (drawn.itemSizeCache.get(drawn.indexFromElement(row)) ?? ROW_HEIGHT)
+        : measureElement(row, entry, drawn),
     // Heights are kept by place, not by row: in a list that moves there would be more of them with every row that passes.
   })
   const [at, setAt] = useState(0)
