@@ -1,11 +1,11 @@
-import { type Demand, depthOf } from './demand.ts'
+import { type Demand, depthOf, standingOf } from './demand.ts'
 import type { Copy, Floor } from './floor.ts'
 import { holdEnd } from './hold.ts'
 
 /**
  * The order in which demands choose.
  *
- * Highest priority first. Then those that have waited for half of the maximum wait, longest first, unless they have had
+ * Highest priority first. Then those that have waited for half of the maximum wait, by their standing, unless they have had
  * their turn: a model whose copies have served their time goes behind the ones that wait for it to end. Then what is
  * loaded, then the deepest queue.
  *
@@ -15,12 +15,16 @@ import { holdEnd } from './hold.ts'
  */
 export function inOrder(demands: readonly Demand[], floor: Floor): Demand[] {
   const keys = new Map(
-    demands.map((demand) => [demand, { turn: turnOf(demand, floor), depth: depthOf(demand) }]),
+    demands.map((demand) => [
+      demand,
+      { turn: turnOf(demand, floor), depth: depthOf(demand), standing: standingOf(demand) },
+    ]),
   )
   return [...demands].sort((one, other) => {
     if (one.priority !== other.priority) return other.priority - one.priority
     const [mine, its] = [keys.get(one)!, keys.get(other)!]
     if (mine.turn !== its.turn) return mine.turn - its.turn
+    if (mine.turn === 0 && mine.standing !== its.standing) return mine.standing - its.standing
     if (mine.turn !== 0 && mine.depth !== its.depth) return its.depth - mine.depth
     return (
       one.waitingSince - other.waitingSince || one.queues[0]!.view.classId - other.queues[0]!.view.classId

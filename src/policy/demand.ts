@@ -154,3 +154,20 @@ export function depthOf(demand: Demand): number {
   for (const { view } of demand.queues) depth += view.depth
   return depth
 }
+
+/** Loads that may be spent on a queue before its length tells against it: in a mix of equals it never does. */
+const SHORT_LOADS = 3
+
+/**
+ * Since when a demand waits, for comparing it with others: later by the time it would keep a device, up to a turn.
+ *
+ * Who is done soon goes first, as long as the other has not waited longer by as much. So a model with a few jobs is served on the
+ * way, before a busy one is loaded back for a whole turn. The most that it moves anyone is fixed, so nobody is passed for ever.
+ */
+export function standingOf(demand: Demand): number {
+  const { model, waitingSince, times, rules, queues } = demand
+  if (model === null) return waitingSince
+  const { parallel } = queues[0]!.view
+  const workMs = Math.min((depthOf(demand) * times.runMs) / parallel, rules.quantum * times.loadMs)
+  return waitingSince + Math.max(0, workMs - SHORT_LOADS * times.loadMs)
+}

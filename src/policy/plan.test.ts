@@ -132,6 +132,47 @@ test('a model over the maximum wait takes the place of one that has served its q
   expect(unloaded(given)).toEqual(['A@a for B'])
 })
 
+test('nothing is unloaded for a model that would not come first after it: the place would go straight back', () => {
+  const [own, other] = [queue('A', { depth: 9, waitedMs: 140_000 }), queue('B', { waitedMs: 121_000 })]
+  const copy = resident('A', 'a', { loadedAt: NOW - 150_000 })
+  const given = (mine: QueueView, loaded: ResidentView) =>
+    picture({ gpus: { a: [24, 4] }, residents: [loaded], queues: [mine, other] })
+
+  expect(started(given(own, copy))).toEqual(['A x1 on a'])
+  expect(unloaded(given(own, copy))).toEqual([])
+  // It looks again when the next job of the one that is loaded may have come to its end.
+  expect(plan(given(own, copy)).lookAgainMs).toBe(4000)
+  const younger = queue('A', { depth: 9, waitedMs: 110_000 })
+  expect(unloaded(given(younger, copy))).toEqual(['A@a for B'])
+})
+
+test('a copy that stays idle though older jobs wait for it gives way: something else keeps those', () => {
+  const [own, other] = [queue('A', { depth: 9, waitedMs: 140_000 }), queue('B', { waitedMs: 121_000 })]
+  const idleFor = (ms: number) =>
+    unloaded(
+      picture({
+        gpus: { a: [24, 4] },
+        residents: [resident('A', 'a', { loadedAt: NOW - 150_000, idleSince: NOW - ms })],
+        queues: [own, other],
+      }),
+    )
+
+  expect(idleFor(9_000)).toEqual([])
+  expect(idleFor(11_000)).toEqual(['A@a for B'])
+})
+
+test('of two that have waited long, the one that is done sooner goes first, unless the other is older by its turn', () => {
+  const few = queue('B', { depth: 1, waitedMs: 80_000 })
+  const many = (waitedMs: number) => queue('A', { depth: 100, waitedMs })
+
+  // A turn is 90 s, of which 30 do not count: what is short enough is not told apart.
+  expect(started(picture({ queues: [many(130_000), few] }))).toEqual(['load B x1 on a'])
+  expect(started(picture({ queues: [many(150_000), few] }))).toEqual(['load A x1 on a'])
+  expect(started(picture({ queues: [queue('A', { depth: 7, waitedMs: 81_000 }), few] }))).toEqual([
+    'load A x1 on a',
+  ])
+})
+
 test('before the quantum is over it does not, and the plan says when to look again', () => {
   const [own, other] = [queue('A'), queue('B', { waitedMs: 121_000 })]
   const given = picture({ gpus: { a: [24, 4] }, residents: [resident('A', 'a')], queues: [own, other] })

@@ -128,6 +128,15 @@ test('a big model is not starved by small ones that always have work', () => {
   }
 })
 
+test('a model that was unloaded for another is not loaded back before that one was', () => {
+  const description = scene(hot, { kind: 'steady', tasks: 400, load: 0.95 })
+  for (let seed = 1; seed <= 4; seed++) {
+    const { loads } = simulate(generate(description, seed), sluicePolicy(RULES))
+    const twice = loads.filter(({ model }, index) => loads[index - 1]?.model === model)
+    expect(twice, `seed ${seed}`).toEqual([])
+  }
+})
+
 test('higher priority waits less, also when its jobs are few', () => {
   const urgent = model('urgent', { weight: 0.2, priority: 5 })
   const description = scene([...zipf, urgent], { kind: 'steady', tasks: 800, load: 0.6 })
