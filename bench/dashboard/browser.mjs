@@ -10,10 +10,14 @@ const FLAGS = [
   '--js-flags=--expose-gc',
 ]
 
-export async function openBrowser({ url, key }) {
+export function launchBrowser() {
   const executablePath = findChromium()
   if (executablePath === undefined) throw new Error(NO_CHROMIUM)
-  const browser = await chromium.launch({ executablePath, args: FLAGS })
+  return chromium.launch({ executablePath, args: FLAGS })
+}
+
+/** A window in which somebody has signed in. */
+export async function openWindow(browser, { url, key }) {
   const context = await browser.newContext({
     baseURL: url,
     locale: 'en-GB',

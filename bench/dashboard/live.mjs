@@ -1,6 +1,7 @@
 // Pages that stay open side by side while jobs change: whether their memory stays as it is, and how long they are busy at a time.
 import { setTimeout as pause } from 'node:timers/promises'
 import { open } from './browser.mjs'
+import { heapByKind, heapOf, kindWords, openHeap } from './heap.mjs'
 import { watchMainThreads } from './main-thread.mjs'
 import { median, tell } from './report.mjs'
 import { screensOf, tellTasks } from './screens.mjs'
@@ -21,9 +22,7 @@ export async function measureLive({ traffic, ids }, { browser, context, page: fi
   for (const name of wanted) {
     const page = pages.length === 0 ? first : await context.newPage()
     await open(page, screens[name])
-    const cdp = await context.newCDPSession(page)
-    for (const domain of ['Performance', 'HeapProfiler']) await cdp.send(`${domain}.enable`)
-    pages.push({ name, page, cdp, readings: [], tasks: [] })
+    pages.push({ name, page, cdp: await openHeap(context, page), readings: [], kinds: [], tasks: [] })
   }
   const reached = traffic.count()
   const begun = performance.now()
@@ -31,11 +30,13 @@ export async function measureLive({ traffic, ids }, { browser, context, page: fi
   // Before the first reading everything has been drawn many times.
   await pause((minutes * 60_000) / 10)
   await readHeaps(pages)
+  for (const { cdp, kinds } of pages) kinds.push(await heapByKind(cdp))
   while (performance.now() < end || pages[0].readings.length < 2) {
     const next = begun + ((pages[0].readings.length + 2) * minutes * 60_000) / READINGS
     while (performance.now() < Math.min(next, end)) await watchSlice(browser, pages, next)
     await readHeaps(pages)
   }
+  for (const { cdp, kinds } of pages) kinds.push(await heapByKind(cdp))
   for (const each of pages) tellPage(each, minutes)
   tell('jobs that ended a second meanwhile', reached())
 }
@@ -52,20 +53,13 @@ async function readHeaps(pages) {
   for (const each of pages) each.readings.push(await heapOf(each.cdp))
 }
 
-function tellPage({ name, readings, tasks }, minutes) {
+function tellPage({ name, readings, kinds, tasks }, minutes) {
   const of = (field, from, to) => median(readings.slice(from, to).map((each) => each[field]))
   const [early, late] = [of('heap', 0, 3), of('heap', -3)]
   const [first, last] = [readings[0], readings.at(-1)]
   const value = `${early.toFixed(2)} -> ${late.toFixed(2)} MB, nodes ${of('nodes', 0, 3)} -> ${of('nodes', -3)}`
   tell(`${name}, ${minutes} min: heap, medians of 3`, value, `<= ${GROWTH}x`, late <= early * GROWTH)
   tell('  the first and the last reading', `${first.heap.toFixed(2)} -> ${last.heap.toFixed(2)} MB`)
+  tell('  by kind, with what is not counted above', kindWords(...kinds))
   tellTasks(`${name}, ${minutes} min`, tasks)
-}
-
-async function heapOf(cdp) {
-  // What the first collection frees may let go of more.
-  for (let n = 0; n < 2; n += 1) await cdp.send('HeapProfiler.collectGarbage')
-  const { metrics } = await cdp.send('Performance.getMetrics')
-  const of = (wanted) => metrics.find(({ name }) => name === wanted).value
-  return { heap: of('JSHeapUsedSize') / 1e6, nodes: of('Nodes') }
 }
