@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Sluice, sluice, task } from '../../src/index.ts'
 import { startServer } from '../../src/server/start-server.ts'
 import { useDatabase } from '../support/database.ts'
@@ -85,7 +85,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect([...complaints, ...submitter.complaints]).toEqual([])
   })
 
-  test('a job is submitted anew, tells its progress and log as they come, and is cancelled with a reason for the audit', async () => {
+  test('a job is submitted anew, tells its progress and log as they come, is cancelled with a reason for the audit, and deleted', async () => {
     const { page, complaints } = await visit(server.url)
     const { id } = await server.app.submit(render, { frames: 5 })
     await gate.arrived(1)
@@ -112,11 +112,19 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       `select reason from sluice.audit where action = 'job.cancel'`,
     )
     expect(entry?.reason).toBe('no longer needed')
+    await page.getByRole('button', { name: 'Delete …' }).click()
+    await page.getByRole('alertdialog').getByText('gone for good').waitFor()
+    await confirm(page, 'Delete', 'tidied up')
+    await page.waitForURL('**/jobs')
+    await page.getByText(`stubborn #${waiting.id} is deleted`).waitFor()
+    await expect(server.app.getJob(waiting.id)).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
+    await page.goto(`/jobs/${waiting.id}`)
+    await page.getByRole('heading', { name: `There is no job ${waiting.id}` }).waitFor()
     expect(complaints).toEqual([])
   })
 
-  test('somebody else looks at the input of a job and approves it; another is rejected', async () => {
-    const [good, bad] = await server.app.submitMany(release, ['1.4.0', '1.5.0-broken'])
+  test('somebody else looks at the input of a job and approves it, here or on its own page; another is rejected', async () => {
+    const [good, bad, alone] = await server.app.submitMany(release, ['1.4.0', '1.5.0-broken', '1.6.0'])
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('approver', 'anna'), `/approvals?job=${good!.id}`)
     await page.getByLabel('Input').getByText('1.4.0').waitFor()
@@ -130,12 +138,27 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     const dialog = page.getByRole('alertdialog')
     expect(await dialog.getByRole('button', { name: 'Reject' }).isDisabled()).toBe(true)
     await confirm(page, 'Reject', 'broken build')
-    await page.getByText('Nothing waits for approval').waitFor()
+    await page.getByRole('row', { name: new RegExp(`#${bad!.id}\\b`) }).waitFor({ state: 'detached' })
     expect((await server.app.getJob(bad!.id)).status).toBe('cancelled')
+
+    await page.goto(`/jobs/${alone!.id}`)
+    const head = page.locator('.job-headline')
+    await head.getByText('Needs approval', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Approve …' }).click()
+    await confirm(page, 'Approve', 'read and found good')
+    await head.getByText('Completed', { exact: true }).waitFor()
+    await page.getByText('by anna').first().waitFor()
+    expect(await page.getByRole('button', { name: /Approve|Reject/ }).count()).toBe(0)
+    await page.goto('/approvals')
+    await page.getByText('Nothing waits for approval').waitFor()
     expect(complaints).toEqual([])
   })
 
-  test('a lane is paused and holds its jobs, the job says so, and goes on once it is resumed', async () => {
+  test('a lane is paused and resumed, the job says so; its settings are changed, and go back to those of the file', {
+    timeout: 30_000,
+  }, async () => {
+    const lane = async (name: string) => (await server.app.listLanes()).find((each) => each.name === name)
+    const before = await lane('batch')
     const { page, complaints } = await visit(server.url)
     await signIn(page, operator, '/lanes')
     const row = page.getByRole('row', { name: /batch/ }).first()
@@ -173,10 +196,36 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       .click()
     await confirm(page, 'Resume')
     expect(await job.result()).toBe(1)
+
+    const fact = (name: string) =>
+      page.getByRole('main').locator('.facts > div', { hasText: name }).locator('dd')
+    await page.getByRole('button', { name: 'Change settings …' }).click()
+    await page.getByLabel('Looked at every').fill('soon')
+    await page.getByText('A duration, such as 2s').waitFor()
+    const change = page.getByRole('button', { name: 'Change …', exact: true })
+    expect(await change.isDisabled()).toBe(true)
+    await page.getByLabel('Looked at every').fill('3s')
+    await page.getByLabel('Of several free workers').selectOption('spread')
+    await change.click()
+    await page.getByRole('alertdialog').getByText('Changed: poll, placement').waitFor()
+    await confirm(page, 'Change', 'the night is quiet')
+    await fact('Looked at every').getByText('3 s').waitFor()
+    await fact('Of several free workers').getByText('the least busy').waitFor()
+    await page.getByText('the night is quiet').waitFor()
+    expect(await lane('batch')).toMatchObject({ slots: 5, pollMs: 3000, placement: 'spread' })
+
+    await page.getByRole('button', { name: 'Reset …' }).click()
+    await confirm(page, 'Reset')
+    await fact('Set by operators').getByText('nothing: as the files say').waitFor()
+    expect(await lane('batch')).toMatchObject({ slots: 4, pollMs: before?.pollMs, placement: 'fill' })
+    expect(await page.getByRole('button', { name: 'Reset …' }).count()).toBe(0)
     expect(complaints).toEqual([])
   })
 
-  test('a worker is drained and brought back', async () => {
+  test('a worker is drained and brought back; another is stopped', async () => {
+    const other = await sluice({ database: database.url, log: pino({ level: 'silent' }), tasks })
+    onTestFinished(() => other.close())
+    await other.work({ name: 'worker-2', capacity: 2 })
     const { page, complaints } = await visit(server.url)
     await signIn(page, operator, '/workers')
     await page.getByRole('button', { name: 'Drain worker-1' }).click()
@@ -185,17 +234,25 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.getByRole('button', { name: 'Bring back worker-1' }).click()
     await confirm(page, 'Bring back')
     await page.getByRole('button', { name: 'Drain worker-1' }).waitFor()
+
+    const row = page.getByRole('table', { name: 'Workers' }).getByRole('row', { name: /worker-2/ })
+    await row.getByRole('button', { name: 'Stop worker-2' }).click()
+    await page.getByRole('alertdialog').getByText('Nothing runs there now').waitFor()
+    await confirm(page, 'Stop', 'its machine goes away')
+    await row.waitFor({ state: 'detached' })
+    expect((await server.app.listWorkers()).map(({ name }) => name)).toEqual(['worker-1'])
     expect(complaints).toEqual([])
   })
 
   test('names, inputs, errors and logs full of markup are text, and axe finds nothing serious on any screen, and all fit a phone', {
-    timeout: 60_000,
+    timeout: 120_000,
   }, async () => {
     const { id } = await server.app.submit(nasty, { [MARKUP]: MARKUP }, { key: MARKUP, tags: ['<i>tag</i>'] })
     await server.app
       .job(id)
       .result()
       .catch(() => {})
+    const asked = await server.app.submit(release, 'version 2')
     const named = await server.keyOf('platform_admin', MARKUP)
     await server.app.createSchedule('nightly', { task: 'nasty', cron: '0 3 * * 1-5', input: MARKUP })
     const { page, complaints } = await visit(server.url)
@@ -209,7 +266,8 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       ['/errors', '<b>bold</b>'],
       ['/workers', 'worker-1'],
       ['/gpu', '2 held of 3'],
-      ['/approvals', 'Nothing waits for approval'],
+      [`/approvals?job=${asked.id}`, 'version 2'],
+      [`/jobs/${asked.id}`, 'Why is it waiting?'],
       ['/schedules?name=nightly', 'At 03:00, Monday through Friday'],
       ['/recovery', 'Late write refused'],
       ['/access', '<b>bold</b>'],

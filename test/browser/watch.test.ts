@@ -4,10 +4,12 @@ import { transactForCallers } from '../../src/db/for-callers.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { offerSignIn } from '../../src/engine/access/sessions.ts'
 import { task } from '../../src/index.ts'
+import { keepMoment } from '../../src/store/read-moment.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
-import { noBrowser, signIn, useVisits } from './support.ts'
+import { until } from '../support/until.ts'
+import { expectAccessible, expectFitsPhone, noBrowser, signIn, useVisits } from './support.ts'
 
 const gates = { first: new Gate(), second: new Gate() }
 const hold = task({ name: 'hold', lane: 'narrow', run: (name: keyof typeof gates) => gates[name].pass() })
@@ -20,13 +22,24 @@ const fails = task({
   },
 })
 
+const serving = new Gate()
+const chat = task({
+  name: 'chat',
+  model: 'llama',
+  uses: { vram: '16GB' },
+  lane: 'wide',
+  run: () => serving.pass(),
+})
+const draw = task({ name: 'draw', model: 'flux', uses: { vram: '12GB' }, lane: 'wide', run: () => null })
+
 const rows = (page: Page) => page.getByRole('table', { name: 'Jobs' }).locator('tbody tr')
 
 describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chromium'}`, () => {
   const database = useDatabase()
   const server = useServer(database, {
-    tasks: [hold, fails],
+    tasks: [hold, fails, chat, draw],
     lanes: { narrow: { slots: 1 }, wide: { slots: 8 } },
+    budgets: { vram: { big: '24GB', small: '8GB', safety: '1GB' } },
     grace: '200ms',
   })
   const visit = useVisits()
@@ -36,7 +49,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     await server.app.work({ name: 'worker-1', capacity: 8 })
   })
   afterAll(() => {
-    for (const gate of Object.values(gates)) gate.open()
+    for (const gate of [...Object.values(gates), serving]) gate.open()
   })
 
   test('the address of sluice up signs in once, and its token does not stay in it', {
@@ -117,6 +130,57 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     await page.getByRole('link', { name: /^Queued/ }).click()
     await page.getByText('No job is here: Queued').waitFor()
     await server.app.cancelMany({ task: 'fails', status: ['queued'] })
+    expect(complaints).toEqual([])
+  })
+
+  test('devices tell what lies on them now and lay there before, and why a job waits for one', {
+    timeout: 60_000,
+  }, async () => {
+    const served = await server.app.submit(chat, undefined)
+    await serving.arrived()
+    const waiting = await server.app.submit(draw, undefined)
+    await until(
+      async () =>
+        (await database.sql(`select 1 from sluice.residents where loaded_at is not null`)).length > 0,
+      'the model to be loaded',
+    )
+    await keepMoment(server.app.room.db, 0)
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, await server.keyOf('viewer'), '/gpu')
+    const big = page.getByRole('article', { name: 'Device big' })
+    await big.getByText('16GB held of 24GB').waitFor()
+    await big.locator('.copies').getByText('llama').waitFor()
+    await big.getByText(/● Loaded for .*, 1 running, worker-1/).waitFor()
+    await big.getByText(/^flux comes next on .*: llama makes room$/).waitFor()
+    const small = page.getByRole('article', { name: 'Device small' })
+    expect(await small.locator('.copies').count()).toBe(0)
+
+    const before = page.getByRole('region', { name: 'Models on big' }).getByRole('listitem')
+    expect(await before.allTextContents()).toEqual([expect.stringMatching(/^llama.*loaded from .*1$/)])
+    const models = page.getByRole('table', { name: 'Models' })
+    const cells = async (model: string) =>
+      (
+        await models
+          .getByRole('row', { name: new RegExp(`^${model}`) })
+          .getByRole('cell')
+          .allTextContents()
+      ).slice(0, 6)
+    expect(await cells('llama')).toEqual(['llama', '0', '0', '1', '1', '–'])
+    await expect.poll(async () => (await cells('flux')).slice(0, 2)).toEqual(['flux', '1'])
+    const queue = page
+      .getByRole('table', { name: 'What waits for budgets' })
+      .getByRole('row', { name: /draw/ })
+    await queue.getByText(/llama/).waitFor()
+    await expectAccessible(page, 'devices with models')
+    await expectFitsPhone(page, 'devices with models')
+
+    await page.goto(`/jobs/${waiting.id}`)
+    await page.getByRole('heading', { name: 'Why is it waiting?' }).waitFor()
+    await expectAccessible(page, 'a job that waits for a device')
+    await expectFitsPhone(page, 'a job that waits for a device')
+    serving.open()
+    await served.result()
+    await page.locator('.job-headline').getByText('Completed', { exact: true }).waitFor()
     expect(complaints).toEqual([])
   })
 

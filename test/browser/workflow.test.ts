@@ -44,7 +44,18 @@ const tell = task({ name: 'tell', run: ({ text }: { text: string }) => text })
 const wide = workflow({
   name: 'wide',
   steps: (flow: Flow<{ items: number[] }>) => {
-    flow.each('fan', flow.input.items, held, (n) => n, { concurrency: 2 })
+    const fan = flow.each('fan', flow.input.items, held, (n) => n, { concurrency: 2 })
+    flow.step('after', held, 1000, { needs: [fan] })
+  },
+})
+const later = new Gate()
+const hold = task({ name: 'hold', run: async (_: null) => later.pass() })
+/** A part of it fails while another still runs; and it has a workflow inside. */
+const half = workflow({
+  name: 'half',
+  steps: (flow: Flow<{ doors: number[] }>) => {
+    flow.step('knocking', flaky, { doors: flow.input.doors })
+    flow.step('holding', hold, null)
   },
 })
 const decode = workflow({
@@ -67,8 +78,8 @@ const decode = workflow({
 describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? ''}`, () => {
   const database = useDatabase()
   const server = useServer(database, {
-    tasks: [held, check, tell, knock],
-    workflows: [wide, decode, flaky],
+    tasks: [held, hold, check, tell, knock],
+    workflows: [wide, decode, flaky, half],
     lanes: { default: { perWorker: null } },
   })
   const visit = useVisits()
@@ -78,7 +89,10 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     key = await server.keyOf('operator')
     await server.app.work({ capacity: 20 })
   })
-  afterAll(() => gate.open())
+  afterAll(() => {
+    gate.open()
+    later.open()
+  })
 
   async function ended(id: string, status: string): Promise<void> {
     await until(async () => (await server.app.getJob(id)).status === status, `job ${id} to be ${status}`)
@@ -122,8 +136,15 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     const steps = page.getByRole('table', { name: 'Jobs' }).locator('tbody tr')
     await expect.poll(() => steps.count()).toBe(10)
     expect(await page.getByRole('checkbox', { name: 'Steps of workflows too' }).isChecked()).toBe(true)
-    await page.goBack()
-    await page.goBack()
+    // And of the whole it says how far it is.
+    await page.getByRole('link', { name: 'Jobs', exact: true }).first().click()
+    await page.getByRole('link', { name: 'fan: 0 of 40, 0 of 2 steps' }).click()
+    await page.getByText('Tree', { exact: true }).click()
+    await page.getByRole('treeitem', { name: /after.*not reached/ }).waitFor()
+    await page.getByText('Waterfall', { exact: true }).click()
+    const falls = page.getByRole('list', { name: 'Jobs over time' })
+    await falls.getByRole('listitem').filter({ hasText: 'not reached' }).getByText('after').waitFor()
+    await page.getByText('Graph', { exact: true }).click()
 
     await page.getByRole('link', { name: 'All children' }).click()
     await page.getByRole('navigation', { name: 'Where this is in the workflow' }).getByText('wide').waitFor()
@@ -155,8 +176,43 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     expect(complaints).toEqual([])
   })
 
+  test('a workflow inside another is opened; what failed there can run again once the whole has ended', async () => {
+    shut.door = true
+    const { id } = await server.app.submit(half, { doors: [1] })
+    const knocked = await until(async () => {
+      const [row] = await database.sql<{ id: string }>(
+        `select id::text from sluice.jobs where root_id = $1 and task = 'knock' and state = 'failed'`,
+        [id],
+      )
+      return row?.id
+    }, 'the knock to fail')
+    await later.arrived()
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, key, `/workflows/${id}`)
+    await page.getByRole('button', { name: /knocking.*flaky/ }).click()
+    await page.getByRole('link', { name: 'Look inside' }).click()
+    const crumbs = page.getByRole('navigation', { name: 'Where this is in the workflow' })
+    await crumbs.getByRole('link', { name: 'half' }).waitFor()
+    await page.getByRole('heading', { name: /^knocking #\d+$/ }).waitFor()
+    expect(await page.getByRole('button', { name: /^Retry/ }).count()).toBe(0)
+    await page.getByRole('button', { name: /doors/ }).waitFor()
+
+    await page.goto(`/jobs/${knocked}`)
+    await page.getByText('It can run again once the whole workflow has ended.').waitFor()
+    const retry = page.getByRole('button', { name: 'Retry …' })
+    expect(await retry.count()).toBe(0)
+    later.open()
+    await ended(id, 'failed')
+    shut.door = false
+    await retry.click()
+    await confirm(page, 'Retry')
+    await page.locator('.job-headline').getByText('Completed', { exact: true }).waitFor()
+    expect(complaints).toEqual([])
+  })
+
   test('a failure is followed back to where its input differs, and runs again from there with another', async () => {
-    await ended((await server.app.submit(decode, { encodings: ['utf-8', 'utf-8', 'utf-8'] })).id, 'completed')
+    const good = (await server.app.submit(decode, { encodings: ['utf-8', 'utf-8', 'utf-8'] })).id
+    await ended(good, 'completed')
     const { id } = await server.app.submit(decode, { encodings: ['utf-8', 'latin-9', 'utf-8'] })
     await ended(id, 'failed')
     const { page, complaints } = await visit(server.url)
@@ -176,6 +232,21 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await page.getByText('Of 3 children 2 completed, 1 failed').waitFor()
 
     await levels.getByRole('tab', { name: /check/ }).click()
+    // With any other job: of what completed there is an output to compare too.
+    const other = (await findStep(database.sql, good, 'read'))!
+    await page.getByLabel('Another job').fill('abc')
+    await page.getByText('The number of a job').waitFor()
+    await page.getByLabel('Another job').fill(`#${other}`)
+    await page.getByRole('button', { name: 'Compare', exact: true }).click()
+    await page.getByText(`With tell #${other}, which is completed: inputs differ.`).waitFor()
+    const inputs = page.getByRole('table', { name: 'Differences of the inputs' })
+    expect(await inputs.getByRole('row').allTextContents()).toEqual([
+      'WhereHereThere',
+      'encoding"latin-9"not there',
+      'textnot there"utf-8"',
+    ])
+    const outputs = page.getByRole('table', { name: 'Differences of the outputs' })
+    await outputs.getByRole('cell', { name: '"utf-8"' }).waitFor()
     const old = new URL(page.url()).searchParams.get('level') ?? (await server.app.trace(id)).failure
     await page.getByRole('button', { name: 'Run again from here' }).click()
     await page.getByRole('textbox', { name: /^Input/ }).fill('{ "encoding": "utf-8" }')

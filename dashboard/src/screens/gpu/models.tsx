@@ -38,14 +38,14 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
     },
     {
       id: 'needs',
-      head: 'Needs',
+      head: 'Measured',
       width: '120px',
       align: 'right',
       phone: 'below',
       cell: ({ amounts }) =>
         Object.entries(amounts)
           .map(([budget, amount]) => amountWords(amount, bytes.has(budget)))
-          .join(', ') || <None />,
+          .join(', ') || <span className="soft">–</span>,
     },
     {
       id: 'load',
