@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { DEPTH_WORDS } from '../model/counted-up-to.ts'
 import { LaneBody } from './lanes.ts'
 import { JobId, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
 
@@ -72,7 +73,7 @@ const Worker = Type.Object({
 const Queue = Type.Object({
   lane: Type.String(),
   task: Type.String(),
-  depth: Type.Integer({ description: 'Jobs that could start now; exact up to 10,000' }),
+  depth: Type.Integer({ description: `Jobs that could start and wait; ${DEPTH_WORDS}` }),
   oldestAt: TimestampOrNull,
   waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
   reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What stands in the way' }),

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { DEPTH_WORDS, FAILURES_WORDS } from '../model/counted-up-to.ts'
 import { ListQuery } from './job-list.ts'
 import { NumberOrNull, TextOrNull, Timestamp, TimestampOrNull, WholeOrNull } from './scalars.ts'
 
@@ -33,7 +34,7 @@ const LaneNow = Type.Object({
   enabled: Type.Boolean(),
   running: Type.Integer(),
   held: Count('Slots held by workers, busy or idle for a moment'),
-  depth: Count('Jobs that could start and wait, sampled every 2 s; exact up to 10,000 per task'),
+  depth: Count(`Jobs that could start and wait, sampled every 2 s; ${DEPTH_WORDS}`),
   oldestAt: TimestampOrNull,
   waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
   reason: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What stands in its way' }),
@@ -74,8 +75,7 @@ const DeviceNow = Type.Object({
   ),
 })
 
-const FAILED =
-  'Of the newest 10,000: jobs that failed, not only because something below them did, and have not been run again since'
+const FAILED = `Of ${FAILURES_WORDS}: jobs that failed, not only because something below them did, and have not been run again since`
 
 const BY_STATE = {
   awaiting_approval: Type.Integer(),
@@ -143,7 +143,7 @@ export const SeriesBody = Type.Object({
       at: Timestamp,
       failed: Type.Unsafe<number | null>({
         ...WholeOrNull,
-        description: 'null: 10,000 have failed since, and nobody looks further',
+        description: `null: it lies before ${FAILURES_WORDS}, and nobody looks further`,
       }),
     }),
     {

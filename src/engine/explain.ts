@@ -62,7 +62,7 @@ export interface Explanation {
   readonly holders: readonly Holder[]
   /** Of the first 20, those that belong to somebody whose jobs the asker may not see. */
   readonly hiddenHolders: number
-  /** Its place in line, 1 for the next, up to 10,000; `null` where there is no line. */
+  /** Its place in line, 1 for the next, up to `EXACT_DEPTH`; `null` where there is no line. */
   readonly position: number | null
   /** Seconds until it starts, or ends where it waits for children, from how fast others ended lately; `null`: nobody can tell. */
   readonly estimateSeconds: number | null

@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 import { countFailures } from '../store/count-failures.ts'
 import { type LaneMoment, listMoments, type Moment, readMoment } from '../store/read-moment.ts'
 
@@ -48,8 +49,6 @@ export interface Series {
   readonly failures: readonly FailuresOfMinute[]
 }
 
-/** As many as the numbers of now look at. */
-const FAILURES_LOOK = 10_000
 /** As those who are refused are told: never longer than a minute, since rates change. */
 const LONGEST_RETRY = 60
 const UNKNOWN_RETRY = 5
@@ -100,7 +99,7 @@ function waitedMs(at: number, { oldestAt }: LaneMoment): number {
  */
 export async function readSeries(db: Queryable, minutes: number): Promise<Series> {
   const points = (await listMoments(db, minutes * 60_000)).map(toPoint)
-  const counted = await countFailures(db, minutes, FAILURES_LOOK)
+  const counted = await countFailures(db, minutes, COUNTED_FAILURES)
   return { points, failures: failuresOf(counted, minutes) }
 }
 
@@ -109,7 +108,7 @@ function failuresOf(
   { now, minutes: found, looked }: Awaited<ReturnType<typeof countFailures>>,
   minutes: number,
 ): FailuresOfMinute[] {
-  const cut = looked < FAILURES_LOOK ? minutes : Math.max(...found.map(({ ago }) => ago))
+  const cut = looked < COUNTED_FAILURES ? minutes : Math.max(...found.map(({ ago }) => ago))
   return Array.from({ length: minutes }, (_, place) => {
     const ago = minutes - 1 - place
     const failed = found.filter((each) => each.ago === ago).reduce((sum, each) => sum + each.failed, 0)

@@ -5,6 +5,7 @@ import { ClaimWatch } from '../engine/claim-watch.ts'
 import { viewFleet } from '../engine/fleet-view.ts'
 import { type SystemStatus, systemStatus } from '../engine/system-status.ts'
 import { Tally } from '../engine/tally.ts'
+import { DEPTH_WORDS } from '../model/counted-up-to.ts'
 import { BudgetMetrics } from './budget-metrics.ts'
 import { FleetMetrics } from './fleet-metrics.ts'
 import type { ServerParts } from './parts.ts'
@@ -75,7 +76,7 @@ export class Metrics {
       registers,
     })
     this.#byLane = {
-      depth: gauge('lane_depth', 'Jobs that could start and wait; exact up to 10,000 per task', ['lane']),
+      depth: gauge('lane_depth', `Jobs that could start and wait; ${DEPTH_WORDS}`, ['lane']),
       oldest: gauge('lane_oldest_wait_seconds', 'How long the oldest of them has waited', ['lane']),
       running: gauge('lane_running', 'Jobs that run', ['lane']),
       slots: gauge('lane_slots', 'Jobs that may run at once; absent where there is no limit', ['lane']),

@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { EXACT_DEPTH } from '../model/counted-up-to.ts'
 
 /** What stands between a job that could start and a worker. `null`: nothing but its turn. */
 export type WaitObstacle =
@@ -32,11 +33,11 @@ export interface LaneWait {
   readonly requires: Readonly<Record<string, unknown>>
   readonly obstacle: WaitObstacle | null
   readonly reason: string | null
-  /** How many of its class wait, itself included, up to 10,000. */
+  /** How many of its class wait, itself included, up to `EXACT_DEPTH`. */
   readonly depth: number
   /** It draws from budgets: the policy of budgets says when it starts. */
   readonly budgeted: boolean
-  /** How many come before it, up to 10,000: of its lane; where it draws from budgets, of its model or else of its task. */
+  /** How many come before it, up to `EXACT_DEPTH`: of its lane; where it draws from budgets, of its model or else of its task. */
   readonly ahead: number
   /** Jobs of the lane that ended lately, in a second. `null`: too few to tell. */
   readonly rate: number | null
@@ -54,12 +55,12 @@ const EXPLAIN = statement(
      from sluice.jobs m
      join sluice.classes c on c.id = m.class_id
      join sluice.lanes l on l.name = c.lane
-     left join sluice.sample_v1(10000) s on s.class_id = c.id
+     left join sluice.sample_v1(${EXACT_DEPTH}) s on s.class_id = c.id
     cross join lateral (
       select count(*)::integer as ahead from (
         select 1 from sluice.classes k cross join lateral (
-          select 1 from sluice.jobs j where j.class_id = k.id and j.state = 'ready' and (j.rank, j.id) < (m.rank, m.id) limit 10000) one
-         where k.lane = c.lane and (not c.budgeted or k.id = c.id or k.model = c.model) limit 10000) x) a
+          select 1 from sluice.jobs j where j.class_id = k.id and j.state = 'ready' and (j.rank, j.id) < (m.rank, m.id) limit ${EXACT_DEPTH}) one
+         where k.lane = c.lane and (not c.budgeted or k.id = c.id or k.model = c.model) limit ${EXACT_DEPTH}) x) a
     cross join lateral (
       select case when count(*) > 1 then (count(*) / greatest(extract(epoch from clock_timestamp() - min(e.finished_at)), 0.001))::float8 end as rate
         from (select j.class_id, j.finished_at from sluice.jobs j

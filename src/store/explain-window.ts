@@ -1,7 +1,8 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { EXACT_DEPTH } from '../model/counted-up-to.ts'
 
 export interface WindowWait {
-  /** How many of its siblings come before it, up to 10,000. */
+  /** How many of its siblings come before it, up to `EXACT_DEPTH`. */
   readonly ahead: number
   /** Children of the fan-out that ended in a second since it began. `null`: none has. */
   readonly rate: number | null
@@ -17,7 +18,7 @@ const EXPLAIN = statement(
      join sluice.composites c on c.job_id = p.id
     cross join lateral (
       select count(*)::integer as ahead from (
-        select 1 from sluice.jobs j where j.parent_id = m.parent_id and j.state = 'waiting' and j.idx < m.idx limit 10000) x) a
+        select 1 from sluice.jobs j where j.parent_id = m.parent_id and j.state = 'waiting' and j.idx < m.idx limit ${EXACT_DEPTH}) x) a
     where m.id = $1`,
 )
 

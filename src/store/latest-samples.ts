@@ -4,7 +4,7 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface WaitingClass {
   readonly lane: string
   readonly task: string
-  /** Exact up to 10,000, then that. */
+  /** Exact up to `EXACT_DEPTH`, then that. */
   readonly depth: number
   readonly oldestAt: Date | null
   /** How long the oldest has waited, by the database's clock. */

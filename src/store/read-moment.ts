@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 
 /** How the system stands, or stood. Times are in milliseconds since 1970. */
 export interface Moment {
@@ -78,8 +79,8 @@ export interface ModelMoment {
   readonly running: number
 }
 
-/** Jobs of a state that are looked at: some milliseconds for all of them. */
-const LOOK = 2000
+/** Jobs of a state that are looked at: some milliseconds for all of them. Of failures `moment_v1` looks at five times as many. */
+const LOOK = COUNTED_FAILURES / 5
 
 const READ = statement('read_moment', 'select sluice.moment_v1($1) as picture')
 

@@ -1,7 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-
-/** A depth is counted up to here; this number means "at least that many". */
-export const EXACT_DEPTH = 10_000
+import { EXACT_DEPTH } from '../model/counted-up-to.ts'
 
 export interface QueueSample {
   readonly classId: number

@@ -1,6 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
+import { EXACT_DEPTH } from '../../model/counted-up-to.ts'
 import { formatDuration } from '../../model/duration.ts'
-import { EXACT_DEPTH, lookAtQueues, type QueueSample } from '../../store/sample-queues.ts'
+import { lookAtQueues, type QueueSample } from '../../store/sample-queues.ts'
 import { viewBudgets } from '../budget-view.ts'
 import { type Finding, ok } from '../finding.ts'
 

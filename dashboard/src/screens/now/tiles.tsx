@@ -1,5 +1,5 @@
 import { type ReactNode, useMemo } from 'react'
-import type { Now, Series } from '../../../../src/client/index.ts'
+import { COUNTED_FAILURES, type Now, type Series } from '../../../../src/client/index.ts'
 import { count } from '../../parts/count.ts'
 import { type Search, To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
@@ -117,11 +117,8 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
   )
 }
 
-/** No more are looked at. */
-const MOST_FAILURES = 10_000
-
 function failures(count: number): string {
-  return `${count.toLocaleString()}${count >= MOST_FAILURES ? '+' : ''}`
+  return `${count.toLocaleString()}${count >= COUNTED_FAILURES ? '+' : ''}`
 }
 
 function Tile({
