@@ -5,7 +5,7 @@
 const CATEGORIES = ['disabled-by-default-devtools.timeline', 'devtools.timeline', 'blink.user_timing']
 const MARK = 'sluice bench: '
 /** Shorter ones are not kept: over ten minutes there are a million. */
-const KEPT_MS = 16
+export const KEPT_MS = 16
 
 /**
  * Traces what pages do until `stop()`, which answers their tasks, for each page by the name it was given.
