@@ -7,7 +7,16 @@ import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
 import { until } from '../support/until.ts'
-import { complete, confirm, noBrowser, offeredScreens, signIn, useVisits } from './support.ts'
+import {
+  complete,
+  confirm,
+  expectAccessible,
+  expectFitsPhone,
+  noBrowser,
+  offeredScreens,
+  signIn,
+  useVisits,
+} from './support.ts'
 
 let locked = true
 const book = task({
@@ -165,6 +174,8 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     await decision.click()
     await page.getByRole('heading', { name: 'Start 1 worker of burst' }).waitFor()
     await page.getByText('No worker has come for it').waitFor()
+    await expectAccessible(page, 'a decision of a pool')
+    await expectFitsPhone(page, 'a decision of a pool')
     await keeper.stop()
     await server.app.cancel(id)
     expect(complaints).toEqual([])
