@@ -17,10 +17,10 @@ declare module 'fastify' {
   }
 }
 
-/** Nobody guesses 256 bits: this keeps those who try from the database and from filling the audit. */
+/** Nobody guesses 256 bits: this keeps those who try from filling the audit. */
 const FAILURES_PER_ADDRESS = 20
 const PERIOD_MS = 60_000
-/** Addresses, keys that were good, and keys that were not, that are remembered. */
+/** Addresses, and keys that were not good, that are remembered. */
 const REMEMBERED = 10_000
 /** As long as a refusal itself is remembered. */
 const LATELY_MS = 100
@@ -41,8 +41,6 @@ export class Identification {
     sources: REMEMBERED,
   })
   readonly #recorded = new AttemptLimit({ most: RECORDED_PER_PERIOD, periodMs: PERIOD_MS, sources: 1 })
-  /** What was good once. It is asked about again each time; only its address need not wait. */
-  readonly #good = new Set<string>()
   /** What was not good, with until when that is known: nothing makes it good again but a restored database. */
   readonly #bad = new Map<string, number>()
 
@@ -82,7 +80,9 @@ export class Identification {
    * Finds out whether a credential is good, and keeps count of those that are not, each once a minute: a program that
    * goes on with a revoked key guesses nothing, and costs the database nothing.
    *
-   * Programs behind one proxy share an address: those whose key has been good before need not wait for one that guesses.
+   * Every other one is looked up, also where its address has failed too often: programs behind one proxy share an address,
+   * and whoever has a good key does not wait for one that guesses. Only what is not good is then answered with
+   * `TOO_MANY_FAILURES`, and leaves nothing in the audit.
    */
   async check<T>(
     request: FastifyRequest,
@@ -95,18 +95,14 @@ export class Identification {
     // With what it was given as: a good key in the place of something else is still a good key in its own.
     const known = hashOf(`${as} ${credential}`).toString('base64')
     if (this.#isBad(known)) throw unauthenticated()
-    const waitMs = this.#failures.waitOf(address)
-    if (waitMs > 0 && !this.#good.has(known)) throw tooManyFailures(waitMs)
     const found = await find()
-    if (found !== undefined) {
-      if (!this.#good.has(known)) bounded(this.#good.add(known))
-      return found
-    }
-    this.#good.delete(known)
+    if (found !== undefined) return found
     // Of those that asked at the same time, one is counted.
     if (!this.#isBad(known)) {
       this.#bad.delete(known)
       bounded(this.#bad.set(known, performance.now() + PERIOD_MS))
+      const waitMs = this.#failures.waitOf(address)
+      if (waitMs > 0) throw tooManyFailures(waitMs)
       this.#failures.count(address)
       await this.#record(request, address)
     }
@@ -151,8 +147,8 @@ function fingerprint(authorization: string): string {
   return hash('sha256', authorization, 'base64')
 }
 
-/** Forgets the eldest: sets and maps keep the order in which things were put in. */
-function bounded(memory: Set<string> | Map<string, unknown>): void {
+/** Forgets the eldest: a map keeps the order in which things were put in. */
+function bounded(memory: Map<string, unknown>): void {
   if (memory.size > REMEMBERED) memory.delete(memory.keys().next().value!)
 }
 
@@ -167,7 +163,7 @@ function tooManyFailures(waitMs: number): SluiceError {
   const retryAfter = Math.ceil(waitMs / 1000)
   return new SluiceError(
     'TOO_MANY_FAILURES',
-    `too many wrong keys came from your address: wait ${retryAfter} s`,
+    `too many wrong keys came from your address, and this one is not good either: send one that is, or wait ${retryAfter} s`,
     { details: { retryAfter } },
   )
 }
