@@ -68,8 +68,8 @@ export interface JobPage {
  */
 export const PAGE_LOOK = 5000
 /**
- * Looks before a page is answered that is empty and yet not the last: the 100,000 children of a fan-out may lie above the
- * roots that are looked for, and are passed over in 60 ms.
+ * Looks before a page is answered that is empty and yet not the last: above the roots that are looked for may lie steps of
+ * many workflows. Children of a wide fan-out are passed over by one.
  */
 const MOST_LOOKS = 25
 const MAX_LISTED = 100_000
