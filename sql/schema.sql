@@ -4914,6 +4914,7 @@ AS $function$
 declare
   v_gone text[];
 begin
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
   perform 1 from sluice.classes c join sluice.tasks t on t.name = c.task
     where t.name = any (p_names) and c.budgeted <> (t.uses is not null) order by c.task, c.id for no key update of c;
   update sluice.classes c set budgeted = t.uses is not null

@@ -2,7 +2,7 @@
 --
 -- Lock order of everything in Sluice: pools (by name) -> own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
 -- -> budgets (by name) -> devices (by budget and key) -> what is loaded on them -> models (by name) -> siblings and claims (SKIP LOCKED)
--- -> classes (by task) -> tasks (by name) -> admission.
+-- -> the names (an advisory lock of who makes tasks and workflows known) -> classes (by task) -> tasks (by name) -> admission.
 -- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job. What is deleted with all that refers to it, lanes and
 -- budgets, is locked FOR UPDATE; whoever adds what refers to a budget locks that FOR KEY SHARE in the same place.
 

@@ -237,11 +237,13 @@ begin
 end $$;
 
 -- After tasks were made known: their classes are claimed by plan, or no longer. The depth that came with uses goes with them.
+-- Whoever makes tasks known holds some of them when it comes to classes of the next: so this comes before or after that, not beside it.
 create function sluice.settle_tasks_v1(p_names text[]) returns void
 language plpgsql as $$
 declare
   v_gone text[];
 begin
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
   perform 1 from sluice.classes c join sluice.tasks t on t.name = c.task
     where t.name = any (p_names) and c.budgeted <> (t.uses is not null) order by c.task, c.id for no key update of c;
   update sluice.classes c set budgeted = t.uses is not null

@@ -1,7 +1,8 @@
 import { type Queryable, statement } from '../db/database.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 
-// Sorted by name, as whoever else stores tasks does. No class is made for a task that is known with another lane.
+// Sorted by name, as whoever else stores tasks does, and one at a time: in a transaction of several statements a new name is held
+// already when the others are locked. No class is made for a task that is known with another lane.
 const ADD = statement(
   'add_tasks',
   `insert into sluice.tasks (name, lane, class_id, priority, approval, deadline_ms, max_losses, on_lost, uses, per_job, parallel, expressed)
@@ -12,6 +13,7 @@ const ADD = statement(
              approval boolean, "deadlineMs" bigint, "maxLosses" integer, "onLost" text,
                                       uses jsonb, "perJob" jsonb, parallel integer, expressed boolean)
             where not exists (select 1 from sluice.tasks t where t.name = g.name) order by g.name) g
+    where (select sluice.claim_names_v1('{}', 'task'))
    on conflict (name) do nothing`,
 )
 

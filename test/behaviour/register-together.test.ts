@@ -1,9 +1,10 @@
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { Database } from '../../src/db/database.ts'
+import { Database, type Queryable } from '../../src/db/database.ts'
 import { registerRemoteWorkers } from '../../src/engine/remote-workers.ts'
 import { addTasks } from '../../src/store/add-tasks.ts'
 import { registerWorkers } from '../../src/store/register-workers.ts'
+import { saveTasks } from '../../src/store/save-tasks.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 
@@ -85,18 +86,19 @@ test('workers that register together wait for their pools by name, so that two s
   expect(ids).toHaveLength(2)
 })
 
+const PLAIN = {
+  lane: 'default',
+  model: null,
+  requires: {},
+  priority: 0,
+  approval: false,
+  deadlineMs: null,
+  maxLosses: 1,
+  onLost: 'retry',
+} as const
+
 test('a worker that waits for its pool keeps nobody from making its tasks known', async () => {
-  const task = {
-    name: 'fresh',
-    lane: 'default',
-    model: null,
-    requires: {},
-    priority: 0,
-    approval: false,
-    deadlineMs: null,
-    maxLosses: 1,
-    onLost: 'retry',
-  } as const
+  const task = { ...PLAIN, name: 'fresh' }
   const identity = { ...worker('c', 'a'), tasks: ['fresh'], keyId: '1' }
   const register = () => db.transaction((tx) => registerRemoteWorkers(tx, [identity], [task], task))
   const registered = await whileHeld('a', register, async () => {
@@ -106,4 +108,58 @@ test('a worker that waits for its pool keeps nobody from making its tasks known'
   })
   expect(registered).toMatchObject([{ differing: [] }])
   expect(await database.sql(`select name from sluice.tasks where name = 'fresh'`)).toHaveLength(1)
+})
+
+/** Runs statements in a transaction, and stops after the one of that name until `then` has been called and waits for a lock. */
+async function pausedAfter(
+  name: string,
+  work: (tx: Queryable) => Promise<void>,
+  then: () => Promise<unknown>,
+): Promise<void> {
+  let other: Promise<unknown> = Promise.resolve()
+  await db.transaction((tx) =>
+    work({
+      run: async (statement, values) => {
+        const rows = await tx.run(statement, values)
+        if (statement.name === name) {
+          other = then()
+          other.catch(() => {})
+          await until(isAnyoneWaiting, 'the other one to wait for a lock')
+        }
+        return rows
+      },
+    } as Queryable),
+  )
+  await other
+}
+
+async function isAnyoneWaiting(): Promise<boolean> {
+  const rows = await database.sql(
+    `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  )
+  return rows.length > 0
+}
+
+// A file whose databases saw a deadlock fails, and whoever is chosen for it gets an error.
+test('a server with a new task and a program that changes others and knows that one too do not wait for each other', async () => {
+  await database.sql(
+    `select sluice.change_budget_v1('licences', '{"kind": "shared", "capacity": 3}', 'test', false)`,
+  )
+  const [first, second] = ['drawing-a', 'drawing-b'].map((name) => ({
+    ...PLAIN,
+    ...{ name, uses: { licences: { each: 1, devices: 1 } } },
+  }))
+  await saveTasks(db, [first!])
+  await pausedAfter(
+    'add_tasks',
+    (tx) => addTasks(tx, [second!]),
+    () => saveTasks(db, [{ ...first!, priority: 5 }, second!]),
+  )
+  const rows = await database.sql(
+    `select name, priority from sluice.tasks where name like 'drawing-%' order by name`,
+  )
+  expect(rows).toEqual([
+    { name: 'drawing-a', priority: 5 },
+    { name: 'drawing-b', priority: 0 },
+  ])
 })
