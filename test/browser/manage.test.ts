@@ -2,7 +2,7 @@ import pino from 'pino'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { FleetKeeper } from '../../src/fleet/fleet-keeper.ts'
-import { type Provisioner, provisionerFailed } from '../../src/fleet/provisioner.ts'
+import type { Provisioner } from '../../src/fleet/provisioner.ts'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
@@ -148,7 +148,8 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
 
   test('what a pool has decided is told with its reason, and what became of it', async () => {
     const refusing: Provisioner = {
-      start: () => Promise.reject(provisionerFailed('denied', 'the cloud <b>refuses</b>')),
+      start: () =>
+        Promise.resolve({ instances: [], failures: [{ member: 1, message: 'the cloud <b>refuses</b>' }] }),
       describe: () => Promise.resolve([]),
       stop: () => Promise.resolve(),
       close: () => Promise.resolve(),
@@ -161,8 +162,11 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
       momentMs: 0,
     })
     const { id } = await server.app.submit(far, null)
-    await keeper.tend()
-    await until(async () => (await server.app.fleet()).decisions[0]?.outcome === 'failed', 'the decision')
+    await until(async () => {
+      if ((await server.app.fleet()).decisions[0]?.outcome === 'failed') return true
+      await keeper.tend()
+      return false
+    }, 'the decision')
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('viewer'), '/workers')
     const pool = page.getByRole('table', { name: 'Pools' }).getByRole('row', { name: /burst/ })
@@ -173,6 +177,7 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     await decision.getByText('✕ None was started: the cloud <b>refuses</b>').waitFor()
     await decision.click()
     await page.getByRole('heading', { name: 'Start 1 worker of burst' }).waitFor()
+    await page.getByText('Worker 1 was not started').waitFor()
     await page.getByText('No worker has come for it').waitFor()
     await expectAccessible(page, 'a decision of a pool')
     await expectFitsPhone(page, 'a decision of a pool')

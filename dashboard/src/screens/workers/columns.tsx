@@ -12,7 +12,8 @@ export function workerColumns(
 ): readonly Column<StatusWorker>[] {
   const pools = workers.some(({ pool }) => pool !== null)
   const mixed = new Set(workers.map(({ version, build }) => build ?? version)).size > 1
-  const labelled = workers.some(({ labels }) => Object.keys(labels).length > 0)
+  // Beside pools and versions they would take the room of what runs; who opens a worker finds them.
+  const labelled = !(pools && mixed) && workers.some(({ labels }) => Object.keys(labels).length > 0)
   const columns: Column<StatusWorker>[] = [
     {
       id: 'name',

@@ -31,9 +31,7 @@ export function DecisionDetails({ decision, onClose }: { decision: Decision; onC
             ? []
             : ([['Settled', <Moment key="ended" at={decision.endedAt} />]] as const)),
           ...(decision.endedWhy === null ? [] : ([['Outcome', decision.endedWhy]] as const)),
-          ...failures.map(
-            ({ member, message }) => [`Worker ${member + 1} was not started`, message] as const,
-          ),
+          ...failures.map(({ member, message }) => [`Worker ${member} was not started`, message] as const),
         ]}
       />
       <div className="worker-jobs">

@@ -131,7 +131,7 @@ const DECISIONS: readonly Column<Decision>[] = [
     width: '22%',
     phone: 'below',
     wrap: true,
-    cell: ({ outcome, endedWhy, failures, dueAt, workers }) =>
+    cell: ({ outcome, endedWhy, failures, dueAt, workers, count: many }) =>
       outcome === null ? (
         <>
           on its way{dueAt !== null && ', due '}
@@ -143,8 +143,11 @@ const DECISIONS: readonly Column<Decision>[] = [
             .join('\n')
             .trim()}
         >
-          {OUTCOMES[outcome]}
+          {outcome === 'arrived' && workers.length < many
+            ? `✓ ${workers.length.toLocaleString()} of ${many.toLocaleString()} came`
+            : OUTCOMES[outcome]}
           {outcome === 'arrived' && <span className="soft">, {count(doneBy(workers), 'job')} done</span>}
+          {outcome === 'arrived' && failures.length > 0 && <span className="soft">; of the others</span>}
           <InVain why={failures[0]?.message ?? (outcome === 'arrived' ? null : endedWhy)} />
         </span>
       ),
