@@ -3833,6 +3833,7 @@ begin
   for n in 1..20 loop
     select j.id, j.parent_id, j.idx into v_row from sluice.jobs j where j.id <= v_next order by j.id desc limit 1;
     exit when v_row.parent_id is null
+           or not exists (select 1 from sluice.jobs p where p.id = v_row.parent_id and p.composite = 'fanout')
            or exists (select 1 from sluice.jobs j where j.parent_id = v_row.parent_id and j.superseded_at is not null);
     v_low := 0;
     v_high := v_row.idx;

@@ -58,8 +58,9 @@ end $$;
 --
 -- A fan-out makes its children in the order of their places, and each gets a higher id than the one before it. Two whose ids are
 -- as far apart as their places have nothing but their siblings between them, and where that ends is found by halving: 17 looks
--- for 100,000. Where a rerun has put others in the places of some, their order says nothing, and none is passed over. Runs
--- of several fan-outs that lie side by side are passed over together, 20 at most.
+-- for 100,000. Where a rerun has put others in the places of some, their order says nothing, and none is passed over; nor are
+-- steps of workflows, which are made in the order in which they can begin. Runs of several fan-outs that lie side by side are
+-- passed over together, 20 at most.
 create function sluice.pass_children_v1(p_id bigint) returns bigint
 language plpgsql stable as $$
 declare
@@ -73,6 +74,7 @@ begin
   for n in 1..20 loop
     select j.id, j.parent_id, j.idx into v_row from sluice.jobs j where j.id <= v_next order by j.id desc limit 1;
     exit when v_row.parent_id is null
+           or not exists (select 1 from sluice.jobs p where p.id = v_row.parent_id and p.composite = 'fanout')
            or exists (select 1 from sluice.jobs j where j.parent_id = v_row.parent_id and j.superseded_at is not null);
     v_low := 0;
     v_high := v_row.idx;

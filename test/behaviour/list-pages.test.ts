@@ -126,40 +126,40 @@ test('a look that ends among the children of a fan-out goes on below the last of
 })
 
 test('no root is left out between children, whatever lies around it', async () => {
-  const [{ parent } = { parent: '' }] = await database.sql<{ parent: string }>(
-    `insert into sluice.jobs (task, composite, state, submitted_at, finished_at) values ('mixed', 'fanout', 'completed', now(), now()) returning id as parent`,
-  )
-  const add = async (idx: number | null, replaced = false) => {
+  const add = async (parent: string | null, idx: number | null, kind: string | null = null) => {
     const [row] = await database.sql<{ id: string }>(
-      `insert into sluice.jobs (task, class_id, state, submitted_at, finished_at, parent_id, root_id, idx, superseded_at)
-       select 'common', class_id, 'completed', now(), now(), $1, $1, $2, case when $3 then now() end from sluice.tasks where name = 'common' returning id`,
-      [idx === null ? null : parent, idx, replaced],
+      `insert into sluice.jobs (task, class_id, composite, state, submitted_at, finished_at, parent_id, root_id, idx)
+       select 'common', class_id, $3::sluice.composite_kind, 'completed', now(), now(), $1, $1, $2 from sluice.tasks where name = 'common' returning id`,
+      [parent, idx, kind],
     )
     return row!.id
   }
-  const roots: string[] = [parent]
+  const fanOut = await add(null, null, 'fanout')
+  const roots = [fanOut]
   const walk = async (rows: number) => {
     const found: string[] = []
-    for (let before: string | null = null; before === null || BigInt(before) > BigInt(parent); ) {
+    for (let before: string | null = null; before === null || BigInt(before) > BigInt(fanOut); ) {
       const page: Look = await look(before, 3, rows)
       found.push(...page.ids)
       before = page.next
     }
-    return found.filter((id) => BigInt(id) >= BigInt(parent)).reverse()
+    return found.filter((id) => BigInt(id) >= BigInt(fanOut)).reverse()
   }
   // Runs of 1 to 9 children with a root or two between them.
   for (let idx = 0, run = 1; run < 10; run += 1) {
-    for (let n = 0; n < run; n += 1, idx += 1) await add(idx)
-    for (let n = 0; n <= run % 2; n += 1) roots.push(await add(null))
+    for (let n = 0; n < run; n += 1, idx += 1) await add(fanOut, idx)
+    for (let n = 0; n <= run % 2; n += 1) roots.push(await add(null, null))
   }
   for (const rows of [1, 2, 3, 5, 8]) expect(await walk(rows), `${rows} rows a look`).toEqual(roots)
-  // Two that were made again, as far apart as their places, and a root between them.
-  await database.sql(
-    'update sluice.jobs set superseded_at = now() where parent_id = $1 and idx in (30, 32)',
-    [parent],
-  )
-  await add(30)
-  roots.push(await add(null))
-  await add(32)
-  for (const rows of [1, 2, 3]) expect(await walk(rows), `${rows} rows a look, reruns`).toEqual(roots)
+  // As far apart as their places, and a root between them: two that were made again, and two steps of a workflow.
+  const again = 'update sluice.jobs set superseded_at = now() where parent_id = $1 and idx in (30, 32)'
+  await database.sql(again, [fanOut])
+  const workflow = await add(null, null, 'workflow')
+  roots.push(workflow)
+  for (const parent of [fanOut, workflow]) {
+    await add(parent, 30)
+    roots.push(await add(null, null))
+    await add(parent, 32)
+    for (const rows of [1, 2, 3]) expect(await walk(rows), `${rows} rows a look, ${parent}`).toEqual(roots)
+  }
 })
