@@ -24,6 +24,7 @@ export { loadOrders, type Orders } from '../store/load-orders.ts'
 export { loadStale } from '../store/load-stale.ts'
 export type { StoredWorker } from '../store/load-workers.ts'
 export { type DoneJobs, noteDone } from '../store/note-done.ts'
+export { noteLateEndings } from '../store/note-late-endings.ts'
 export { reportDevices } from '../store/report-devices.ts'
 export { type Resynced, resyncWorkers } from '../store/resync-worker.ts'
 
@@ -97,6 +98,12 @@ export async function findRemoteWorkers(
 ): Promise<(StoredWorker | undefined)[]> {
   const workers = await loadWorkers(db, ids)
   return ids.map((id) => (workers.get(id)?.ended === false ? workers.get(id) : undefined))
+}
+
+/** One that is on the books no more, as it registered. Such rows are pruned after a while. */
+export async function findEndedWorker(db: Queryable, id: string): Promise<StoredWorker | undefined> {
+  const worker = (await loadWorkers(db, [id])).get(id)
+  return worker?.ended === true ? worker : undefined
 }
 
 /** @throws {SluiceError} `FORBIDDEN` */

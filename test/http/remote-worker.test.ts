@@ -120,6 +120,48 @@ describe('the protocol', () => {
     expect((await server.app.getJob(job)).result).toBe(1)
   })
 
+  test('what is refused is logged and counted, once, and what the worker recorded itself is not', async () => {
+    const viewer = await server.keyOf('viewer')
+    const late = async () =>
+      (await server.call('GET', '/admin/recovery?kind=late_write', { key: viewer })).json<{
+        events: { worker: string; jobs: number; jobIds: string[] }[]
+        lastHour: { late_write: number }
+      }>()
+    const logged = () => server.log().split('of jobs that it does not hold was refused').length - 1
+    const [id, name] = [await register({ name: 'too-late' }), 'too-late']
+    const own = await submit(1)
+    const { jobs } = await cycle(id, {})
+    const ended = jobs.map((job) => ({ ...held(job), ending: 'completed' }))
+    await cycle(id, { ended, free: 0 })
+    const before = [(await late()).lastHour.late_write, logged()] as const
+    // Its own again, as after a lost answer; then a foreign one, twice; then that one as if it still ran.
+    expect((await cycle(id, { ended, free: 0 })).refused).toMatchObject([{ id: own }])
+    const foreign = { id: await submit(2), attempt: 1 }
+    const forged = [{ ...foreign, ending: 'completed' }]
+    for (let times = 0; times < 2; times++)
+      expect((await cycle(id, { ended: forged, free: 0 })).refused).toMatchObject([{ id: foreign.id }])
+    await until(async () => logged() > before[1], 'the refusal to be logged')
+    expect((await cycle(id, { running: [foreign], free: 0 })).lost).toEqual([foreign.id])
+    // It is declared dead: whatever it still says is refused, and told.
+    await database.sql('update sluice.workers set ended_at = now() where id = $1', [id])
+    const other = { id: foreign.id, attempt: 2 }
+    const gone = await server.call('POST', `/workers/${id}/cycle`, {
+      key,
+      body: { ended: forged, running: [other], free: 0, resync: true },
+    })
+    expect([gone.status, gone.json().code]).toEqual([404, 'WORKER_NOT_FOUND'])
+    await until(async () => logged() > before[1] + 1, 'the dead one to be logged')
+    const { events, lastHour } = await late()
+    expect(lastHour.late_write - before[0]).toBe(2)
+    expect(logged() - before[1]).toBe(2)
+    expect(events.filter((each) => each.worker === name)).toMatchObject([
+      { jobs: 1, jobIds: [foreign.id], detail: 'it was declared dead or has left, and came back' },
+      { jobs: 1, jobIds: [foreign.id], detail: 'it does not hold them, or no longer' },
+    ])
+    await server.app.cancel(foreign.id)
+    await database.sql('update sluice.workers set ended_at = null where id = $1', [id])
+  })
+
   test('another server takes a worker over at once, and the first one takes it back', async () => {
     const second = await startTestServer(database.url, options)
     onTestFinished(() => second.stop())

@@ -5,6 +5,7 @@ import { NameKinds } from '../../src/engine/name-kinds.ts'
 import { readNow, readSeries } from '../../src/engine/now.ts'
 import { ReadinessProbe } from '../../src/engine/readiness.ts'
 import { readRecoveries } from '../../src/engine/recoveries.ts'
+import { noteLateEndings } from '../../src/engine/remote-workers.ts'
 import { systemStatus } from '../../src/engine/system-status.ts'
 import { Tally } from '../../src/engine/tally.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
@@ -22,6 +23,9 @@ export async function liveServer(app: Sluice): Promise<void> {
   await repeated('readSeries', () => readSeries(calls, 5))
   // For people only: neither is worth a second try.
   await noteLateWrites(calls, 'life', ['1'], 'made up')
+  await noteLateEndings(calls, { id: '1', name: 'life' }, [{ id: '1', attempt: 99 }], 'made up').catch(
+    () => [],
+  )
   const tally = new Tally(calls, 'life')
   tally.add()
   await tally.close()

@@ -26,6 +26,7 @@ export interface WaitingCycle extends RemoteCycle {
  */
 export class RemoteWorker implements IdleWorker {
   readonly id: string
+  readonly name: string
   readonly keyId: string | null
   readonly #pool: string | null
   readonly rank: number
@@ -65,6 +66,7 @@ export class RemoteWorker implements IdleWorker {
   ) {
     const { room, db, cycles, resync } = parts
     this.id = worker.id
+    this.name = worker.name
     this.keyId = worker.keyId
     this.#pool = worker.pool
     this.rank = worker.rank

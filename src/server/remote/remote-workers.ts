@@ -8,6 +8,7 @@ import {
   checkRegistration,
   closeRemoteWorker,
   type DoneJobs,
+  findEndedWorker,
   findRemoteWorkers,
   loadOrders,
   loadStale,
@@ -28,6 +29,7 @@ import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { ServerParts } from '../parts.ts'
 import type { PollAnswer } from './idle-poll.ts'
 import { IdleRoom } from './idle-room.ts'
+import { LateEndings } from './late-endings.ts'
 import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
 import { Together } from './together.ts'
 import { Turnstile } from './turnstile.ts'
@@ -75,6 +77,7 @@ export class RemoteWorkers {
   readonly #reads: Together<{ readonly statement: Statement; readonly values: readonly unknown[] }, Row[]>
   readonly #resyncs: Together<string, Resynced | undefined>
   readonly #returns = new Turnstile(RETURNS_AT_ONCE)
+  readonly #late: LateEndings
   readonly #sweep: NodeJS.Timeout
   readonly #unsubscribe: () => void
   #stale: { readonly at: number; readonly byLane: Promise<ReadonlyMap<string, number>> } | undefined
@@ -129,6 +132,7 @@ export class RemoteWorkers {
         return all.map(() => rows)
       },
     })
+    this.#late = new LateEndings(calls, parts.log)
     this.#room = new IdleRoom({ listener, loadOrders: (ids) => loadOrders(forCycles, ids), log: parts.log })
     this.#unsubscribe = listener.subscribe((topic) => {
       if (topic === 'lane') this.#stale = undefined
@@ -153,13 +157,37 @@ export class RemoteWorkers {
     request: WaitingCycle,
     onGone: (gone: () => void) => void,
   ): Promise<PollAnswer> {
-    const worker = await this.get(id, keyId)
+    let worker: RemoteWorker | undefined
     try {
-      return await worker.cycle(request, onGone)
+      worker = await this.get(id, keyId)
+      const answer = await worker.cycle(request, onGone)
+      this.#noteRefused(worker, request, answer)
+      return answer
     } catch (error) {
-      if (hasCode(error, 'WORKER_NOT_FOUND')) this.#forget(id, worker)
+      if (hasCode(error, 'WORKER_NOT_FOUND')) {
+        if (worker !== undefined) this.#forget(id, worker)
+        // Not waited for: it is for people.
+        void this.#noteEnded(id, keyId, request)
+      }
       throw error
     }
+  }
+
+  #noteRefused(worker: RemoteWorker, request: WaitingCycle, { refused, lost }: PollAnswer): void {
+    const gone = new Set(lost)
+    const stopped = request.running.filter((each) => gone.has(each.id))
+    // Not waited for: it is for people.
+    if (refused.length > 0) void this.#late.note(worker, refused, 'it does not hold them, or no longer')
+    if (stopped.length > 0) void this.#late.note(worker, stopped, 'it lost the lane they run in')
+  }
+
+  /** A worker that was declared dead, or has left, goes on: with jobs that are others' now. */
+  async #noteEnded(id: string, keyId: string, { ended, running }: WaitingCycle): Promise<void> {
+    if (ended.length + running.length === 0) return
+    // Only of workers of its own a key may tell anything.
+    const worker = await findEndedWorker(this.#parts.room.calls, id).catch(() => undefined)
+    if (worker?.keyId !== keyId) return
+    await this.#late.note(worker, [...ended, ...running], 'it was declared dead or has left, and came back')
   }
 
   /** Renews the worker's leases. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
