@@ -679,6 +679,7 @@ create table sluice.workers (
   build text,
   draining boolean not null default false,
   stopping boolean not null default false,
+  broken text,
   leaving text,
   returnable boolean not null default false,
   started_at timestamp with time zone not null default clock_timestamp(),
@@ -4860,7 +4861,7 @@ AS $function$
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.labels, w.capacity, w.cores, w.draining,
+    select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
       from sluice.workers w where w.ended_at is null
   )
@@ -4870,6 +4871,7 @@ AS $function$
            when 'no_worker' then 'no worker runs task ' || q.task
            when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
            when 'draining' then 'every worker that runs task ' || q.task || ' is draining'
+                                || coalesce(' or broken: worker ' || v.broken, '')
            when 'lane_full' then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
            when 'lane_held' then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, '
                                  || u.held - u.running || ' of them idle for a moment'
@@ -4884,7 +4886,8 @@ AS $function$
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
             count(*) filter (where f.fits and not w.draining and f.free) as free,
-            count(*) filter (where f.fits and not w.draining and f.free and f.may) as may
+            count(*) filter (where f.fits and not w.draining and f.free and f.may) as may,
+            min(w.name || ': ' || w.broken) filter (where f.fits) as broken
        from live w
       cross join lateral (
         select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,

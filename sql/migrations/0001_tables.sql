@@ -105,6 +105,7 @@ create table sluice.workers (
   build      text,                                     -- which build of the program it runs, as that says
   draining   boolean not null default false,
   stopping   boolean not null default false,           -- asked to end: it leaves once what it runs has ended
+  broken     text,                                     -- why it cannot start jobs any more; it is draining then
   leaving    text,                                     -- why it leaves by itself; it is draining then
   returnable boolean not null default false,           -- only its own idleness sends it away: it may be told to stay
   started_at timestamptz not null default clock_timestamp(),

@@ -61,6 +61,10 @@ const Worker = Type.Object({
   request: TextOrNull,
   build: TextOrNull,
   draining: Type.Boolean(),
+  broken: Type.Unsafe<string | null>({
+    ...TextOrNull,
+    description: 'Why it cannot start jobs any more. Once that is mended, undrain lets it try again',
+  }),
   stopping: Type.Boolean({ description: 'Asked to end: it leaves once what it runs has ended' }),
   running: Type.Integer(),
   startedAt: Timestamp,

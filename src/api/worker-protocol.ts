@@ -408,8 +408,17 @@ export const CheckpointAnswer = Type.Object({
   value: Type.String({ description: 'JSON text; null: none yet' }),
 })
 
+/** Characters of a reason that a worker gives. */
+const MAX_WHY = 1000
+
+export const BrokenBody = Type.Object(
+  { why: Type.Optional(Type.String({ maxLength: MAX_WHY, description: 'What it could not do' })) },
+  CLOSED,
+)
+export type BrokenBody = Static<typeof BrokenBody>
+
 export const CloseBody = Type.Object(
-  { why: Type.Optional(Type.String({ maxLength: 1000, description: 'For those who look why it left' })) },
+  { why: Type.Optional(Type.String({ maxLength: MAX_WHY, description: 'For those who look why it left' })) },
   CLOSED,
 )
 

@@ -7,7 +7,6 @@ import type { TaskRecord } from '../model/task-record.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { addTasks } from '../store/add-tasks.ts'
 import { appendOwnLogs } from '../store/append-own-logs.ts'
-import { drainIncarnation } from '../store/drain-incarnation.ts'
 import { endWorker } from '../store/end-worker.ts'
 import { holdsJob } from '../store/holds-job.ts'
 import { loadCheckpoint } from '../store/load-checkpoint.ts'
@@ -18,6 +17,7 @@ import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
+import { passOver } from './worker-control.ts'
 
 export { type Beat, beat, beatTogether } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
@@ -192,9 +192,9 @@ export async function saveRemoteCheckpoint(db: Queryable, lease: NamedLease, val
   if (!(await saveCheckpoint(db, lease, checkJsonText(value, 'the checkpoint')))) throw leaseLost(lease)
 }
 
-/** Shows the worker as draining: it cannot start jobs any more. @throws {SluiceError} `WORKER_NOT_FOUND` */
-export async function reportBroken(db: Queryable, workerId: string): Promise<void> {
-  if (!(await drainIncarnation(db, workerId))) throw workerEnded(workerId)
+/** Shows the worker as broken: it cannot start jobs any more. @throws {SluiceError} `WORKER_NOT_FOUND` */
+export async function reportBroken(db: Queryable, workerId: string, why: string): Promise<void> {
+  if (!(await passOver(db, workerId, why))) throw workerEnded(workerId)
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkLabels, checkText } from '../model/argument.ts'
-import { toStorableJson } from '../model/json.ts'
+import { toStorableJson, toStorableText } from '../model/json.ts'
 import type { Labels } from '../model/pool.ts'
 import { drainIncarnation } from '../store/drain-incarnation.ts'
 import { drainWorker } from '../store/drain-worker.ts'
@@ -9,6 +9,7 @@ import { listWorkers } from '../store/list-workers.ts'
 import { retireWorker } from '../store/retire-worker.ts'
 import { stopWorker } from '../store/stop-worker.ts'
 
+const WHY_CHARACTERS = 1000
 /** Stands for workers of any name. */
 const ANY = '*'
 
@@ -63,9 +64,9 @@ export async function leaveIfDue(
   return retireWorker(db, workerId, idleForMs)
 }
 
-/** Shows one worker, not all of its name, as draining: it cannot start jobs any more. False when it has ended. */
-export async function passOver(db: Queryable, workerId: string): Promise<boolean> {
-  return drainIncarnation(db, workerId)
+/** Shows one worker, not all of its name, as broken: it cannot start jobs any more. False when it has ended. */
+export async function passOver(db: Queryable, workerId: string, why: string): Promise<boolean> {
+  return drainIncarnation(db, workerId, toStorableText(why, WHY_CHARACTERS))
 }
 
 function checkWhich(name: string, labels: Labels): void {

@@ -19,6 +19,8 @@ export interface WorkerView {
   /** Which build of the program it runs, as that says. */
   readonly build: string | null
   readonly draining: boolean
+  /** Why it cannot start jobs any more; it is draining then. */
+  readonly broken: string | null
   /** Asked to end: it leaves once what it runs has ended. */
   readonly stopping: boolean
   readonly running: number
@@ -31,7 +33,7 @@ export interface WorkerView {
 
 const LIST = statement(
   'list_workers',
-  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.labels, w.rank, w.pool, w.request, w.build, w.draining, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
+  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.labels, w.rank, w.pool, w.request, w.build, w.draining, w.broken, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
           (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent,
           (select count(*)::integer from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as running

@@ -51,8 +51,8 @@ export interface JobSource {
    * @throws what the other side throws. The next report makes it good.
    */
   reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]>
-  /** This worker cannot start jobs any more and takes no new ones: let operators see it. */
-  broken(): void
+  /** This worker cannot start jobs any more and takes no new ones: let operators see it, and why. */
+  broken(why: string): void
   /** Takes the worker off the books. Everything must have been reported. */
   close(why: string): Promise<void>
 }

@@ -95,6 +95,8 @@ export class Worker {
       draining: (draining) => {
         if (this.#draining === draining) return
         this.#draining = draining
+        // Whoever brings a broken one back has mended it. If not, three jobs tell.
+        if (!draining) this.#failedStarts = 0
         this.#wake(false)
       },
       stop: () => {
@@ -391,13 +393,14 @@ export class Worker {
     if (this.#cycling === undefined && this.#mode !== 'stopped') void this.#cycle()
   }
 
-  /** Takes no more jobs: something this worker needs is missing or broken. */
+  /** Takes no more jobs until it is told to try again: something this worker needs is missing or broken. */
   breakDown(cause: unknown): void {
+    const error = errorText(cause)
     this.#failedStarts = FAILED_STARTS
-    this.#source.broken()
+    this.#source.broken(error)
     this.#options.log.error(
-      { error: errorText(cause) },
-      'this worker is broken and takes no more jobs; mend it and restart it',
+      { error },
+      'this worker is broken and takes no more jobs; mend it and undrain or restart it',
     )
   }
 

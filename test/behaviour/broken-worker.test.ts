@@ -3,13 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { checkWorkers } from '../../src/engine/diagnosis/workers.ts'
 import { sluice } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
 
-test('a worker that cannot start a program is seen as draining, and the job keeps the reason and all its attempts', async () => {
+test('a worker that cannot start a program is seen as broken, with why; the job keeps its attempts, and runs once that is mended', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-broken-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   await writeFile(join(folder, 'sluice.yaml'), 'tasks: { hello: { exec: [./no-such-program] } }')
@@ -28,11 +29,25 @@ test('a worker that cannot start a program is seen as draining, and the job keep
     async () => (await app.listWorkers())[0]?.draining === true,
     'the worker to be seen as draining',
   )
+  const missing = expect.stringContaining('no-such-program')
+  expect((await app.listWorkers())[0]).toMatchObject({ name: 'broken', broken: missing })
   await until(async () => (await app.getJob(id)).status === 'queued', 'the last try to be handed back')
-  expect((await app.why(id)).reason).toContain('drain')
+  expect((await app.why(id)).reason).toMatch(
+    /^every worker that runs task hello is draining or broken: worker broken: .*no-such-program/,
+  )
+  const findings = await checkWorkers({ db: app.room.db })
+  expect(findings.find(({ check }) => check === 'worker broken')).toMatchObject({
+    level: 'problem',
+    found: missing,
+    advice: expect.stringContaining('undrain broken'),
+  })
   const attempts = await app.listAttempts(id)
   expect(attempts).toHaveLength(3)
-  for (const attempt of attempts)
-    expect(attempt).toMatchObject({ ending: 'returned', error: expect.stringContaining('no-such-program') })
+  for (const attempt of attempts) expect(attempt).toMatchObject({ ending: 'returned', error: missing })
   expect(await app.getJob(id)).toMatchObject({ status: 'queued', failures: 0 })
+
+  await writeFile(join(folder, 'no-such-program'), '#!/bin/sh\necho \'"well"\'\n', { mode: 0o755 })
+  await app.drainWorker('broken', false)
+  await app.job(id).result({ timeout: '20s' })
+  expect((await app.listWorkers())[0]).toMatchObject({ draining: false, broken: null })
 })

@@ -300,6 +300,18 @@ describe('the protocol', () => {
     })
     expect(await server.app.getJob(good)).toMatchObject({ status: 'completed', result: 3 })
   })
+
+  test('a worker that says it is broken is shown so, with why, until somebody brings it back', async () => {
+    const id = await register({ name: 'poor' })
+    const shown = async () => (await server.app.listWorkers()).find((worker) => worker.id === id)
+    const say = (body?: object) => server.call('POST', `/workers/${id}/broken`, { key, body })
+    expect((await say({ why: 'no room on /scratch' })).status).toBe(200)
+    expect(await shown()).toMatchObject({ draining: true, broken: 'no room on /scratch' })
+    expect((await say()).status).toBe(200)
+    expect(await shown()).toMatchObject({ broken: 'it did not say why' })
+    await server.app.drainWorker('poor', false)
+    expect(await shown()).toMatchObject({ draining: false, broken: null })
+  })
 })
 
 describe('waiting', () => {

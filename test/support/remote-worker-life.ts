@@ -103,7 +103,7 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
   if (orders !== undefined && orders.cancels.length > 0)
     violations.push(`${id} is to cancel what nobody cancelled`)
   await call('stale', () => loadStale(calls))
-  await ignoringEnd(() => call('broken', () => reportBroken(calls, id)))
+  await ignoringEnd(() => call('broken', () => reportBroken(calls, id, 'life is hard')))
   await ignoringEnd(() => call('close', () => closeRemoteWorker(calls, id, 'life is over')))
   return violations
 

@@ -45,9 +45,22 @@ function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
     const workers = await system.listWorkers()
     if (options.json === true) writeJson(world.out, workers)
     else if (workers.length === 0) world.out.line('no worker is alive; sluice worker starts one')
-    else writeTable(world.out, columns(world.now().getTime()), workers)
+    else {
+      writeTable(world.out, columns(world.now().getTime()), workers)
+      for (const { name, broken } of workers)
+        if (broken !== null)
+          world.out.line(
+            `${name} cannot start jobs: ${broken}; mend that, then sluice workers undrain ${name}`,
+          )
+    }
     return EXIT.done
   })
+}
+
+function stateOf({ stopping, broken, draining }: WorkerView): string {
+  if (stopping) return 'stopping'
+  if (broken !== null) return 'broken'
+  return draining ? 'draining' : 'working'
 }
 
 function columns(now: number): Column<WorkerView>[] {
@@ -55,8 +68,8 @@ function columns(now: number): Column<WorkerView>[] {
     { title: 'NAME', value: (worker) => worker.name },
     {
       title: 'STATE',
-      value: (worker) => (worker.stopping ? 'stopping' : worker.draining ? 'draining' : 'working'),
-      colour: (worker) => (worker.draining ? 'yellow' : 'green'),
+      value: stateOf,
+      colour: ({ broken, draining }) => (broken !== null ? 'red' : draining ? 'yellow' : 'green'),
     },
     {
       title: 'RUNNING',

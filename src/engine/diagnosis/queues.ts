@@ -45,7 +45,9 @@ async function askPolicy(
 function adviceFor(reason: string, lane: string, task: string): string {
   if (BUDGET.test(reason)) return 'sluice gpu shows what holds it, and what comes next'
   if (reason.startsWith('no worker')) return `start a worker with task ${task}`
-  if (reason.includes('disabled')) return `sluice resume ${lane}`
+  if (reason.endsWith('is drained')) return `sluice resume ${lane}`
+  if (reason.includes('is draining'))
+    return 'sluice workers shows them; sluice workers undrain NAME brings one back'
   if (reason.includes('is full'))
     return `sluice lanes set ${lane} --slots NUMBER gives it more, if the machines bear it`
   return 'start another worker, or one with a larger --capacity'

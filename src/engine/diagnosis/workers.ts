@@ -5,7 +5,7 @@ import { listLanes } from '../../store/list-lanes.ts'
 import { listWorkers, type WorkerView } from '../../store/list-workers.ts'
 import { type Finding, ok } from '../finding.ts'
 
-/** Workers that have gone silent, names used twice, and slots that do not match what runs. */
+/** Workers that have gone silent or are broken, names used twice, and slots that do not match what runs. */
 export async function checkWorkers({ db }: { db: Queryable }): Promise<Finding[]> {
   const workers = await listWorkers(db)
   const staleMs = Math.min(...(await listLanes(db)).map((lane) => lane.staleMs))
@@ -14,6 +14,7 @@ export async function checkWorkers({ db }: { db: Queryable }): Promise<Finding[]
   return [
     ok('workers', alive === 0 ? 'none is running' : `${alive} alive`),
     ...silent.map((worker) => silence(worker, alive)),
+    ...workers.flatMap(brokenness),
     ...twice(workers),
     ...(await drift(db)),
   ]
@@ -33,6 +34,18 @@ function silence(worker: WorkerView, alive: number): Finding {
         ? 'start a worker: it takes over what this one ran'
         : 'a live worker takes over what it ran within seconds; if this stays, look at its log',
   }
+}
+
+function brokenness({ name, broken }: WorkerView): Finding[] {
+  if (broken === null) return []
+  return [
+    {
+      check: `worker ${name}`,
+      level: 'problem',
+      found: `it cannot start jobs: ${broken}`,
+      advice: `mend that, then sluice workers undrain ${name} lets it try again`,
+    },
+  ]
 }
 
 function twice(workers: readonly WorkerView[]): Finding[] {

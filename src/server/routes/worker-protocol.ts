@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import {
+  BrokenBody,
   CheckpointAnswer,
   CheckpointBody,
   CloseBody,
@@ -153,16 +154,21 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     '/workers/:id/broken',
     {
       config,
+      // It may have no more to say than that.
+      preValidation: async (request) => {
+        request.body ??= {}
+      },
       schema: {
         summary: 'Tell operators that this worker cannot start jobs any more',
         tags,
         params: WorkerParams,
+        body: BrokenBody,
         response: { 200: Done },
       },
     },
     async (request) => {
       await workers.get(request.params.id, request.caller.keyId)
-      await reportBroken(room.calls, request.params.id)
+      await reportBroken(room.calls, request.params.id, request.body.why ?? 'it did not say why')
       return { done: true }
     },
   )

@@ -183,9 +183,8 @@ export class DatabaseSource implements JobSource {
     return this.#dispatcher.reportDevices(readings)
   }
 
-  /** Shown as draining: that is what it does, and `why` names it. The cause is in the log and with the jobs handed back. */
-  broken(): void {
-    passOver(this.#options.db, this.#workerId).catch((error: unknown) => {
+  broken(why: string): void {
+    passOver(this.#options.db, this.#workerId, why).catch((error: unknown) => {
       this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
     })
   }

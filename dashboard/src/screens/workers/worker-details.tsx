@@ -54,6 +54,7 @@ export function WorkerDetails({
       <Facts
         facts={[
           ['State', <WorkerState key="state" worker={worker} />],
+          ...(worker.broken === null ? [] : ([['Cannot start jobs', worker.broken]] as const)),
           ['Heartbeat', <Ago key="seen" at={worker.seenAt} />],
           ['Started', <Ago key="started" at={worker.startedAt} />],
           ['Host and process', `${worker.host}, ${worker.pid}`],

@@ -1,4 +1,5 @@
 import type {
+  BrokenBody,
   CycleAnswerBody,
   CycleBody,
   DevicesAnswer,
@@ -29,6 +30,8 @@ export interface HttpSourceOptions extends ServerAddress {
 
 /** A cycle that takes longer is given up. Sending it again does no harm. */
 const CYCLE_TIMEOUT_MS = 20_000
+/** Of a reason that it gives: as many as a server takes. */
+const WHY_CHARACTERS = 1000
 const CALL_TIMEOUT_MS = 15_000
 /** After so many heartbeats without an answer connections are not trusted any more. One may just have been slow. */
 const DOUBTFUL_BEATS = 2
@@ -168,12 +171,11 @@ export class HttpSource implements JobSource {
     return (await this.#link.post<DevicesAnswer>(this.#path('devices'), body, options)).budgets
   }
 
-  broken(): void {
-    this.#link
-      .post(this.#path('broken'), undefined, { timeoutMs: CALL_TIMEOUT_MS })
-      .catch((error: unknown) => {
-        this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
-      })
+  broken(why: string): void {
+    const body: BrokenBody = { why: why.slice(0, WHY_CHARACTERS) }
+    this.#link.post(this.#path('broken'), body, { timeoutMs: CALL_TIMEOUT_MS }).catch((error: unknown) => {
+      this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
+    })
   }
 
   async close(why: string): Promise<void> {
