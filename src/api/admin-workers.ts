@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { DEPTH_WORDS } from '../model/counted-up-to.ts'
+import { BudgetBody } from './budgets.ts'
 import { LaneBody } from './lanes.ts'
 import { JobId, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
 
@@ -39,6 +40,10 @@ const Running = Type.Object({
   task: Type.String(),
   lane: Type.String(),
   attempt: Type.Integer(),
+  slot: Type.Integer({
+    description:
+      'Its place among the jobs that the worker runs, from 1, the one that started first. It moves up when one before it has ended',
+  }),
   startedAt: Timestamp,
   cancelling: Type.Boolean(),
   progress: NumberOrNull,
@@ -88,6 +93,7 @@ export const StatusBody = Type.Object({
   workers: Type.Array(Worker),
   lanes: Type.Array(LaneBody),
   queues: Type.Array(Queue, { description: 'Where something waits; sampled every 2 s' }),
+  budgets: Type.Array(BudgetBody, { description: 'As GET /admin/budgets has them' }),
   duties: Type.Array(
     Type.Object({ name: Type.String(), ranAt: TimestampOrNull, agoMs: NumberOrNull, ranBy: TextOrNull }),
   ),

@@ -21,7 +21,7 @@ const LIST = statement(
      join sluice.classes c on c.id = j.class_id
      left join sluice.notes n on n.job_id = j.id
     where j.state = 'running' and j.worker_id is not null
-    order by j.worker_id, j.started_at limit $1`,
+    order by j.worker_id, j.started_at, j.id limit $1`,
 )
 
 /** What runs, by worker, the longest first. */

@@ -87,6 +87,24 @@ async function audited(action: string) {
 }
 
 describe('the view', () => {
+  test('stands beside who runs what: the status has the budgets, and the slot of each job of a worker', async () => {
+    const [first, second] = [await server.app.submit(scan, 1), await server.app.submit(scan, 2)]
+    await gate.arrived(2)
+    const answer = await server.call('GET', '/admin/workers/status', { key: viewer })
+    const status = answer.json<{
+      budgets: BudgetBody[]
+      workers: { name: string; jobs: { id: string; slot: number; startedAt: string }[] }[]
+    }>()
+    expect(status.budgets).toEqual((await view()).budgets)
+    expect(status.budgets.find(({ name }) => name === 'licences')).toMatchObject({
+      devices: [{ held: 2, running: 2 }],
+    })
+    const { jobs } = status.workers.find(({ name }) => name === 'w1')!
+    expect(jobs.map(({ slot }) => slot)).toEqual([1, 2])
+    expect(jobs.map(({ id }) => id).sort()).toEqual([first.id, second.id].sort())
+    expect(jobs[0]!.startedAt <= jobs[1]!.startedAt).toBe(true)
+  })
+
   test('tells of devices, what is loaded, what waits, and what comes next and why', async () => {
     await server.app.submitMany(chat, [1, 2, 3])
     await gate.arrived(1)

@@ -149,7 +149,7 @@ describe('workers', () => {
         draining: false,
         stopping: false,
         silent: false,
-        jobs: [{ id: first, task: 'slow' }],
+        jobs: [{ id: first, task: 'slow', slot: 1 }],
       },
     ])
     expect(status.lanes.find(({ name }) => name === 'interactive')).toMatchObject({ running: 1 })

@@ -1,12 +1,14 @@
 import { StatusBody, WorkerLabelsQuery, WorkerNameParams, WorkersAskedBody } from '../../api/admin-workers.ts'
 import { ChangedJobBody, JobParams, PriorityBody, ReprioritisedBody } from '../../api/jobs.ts'
 import type { Queryable } from '../../db/database.ts'
+import { type BudgetsView, viewBudgets } from '../../engine/budget-view.ts'
 import * as jobControl from '../../engine/job-control.ts'
 import { type SystemStatus, systemStatus } from '../../engine/system-status.ts'
 import { askToStop, setDraining } from '../../engine/worker-control.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import { statusOf } from '../../model/job.ts'
 import type { Labels } from '../../model/pool.ts'
+import { toBudgetBody } from '../budget-body.ts'
 import { change } from '../change.ts'
 import { orNull } from '../job-bodies.ts'
 import { toLaneBody } from '../lane-body.ts'
@@ -22,12 +24,12 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'Who runs what; depth and oldest wait per lane and task',
+        summary: 'Who runs what in which slot; depth and oldest wait per lane and task; budgets',
         tags,
         response: { 200: StatusBody },
       },
     },
-    async () => toStatusBody(await systemStatus(parts.room.calls)),
+    async () => toStatusBody(await systemStatus(parts.room.calls), await viewBudgets(parts.room.calls)),
   )
 
   for (const { name, summary, ask } of REQUESTS) {
@@ -142,7 +144,10 @@ function readLabels(text = '{}'): Labels {
   throw invalidArgument('labels', text, expected)
 }
 
-function toStatusBody({ workers, lanes, queues, duties }: SystemStatus): StatusBody {
+function toStatusBody(
+  { workers, lanes, queues, duties }: SystemStatus,
+  { budgets }: BudgetsView,
+): StatusBody {
   return {
     workers: workers.map((worker) => ({
       ...worker,
@@ -150,7 +155,11 @@ function toStatusBody({ workers, lanes, queues, duties }: SystemStatus): StatusB
       labels: { ...worker.labels },
       startedAt: worker.startedAt.toISOString(),
       seenAt: worker.seenAt.toISOString(),
-      jobs: worker.jobs.map((job) => ({ ...job, startedAt: job.startedAt.toISOString() })),
+      jobs: worker.jobs.map((job, before) => ({
+        ...job,
+        slot: before + 1,
+        startedAt: job.startedAt.toISOString(),
+      })),
     })),
     lanes: lanes.map(toLaneBody),
     queues: queues.map((queue) => ({
@@ -158,6 +167,7 @@ function toStatusBody({ workers, lanes, queues, duties }: SystemStatus): StatusB
       oldestAt: orNull(queue.oldestAt),
       sampledAt: queue.sampledAt.toISOString(),
     })),
+    budgets: budgets.map(toBudgetBody),
     duties: duties.map((duty) => ({ ...duty, ranAt: orNull(duty.ranAt) })),
   }
 }
