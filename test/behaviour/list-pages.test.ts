@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { PAGE_LOOK, readPage } from '../../src/engine/job-list.ts'
-import { task } from '../../src/index.ts'
+import { type Flow, task, workflow } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { until } from '../support/until.ts'
 
 const database = useDatabase()
 const apps = useApps(database)
@@ -162,4 +163,31 @@ test('no root is left out between children, whatever lies around it', async () =
     await add(parent, 32)
     for (const rows of [1, 2, 3]) expect(await walk(rows), `${rows} rows a look, ${parent}`).toEqual(roots)
   }
+})
+
+// What lists rely on where they pass over the children of a fan-out.
+test('a fan-out makes its children in the order of their places', async () => {
+  const common = task({ name: 'common', run: (_: number) => null })
+  const items = Array.from({ length: 1500 }, (_, n) => n)
+  const wide = workflow({
+    name: 'wide',
+    steps: (flow: Flow<{ items: number[] }>) => {
+      flow.each('items', flow.input.items, common, (item) => item, { concurrency: 1 })
+    },
+  })
+  const app = await apps.open({ tasks: [common], workflows: [wide] })
+  await app.work({ capacity: 50 })
+  const { id } = await app.submit('wide', { items })
+  const made = () =>
+    database.sql<{ id: string; idx: number }>(
+      `select j.id, j.idx from sluice.jobs j join sluice.jobs f on f.id = j.parent_id
+        where j.root_id = $1 and f.composite = 'fanout' order by j.id`,
+      [id],
+    )
+  const children = await until(async () => {
+    const rows = await made()
+    return rows.length === items.length && rows
+  }, 'all children to be made')
+  expect(children.map(({ idx }) => idx)).toEqual(items)
+  await app.cancel(id)
 })
