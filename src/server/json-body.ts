@@ -1,4 +1,5 @@
 import { messageOf, SluiceError } from '../errors.ts'
+import { withoutSecrets } from '../model/redact.ts'
 import type { Server } from './parts.ts'
 
 /**
@@ -20,14 +21,65 @@ export function registerJsonBody(server: Server): void {
         ),
       )
     try {
-      void parse(request, decoder.decode(body as Buffer), (error, value) =>
-        done(error === null ? null : unreadable(error), value),
-      )
+      const text = decoder.decode(body as Buffer)
+      void parse(request, text, (error, value) => done(error === null ? null : whyNot(text), value))
     } catch (error) {
       done(unreadable(error))
     }
   })
 }
+
+/** Fastify says the same of every text that it does not take. */
+function whyNot(text: string): SluiceError {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    return unreadable(error)
+  }
+  const argument = findPrototype(value) ?? '__proto__'
+  return new SluiceError(
+    'INVALID_ARGUMENT',
+    `${withoutSecrets(argument)} in the body: a key of this name reaches for the prototype of objects and is not taken: give it another name`,
+    { details: { argument } },
+  )
+}
+
+interface Place {
+  readonly node: unknown
+  readonly key: string
+  readonly above: Place | undefined
+}
+
+/** Level by level, as the parser looks for it: the first key that it does not take, with those it lies in. */
+function findPrototype(value: unknown): string | undefined {
+  let level: Place[] = [{ node: value, key: '', above: undefined }]
+  while (level.length > 0) {
+    const below: Place[] = []
+    for (const at of level) {
+      if (typeof at.node !== 'object' || at.node === null) continue
+      if (Object.hasOwn(at.node, '__proto__')) return pathOf(at, '__proto__')
+      for (const [key, node] of Object.entries(at.node)) {
+        const isObject = typeof node === 'object' && node !== null
+        if (isObject && key === 'constructor' && Object.hasOwn(node, 'prototype'))
+          return pathOf(at, 'constructor.prototype')
+        if (isObject) below.push({ node, key, above: at })
+      }
+    }
+    level = below
+  }
+  return undefined
+}
+
+/** At most ten keys of 50 characters, the last ones: there may be a hundred thousand, of any length. */
+function pathOf(place: Place, last: string): string {
+  const keys = [last]
+  let at: Place | undefined = place
+  for (; at?.above !== undefined && keys.length < MAX_KEYS; at = at.above) keys.unshift(at.key.slice(0, 50))
+  return `${at?.above === undefined ? '' : '…'}${keys.join('.')}`
+}
+
+const MAX_KEYS = 10
 
 /** V8 quotes the text around the mistake, whatever is in it. */
 const QUOTED = /,? ?(?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s

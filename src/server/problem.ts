@@ -9,7 +9,6 @@ import type { Server, ServerParts } from './parts.ts'
 
 /** What Fastify refuses before a handler sees it. */
 const OF_FASTIFY: Readonly<Record<string, ErrorCode>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: 'PAYLOAD_TOO_LARGE',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
   FST_ERR_CTP_INVALID_HANDLER: 'UNSUPPORTED_MEDIA_TYPE',
   FST_ERR_NOT_FOUND: 'ROUTE_NOT_FOUND',
@@ -39,7 +38,7 @@ export function registerProblems(server: Server, { room }: ServerParts): void {
 }
 
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const known = toSluiceError(error)
+  const known = toSluiceError(error, request)
   const { code, status, details } = known
   if (status >= 500) {
     const level = code === 'INTERNAL' ? 'error' : 'warn'
@@ -77,8 +76,8 @@ function serialise(body: unknown): string {
 }
 
 /** Whatever was thrown as an error of ours. What nobody foresaw is `INTERNAL` and tells only an id. */
-export function toSluiceError(error: unknown): SluiceError {
-  const translated = translateRefusal(error)
+export function toSluiceError(error: unknown, request: FastifyRequest): SluiceError {
+  const translated = translateRefusal(error, request)
   if (translated instanceof SluiceError) return translated
   return new SluiceError(
     'INTERNAL',
@@ -89,15 +88,26 @@ export function toSluiceError(error: unknown): SluiceError {
   )
 }
 
-function translateRefusal(error: unknown): unknown {
+function translateRefusal(error: unknown, request: FastifyRequest): unknown {
   if (error instanceof SluiceError) return error
   const { code, statusCode, message } = error as Partial<FastifyError>
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge(request, error)
   if (typeof code === 'string' && OF_FASTIFY[code] !== undefined)
     return new SluiceError(OF_FASTIFY[code], ADVICE[OF_FASTIFY[code]] ?? message ?? '', { cause: error })
   // Syntax of JSON and of addresses, prototype poisoning, a content-length that does not fit.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new SluiceError('INVALID_ARGUMENT', message ?? 'the request cannot be read', { cause: error })
   return fromDatabase(error)
+}
+
+function tooLarge({ routeOptions }: FastifyRequest, cause: unknown): SluiceError {
+  const limit = routeOptions.bodyLimit
+  const bytes = `${limit} bytes${limit >= 1024 * 1024 ? ` (${limit / 1024 / 1024} MiB)` : ''}`
+  return new SluiceError(
+    'PAYLOAD_TOO_LARGE',
+    `the body is too large: at most ${bytes} are taken here; send less, or in parts`,
+    { cause, details: { limit } },
+  )
 }
 
 /**

@@ -83,6 +83,44 @@ describe('every refusal is problem+json with a code', () => {
     expect(problem.detail).not.toBe('')
   })
 
+  test.each([
+    ['{"__proto__": {"task": "x"}}', '__proto__'],
+    ['{"task":"echo","input":{"a":[0,{"__proto__":1}]}}', 'input.a.1.__proto__'],
+    ['{"task":"echo","input":{"constructor":{"prototype":{}}}}', 'input.constructor.prototype'],
+    [`${'['.repeat(100_000)}{"__proto__":1}${']'.repeat(100_000)}`, '…0.0.0.0.0.0.0.0.0.__proto__'],
+  ])('a key that reaches for a prototype is named: %.60s', async (body, argument) => {
+    const answer = await server.at('POST', '/api/v1/jobs', { key, ...json(body) })
+    expect([answer.status, answer.json()]).toEqual([
+      400,
+      expect.objectContaining({
+        code: 'INVALID_ARGUMENT',
+        argument,
+        detail: `${argument} in the body: a key of this name reaches for the prototype of objects and is not taken: give it another name`,
+      }),
+    ])
+  })
+
+  test('a text that is no JSON is told where it goes wrong, and not quoted', async () => {
+    const answer = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task": "echo", }') })
+    expect(answer.json().detail).toMatch(/^the body cannot be read as JSON: Expected .* at position 17/)
+    const secret = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task": hush}') })
+    expect(secret.json().detail).toMatch(/^the body cannot be read as JSON: Unexpected token 'h'/)
+    expect(secret.text).not.toContain('hush')
+  })
+
+  test('a body that is too large is told what is taken', async () => {
+    const large = await server.at('POST', '/api/v1/jobs', { key, ...json(`"${'x'.repeat(1024 * 1024)}"`) })
+    expect(large.json()).toMatchObject({
+      limit: 1024 * 1024,
+      detail: 'the body is too large: at most 1048576 bytes (1 MiB) are taken here; send less, or in parts',
+    })
+    const session = await server.at('POST', '/api/v1/session', json(`"${'x'.repeat(5000)}"`))
+    expect([session.status, session.json().detail]).toEqual([
+      413,
+      'the body is too large: at most 4096 bytes are taken here; send less, or in parts',
+    ])
+  })
+
   test('a body whose type is missing or another is told the right one', async () => {
     for (const type of ['application/x-www-form-urlencoded', 'text/plain']) {
       const answer = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task":"echo"}', type) })
