@@ -34,8 +34,9 @@ export function Screen() {
           <Lanes lanes={now.lanes} series={series} />
         )}
       </Panel>
+      {/* Of many only those in sight are drawn, and nothing else tells how many there are. */}
       {now.devices.length > 0 && (
-        <Panel title="Devices and budgets" flush>
+        <Panel title="Devices and budgets" flush aside={`${now.devices.length.toLocaleString()} in all`}>
           <Devices devices={now.devices} />
         </Panel>
       )}
