@@ -11,14 +11,16 @@ import { createKey } from '../../dist/engine/access/keys.js'
 import { sluice } from '../../dist/index.js'
 import { startServer } from '../../dist/server/start-server.js'
 import { DemoGpus } from './fake-gpus.mjs'
+import { overflow, POOLS } from './pool.mjs'
 import { demoTasks } from './tasks.mjs'
 
 const LANES = {
   interactive: { slots: 8, perWorker: null },
   batch: { slots: 12, perWorker: null },
   mail: { slots: 6, perWorker: null },
-  imports: { slots: 20, perWorker: null },
+  imports: { slots: 30, perWorker: null },
   nightly: { slots: 4, perWorker: null },
+  films: { slots: 8, perWorker: null },
   gpu: { perWorker: null },
 }
 const SCHEDULES = {
@@ -63,15 +65,6 @@ const ERRORS = [
   (n) => `card of order ${48_000 + n} was declined: insufficient funds`,
   (n) => `HTTP 503 from https://pay.example.com/v2/charges/${n}`,
 ]
-
-const POOLS = {
-  'gpu-burst': {
-    min: 0,
-    max: 4,
-    capacity: 6,
-    labels: { zone: 'eu-1', gpu: 'a100' },
-  },
-}
 
 /** Opens it and fills it; `close` ends and removes all of it. */
 export async function openDemo() {
@@ -137,6 +130,11 @@ export async function openDemo() {
       build: name === 'batch-3' ? '2026.10.2' : '2026.11.0',
     })
   }
+  await overflow(demo, async (options) => {
+    const own = await demo.open()
+    workers.push(own)
+    await own.work({ ...options, tasks: ['films.render'], build: '2026.11.0' })
+  })
   await fillPresent(demo)
   await makeUpHistory(demo)
   return demo
@@ -259,6 +257,13 @@ async function fillPresent(demo) {
     ),
   )
   demo.ids.approval = waiting[0].id
+  // A second import that has begun: its first two dozen items are there.
+  await shop.submit(
+    'catalogue.import',
+    { items: many(200, (n) => (n < 24 ? n : 2000 + n)) },
+    { tags: ['catalogue'] },
+  )
+  await reached(demo, `task = 'catalogue.import-item' and state in ('completed', 'failed')`, 1284)
   await olga.because('Its machine goes away tonight').drainWorker('batch-3')
   await demo
     .client('grafana')
@@ -268,16 +273,16 @@ async function fillPresent(demo) {
 
 /** Spreads what has ended over a day, and gives the charts half an hour. */
 async function makeUpHistory(demo) {
-  // What runs has done so for a while.
+  // What runs has done so for a while; on the worker that has just come it has not.
   await demo.sql(`
     with shift as (select id, (2 + random() * 11) * interval '1 minute' as ago from sluice.jobs
-                    where state in ('running', 'ready') and parent_id is null and composite is null)
+                    where state in ('running', 'ready') and parent_id is null and composite is null and task <> 'films.render')
     update sluice.jobs j set submitted_at = j.submitted_at - s.ago, ready_at = j.ready_at - s.ago, started_at = j.started_at - s.ago * 0.8
       from shift s where s.id = j.id`)
   await demo.sql(`
     with spread as (
       select id, clock_timestamp() - random() * random() * interval '22 hours' - interval '2 minutes' as ended, random() as r
-        from sluice.jobs where state >= 'completed' and parent_id is null and composite is null)
+        from sluice.jobs where state >= 'completed' and parent_id is null and composite is null and task <> 'films.render')
     update sluice.jobs j set finished_at = s.ended, started_at = s.ended - s.r * interval '90 seconds' - interval '80 ms',
            submitted_at = s.ended - s.r * interval '140 seconds' - interval '1 second', ready_at = s.ended - s.r * interval '140 seconds' - interval '1 second'
       from spread s where s.id = j.id`)

@@ -32,6 +32,7 @@ export function demoTasks(gpus) {
     quick('videos.transcode', 'batch'),
     quick('reports.monthly', 'nightly'),
     quick('search.reindex', 'batch', { retry: { attempts: 1 } }),
+    quick('films.render', 'films', { requires: { zone: 'eu-3' } }),
     task({ name: 'releases.deploy', approval: true, lane: 'interactive', run: ({ version }) => version }),
   ]
   const llama = gpus.model('llama-70b', 42_000, 300)
@@ -54,7 +55,7 @@ export function demoTasks(gpus) {
     onGpu('speech.transcribe', whisper, '11GB'),
     onGpu('pictures.draw', diffusion, '14GB'),
   ]
-  const fetchFeed = task({ name: 'catalogue.fetch', lane: 'batch', run: ({ items }) => ({ items }) })
+  const fetchFeed = task({ name: 'catalogue.fetch', lane: 'imports', run: ({ items }) => ({ items }) })
   const importItem = task({
     name: 'catalogue.import-item',
     lane: 'imports',

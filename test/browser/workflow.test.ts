@@ -138,7 +138,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     expect(await page.getByRole('checkbox', { name: 'Steps of workflows too' }).isChecked()).toBe(true)
     // And of the whole it says how far it is.
     await page.getByRole('link', { name: 'Jobs', exact: true }).first().click()
-    await page.getByRole('link', { name: 'fan: 0 of 40, 0 of 2 steps' }).click()
+    await page.getByRole('link', { name: '0 of 40 in fan, 0 of 2 steps' }).click()
     await page.getByText('Tree', { exact: true }).click()
     await page.getByRole('treeitem', { name: /after.*not reached/ }).waitFor()
     await page.getByText('Waterfall', { exact: true }).click()

@@ -139,7 +139,7 @@ function HowFar({ job, below }: { job: JobSummary; below: NonNullable<JobSummary
     job.kind === 'fanout'
       ? `${share(below)} children`
       : [
-          ...(fanOut === undefined ? [] : [`${fanOut.step}: ${share(fanOut)}`]),
+          ...(fanOut === undefined ? [] : [`${share(fanOut)} in ${fanOut.step}`]),
           `${share(below)} ${below.total === 1 ? 'step' : 'steps'}`,
         ].join(', ')
   const { ended, total } = fanOut ?? below
@@ -152,7 +152,7 @@ function HowFar({ job, below }: { job: JobSummary; below: NonNullable<JobSummary
           parts={[{ label: 'ended', value: ended, tone: 'running' }]}
         />
       </span>
-      <span title={words}>
+      <span className="happening-words" title={words}>
         <To path={`/workflows/${job.id}`}>{words}</To>
       </span>
     </span>
