@@ -14,14 +14,14 @@ export async function hideHolder(
   request: FastifyRequest,
   error: SluiceError,
 ): Promise<SluiceError> {
-  const { jobId } = error.details
+  const { jobId, index } = error.details
   if (typeof jobId !== 'string') return error
   // Not known whose it is: then it is nobody's to hear of.
   const hidden = await hiddenJobs(db, request, [jobId]).catch(() => new Set([jobId]))
   if (!hidden.has(jobId)) return error
   return new SluiceError(
     'KEY_CONFLICT',
-    'an active job of somebody else has the key, with another input: use another key, or wait until it has ended',
-    { cause: error },
+    `${index === undefined ? '' : `jobs.${index}: `}an active job of somebody else has the key, with another input: use another key, or wait until it has ended`,
+    { cause: error, details: index === undefined ? {} : { index } },
   )
 }

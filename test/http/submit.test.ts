@@ -4,8 +4,9 @@ import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
 
 const echo = task({ name: 'echo', run: async (input: unknown) => input })
+const greedy = task({ name: 'greedy', uses: { licences: 3 }, run: async () => 'never' })
 const database = useDatabase()
-const server = useServer(database, { tasks: [echo] })
+const server = useServer(database, { tasks: [echo, greedy], budgets: { licences: 2 } })
 let key = ''
 
 beforeAll(async () => {
@@ -113,5 +114,56 @@ describe('POST /jobs/bulk', () => {
     })
     expect(unknown.status).toBe(404)
     expect(await countJobs()).toBe(before)
+  })
+
+  test('says which entry was refused, also where only the database can tell', async () => {
+    const stranger = await server.keyOf('submitter', 'bob')
+    const mine = (await submit({ task: 'echo', input: { n: 1 }, key: 'mine' })).json<{ id: string }>()
+    await server.call('POST', '/jobs', { key: stranger, body: { task: 'echo', input: 1, key: 'theirs' } })
+    const before = await countJobs()
+    const refused = async (entry: object, headers: Record<string, string> = {}) => {
+      const jobs = [{ task: 'echo', key: 'free' }, { task: 'echo' }, entry]
+      const answer = await server.call('POST', '/jobs/bulk', { key, body: { jobs }, headers })
+      const { code, index, detail, jobId } = answer.json()
+      return { status: answer.status, code, index, detail, jobId }
+    }
+    const of = (status: number, code: string, detail: string) =>
+      expect.objectContaining({
+        status,
+        code,
+        index: 2,
+        detail: expect.stringContaining(`jobs.2: ${detail}`),
+      })
+    expect(await refused({ name: 'nothing' })).toEqual(of(404, 'UNKNOWN_TASK', 'no task'))
+    expect(await refused({ task: 'nothing' })).toEqual(of(404, 'UNKNOWN_TASK', ''))
+    expect(await refused({ task: 'echo', lane: 'nowhere' })).toEqual(of(404, 'UNKNOWN_LANE', 'no lane'))
+    expect(await refused({ task: 'greedy' })).toEqual(of(422, 'BUDGET_EXCEEDED', 'task greedy'))
+    for (const headers of [{}, { 'idempotency-key': 'bulk-refusal' }]) {
+      const held = await refused({ task: 'echo', input: { n: 2 }, key: 'mine' }, headers)
+      expect(held).toEqual(of(409, 'KEY_CONFLICT', `key 'mine' of task echo is held by job ${mine.id}`))
+      expect(held.jobId).toBe(mine.id)
+    }
+    const theirs = await refused({ task: 'echo', input: 2, key: 'theirs' })
+    expect(theirs).toEqual(of(409, 'KEY_CONFLICT', 'an active job of somebody else has the key'))
+    expect(theirs.jobId).toBeUndefined()
+    expect(await countJobs()).toBe(before)
+  })
+
+  test('two entries with one key and different inputs are told so, and no job that was never stored', async () => {
+    const bulk = (jobs: object[]) => server.call('POST', '/jobs/bulk', { key, body: { jobs } })
+    const dup = (input: unknown) => ({ task: 'echo', key: 'dup', input })
+    const answer = await bulk([dup({ a: 1, b: 2 }), { task: 'echo' }, dup({ b: 2, a: 1 }), dup(3)])
+    expect([answer.status, answer.json()]).toEqual([
+      409,
+      expect.objectContaining({
+        code: 'KEY_CONFLICT',
+        index: 3,
+        other: 0,
+        detail:
+          'jobs.3: jobs.0 of the same request has key "dup" of task echo too, with another input: give each a key of its own, or the same input',
+      }),
+    ])
+    expect(answer.json().jobId).toBeUndefined()
+    expect((await bulk([dup(1), dup(1)])).status).toBe(202)
   })
 })

@@ -15,6 +15,7 @@ import type { Submission } from '../../engine/submitter.ts'
 import { SluiceError } from '../../errors.ts'
 import { withoutSecrets } from '../../model/redact.ts'
 import type { SubmittedJob } from '../../store/submit-jobs.ts'
+import { withIndex } from '../bulk-refusal.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { recordingRefusals } from '../refusals.ts'
@@ -47,7 +48,7 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request, reply) => {
-      const submission = await toSubmission(room, kinds, request, request.body, '')
+      const submission = await toSubmission(room, kinds, request, request.body)
       const { task, key = '' } = submission
       const what = {
         action: SUBMIT,
@@ -83,12 +84,20 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
     async (request, reply) => {
       const submissions: Submission[] = []
       for (const [index, job] of request.body.jobs.entries())
-        submissions.push(await toSubmission(room, kinds, request, job, `jobs.${index}.`))
+        submissions.push(await toSubmission(room, kinds, request, job, index))
+      const submitAll = <T>(submit: () => Promise<T>): Promise<T> =>
+        submit().catch(async (error: unknown) => {
+          const entries = submissions.map(({ task, key, json }, index) => {
+            const { lane, input = null } = request.body.jobs[index]!
+            return { task, key, json, lane, input }
+          })
+          throw await withIndex(room.calls, entries, error)
+        })
       // A repeat gets its answer also where a new submission would be refused.
       const jobs = await recordingRefusals(parts, request, { action: SUBMIT }, () =>
         idempotencyKey(request) === undefined
-          ? gate.pass(submissions, () => room.submitter.submitMany(submissions))
-          : once(room.db, request, (tx) => room.submitter.submitIn(tx, submissions)),
+          ? gate.pass(submissions, () => submitAll(() => room.submitter.submitMany(submissions)))
+          : submitAll(() => once(room.db, request, (tx) => room.submitter.submitIn(tx, submissions))),
       )
       return reply.code(202).send({ jobs: await withReadable(room, request, jobs) })
     },
@@ -106,14 +115,16 @@ async function withReadable(
   return jobs.map((job) => (hidden.has(job.id) ? { ...job, readable: false } : job))
 }
 
-/** @param place Where it stands in the body, for messages: `jobs.3.`, or nothing. */
+/** @param index Of many: which of them it is, for messages and details. */
 async function toSubmission(
   room: EngineRoom,
   kinds: NameKinds,
   request: FastifyRequest,
   body: SubmitJson,
-  place: string,
+  index?: number,
 ): Promise<Submission> {
+  const place = index === undefined ? '' : `jobs.${index}.`
+  const which = index === undefined ? {} : { index }
   const { task, workflow, name: either, input = null, ...rest } = body
   const [name, ...more] = [task, workflow, either].filter((each) => each !== undefined)
   if (name === undefined || more.length > 0) {
@@ -121,7 +132,7 @@ async function toSubmission(
     throw new SluiceError(
       'INVALID_ARGUMENT',
       `${place}task: a submission names a task or a workflow; ${found}`,
-      { details: { argument: `${place}task` } },
+      { details: { argument: `${place}task`, ...which } },
     )
   }
   try {
@@ -130,7 +141,7 @@ async function toSubmission(
   } catch (error) {
     if (place === '' || !(error instanceof SluiceError)) throw error
     throw new SluiceError(error.code, `${place.slice(0, -1)}: ${error.message}`, {
-      details: { ...error.details },
+      details: { ...error.details, ...which },
       cause: error,
     })
   }
