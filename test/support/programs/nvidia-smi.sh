@@ -50,7 +50,10 @@ while IFS='|' read -r index uuid name total kept; do
   for file in "$here/taken/$uuid"/*; do
     [ -f "$file" ] || continue
     pid=${file##*/}
-    kill -0 "${pid%%-*}" 2>/dev/null && used=$((used + $(cat "$file" 2>/dev/null || echo 0)))
+    mib=0
+    # The shell reads it by itself: a process a GPU took most of the time of a call. It may be gone by now, or have no line's end.
+    { read -r mib <"$file"; } 2>/dev/null
+    kill -0 "${pid%%-*}" 2>/dev/null && used=$((used + ${mib:-0}))
   done
   row=
   for field in $fields; do
