@@ -267,6 +267,7 @@ create table sluice.fleet_samples (
 create table sluice.graphs (
   hash text not null,
   body jsonb not null,
+  tasks text[] not null default '{}'::text[],
   constraint graphs_pkey PRIMARY KEY (hash)
 );
 
@@ -3009,11 +3010,19 @@ AS $function$
 declare
   v_now timestamptz := clock_timestamp();
   v_id  bigint;
+  v_missing text;
   v_due timestamptz := greatest(v_now, (p_job ->> 'runAt')::timestamptz,
                                 v_now + make_interval(secs => (p_job ->> 'delayMs')::bigint / 1000.0));
 begin
   if p_job ->> 'lane' is not null then
     raise exception 'lane: a workflow takes no slot, so it is in no lane; its tasks are' using errcode = 'SL005', detail = 'lane';
+  end if;
+  select string_agg(quote_literal(n), ', ' order by n) into v_missing
+    from sluice.workflows w join sluice.graphs g on g.hash = w.graph cross join unnest(g.tasks) n
+   where w.name = p_job ->> 'task' and not exists (select 1 from sluice.tasks t where t.name = n);
+  if v_missing is not null then
+    raise exception 'workflow % runs what nobody has brought yet: no task named %; start a worker or program that has it',
+      quote_literal(p_job ->> 'task'), v_missing using errcode = 'SL002', detail = p_job ->> 'task';
   end if;
   insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by,
                            trace)

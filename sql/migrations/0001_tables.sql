@@ -42,8 +42,9 @@ update sluice.lanes set declared = jsonb_build_object('slots', slots, 'perWorker
 -- Workflows as they were when somebody submitted or declared them: a workflow with all that it refers to, by the hash of
 -- its text. A run keeps the graph it began with.
 create table sluice.graphs (
-  hash text primary key,
-  body jsonb not null
+  hash  text primary key,
+  body  jsonb not null,
+  tasks text[] not null default '{}'   -- the names of those that a run can come to
 );
 
 -- The workflows that may be submitted by name.

@@ -4,17 +4,26 @@
 -- (take_composites_v1) and brings back what it decided (advance_v1), which counts only if nobody took it meanwhile. Nothing is
 -- locked in between, and who dies in between is replaced when the moment is over.
 
--- Stores a run of a workflow.
+-- Stores a run of a workflow. Refused where nobody has made known what its steps run: whoever declares a workflow need not
+-- have its tasks, and a step of an unknown one would fail when the run comes to it.
 create function sluice.insert_workflow_v1(p_job jsonb) returns bigint
 language plpgsql as $$
 declare
   v_now timestamptz := clock_timestamp();
   v_id  bigint;
+  v_missing text;
   v_due timestamptz := greatest(v_now, (p_job ->> 'runAt')::timestamptz,
                                 v_now + make_interval(secs => (p_job ->> 'delayMs')::bigint / 1000.0));
 begin
   if p_job ->> 'lane' is not null then
     raise exception 'lane: a workflow takes no slot, so it is in no lane; its tasks are' using errcode = 'SL005', detail = 'lane';
+  end if;
+  select string_agg(quote_literal(n), ', ' order by n) into v_missing
+    from sluice.workflows w join sluice.graphs g on g.hash = w.graph cross join unnest(g.tasks) n
+   where w.name = p_job ->> 'task' and not exists (select 1 from sluice.tasks t where t.name = n);
+  if v_missing is not null then
+    raise exception 'workflow % runs what nobody has brought yet: no task named %; start a worker or program that has it',
+      quote_literal(p_job ->> 'task'), v_missing using errcode = 'SL002', detail = p_job ->> 'task';
   end if;
   insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by,
                            trace)

@@ -2,7 +2,7 @@ import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import pino from 'pino'
 import type { LoadedConfig } from '../config/load-config.ts'
-import { Database } from '../db/database.ts'
+import { Database, type Queryable } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, migrate } from '../db/migrate.ts'
@@ -29,11 +29,13 @@ import {
   type Settings,
   type SettingsSource,
 } from '../model/settings.ts'
+import { knownNames } from '../store/known-names.ts'
 import { readSettings } from '../store/read-settings.ts'
 import type { AnyTask } from '../worker/task.ts'
 import type { AnyWorkflow } from '../workflow/define/runnable.ts'
 import { Sluice } from './app.ts'
 import { checkPerJob } from './check-uses.ts'
+import { type Elsewhere, findElsewhere, formatElsewhere } from './find-elsewhere.ts'
 import { publish } from './publish.ts'
 import { TaskSet } from './task-set.ts'
 import { WorkflowSet } from './workflow-set.ts'
@@ -100,7 +102,16 @@ const OWNER_OF_LIBRARY = 'library'
  * @example
  * const app = await sluice({ tasks: [resize], lanes: { interactive: { slots: 2 } } })
  */
-export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
+export function sluice(options: SluiceOptions = {}): Promise<Sluice> {
+  return openSluice(options)
+}
+
+/**
+ * The same for the command line.
+ *
+ * @param others Whether the file may name tasks that are not here. By default where the program has no code.
+ */
+export async function openSluice(options: SluiceOptions, others?: boolean): Promise<Sluice> {
   checkSluiceOptions(options)
   const log =
     options.log ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
@@ -110,12 +121,13 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     options.tasks ?? tasksOf(options.config),
     options.config,
     Object.fromEntries(lanes),
+    others,
   )
   checkPerJob(tasks.byName, options.config)
   const workflows = new WorkflowSet(
     options.workflows ?? options.config?.workflows ?? [],
     options.config,
-    tasks.byName,
+    tasks,
   )
   const schedules = schedulesOf(options)
   const place = await findDatabase(options)
@@ -127,8 +139,11 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
       const heartbeatMs =
         options.publish === false
           ? (await readSettings(calls)).heartbeatMs
-          : await publish(calls, settings, tasks, workflows, actor, log)
-      if (options.publish !== false) await declareSchedules(calls, schedules, actor, log)
+          : await publish(calls, settings, tasks, workflows, actor, log, options.config)
+      if (options.publish !== false) {
+        await declareSchedules(calls, schedules, actor, log)
+        await warnOfElsewhere(calls, findElsewhere(options.config, tasks, workflows), log)
+      }
       return new Sluice({
         db,
         tasks,
@@ -150,6 +165,13 @@ export async function sluice(options: SluiceOptions = {}): Promise<Sluice> {
     await place.release()
     throw error
   }
+}
+
+/** Of what no program has brought so far. What has been is no slip, and every `sluice submit` would tell it again. */
+async function warnOfElsewhere(db: Queryable, all: readonly Elsewhere[], log: Log): Promise<void> {
+  if (all.length === 0) return
+  const known = new Set((await knownNames(db)).tasks)
+  for (const each of all) if (!known.has(each.task)) log.warn({ task: each.task }, formatElsewhere(each))
 }
 
 /** Those that a config module exports were checked when it was loaded. */

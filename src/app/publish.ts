@@ -1,7 +1,9 @@
+import type { LoadedConfig } from '../config/load-config.ts'
 import type { Queryable } from '../db/database.ts'
 import { declareAdmission } from '../engine/admission.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
+import { invalidConfig } from '../model/setting-value.ts'
 import { LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
 import { changeBudget } from '../store/change-budget.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
@@ -9,12 +11,13 @@ import { changePool } from '../store/change-pool.ts'
 import { createLanes, type LaneRecord } from '../store/create-lanes.ts'
 import { declareModels } from '../store/declare-models.ts'
 import { listBudgetNames } from '../store/list-budget-names.ts'
-import { listLanes } from '../store/list-lanes.ts'
+import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
 import { saveSettings } from '../store/save-settings.ts'
 import { saveTasks } from '../store/save-tasks.ts'
 import { saveWorkflows } from '../store/save-workflows.ts'
 import { budgetWarnings } from './budget-warnings.ts'
+import { findUnknownLanes } from './find-unknown-lanes.ts'
 import type { TaskSet } from './task-set.ts'
 import type { WorkflowSet } from './workflow-set.ts'
 
@@ -32,10 +35,15 @@ export async function publish(
   workflows: WorkflowSet,
   actor: string,
   log: Log,
+  config: LoadedConfig | undefined,
 ): Promise<number> {
   const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
   // Checked before anything is stored: a refused start must not leave settings behind that refuse everybody else.
-  const heartbeatMs = await checkStale(db, settings)
+  const stored = await listLanes(db)
+  const heartbeatMs = await checkStale(db, settings, stored)
+  const known = new Set([...settings.lanes.keys(), ...stored.map(({ name }) => name)])
+  const lost = config === undefined ? [] : findUnknownLanes(config, tasks.byName, known)
+  if (lost.length > 0) throw invalidConfig(lost)
   await saveSettings(
     db,
     {
@@ -98,12 +106,12 @@ function givenFields(lane: LaneSettings): LaneChange {
 }
 
 /** The heartbeat that will be in force, once every lane's `stale` is known to be greater than twice that. */
-async function checkStale(db: Queryable, settings: Settings): Promise<number> {
+async function checkStale(db: Queryable, settings: Settings, lanes: readonly Lane[]): Promise<number> {
   const stored = await readSettings(db)
   const heartbeatMs =
     settings.given.has('heartbeat') && !stored.heartbeatByOperator ? settings.heartbeatMs : stored.heartbeatMs
   const stale = new Map([...settings.lanes].map(([name, lane]) => [name, lane.staleMs]))
-  for (const lane of await listLanes(db)) {
+  for (const lane of lanes) {
     const given = settings.lanes.get(lane.name)?.given.has('stale') && !lane.operatorSet.includes('staleMs')
     if (!given) stale.set(lane.name, lane.staleMs)
   }

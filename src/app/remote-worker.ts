@@ -9,6 +9,7 @@ import { resolveSettings, type SettingsSource } from '../model/settings.ts'
 import { HttpSource } from '../worker/sources/http/http-source.ts'
 import type { AnyTask } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
+import { findElsewhere, formatElsewhere } from './find-elsewhere.ts'
 import { type SourceFacts, startWorker, type WorkOptions } from './start-worker.ts'
 import { TaskSet } from './task-set.ts'
 
@@ -108,7 +109,10 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
       ...(shutdownGrace !== undefined && { shutdownGrace }),
     },
   })
-  const { byName } = new TaskSet(tasks, config, {})
+  const all = new TaskSet(tasks, config, {})
+  const { byName } = all
+  for (const each of findElsewhere(config, all, { missing: [] }))
+    log.warn({ task: each.task }, formatElsewhere(each))
   const ignored = OF_THE_SERVER.filter((section) => config?.config[section] !== undefined)
   if (ignored.length > 0)
     log.info(

@@ -3,6 +3,8 @@ import type { LoadedConfig } from '../config/load-config.ts'
 import type { TaskConfig } from '../config/schema.ts'
 import { SluiceError } from '../errors.ts'
 import { isExpression } from '../model/amount.ts'
+import { formatPath, invalidConfig, type Problem } from '../model/setting-value.ts'
+import { suggest } from '../model/suggest.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import { type AnyTask, commonOptions } from '../worker/task.ts'
 import { checkExpressions } from './check-uses.ts'
@@ -10,11 +12,20 @@ import { checkExpressions } from './check-uses.ts'
 /** The tasks of a program: those in its code with the file's options over them, and the file's own programs. */
 export class TaskSet {
   readonly byName: ReadonlyMap<string, AnyTask>
+  /** Tasks of which the file has settings, and neither file nor code the task. Nothing here runs them. */
+  readonly elsewhere: ReadonlySet<string>
+  readonly others: boolean
 
+  /**
+   * @param others Whether the file may have settings of tasks that are not here. A process without code, a server for one,
+   *   cannot know what library workers bring.
+   * @throws {SluiceError} `INVALID_CONFIG` with each setting that cannot work and where it is written; `INVALID_ARGUMENT`.
+   */
   constructor(
     code: readonly AnyTask[],
     file: LoadedConfig | undefined,
     lanes: Readonly<Record<string, readonly string[]>>,
+    others = code.length === 0,
   ) {
     const byName = new Map<string, AnyTask>()
     for (const task of code) {
@@ -23,9 +34,26 @@ export class TaskSet {
       checkExpressions(task)
       byName.set(task.name, task)
     }
+    const elsewhere = new Set<string>()
+    const problems: Problem[] = []
     for (const [name, options] of Object.entries(file?.config.tasks ?? {})) {
-      byName.set(name, withOptions(name, byName.get(name), options, file!.folder))
+      const isHere = byName.has(name)
+      const problem =
+        isHere && options.exec !== undefined
+          ? 'is defined in the code and has exec here: remove one'
+          : isHere || options.exec !== undefined || others
+            ? undefined
+            : withoutTask(name, [...byName.keys()])
+      const path = ['tasks', name]
+      if (problem !== undefined)
+        problems.push({ path: formatPath(path), place: file!.locate(path, 'key'), message: problem })
+      else if (isHere || options.exec !== undefined)
+        byName.set(name, withOptions(name, byName.get(name), options, file!.folder))
+      else elsewhere.add(name)
     }
+    if (problems.length > 0) throw invalidConfig(problems)
+    this.elsewhere = elsewhere
+    this.others = others
     const placed = placements(file, lanes)
     for (const [name, task] of byName) {
       byName.set(name, { ...task, lane: placed.get(name) ?? task.lane ?? 'default' })
@@ -75,19 +103,16 @@ function placements(
   return placed
 }
 
+function withoutTask(name: string, known: readonly string[]): string {
+  const near = suggest(name, known)
+  const hint =
+    near === undefined
+      ? 'add exec: [program, argument, ...] or define it with task()'
+      : `did you mean ${near}?`
+  return `has no exec, and no task of that name is in the code: ${hint}`
+}
+
 function withOptions(name: string, code: AnyTask | undefined, options: TaskConfig, folder: string): AnyTask {
-  if (code === undefined && options.exec === undefined) {
-    throw new SluiceError(
-      'INVALID_CONFIG',
-      `tasks.${name}: has no exec, and no task of that name is in the code: add exec: [program, argument, ...] or define it with task()`,
-    )
-  }
-  if (code !== undefined && options.exec !== undefined) {
-    throw new SluiceError(
-      'INVALID_CONFIG',
-      `tasks.${name}: is defined in the code and has exec here: remove one`,
-    )
-  }
   const base = code ?? {
     ...commonOptions({ name }, `tasks.${name}`),
     execution: 'exec' as const,

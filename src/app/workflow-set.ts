@@ -7,22 +7,28 @@ import type { WorkflowRecord } from '../store/save-workflows.ts'
 import type { AnyTask } from '../worker/task.ts'
 import { canonicalJson } from '../workflow/canonical.ts'
 import { compileWorkflows } from '../workflow/compile/compile.ts'
+import type { MissingTask } from '../workflow/compile/read-definition.ts'
 import type { AnyWorkflow } from '../workflow/define/runnable.ts'
+import { tasksOf } from '../workflow/graph.ts'
+import type { TaskSet } from './task-set.ts'
 
 /** The workflows of a program, those in its code and those of its config file, checked and ready to be made known. */
 export class WorkflowSet {
   readonly names: ReadonlySet<string>
   readonly records: readonly WorkflowRecord[]
+  /** Steps of the file whose tasks are not here. Their workflows can be submitted once somebody has brought them. */
+  readonly missing: readonly MissingTask[]
 
   /**
    * @param code Those they run as sub-workflows are added to them.
+   * @param tasks Where its file may have settings of tasks that are not here, steps of the file may run such tasks.
    * @throws {SluiceError} `INVALID_CONFIG` with every problem of every definition, and where it is written;
    *   `INVALID_ARGUMENT` when two things have one name.
    */
   constructor(
     code: readonly AnyWorkflow[],
     file: LoadedConfig | undefined,
-    tasks: ReadonlyMap<string, AnyTask>,
+    { byName: tasks, elsewhere, others }: Pick<TaskSet, 'byName' | 'elsewhere' | 'others'>,
   ) {
     const inFile = file?.config.workflows ?? {}
     const definitions: Record<string, unknown> = { ...inFile }
@@ -33,7 +39,10 @@ export class WorkflowSet {
       checkTasks(workflow, tasks)
       definitions[name] = definition
     }
-    const { graphs, problems } = compileWorkflows(definitions, { tasks: new Set(tasks.keys()) })
+    const { graphs, problems, missing } = compileWorkflows(definitions, {
+      tasks: new Set([...tasks.keys(), ...elsewhere]),
+      others: others && code.length === 0,
+    })
     if (problems.length > 0) {
       throw invalidConfig(
         problems.map(({ path, part, message }) => {
@@ -47,6 +56,7 @@ export class WorkflowSet {
         }),
       )
     }
+    this.missing = missing
     this.names = new Set(Object.keys(graphs))
     this.records = Object.entries(graphs).map(([name, graph]) => ({
       name,
@@ -54,6 +64,7 @@ export class WorkflowSet {
         .update(canonicalJson(graph as unknown as JsonValue))
         .digest('hex'),
       body: graph,
+      tasks: [...tasksOf(graph)].sort(),
       priority: 0,
       deadlineMs: null,
       timeoutMs: null,

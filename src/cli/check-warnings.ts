@@ -1,4 +1,6 @@
 import { budgetWarnings } from '../app/budget-warnings.ts'
+import { type Elsewhere, formatElsewhere } from '../app/find-elsewhere.ts'
+import { findUnknownLanes } from '../app/find-unknown-lanes.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { BudgetSettings } from '../model/budget.ts'
 import { formatPath, formatPlace, type Path } from '../model/setting-value.ts'
@@ -18,6 +20,7 @@ export interface Warning {
 interface Checked {
   readonly loaded: LoadedConfig
   readonly tasks: readonly AnyTask[]
+  readonly elsewhere: readonly Elsewhere[]
   readonly workflows: readonly string[]
   readonly schedules: readonly {
     readonly name: string
@@ -26,16 +29,19 @@ interface Checked {
   }[]
   readonly environment: NodeJS.ProcessEnv
   readonly budgets: ReadonlyMap<string, BudgetSettings>
+  readonly lanes: ReadonlySet<string>
 }
 
 /** What is likely a slip in a config that is valid: each of these may be right on other machines or with other programs. */
 export function findWarnings(checked: Checked): Warning[] {
-  const { loaded, tasks, workflows, schedules, environment, budgets } = checked
+  const { loaded, tasks, elsewhere, workflows, schedules, environment, budgets, lanes } = checked
   const names = tasks.map(({ name }) => name)
   return [
     ...missingPrograms(tasks, environment),
+    ...elsewhere.map((each) => ({ task: each.task, message: formatElsewhere(each) })),
     ...missingTargets(schedules, names, workflows),
     ...unknownTasks(loaded, names),
+    ...unknownLanes(loaded, tasks, lanes),
     ...singleBraces(loaded),
     ...budgetWarnings(tasks, budgets, []),
     ...unknownModels(loaded, tasks),
@@ -75,6 +81,19 @@ function unknownTasks({ config }: LoadedConfig, tasks: readonly string[]): Warni
         return { lane, message: `names task ${task}, which this file does not declare; ${hint}` }
       }),
   )
+}
+
+/** Another program may have made the lane; where none has, whatever starts with this file is refused. */
+function unknownLanes(
+  loaded: LoadedConfig,
+  tasks: readonly AnyTask[],
+  lanes: ReadonlySet<string>,
+): Warning[] {
+  const byName = new Map(tasks.map((task) => [task.name, task]))
+  return findUnknownLanes(loaded, byName, lanes).map(({ task, path, place, message }) => ({
+    task,
+    message: `${place === undefined ? '' : `${formatPlace(place)}: `}${path}: ${message}; what starts with this file is refused unless another program has made that lane`,
+  }))
 }
 
 /** Models need not be in the file: only a name that is nearly one of those there is told. */

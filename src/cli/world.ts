@@ -35,7 +35,7 @@ function programName(path: string): string {
 }
 
 async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
-  const { sluice } = await import('../app/open.ts')
+  const { openSluice, sluice } = await import('../app/open.ts')
   const { createLog } = await import('./log.ts')
   const { config, program, dataFolder } = options
   const log = options.log ?? createLog(err, { level: process.env.SLUICE_LOG ?? 'warn', json: false })
@@ -44,7 +44,9 @@ async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
     const own = config.tasks as NonNullable<Parameters<typeof sluice>[0]>['tasks'] & {}
     const tasks = [...own, ...(program?.tasks ?? [])]
     const { workflows } = config
-    return sluice({ ...program, config, tasks, workflows, dataFolder, log, ...options.settings })
+    // What comes with the command, the tour for one, is no code of the config's author.
+    const others = own.length === 0
+    return openSluice({ ...program, config, tasks, workflows, dataFolder, log, ...options.settings }, others)
   }
   if (program !== undefined) return sluice({ ...program, dataFolder, log })
   // The embedded database belongs to this folder and nobody else minds; another one is migrated when somebody says so.

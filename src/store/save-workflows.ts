@@ -4,6 +4,8 @@ export interface WorkflowRecord {
   readonly name: string
   readonly hash: string
   readonly body: unknown
+  /** The names of the tasks that a run of it can come to. */
+  readonly tasks: readonly string[]
   readonly priority: number
   readonly deadlineMs: number | null
   readonly timeoutMs: number | null
@@ -13,10 +15,10 @@ export interface WorkflowRecord {
 const SAVE = statement(
   'save_workflows',
   `with given as materialized (
-     select * from jsonb_to_recordset($1) as g(name text, hash text, body jsonb, priority integer, "deadlineMs" bigint, "timeoutMs" bigint)
+     select * from jsonb_to_recordset($1) as g(name text, hash text, body jsonb, tasks text[], priority integer, "deadlineMs" bigint, "timeoutMs" bigint)
       where (select sluice.claim_names_v1(array(select n.name from jsonb_to_recordset($1) as n(name text)), 'workflow'))
    ), graphs as (
-     insert into sluice.graphs (hash, body) select distinct on (g.hash) g.hash, g.body from given g order by g.hash on conflict do nothing
+     insert into sluice.graphs (hash, body, tasks) select distinct on (g.hash) g.hash, g.body, g.tasks from given g order by g.hash on conflict do nothing
    )
    insert into sluice.workflows as w (name, graph, priority, deadline_ms, timeout_ms)
    select g.name, g.hash, g.priority, g."deadlineMs", g."timeoutMs" from given g order by g.name

@@ -49,6 +49,18 @@ export type Run =
   | { readonly kind: 'workflow'; readonly workflow: string }
   | { readonly kind: 'group'; readonly body: Body }
 
+/** The names of all tasks that a run of the graph can come to, those of groups and sub-workflows included. */
+export function tasksOf({ workflows }: Graph): ReadonlySet<string> {
+  return new Set(Object.values(workflows).flatMap(tasksInside))
+}
+
+function tasksInside({ steps }: Body): string[] {
+  return steps.flatMap(({ run }) => {
+    if (run.kind === 'task') return [run.task]
+    return run.kind === 'group' ? tasksInside(run.body) : []
+  })
+}
+
 export interface Each {
   /** Renders to a list. */
   readonly items: Template

@@ -67,7 +67,7 @@ test('what cannot be read is told with line, column and what would be right', as
   ])
 })
 
-test('tasks that no file names, and names that are taken, are told with their place', async () => {
+test('names that are taken are told with their place', async () => {
   expect(
     await problemsOf(`workflows:
   other: { steps: { a: { task: cuont }, b: { task: other } } }
@@ -77,17 +77,32 @@ test('tasks that no file names, and names that are taken, are told with their pl
   ])
   expect(
     await problemsOf(`workflows:
-  other: { steps: { a: { task: cuont } } }
-`),
-  ).toEqual([
-    expect.stringMatching(/^flow\.yaml:3:32: workflows\.other\.steps\.a\.task: .*did you mean count\?$/),
-  ])
-  expect(
-    await problemsOf(`workflows:
   count: { steps: { a: { task: merge } } }
 `),
   ).toEqual([
     expect.stringMatching(/^flow\.yaml:3:3: workflows\.count: a task is called count too, .*; rename one$/),
+  ])
+})
+
+test('warns of settings and steps of tasks that another program must bring, with their place and near names', async () => {
+  await cli.write(
+    'flow.yaml',
+    `tasks: { count: { exec: [cat] }, cuont: { priority: 3 }, resize: { timeout: 5s } }
+workflows:
+  other: { steps: { a: { task: resise }, b: { task: resize }, c: { task: publish } } }
+`,
+  )
+  const { code, stdout, stderr } = await cli.run(['check', 'flow.yaml'])
+  expect(code).toBe(0)
+  expect(stdout).toContain('flow.yaml is fine: 1 task in 4 lanes, 1 workflow')
+  const applies =
+    'has no exec, and no code here has the task: what is said of it applies in programs that have its code and this file'
+  const once = 'the workflow can be submitted once a worker has brought it'
+  expect(stderr.trimEnd().split('\n')).toEqual([
+    `warning: task cuont: flow.yaml:1:34: tasks.cuont: ${applies}; did you mean count?`,
+    `warning: task resize: flow.yaml:1:58: tasks.resize: ${applies}`,
+    `warning: task resise: flow.yaml:3:32: workflows.other.steps.a.task: no task resise is here: ${once}; did you mean resize?`,
+    `warning: task publish: flow.yaml:3:74: workflows.other.steps.c.task: no task publish is here: ${once}`,
   ])
 })
 

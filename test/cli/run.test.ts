@@ -203,7 +203,7 @@ describe('a run', () => {
     )
     const { code, stderr } = await cli.run(['run', 'missing.yaml'])
     expect(code).toBe(2)
-    expect(stderr).toContain('task gone: ')
+    expect(stderr).toContain('missing.yaml:1:24: tasks.gone.exec: ')
     expect(await cli.json('ps', '--all', '--task', 'it')).toEqual([])
   })
 

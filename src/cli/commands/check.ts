@@ -50,10 +50,12 @@ async function check(world: World, given: string | undefined, options: CommonOpt
   const warnings = findWarnings({
     loaded,
     tasks,
+    elsewhere: file.elsewhere,
     workflows: workflows.map(({ name }) => name),
     schedules,
     environment: world.environment,
     budgets: settings.budgets,
+    lanes: new Set(settings.lanes.keys()),
   })
   if (options.json === true) {
     const shown = tasks.map(({ name, lane, execution }) => ({ name, lane, execution }))

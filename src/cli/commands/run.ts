@@ -76,7 +76,7 @@ async function orderOf(
   }
   if (resume === undefined || options.workflow !== undefined || file.workflows.names.size === 0) {
     const workflow = chooseWorkflow(file, config, options.workflow)
-    checkPrograms(file, workflow, world.environment)
+    checkPrograms(file, config, workflow, world.environment)
     if (resume === undefined) {
       return { kind: 'start', workflow, input: (await readInput(world, options.input)) ?? {} }
     }

@@ -108,6 +108,8 @@ async function submitTo(
   } catch (error) {
     if (!hasCode(error, 'UNKNOWN_TASK')) throw error
     const names = (await system.listTasks()).map(({ name }) => name)
+    // A workflow that is known, whose tasks nobody has brought.
+    if (names.includes(task)) throw error
     const near = suggest(task, names)
     const hint =
       near !== undefined

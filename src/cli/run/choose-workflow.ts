@@ -1,8 +1,10 @@
 import { checkPerJob } from '../../app/check-uses.ts'
+import { type Elsewhere, findElsewhere } from '../../app/find-elsewhere.ts'
 import { TaskSet } from '../../app/task-set.ts'
 import { WorkflowSet } from '../../app/workflow-set.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { SluiceError } from '../../errors.ts'
+import { formatPath, invalidConfig, type Problem } from '../../model/setting-value.ts'
 import { suggest } from '../../model/suggest.ts'
 import { whyNotStartable } from '../../worker/find-program.ts'
 import type { AnyTask } from '../../worker/task.ts'
@@ -11,14 +13,17 @@ import { HINT } from '../report-error.ts'
 /** What a file has to run. */
 export interface RunnableFile {
   readonly tasks: ReadonlyMap<string, AnyTask>
+  /** Of tasks and steps, what other programs must bring. */
+  readonly elsewhere: readonly Elsewhere[]
   readonly workflows: WorkflowSet
 }
 
 /** @throws {SluiceError} `INVALID_CONFIG` with all that is wrong with tasks or workflows and where it is written. */
 export function checkFile(config: LoadedConfig): RunnableFile {
-  const tasks = new TaskSet(config.tasks as readonly AnyTask[], config, {}).byName
-  checkPerJob(tasks, config)
-  return { tasks, workflows: new WorkflowSet(config.workflows, config, tasks) }
+  const tasks = new TaskSet(config.tasks as readonly AnyTask[], config, {})
+  checkPerJob(tasks.byName, config)
+  const workflows = new WorkflowSet(config.workflows, config, tasks)
+  return { tasks: tasks.byName, elsewhere: findElsewhere(config, tasks, workflows), workflows }
 }
 
 /**
@@ -55,24 +60,27 @@ export function chooseWorkflow(
 }
 
 /**
- * Refuses to begin what could not be done here: a program that is not there would break the worker, and the run would wait
- * for another one.
+ * Refuses to begin what could not be done here: a task or program that is not there would let the run wait for another
+ * worker.
+ *
+ * @throws {SluiceError} `INVALID_CONFIG` with each of them and where it is written.
  */
-export function checkPrograms(file: RunnableFile, workflow: string, environment: NodeJS.ProcessEnv): void {
-  const graph = file.workflows.records.find(({ name }) => name === workflow)?.body
-  const problems = [...tasksIn(graph)].flatMap((name) => {
+export function checkPrograms(
+  file: RunnableFile,
+  config: LoadedConfig,
+  workflow: string,
+  environment: NodeJS.ProcessEnv,
+): void {
+  const needed = new Set(file.workflows.records.find(({ name }) => name === workflow)?.tasks)
+  const problems: Problem[] = file.elsewhere
+    .filter(({ task }) => needed.has(task))
+    .map(({ path, place, message }) => ({ path, place, message: `${message}; a run needs it here` }))
+  for (const name of needed) {
     const program = file.tasks.get(name)?.program
     const why = program === undefined ? undefined : whyNotStartable(program, environment)
-    return why === undefined ? [] : [`task ${name}: ${why}`]
-  })
-  if (problems.length > 0) throw new SluiceError('INVALID_CONFIG', problems.join('\n'))
-}
-
-/** The names of all tasks in a graph, groups and other workflows included. */
-function tasksIn(part: unknown, found = new Set<string>()): Set<string> {
-  if (typeof part !== 'object' || part === null) return found
-  const { kind, task } = part as Record<string, unknown>
-  if (kind === 'task' && typeof task === 'string') found.add(task)
-  for (const below of Object.values(part)) tasksIn(below, found)
-  return found
+    if (why === undefined) continue
+    const path = ['tasks', name, 'exec']
+    problems.push({ path: formatPath(path), place: config.locate(path, 'value'), message: why })
+  }
+  if (problems.length > 0) throw invalidConfig(problems)
 }

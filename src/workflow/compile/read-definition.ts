@@ -1,4 +1,4 @@
-import { describe } from '../../model/setting-value.ts'
+import { describe, isName, type Path } from '../../model/setting-value.ts'
 import { suggest } from '../../model/suggest.ts'
 import { ALL, type Body, type Run, type Step } from '../graph.ts'
 import type { DefinitionPart } from './definition-part.ts'
@@ -9,6 +9,15 @@ import { readCondition, readTemplate } from './read-template.ts'
 export interface KnownNames {
   readonly tasks: ReadonlySet<string> | undefined
   readonly workflows: ReadonlySet<string>
+  /** Where steps go whose task is not among `tasks`, when another program may bring it. Without it, they are problems. */
+  readonly missing?: MissingTask[] | undefined
+}
+
+/** A step whose task is not known here. */
+export interface MissingTask {
+  /** From the name of the workflow on. */
+  readonly path: Path
+  readonly task: string
 }
 
 /** More steps in one workflow, its groups included, are refused: each advance looks at all steps of a body. */
@@ -177,7 +186,12 @@ function readRun(part: DefinitionPart, kind: Kind, reading: Reading, depth: numb
     return at.report(`found ${describe(name)}; write the name of a ${kind}`)
   }
   if (kind === 'task') {
-    if (!isKnownTask(name, reading)) reportUnknown(at, 'task', name, reading)
+    if (!isKnownTask(name, reading)) {
+      const { missing, workflows } = reading
+      if (missing !== undefined && isName(name) && !workflows.has(name))
+        missing.push({ path: at.path, task: name })
+      else reportUnknown(at, 'task', name, reading)
+    }
     return { kind, task: name }
   }
   if (!reading.workflows.has(name)) reportUnknown(at, 'workflow', name, reading)

@@ -1,0 +1,101 @@
+import { expect, test } from 'vitest'
+import { task } from '../../src/worker/task.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { Cli } from './cli.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+const cli = new Cli(() => ({ DATABASE_URL: database.url }))
+
+const FLOW = `tasks:
+  align: { exec: [/bin/cat] }
+  resize: { priority: 10 }
+workflows:
+  thumbnails:
+    steps:
+      align: { task: align }
+      resize: { task: resize, needs: [align] }
+      index: { task: index, needs: [align] }
+`
+
+test('what a file says of tasks that are not here is told with its place, until a program has brought them', async () => {
+  await cli.write('sluice.yaml', FLOW)
+  const first = await cli.run(['submit', 'align'])
+  expect(first.code).toBe(0)
+  expect(first.stderr).toContain('sluice.yaml:3:3: tasks.resize: has no exec')
+  expect(first.stderr).toContain('sluice.yaml:9:22: workflows.thumbnails.steps.index.task: no task index')
+
+  const early = await cli.run(['submit', 'thumbnails', '--json'])
+  expect([early.code, early.stdout]).toEqual([1, ''])
+  expect(JSON.parse(early.stderr.trimEnd().split('\n').at(-1)!)).toEqual({
+    error: {
+      code: 'UNKNOWN_TASK',
+      message: expect.stringMatching(/^workflow 'thumbnails' .* no task named 'index', 'resize'; /),
+      details: { name: 'thumbnails' },
+    },
+  })
+
+  await apps.open({
+    tasks: [task({ name: 'resize', run: () => 1 }), task({ name: 'index', run: () => 2 })],
+  })
+  const late = await cli.run(['submit', 'thumbnails', '--run-at', '1h'])
+  expect([late.code, late.stderr]).toEqual([0, ''])
+})
+
+test('a run begins nothing whose tasks are not here', async () => {
+  await cli.write('sluice.yaml', FLOW)
+  const { code, stderr } = await cli.run(['run', 'sluice.yaml', '--json'])
+  expect(code).toBe(2)
+  expect(JSON.parse(stderr).error.details.problems).toEqual([
+    expect.objectContaining({ path: 'tasks.resize', file: 'sluice.yaml', line: 3, column: 3 }),
+    expect.objectContaining({ path: 'workflows.thumbnails.steps.index.task', line: 9 }),
+  ])
+})
+
+test('a program with code refuses settings of a task that it does not have, and says where they are', async () => {
+  await cli.write(
+    'own.config.mjs',
+    `export const tasks = [{ name: 'resize', execution: 'inline', retry: {}, requires: {}, run: () => 1 }]
+export default { tasks: { rezise: { priority: 1 } } }
+`,
+  )
+  const { code, stderr } = await cli.run(['check', 'own.config.mjs'])
+  expect(code).toBe(2)
+  expect(stderr).toContain(
+    'own.config.mjs: tasks.rezise: has no exec, and no task of that name is in the code',
+  )
+  expect(stderr).toContain('did you mean resize?')
+})
+
+test('a lane that nobody has made is refused at every start, with its place; one of another program is not', async () => {
+  await cli.write(
+    'lane.yaml',
+    'tasks:\n  e: { exec: [/bin/cat], lane: nolane }\nworkflows: { w: { steps: { a: { task: e } } } }\n',
+  )
+  for (const args of [
+    ['submit', 'e', '--config', 'lane.yaml'],
+    ['worker', '--config', 'lane.yaml'],
+    ['server', '--port', '0', '--config', 'lane.yaml'],
+    ['run', 'lane.yaml'],
+  ]) {
+    const { code, stderr } = await cli.run([...args, '--json'])
+    const { error } = JSON.parse(stderr.trimEnd().split('\n').at(-1)!)
+    expect([args[0], code, error.code]).toEqual([args[0], 2, 'INVALID_CONFIG'])
+    expect(error.details.problems).toEqual([
+      {
+        path: 'tasks.e.lane',
+        file: 'lane.yaml',
+        line: 2,
+        column: 32,
+        message: expect.stringMatching(/^no lane is called nolane; there are default, interactive, /),
+      },
+    ])
+  }
+  const { code, stderr } = await cli.run(['check', 'lane.yaml'])
+  expect(code).toBe(0)
+  expect(stderr).toContain('warning: task e: lane.yaml:2:32: tasks.e.lane: no lane is called nolane; ')
+
+  await apps.open({ lanes: { nolane: { slots: 1 } } })
+  expect(await cli.run(['submit', 'e', '--config', 'lane.yaml'])).toMatchObject({ code: 0, stderr: '' })
+})
