@@ -135,8 +135,8 @@ function StepRow({
           {step.kind === 'fanout' ? 'fan-out' : (step.runs ?? step.kind)}
         </span>
       </span>
-      <span className="tree-state soft">not reached</span>
-      <span className="tree-time" />
+      <span className="tree-state" />
+      <span className="tree-time">not reached</span>
     </div>
   )
 }
