@@ -62,11 +62,16 @@ describe('models on a device', () => {
       task({ name: `side_${model}`, model, uses: { vram: size }, run: () => gate.pass(model) })
     const tasks = [side('m1', '10GB'), side('m2', '14GB'), side('m3', '1GB')]
     const app = await apps.open({ tasks, budgets: ONE_GPU, lanes })
-    for (const each of tasks) await app.submit(each, undefined)
+    const jobs = new Map<string, string>()
+    for (const each of tasks) jobs.set(each.name, (await app.submit(each, undefined)).id)
     await app.work({ capacity: 0 })
     await gate.arrived(2)
     const used = await held('vram')
     expect(used).toBeLessThanOrEqual(24 * 1024 ** 3)
+    // The third has been looked at while the two run: it waits for room, and is not only late.
+    const third = tasks.find(({ name }) => !gate.arrivals.includes(name.slice('side_'.length)))!
+    const { wait } = await app.why(jobs.get(third.name)!)
+    expect(wait).toMatchObject({ kind: 'budget', budget: { model: third.name.slice('side_'.length) } })
     expect(gate.arrivals).toHaveLength(2)
     gate.open()
     await until(async () => {
