@@ -155,7 +155,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
   })
 
   test('a lane is paused and resumed, the job says so; its settings are changed, and go back to those of the file', {
-    timeout: 30_000,
+    timeout: 60_000,
   }, async () => {
     const lane = async (name: string) => (await server.app.listLanes()).find((each) => each.name === name)
     const before = await lane('batch')

@@ -98,7 +98,9 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await until(async () => (await server.app.getJob(id)).status === status, `job ${id} to be ${status}`)
   }
 
-  test('a window is pulled wider with the arrow keys and by pointer, and more children are in flight', async () => {
+  test('a window is pulled wider with the arrow keys and by pointer, and more children are in flight', {
+    timeout: 60_000,
+  }, async () => {
     const { id } = await server.app.submit(wide, { items: Array.from({ length: 40 }, (_, n) => n) })
     const fan = await until(() => findStep(database.sql, id, 'fan'), 'the fan-out')
     await gate.arrived(2)
@@ -176,7 +178,9 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     expect(complaints).toEqual([])
   })
 
-  test('a workflow inside another is opened; what failed there can run again once the whole has ended', async () => {
+  test('a workflow inside another is opened; what failed there can run again once the whole has ended', {
+    timeout: 60_000,
+  }, async () => {
     shut.door = true
     const { id } = await server.app.submit(half, { doors: [1] })
     const knocked = await until(async () => {
@@ -210,7 +214,9 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     expect(complaints).toEqual([])
   })
 
-  test('a failure is followed back to where its input differs, and runs again from there with another', async () => {
+  test('a failure is followed back to where its input differs, and runs again from there with another', {
+    timeout: 60_000,
+  }, async () => {
     const good = (await server.app.submit(decode, { encodings: ['utf-8', 'utf-8', 'utf-8'] })).id
     await ended(good, 'completed')
     const { id } = await server.app.submit(decode, { encodings: ['utf-8', 'latin-9', 'utf-8'] })
