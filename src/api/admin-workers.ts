@@ -89,13 +89,18 @@ const Queue = Type.Object({
   sampledAt: Timestamp,
 })
 
+const SinceDone = Type.Unsafe<number | null>({
+  type: ['number', 'null'],
+  description: 'Since it was last done, or somebody looked and there was nothing to do',
+})
+
 export const StatusBody = Type.Object({
   workers: Type.Array(Worker),
   lanes: Type.Array(LaneBody),
   queues: Type.Array(Queue, { description: 'Where something waits; sampled every 2 s' }),
   budgets: Type.Array(BudgetBody, { description: 'As GET /admin/budgets has them' }),
   duties: Type.Array(
-    Type.Object({ name: Type.String(), ranAt: TimestampOrNull, agoMs: NumberOrNull, ranBy: TextOrNull }),
+    Type.Object({ name: Type.String(), ranAt: TimestampOrNull, agoMs: SinceDone, ranBy: TextOrNull }),
   ),
 })
 export type StatusBody = Static<typeof StatusBody>

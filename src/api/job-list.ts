@@ -125,6 +125,11 @@ export const BulkActionBody = Type.Object(
       enum: ['cancel', 'retry', 'priority'],
     }),
     filter: FilterBody,
+    all: Type.Optional(
+      Type.Boolean({
+        description: 'Needed with an empty filter, which finds every job that the action is for',
+      }),
+    ),
     dryRun: Type.Optional(Type.Boolean({ description: 'Only count what would be changed' })),
     priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
     reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Of a cancel; kept with the jobs' })),

@@ -361,6 +361,14 @@ export const CancelQuery = Type.Object(
   STRICT,
 )
 
+const CancelReason = Type.Object(
+  { reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Kept with the job' })) },
+  STRICT,
+)
+/** Of an operator's cancel: in the body, which may be left out, or in the query. */
+export const OperatorCancelBody = Type.Union([CancelReason, Type.Null()])
+export const OperatorCancelQuery = CancelReason
+
 /** What became of a job that somebody changed. */
 export const ChangedJobBody = Type.Object({ id: JobId, status: Status })
 export const RemovedJobBody = Type.Object({

@@ -155,7 +155,7 @@ export class SluiceClient extends ViewClient {
    * Stores a job of a task, or a run of a workflow.
    *
    * @throws {SluiceError} `UNKNOWN_TASK`; `KEY_CONFLICT`; `INVALID_INPUT`; `NOT_STORABLE`; `ADMISSION_REJECTED` at the
-   *   ceiling, with `details.retryAfter` in seconds.
+   *   ceiling, with `retryAfter` in seconds.
    */
   async submit<Result = unknown>(
     name: string,
@@ -508,12 +508,17 @@ export class SluiceClient extends ViewClient {
   }
 
   /** A server answers after 20 s at the latest, with where to go on. */
-  async #actOnMany(body: object, onProgress?: (done: ManyProgress) => void): Promise<ManyDone> {
+  async #actOnMany(
+    body: Readonly<Record<string, unknown>> & { readonly filter: object },
+    onProgress?: (done: ManyProgress) => void,
+  ): Promise<ManyDone> {
     const done = { matched: 0, changed: 0, refused: [] as ManyDone['refused'][number][] }
     let cursor: string | null | undefined
+    // As the library: a filter without a field means all of them.
+    const all = Object.values(body.filter).every((value) => value === undefined) || undefined
     while (cursor !== null) {
       const part: BulkActionAnswer = await this.link.call('POST', '/jobs/actions', {
-        body: { ...body, cursor },
+        body: { ...body, all, cursor },
       })
       done.matched += part.matched
       done.changed += part.changed

@@ -114,7 +114,8 @@ export async function explain(
     hiddenHolders: held.length - seen.length,
     position,
     estimateSeconds,
-    passedOver: await countPasses(db, id),
+    // One that is not released, or not approved, stands in no line yet: nobody passes it over.
+    passedOver: job.state === 'waiting' || job.state === 'awaiting_approval' ? [] : await countPasses(db, id),
   }
   return { ...told, words: inWords(told) }
 }

@@ -84,7 +84,11 @@ export class Metrics {
     }
     this.#byTask = gauge('task_depth', 'Jobs of a task that could start and wait', ['lane', 'task'])
     this.#workers = gauge('workers', 'Live workers')
-    this.#duties = gauge('duty_age_seconds', 'Since a duty was last done, by whichever process', ['duty'])
+    this.#duties = gauge(
+      'duty_age_seconds',
+      'Since a duty was last done, or looked for in vain, by whichever process',
+      ['duty'],
+    )
     this.#active = gauge('admission_active', 'Root jobs that are active; absent where there is no ceiling')
     this.#ceiling = gauge(
       'admission_ceiling',

@@ -12,6 +12,7 @@ import { registerOpenApi, registerReference } from './openapi.ts'
 import type { Server, ServerParts } from './parts.ts'
 import { registerProblems, sendProblem } from './problem.ts'
 import { registerReason } from './reason.ts'
+import { refuseBody } from './refuse-body.ts'
 import { MAX_HEADER_BYTES, refuseConnection, refuseExpectation } from './refuse-connection.ts'
 import { refuseIdempotency } from './refuse-idempotency.ts'
 import { registerRequestLog } from './request-log.ts'
@@ -140,6 +141,7 @@ export async function buildServer(
   registerReplayed(server)
   registerReason(server)
   refuseIdempotency(server)
+  refuseBody(server)
   const identification = registerAccess(server, parts)
   const page = new DashboardPage()
   registerNotFound(server, page)

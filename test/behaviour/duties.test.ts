@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
 import type { Duty } from '../../src/duties/duty.ts'
+import { expire } from '../../src/duties/expire.ts'
 import { reconcile } from '../../src/duties/reconcile.ts'
+import { recover } from '../../src/duties/recover.ts'
 import { DutyRunner } from '../../src/duties/runner.ts'
 import { sample } from '../../src/duties/sample.ts'
 import { readRecoveries } from '../../src/engine/recoveries.ts'
 import { task } from '../../src/index.ts'
+import { listDuties } from '../../src/store/list-duties.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
@@ -25,6 +28,32 @@ function recordingLog() {
     void lines.push({ level, fields: { ...fields }, message })
   return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
+
+test('a duty that had nothing to do is as old as the last look, and one that nobody looks for ages', async () => {
+  const long = '2 hours'
+  await database.sql(
+    `insert into sluice.duties (name, due_at, ran_at) select n, now() - $1::interval, now() - $1::interval
+       from unnest('{recover,expire,provision}'::text[]) n on conflict (name) do update set ran_at = excluded.ran_at`,
+    [long],
+  )
+  await database.sql('update sluice.watch set last_at = now() - $1::interval', [long])
+  const ages = async () => {
+    const duties = await listDuties(db)
+    return Object.fromEntries(duties.map(({ name, agoMs }) => [name, agoMs! < 60_000 ? 'young' : 'old']))
+  }
+  expect(await ages()).toEqual({ recover: 'old', expire: 'old', provision: 'old' })
+  const runner = new DutyRunner(db, recordingLog(), 'looks', { duties: [recover, expire], tickMs: 10 })
+  runner.start()
+  await until(async () => (await ages()).recover === 'young', 'the look to be noted')
+  await runner.stop()
+  expect(await ages()).toEqual({ recover: 'young', expire: 'young', provision: 'old' })
+  // Neither was claimed: there was nothing to do.
+  const [row] = await database.sql<{ n: number }>(
+    `select count(*)::integer as n from sluice.duties where ran_at > now() - interval '1 hour'`,
+  )
+  expect(row!.n).toBe(0)
+  await database.sql('delete from sluice.duties')
+})
 
 test('with ten processes, each tick of a duty goes to one of them', async () => {
   const EVERY_MS = 100

@@ -86,7 +86,16 @@ test('running jobs are asked to stop, and trees end with all that is below them'
     const job = await app.submit(held, null)
     await until(async () => (await app.getJob(job.id)).state === 'running', 'it to run')
     const tree = await server.app.submit(flow, {}, { runAt: '1h' })
-    expect((await act({ action: 'cancel', filter: {} })).json()).toMatchObject({ matched: 2, changed: 2 })
+    expect((await act({ action: 'cancel', filter: {}, dryRun: true })).json()).toMatchObject({ matched: 2 })
+    const unmeant = await act({ action: 'cancel', filter: {} })
+    expect([unmeant.status, unmeant.json()]).toMatchObject([
+      400,
+      { code: 'INVALID_ARGUMENT', argument: 'filter', detail: expect.stringContaining('all: true') },
+    ])
+    expect((await act({ action: 'cancel', filter: {}, all: true })).json()).toMatchObject({
+      matched: 2,
+      changed: 2,
+    })
     await until(async () => (await app.getJob(job.id)).state === 'cancelled', 'it to be cancelled')
     expect((await app.getJob(tree.id)).state).toBe('cancelled')
   } finally {

@@ -124,6 +124,34 @@ describe('jobs of whomever', () => {
   })
 })
 
+test('an operator says why a job is cancelled, in the body or the query, and nothing else', async () => {
+  const cancel = async (query: string, body?: unknown) => {
+    const id = await submit({ task: 'echo', runAt: '1h' })
+    const answer = await server.call('POST', `/admin/workers/jobs/${id}/cancel${query}`, { key, body })
+    const { status, error } = await server.app.getJob(id)
+    if (status === 'queued') await server.app.cancel(id)
+    return [answer.status, status, error]
+  }
+  expect(await cancel('', { reason: 'too large' })).toEqual([200, 'cancelled', 'cancelled: too large'])
+  expect(await cancel('?reason=too%20late')).toEqual([200, 'cancelled', 'cancelled: too late'])
+  expect(await cancel('', {})).toEqual([200, 'cancelled', 'cancelled: by olga'])
+  expect(await cancel('', { why: 'x' })).toEqual([400, 'queued', null])
+  expect(await cancel('?why=x')).toEqual([400, 'queued', null])
+})
+
+test('a body is refused where none is taken, and an empty one is none', async () => {
+  const reset = (body: unknown) =>
+    server.call('POST', '/admin/workers/lanes/interactive/reset', { key, body })
+  for (const body of [undefined, null, {}]) expect((await reset(body)).status).toBe(200)
+  for (const body of [{ slots: 3 }, [1], 'x', 0]) {
+    const answer = await reset(body)
+    expect([answer.status, answer.json()]).toEqual([
+      400,
+      expect.objectContaining({ code: 'INVALID_ARGUMENT', detail: expect.stringContaining('takes no body') }),
+    ])
+  }
+})
+
 describe('workers', () => {
   test('that do not exist cannot be drained', async () => {
     for (const what of ['drain', 'undrain', 'stop']) {

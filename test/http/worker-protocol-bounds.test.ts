@@ -146,7 +146,11 @@ test.each(['a\0b', 'a\ud800'])('texts that no table holds, such as %j, are refus
     expect([answer.status, answer.json()]).toMatchObject([400, { code: 'INVALID_ARGUMENT', argument: field }])
   }
   const { id } = (await server.call('POST', '/jobs', { key: admin, body: { task: 'echo' } })).json()
-  const odd = { method: 'POST', path: '/jobs/actions', body: { action: 'cancel', filter: {}, reason: text } }
+  const odd = {
+    method: 'POST',
+    path: '/jobs/actions',
+    body: { action: 'cancel', filter: {}, all: true, reason: text },
+  }
   const asked: { method: string; path: string; argument?: string; body?: object; headers?: object }[] = [odd]
   // An address holds no halves of pairs.
   if (text.includes('\0')) {

@@ -1,5 +1,12 @@
 import { StatusBody, WorkerLabelsQuery, WorkerNameParams, WorkersAskedBody } from '../../api/admin-workers.ts'
-import { ChangedJobBody, JobParams, PriorityBody, ReprioritisedBody } from '../../api/jobs.ts'
+import {
+  ChangedJobBody,
+  JobParams,
+  OperatorCancelBody,
+  OperatorCancelQuery,
+  PriorityBody,
+  ReprioritisedBody,
+} from '../../api/jobs.ts'
 import type { Queryable } from '../../db/database.ts'
 import { type BudgetsView, viewBudgets } from '../../engine/budget-view.ts'
 import * as jobControl from '../../engine/job-control.ts'
@@ -64,17 +71,21 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
       config: manage,
       schema: {
         summary: 'Cancel a job, whoever submitted it, with all that is below it',
-        description: 'A running one is asked to stop: its status is running until it has.',
+        description:
+          'A running one is asked to stop: its status is running until it has. The reason, in the body or the query, is kept as its error.',
         tags,
         params: JobParams,
+        querystring: OperatorCancelQuery,
+        body: OperatorCancelBody,
         response: { 200: ChangedJobBody },
       },
     },
     async (request) => {
       const { id } = request.params
+      const reason = request.body?.reason ?? request.query.reason ?? `by ${request.caller.name}`
       return change(parts, request, { action: 'job.cancel', target: `job ${id}` }, async (tx) => {
         const before = await jobControl.getJob(tx, id)
-        const status = statusOf(await jobControl.cancel(tx, id, `by ${request.caller.name}`))
+        const status = statusOf(await jobControl.cancel(tx, id, reason))
         return { result: { id, status }, before: { status: before.status }, after: { status } }
       })
     },

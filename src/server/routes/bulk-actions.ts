@@ -22,7 +22,9 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request) => {
-      const { filter, dryRun, cursor } = request.body
+      const { filter, dryRun, cursor, all } = request.body
+      if (Object.keys(filter).length === 0 && all !== true && dryRun !== true)
+        throw invalidArgument('filter', filter, 'at least one field; to mean every job, give all: true too')
       const action = actionOf(request.body, request.caller.name)
       const criteria = onlyOf(filter, ownerSeen(request))
       if (criteria === undefined) return { matched: 0, changed: 0, refused: [], next: null }
