@@ -137,6 +137,12 @@ export class SluiceError extends Error {
     return ERROR_STATUS[this.code]
   }
 
+  /** Of a refusal that passes: after how many seconds to try again. `undefined` where that is not known. */
+  get retryAfter(): number | undefined {
+    const { retryAfter } = this.details
+    return typeof retryAfter === 'number' ? retryAfter : undefined
+  }
+
   toJSON(): { code: ErrorCode; message: string; details: object } {
     return { code: this.code, message: this.message, details: this.details }
   }

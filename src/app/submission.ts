@@ -128,7 +128,21 @@ function milliseconds(value: Duration, field: string, min: number): number {
   throw invalidArgument(field, value, `from ${min}ms to ${MAX_STORED_MS / 86_400_000}d`)
 }
 
+function durationOf(value: Duration): number | undefined {
+  try {
+    return parseDuration(value, 'runAt')
+  } catch {
+    return undefined
+  }
+}
+
 function delay(runAt: Duration): number {
+  if (durationOf(runAt) === undefined)
+    throw invalidArgument(
+      'runAt',
+      runAt,
+      'a time, such as 2031-05-01T08:00:00Z (in code a Date), or a duration from now, such as 250ms, 10m or 7d',
+    )
   const ms = milliseconds(runAt, 'runAt', 0)
   if (ms <= MAX_DELAY_MS) return ms
   throw new SluiceError(

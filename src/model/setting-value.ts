@@ -67,6 +67,16 @@ export function duration(bounds: { min: number; max: number }): Reader<Duration,
   }
 }
 
+/** Takes smaller values for the smallest that works. */
+export function noLessThan<In>(reader: Reader<In, number>, least: number): Reader<In, number> {
+  const raise = (value: number | undefined) => (value === undefined ? undefined : Math.max(least, value))
+  return {
+    ...reader,
+    read: (value) => raise(reader.read(value)),
+    readText: (text) => raise(reader.readText(text)),
+  }
+}
+
 function durationOrUndefined(value: Duration): number | undefined {
   try {
     return Math.round(parseDuration(value, 'duration'))

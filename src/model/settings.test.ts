@@ -158,10 +158,17 @@ describe('lanes', () => {
   })
 })
 
+test('a poll of 0, and what is shorter than can be done, is the shortest there is', () => {
+  for (const poll of [0, '0s', '9ms']) {
+    const { lanes } = resolveSettings({ file: { lanes: { interactive: { poll } } }, environment: {} })
+    expect(lanes.get('interactive')!.pollMs).toBe(10)
+  }
+})
+
 describe('what cannot work', () => {
   test('every problem of every source is told in one error', () => {
     const problems = problemsOf({
-      file: { capacity: -1, lanes: { interactive: { poll: '1ms' } } },
+      file: { capacity: -1, lanes: { interactive: { poll: '2h' } } },
       environment: { SLUICE_GRACE: 'soon', SLUICE_CYCLE_MAX: '0', SLUICE_LANE_SYSTEM_SLOTS: '-1' },
       options: { capacity: 3, retention: 0 },
     })
@@ -170,7 +177,7 @@ describe('what cannot work', () => {
       'SLUICE_CYCLE_MAX: found "0"; write a whole number of at least 1',
       'SLUICE_GRACE: found "soon"; write a duration from 0ms up to 24d, such as 500ms, 15s, 10m, 4h or 7d',
       'option retention: found 0; write a duration above 0 and up to 36500d, such as 500ms, 15s, 10m, 4h or 7d',
-      'lanes.interactive.poll: found "1ms"; write a duration from 10ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
+      'lanes.interactive.poll: found "2h"; write a duration from 0ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
       'SLUICE_LANE_SYSTEM_SLOTS: found "-1"; write a whole number of at least 0, or none',
     ])
   })

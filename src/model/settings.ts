@@ -14,6 +14,7 @@ import {
   MAX_STORED_MS,
   MAX_TIMER_MS,
   NAME_RULE,
+  noLessThan,
   orNone,
   orWord,
   type Problem,
@@ -68,8 +69,8 @@ export const LANE_FIELDS = {
   slots: orNone(count({ min: 0 })),
   /** Jobs that run at once in each worker. Stored as 0 for `cores`. */
   perWorker: orNone(orWord(count({ min: 0 }), 'cores', 0)),
-  /** How often an idle worker looks for work that no hint announced. */
-  poll: duration({ min: 10, max: 3_600_000 }),
+  /** How often an idle worker looks for work that no hint announced. 0: as often as it may. */
+  poll: noLessThan(duration({ min: 0, max: 3_600_000 }), 10),
   /** How long a lease lives without a heartbeat. Must be greater than twice the heartbeat. */
   stale: timer,
   /** False: running jobs end, no new one starts. */

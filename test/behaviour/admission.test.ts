@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
-import { hasCode, type Sluice, type SluiceError, task } from '../../src/index.ts'
+import { hasCode, type Sluice, SluiceError, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -91,8 +91,10 @@ describe('the ceiling', () => {
       status: 429,
       details: { ceiling: 3, active: 3 },
     })
-    expect(error.details.retryAfter).toBeGreaterThanOrEqual(1)
-    expect(Number.isInteger(error.details.retryAfter)).toBe(true)
+    expect(error.retryAfter).toBeGreaterThanOrEqual(1)
+    expect(Number.isInteger(error.retryAfter)).toBe(true)
+    expect(error.details.retryAfter).toBe(error.retryAfter)
+    expect(new SluiceError('CLOSED', 'closed').retryAfter).toBeUndefined()
     expect(await active()).toBe(3)
   })
 

@@ -39,7 +39,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'a delay that is an object',
     (app) => app.submit(noop, 1, { runAt: {} }),
-    'runAt: an object is no duration',
+    'runAt: an object must be a time, such as',
   ],
   [
     'a deadline of NaN',

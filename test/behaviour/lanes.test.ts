@@ -125,11 +125,13 @@ describe('what a lane is set to', () => {
       message: expect.stringMatching(/^there is no lane "nowhere"; there are .*default.*interactive/),
     })
     await expect(app.resetLane('nowhere')).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
+    expect(await app.setLane('maintenance', { poll: '0s' })).toMatchObject({ pollMs: 10 })
+    await app.resetLane('maintenance')
     for (const change of [
       { slots: -1 },
       { slots: 1.5 },
       { perWorker: -1 },
-      { poll: 5 },
+      { poll: -1 },
       { poll: null as never },
       { poll: '2 hours' },
       { stale: 0 },

@@ -196,5 +196,7 @@ test('where nothing failed there is nothing to trace', async () => {
   const job = await app.submit('fan', { files: ['a'], format: 'csv' })
   await job.result()
   await expect(app.trace(job.id)).rejects.toMatchObject({ code: 'ILLEGAL_TRANSITION' })
+  const [leaf] = nodesOf(await app.tree(job.id), ({ kind }) => kind === null)
+  await expect(app.trace(leaf!.id)).rejects.toMatchObject({ code: 'ILLEGAL_TRANSITION' })
   await expect(app.trace('31337')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
 })

@@ -72,6 +72,21 @@ describe.each(WAYS)('over %s', (way) => {
       await cli.run(['lanes', 'set', 'interactive', '--ageing', 'none', '--per-worker', 'none'])
     })
 
+    test('reset without a name resets all that operators changed, and says what', async () => {
+      await cli.run(['lanes', 'reset'])
+      await cli.run(['lanes', 'set', 'system', '--slots', '4', '--poll', '0s'])
+      await cli.run(['lanes', 'set', 'maintenance', '--slots', '5'])
+      const { code, stdout } = await cli.run(['lanes', 'reset'])
+      expect([code, stdout]).toEqual([0, 'lane maintenance: reset slots\nlane system: reset poll, slots\n'])
+      expect(await lane('system')).toMatchObject({ slots: 1, pollMs: 30_000, operatorSet: [] })
+      expect((await cli.run(['lanes', 'reset'])).stdout).toBe(
+        'nothing to reset: no operator has changed a lane\n',
+      )
+      await cli.run(['lanes', 'set', 'system', '--slots', '4'])
+      expect(await cli.json('lanes', 'reset')).toMatchObject([{ name: 'system', slots: 1, operatorSet: [] }])
+      await cli.run(['lanes', 'set', 'interactive', '--ageing', 'none', '--per-worker', 'none'])
+    })
+
     test('drain stops a lane from starting jobs, resume lets it go on', async () => {
       const drained = await cli.run(['drain', 'interactive'])
       expect(drained.stdout).toBe(

@@ -74,6 +74,13 @@ describe('POST /jobs', () => {
     ['a priority out of bounds', { task: 'echo', priority: 1e9 }, 400, 'priority'],
     ['an unknown task', { task: 'nothing' }, 404, 'nothing'],
     ['an unknown lane', { task: 'echo', lane: 'nowhere' }, 404, 'nowhere'],
+    [
+      'a moment that is neither',
+      { task: 'echo', runAt: 'garbage' },
+      400,
+      'a time, such as 2031-05-01T08:00:00Z',
+    ],
+    ['an unknown workflow', { workflow: 'nope' }, 404, 'no workflow named "nope"; there '],
     ['a day that does not exist', { task: 'echo', runAt: '2031-13-41T00:00:00Z' }, 400, 'runAt'],
     ['a duration that is none', { task: 'echo', deadline: 'soon' }, 400, 'deadline'],
     ['NUL in the input', { task: 'echo', input: 'a\u0000b' }, 400, 'NUL'],

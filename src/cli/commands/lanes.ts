@@ -25,7 +25,7 @@ interface LaneLoad extends Lane {
   readonly oldestAt: Date | null
 }
 
-/** `sluice lanes`, `sluice lanes set NAME ...`, `sluice lanes reset NAME` */
+/** `sluice lanes`, `sluice lanes set NAME ...`, `sluice lanes reset [NAME]` */
 export const declareLanes: Declare = (command, act) => {
   command.action((options: CommonOptions) => act((world) => listLanes(world, options)))
   command
@@ -46,8 +46,10 @@ export const declareLanes: Declare = (command, act) => {
   command
     .command('reset')
     .description('undo what operators changed: the lane is again as files and programs last said')
-    .argument('<name>', 'name of the lane')
-    .action((name: string, options: CommonOptions) => act((world) => resetLane(world, name, options)))
+    .argument('[name]', 'name of the lane; default: all that operators changed')
+    .action((name: string | undefined, options: CommonOptions) =>
+      act((world) => (name === undefined ? resetLanes(world, options) : resetLane(world, name, options))),
+    )
 }
 
 function listLanes(world: World, options: CommonOptions): Promise<ExitCode> {
@@ -136,6 +138,20 @@ async function setLane(world: World, name: string, options: SetOptions): Promise
 
 function resetLane(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
   return operate(world, options, async (system) => printLane(world, await system.resetLane(name), options))
+}
+
+function resetLanes(world: World, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) => {
+    const changed = (await system.listLanes()).filter(({ operatorSet }) => operatorSet.length > 0)
+    const reset: Lane[] = []
+    for (const lane of changed) {
+      reset.push(await system.resetLane(lane.name))
+      if (options.json !== true) world.out.line(`lane ${lane.name}: reset ${setByOperator(lane).join(', ')}`)
+    }
+    if (options.json === true) writeJson(world.out, reset)
+    else if (reset.length === 0) world.out.line('nothing to reset: no operator has changed a lane')
+    return EXIT.done
+  })
 }
 
 function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
