@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, expect, test } from 'vitest'
+import { SluiceClient } from '../../src/client/index.ts'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
@@ -146,4 +147,12 @@ test('what an action is not for is refused, and so is who may not', async () => 
   ]
   for (const body of bad) expect([body, (await act(body)).status]).toEqual([body, 400])
   expect((await act({ action: 'cancel', filter: {} }, await server.keyOf('submitter'))).status).toBe(403)
+})
+
+test('the client means all jobs by a filter without a field, as the library does', async () => {
+  const client = new SluiceClient({ server: server.url, key: await server.keyOf('operator') })
+  const job = await server.app.submit(idle, null, { runAt: '1h' })
+  expect(await client.reprioritiseMany({}, 7)).toMatchObject({ refused: [] })
+  expect((await server.app.getJob(job.id)).priority).toBe(7)
+  await server.app.cancel(job.id)
 })
