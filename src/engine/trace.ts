@@ -78,10 +78,10 @@ const MOST_DIFFERENCES = 20
 
 /**
  * From a failure back to the root. Of a composite, the failure is the first one below it that nothing has made up for;
- * of anything else, the job itself, once it or an attempt of it has failed.
+ * of a single job, that job whatever its state: it can be compared with a good one before anything has failed for good.
  *
  * @param options.owner Compares with no run that somebody else submitted.
- * @throws {SluiceError} `ILLEGAL_TRANSITION` when nothing has failed; `JOB_NOT_FOUND`.
+ * @throws {SluiceError} `ILLEGAL_TRANSITION` when it is a composite and nothing has failed in it; `JOB_NOT_FOUND`.
  */
 export async function trace(
   db: Queryable,
@@ -122,9 +122,7 @@ class Tracer {
       if (next === undefined) break
       at = next
     }
-    // A job that waits for another attempt has an error already.
-    const isWell = at.kind === null && at.id === job.id && job.error === null
-    if (!isFailed(at.state) && (at.kind !== null || isWell)) {
+    if (at.kind !== null && !isFailed(at.state)) {
       throw new SluiceError(
         'ILLEGAL_TRANSITION',
         `job ${job.id} is ${statusOf(job.state)} and nothing in it has failed: there is no failure to go back from`,

@@ -191,12 +191,15 @@ test('a node that is named is where the trace begins, and its own fault where al
   })
 })
 
-test('where nothing failed there is nothing to trace', async () => {
+test('a workflow in which nothing failed has nothing to trace; a single job can be looked at all the same', async () => {
   const app = await open()
   const job = await app.submit('fan', { files: ['a'], format: 'csv' })
   await job.result()
   await expect(app.trace(job.id)).rejects.toMatchObject({ code: 'ILLEGAL_TRANSITION' })
   const [leaf] = nodesOf(await app.tree(job.id), ({ kind }) => kind === null)
-  await expect(app.trace(leaf!.id)).rejects.toMatchObject({ code: 'ILLEGAL_TRANSITION' })
+  expect(await app.trace(leaf!.id)).toMatchObject({
+    failure: leaf!.id,
+    levels: [{ id: leaf!.id, status: 'completed' }, { id: job.id }],
+  })
   await expect(app.trace('31337')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
 })
