@@ -1,5 +1,6 @@
 import { type BulkActionBody as Body, BulkActionAnswer, BulkActionBody } from '../../api/job-list.ts'
 import { actInBulk, type BulkAction } from '../../engine/bulk-actions.ts'
+import { SluiceError } from '../../errors.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen } from '../visible-job.ts'
@@ -24,7 +25,11 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
     async (request) => {
       const { filter, dryRun, cursor, all } = request.body
       if (Object.keys(filter).length === 0 && all !== true && dryRun !== true)
-        throw invalidArgument('filter', filter, 'at least one field; to mean every job, give all: true too')
+        throw new SluiceError(
+          'INVALID_ARGUMENT',
+          'filter: it has no field, so it would find every job: give one, or all: true beside it',
+          { details: { argument: 'filter' } },
+        )
       const action = actionOf(request.body, request.caller.name)
       const criteria = onlyOf(filter, ownerSeen(request))
       if (criteria === undefined) return { matched: 0, changed: 0, refused: [], next: null }
