@@ -1,8 +1,8 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** What is served at once. Their first requests take about 8 ms of the one thread, for which everybody else waits. */
-const MOST = 16
+/** What is served at once. Their first requests take about 4 ms of the one thread, for which everybody else waits. */
+const MOST = 8
 /** How long the first of them waits for others. */
 const WITHIN_MS = 50
 
