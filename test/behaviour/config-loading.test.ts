@@ -239,7 +239,7 @@ describe('modules', () => {
     expect((await refusal()).split('\n')).toEqual([
       '2 problems:',
       '  sluice.config.ts: lanes.a.slot: unknown key; did you mean slots?',
-      '  sluice.config.ts: lanes.a.poll: found "x"; write a duration from 10ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
+      '  sluice.config.ts: lanes.a.poll: found "x"; write a duration from 0ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
     ])
   })
 
