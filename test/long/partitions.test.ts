@@ -29,8 +29,10 @@ const BACKLOG = 20
  * nearly as late as it can after this.
  */
 const CUT_MS = 7000
-/** However long it was cut off: a host works again this long after the heal. */
-const BACK_WITHIN_MS = 5000
+/** However long it was cut off: a host works again this long after the heal. Jobs of up to 6 s may be in its way. */
+const BACK_WITHIN_MS = 10_000
+/** Without those in the way, which is rare. */
+const MOSTLY_BACK_WITHIN_MS = 3000
 
 const HOSTS = ['database', 'server', 'remote-1', 'remote-2', 'direct'] as const
 type Host = (typeof HOSTS)[number]
@@ -286,6 +288,12 @@ describe.skipIf(obstacle !== undefined)('hosts that lose each other', () => {
     measured.push({ host, how, cutMs, backMs })
     expect(backMs).toBeLessThan(BACK_WITHIN_MS)
   }
+
+  test('nobody waited for TCP: all but a few were back soon', () => {
+    const late = measured.filter(({ backMs }) => backMs > MOSTLY_BACK_WITHIN_MS)
+    expect(measured.length).toBeGreaterThan(20)
+    expect(late.length, JSON.stringify(late)).toBeLessThanOrEqual(2)
+  })
 
   test('no session of a lost connection is left in the database', async () => {
     const most: Readonly<Record<string, number>> = {
