@@ -93,6 +93,8 @@ export const ERROR_STATUS = {
   DATABASE_UNAVAILABLE: 503,
   /** The server of Sluice cannot be reached, or cannot do its work. */
   SERVER_UNAVAILABLE: 503,
+  /** The data folder has no database, and the command does not create one. */
+  DATABASE_NOT_FOUND: 404,
   /** The database's settings or schema do not fit this program. */
   DATABASE_UNSUITABLE: 500,
   /** No embedded PostgreSQL exists for this platform, or it did not start. */

@@ -2,6 +2,7 @@ import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import pino from 'pino'
 import type { LoadedConfig } from '../config/load-config.ts'
+import { DATA_FOLDER, findProjectFolder } from '../config/project-folder.ts'
 import { Database, type Queryable } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
 import { forCallers } from '../db/for-callers.ts'
@@ -62,7 +63,7 @@ export interface LaneOptions {
 export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
   /** Address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else the embedded one. */
   readonly database?: string | undefined
-  /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the working folder. */
+  /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the project's folder. */
   readonly dataFolder?: string | undefined
   readonly tasks?: readonly AnyTask[]
   /** Those they run as sub-workflows need not be listed. */
@@ -278,7 +279,9 @@ export async function findDatabase(
   if (url !== undefined && url !== '')
     return { url: checkAddress(url), environment: { DATABASE_URL: url }, release: async () => {} }
   const folder =
-    options.dataFolder || process.env.SLUICE_DATA || resolve(options.config?.folder ?? '.', '.sluice')
+    options.dataFolder ||
+    process.env.SLUICE_DATA ||
+    resolve(options.config?.folder ?? findProjectFolder('.'), DATA_FOLDER)
   const dataFolder = resolve(folder)
   const embedded = await openEmbedded({ dataFolder })
   return { url: embedded.url, environment: { SLUICE_DATA: dataFolder }, release: () => embedded.release() }

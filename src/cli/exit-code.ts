@@ -18,6 +18,7 @@ export type ExitCode = number
 const BY_ERROR: Partial<Record<ErrorCode, ExitCode>> = {
   INVALID_ARGUMENT: EXIT.usage,
   INVALID_CONFIG: EXIT.usage,
+  DATABASE_NOT_FOUND: EXIT.database,
   DATABASE_UNAVAILABLE: EXIT.database,
   DATABASE_UNSUITABLE: EXIT.database,
   EMBEDDED_UNAVAILABLE: EXIT.database,

@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import type { LoadedConfig } from '../config/load-config.ts'
+import { DATA_FOLDER, findProjectFolder } from '../config/project-folder.ts'
+import { hasDatabase } from '../db/embedded/place.ts'
 import { hasCode, SluiceError } from '../errors.ts'
 import type { CommonOptions, World } from './command.ts'
 import type { ExitCode } from './exit-code.ts'
@@ -8,14 +10,14 @@ import { HINT } from './report-error.ts'
 import type { System } from './system.ts'
 
 /**
- * Where the embedded database of this call lies: SLUICE_DATA, else `.sluice` beside the config file. The file itself is
- * not read, so that a broken one does not keep anybody from looking after jobs.
+ * Where the embedded database of this call lies: SLUICE_DATA, else `.sluice` beside the config file or in the project's
+ * folder. The file itself is not read, so a broken one does not prevent anybody from inspecting jobs.
  */
 export function dataFolderOf(world: World, options: CommonOptions): string {
   const { SLUICE_DATA } = world.environment
   if (SLUICE_DATA !== undefined && SLUICE_DATA !== '') return resolve(world.folder, SLUICE_DATA)
-  const folder = options.config === undefined ? '.' : dirname(options.config)
-  return resolve(world.folder, folder, '.sluice')
+  if (options.config === undefined) return join(findProjectFolder(world.folder), DATA_FOLDER)
+  return resolve(world.folder, dirname(options.config), DATA_FOLDER)
 }
 
 /**
@@ -35,10 +37,26 @@ export function refuseForgottenServer(world: World, dataFolder: string): void {
 }
 
 /**
+ * Refuses to go on where there is no database: a command that reads or changes what is there must not create an empty
+ * one, which would answer that there are no jobs.
+ *
+ * @throws {SluiceError} `DATABASE_NOT_FOUND`
+ */
+export function requireDatabase(world: World, dataFolder: string): void {
+  if ((world.environment.DATABASE_URL ?? '') !== '' || hasDatabase(dataFolder)) return
+  throw new SluiceError('DATABASE_NOT_FOUND', `there is no database in ${dataFolder}`, {
+    details: {
+      folder: dataFolder,
+      [HINT]: `start one with ${world.program} up, or name another with DATABASE_URL, SLUICE_DATA or SLUICE_SERVER`,
+    },
+  })
+}
+
+/**
  * For commands that look and operate: through the server, where one was named, else on the database, which is let go in
  * every case.
  *
- * @param config Applied to the database. Without it nothing is.
+ * @param config Applied to the database, which is created if there is none. Without it nothing is applied or created.
  */
 export async function operate(
   world: World,
@@ -52,6 +70,7 @@ export async function operate(
   }
   const dataFolder = dataFolderOf(world, options)
   refuseForgottenServer(world, dataFolder)
+  if (config === undefined) requireDatabase(world, dataFolder)
   const app = await world.open({ dataFolder, ...(config !== undefined && { config }) })
   try {
     return await work(app)

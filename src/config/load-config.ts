@@ -3,6 +3,7 @@ import { dirname, extname, join, relative, resolve } from 'node:path'
 import { checkOptions, checkText } from '../model/argument.ts'
 import { invalidConfig, type Locate } from '../model/setting-value.ts'
 import { checkConfig, findProblems } from './check-config.ts'
+import { CONFIG_NAMES, findProjectFolder } from './project-folder.ts'
 import { type ExportedTask, type ExportedWorkflow, isModule, readModule } from './read-module.ts'
 import { readYaml } from './read-yaml.ts'
 import type { Config } from './schema.ts'
@@ -21,7 +22,6 @@ export interface LoadedConfig {
   readonly locate: Locate
 }
 
-const NAMES = ['sluice.yaml', 'sluice.config.ts', 'sluice.config.js', 'sluice.config.mjs']
 /** Names somebody may expect to work. Passing them over in silence would be worse than refusing. */
 const NEAR_NAMES = [
   'sluice.yml',
@@ -35,7 +35,8 @@ const YAML_ENDINGS = ['.yaml', '.yml', '.json']
 const MAX_BYTES = 1_048_576
 
 /**
- * Loads and checks the config: the file at `path`, else the one in `folder`, else an empty config.
+ * Loads and checks the config: the file at `path`, else the one in `folder` or the nearest folder above it that has a
+ * config or a data folder, else an empty config.
  *
  * @param options.path As given with `--config`; relative to `folder`.
  * @throws {SluiceError} `INVALID_CONFIG` when it cannot be read, several are there, or it has problems. One
@@ -49,7 +50,7 @@ export async function loadConfig(options: {
   if (options.path !== undefined) checkText(options.path, 'path')
   checkText(options.folder, 'folder')
   const folder = resolve(options.folder)
-  const file = options.path === undefined ? await findConfig(folder) : resolve(folder, options.path)
+  const file = options.path === undefined ? await searchConfig(folder) : resolve(folder, options.path)
   if (file === undefined)
     return { file, folder, config: {}, tasks: [], workflows: [], locate: () => undefined }
 
@@ -71,9 +72,32 @@ export async function loadConfig(options: {
   return { ...found, config, tasks: [], workflows: [], locate }
 }
 
+/** The config file of the project that a folder lies in. */
+async function searchConfig(folder: string): Promise<string | undefined> {
+  const project = findProjectFolder(folder)
+  const file = await findConfig(project)
+  if (file !== undefined && project !== folder) await refuseForeign(file)
+  return file
+}
+
+/**
+ * A module is executed, and programs of a config are started. In a shared folder such as /tmp, anybody could leave one
+ * for everybody who works below it.
+ */
+async function refuseForeign(file: string): Promise<void> {
+  const { uid } = await stat(file)
+  const me = process.geteuid?.()
+  if (me === undefined || uid === me || uid === 0) return
+  throw refuse(
+    file,
+    `belongs to user ${uid}, and this process runs as user ${me}. A config in a parent folder is used only if it is ` +
+      'yours. To use it anyway, name it with --config',
+  )
+}
+
 /** The config file in a folder. */
 async function findConfig(folder: string): Promise<string | undefined> {
-  const present = await existing(folder, NAMES)
+  const present = await existing(folder, CONFIG_NAMES)
   if (present.length > 1) {
     const rest = present.slice(1).join(' and ')
     throw refuse(

@@ -36,6 +36,7 @@ tasks:
   refuse: { exec: [sh, -c, "echo it is broken >&2; exit 7"], retry: { attempts: 1 } }
   note: { exec: [sh, -c, 'cat >> "$NOTES"; echo >> "$NOTES"'] }
   hold: { exec: [sh, -c, 'echo held >> "$NOTES"; test -e "$OPEN" || exec sleep 600'] }
+  openable: { exec: [sh, -c, 'test -e "$OPEN"'], retry: { attempts: 1 } }
   stubborn: { exec: [sh, -c, 'trap "" TERM; echo held >> "$NOTES"; until test -e "$OPEN"; do sleep 0.1; done'] }
 `
 
@@ -242,16 +243,14 @@ describe('Ctrl-C', () => {
       'select count(*)::integer as count from sluice.holdings where slots > 0',
     )
     expect(holdings!.count).toBe(0)
-    const [, command] = /\(job \d+\); to go on: .* (run \S+ --resume \d+)$/m.exec(running.stderr)!
+    const [, command] = /\(job \d+\); to continue: .* (run \S+ --resume \d+)$/m.exec(running.stderr)!
     expect(command).toBe(`run ${flow.name} --resume ${id}`)
 
-    expect((await run(flow, '--resume')).stderr).toContain(
-      `hint:  the last one, job ${id}, is cancelled; --resume ${id} goes on with it`,
-    )
     await flow.open()
-    const resumed = await run(flow, '--resume', id!)
+    const resumed = await run(flow, '--resume')
     expect([resumed.code, resumed.stderr]).toEqual([0, ''])
-    expect(resumed.stdout).toContain('it was cancelled: what had not completed runs again')
+    expect(resumed.stdout).toContain(`holding goes on (job ${id})`)
+    expect(resumed.stdout).toContain('it was cancelled: steps that did not complete run again')
     expect(resumed.stdout).toMatch(/^holding completed in /m)
     const notes = await flow.notes()
     expect(notes.filter((line) => line === '"first"')).toHaveLength(1)
@@ -277,7 +276,7 @@ describe('Ctrl-C', () => {
     running.signal('SIGINT')
     await running.says('once more to leave it as it is')
     expect(await running.end('SIGINT')).toBe(130)
-    const [, id] = /to go on: .* run flow-\d+\.yaml --resume (\d+)$/m.exec(running.stderr)!
+    const [, id] = /to continue: .* run flow-\d+\.yaml --resume (\d+)$/m.exec(running.stderr)!
     const { running: active, cancelled } = await statesOf(id!)
     expect([active! > 0, cancelled]).toEqual([true, undefined])
 
@@ -310,23 +309,49 @@ describe('--resume', () => {
     expect(notes.filter((line) => line === '"last"')).toHaveLength(1)
   })
 
-  test('says so when nothing was interrupted, or the job is another one', async () => {
+  test('continues a failed run with the command that the failure printed', async () => {
+    const flow = await fileWith(HOLDING('openable'))
+    const failed = await run(flow)
+    expect(failed.code).toBe(1)
+    const [, id] = /run \S+ --resume (\d+)$/m.exec(failed.stderr)!
+    expect(failed.stderr).toMatch(new RegExp(`: .* run ${flow.name} --resume ${id}$`, 'm'))
+
+    await flow.open()
+    const resumed = await run(flow, '--resume')
+    expect([resumed.code, resumed.stderr]).toEqual([0, ''])
+    expect(resumed.stdout).toContain('it had failed: steps that did not complete run again')
+    expect(resumed.stdout).toMatch(/^holding completed in /m)
+    const notes = await flow.notes()
+    expect(notes.filter((line) => line === '"first"')).toHaveLength(1)
+    expect(notes.at(-1)).toBe('"last"')
+  })
+
+  test('needs the id of a run that somebody cancelled', async () => {
+    const flow = await fileWith(HOLDING('hold'))
+    const running = start(flow)
+    await held(flow, 2)
+    const [root] = await cli.json<JobView[]>('ps', '--task', 'holding')
+    await cli.run(['kill', root!.id, '--reason', 'not today'])
+    expect(await running.exited).toBe(1)
+    expect((await run(flow, '--resume')).stderr).toContain(
+      `hint:  the last one, job ${root!.id}, is cancelled; --resume ${root!.id} continues it`,
+    )
+    await flow.open()
+    expect((await run(flow, '--resume', root!.id)).code).toBe(0)
+  })
+
+  test('says so when nothing can be resumed, or the job is another one', async () => {
     const flow = await fileWith('  quick: { steps: { only: { task: note, with: 1 } } }\n')
     expect(await run(flow, '--resume')).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('no run of quick was interrupted'),
+      stderr: expect.stringContaining('no run of quick can be resumed'),
     })
     const { id } = JSON.parse((await run(flow, '--json')).stdout) as Outcome
     const ended = await run(flow, '--resume', id)
     expect([ended.code, ended.stderr]).toEqual([
       1,
-      expect.stringContaining(`job ${id} is completed: there is nothing to go on with`),
+      expect.stringContaining(`job ${id} has completed: there is nothing to resume`),
     ])
-    const broken = await fileWith('  breaking: { steps: { only: { task: refuse } } }\n')
-    const { id: failed } = JSON.parse((await run(broken, '--json')).stdout) as Outcome
-    expect((await run(broken, '--resume', failed)).stderr).toContain(
-      `hint:  sluice retry ${failed} --failed runs again what failed, and --resume ${failed} then goes on with it`,
-    )
     const [child] = await database.sql<{ id: string }>('select id from sluice.jobs where parent_id = $1', [
       id,
     ])

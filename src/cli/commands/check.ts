@@ -21,7 +21,7 @@ import { zoneClock } from '../zone-clock.ts'
 /** `sluice check [FILE]` */
 export const declareCheck: Declare = (command, act) => {
   command
-    .argument('[file]', 'the config or workflow file; default: the one in the working folder')
+    .argument('[file]', 'the config or workflow file; default: the one of this folder or of one above')
     .addHelpText('after', '\nReads the file and the environment. Opens no database and changes nothing.')
     .action((file: string | undefined, options: CommonOptions) => act((world) => check(world, file, options)))
 }

@@ -8,7 +8,7 @@ import { SluiceError } from '../../errors.ts'
 import { resolveSettings, type Settings } from '../../model/settings.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { dataFolderOf } from '../operate.ts'
+import { dataFolderOf, requireDatabase } from '../operate.ts'
 import { count } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { type Colour, painter } from '../output/style.ts'
@@ -27,7 +27,9 @@ export const declareDoctor: Declare = (command, act) => {
 }
 
 async function doctor(world: World, options: DoctorOptions): Promise<ExitCode> {
-  const place = await findDatabase({ dataFolder: dataFolderOf(world, options) })
+  const dataFolder = dataFolderOf(world, options)
+  requireDatabase(world, dataFolder)
+  const place = await findDatabase({ dataFolder })
   try {
     const schema = await readMigrationState(place.url)
     const db = new Database({ url: place.url, maxConnections: 2, applicationName: 'sluice-doctor' })

@@ -2,7 +2,7 @@ import { findDatabase } from '../../app/open.ts'
 import { checkSuitable, loadMigrations, migrate } from '../../db/migrate.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { dataFolderOf } from '../operate.ts'
+import { dataFolderOf, requireDatabase } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 
 interface MigrateOptions extends CommonOptions {
@@ -18,7 +18,9 @@ export const declareMigrate: Declare = (command, act) => {
 }
 
 async function runMigrate(world: World, options: MigrateOptions): Promise<ExitCode> {
-  const place = await findDatabase({ dataFolder: dataFolderOf(world, options) })
+  const dataFolder = dataFolderOf(world, options)
+  if (options.dryRun === true) requireDatabase(world, dataFolder)
+  const place = await findDatabase({ dataFolder })
   try {
     const { applied, available } = await checkSuitable(place.url)
     const dryRun = options.dryRun === true

@@ -1,5 +1,6 @@
 import { dirname, relative } from 'node:path'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
+import { findProjectFolder } from '../../config/project-folder.ts'
 import { SluiceError } from '../../errors.ts'
 import { SETTINGS } from '../../model/settings.ts'
 import { type Given, setting } from '../arguments.ts'
@@ -21,7 +22,7 @@ interface RunOptions extends CommonOptions {
 /** `sluice run [FILE]` */
 export const declareRun: Declare = (command, act) => {
   command
-    .argument('[file]', 'the file with the workflow; default: the config in the working folder')
+    .argument('[file]', 'the file with the workflow; default: the config of this folder or of one above')
     .option('--workflow <name>', 'which one, where the file has several')
     .option('--input <json>', 'its input: JSON, @FILE, or - for the standard input; {} without it')
     .option(
@@ -30,12 +31,12 @@ export const declareRun: Declare = (command, act) => {
       setting(SETTINGS.capacity.reader),
     )
     .option('--database <address>', 'instead of DATABASE_URL or the embedded one')
-    .option('--resume [job]', 'go on with the last interrupted run, or with this one')
+    .option('--resume [job]', 'continue the last run if it did not complete, or this one')
     .addHelpText(
       'after',
       '\nExits with 0 when the workflow has completed, with 1 when it has failed or was cancelled.' +
-        '\nCtrl-C stops what runs and cancels the workflow, and --resume JOB goes on with it; a second one leaves' +
-        '\nit as it is, for --resume.',
+        '\nCtrl-C stops what runs and cancels the workflow; a second one leaves it as it is. --resume continues a run' +
+        '\nthat failed or was interrupted: completed steps keep their results.',
     )
     .action((file: string | undefined, options: RunOptions) => act((world) => run(world, file, options)))
 }
@@ -48,7 +49,10 @@ async function run(world: World, given: string | undefined, options: RunOptions)
   const resume = swapped ? true : options.resume
   const config = await loadConfig({ path, folder: world.folder })
   if (config.file === undefined) {
-    throw new SluiceError('INVALID_ARGUMENT', `there is no config in ${world.folder}; name the file to run`)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `there is no config in ${world.folder} or a folder above it; name the file to run`,
+    )
   }
   const file = checkFile(config)
   const order = await orderOf(world, options, config, file, resume)
@@ -88,7 +92,7 @@ async function orderOf(
 /** How to call other commands about the same database, and this one again. */
 function againIn(world: World, file: string, options: RunOptions): { run: string; rest: string } {
   const shown = relative(world.folder, file)
-  const isHere = dirname(file) === world.folder
+  const isHere = dirname(file) === findProjectFolder(world.folder)
   const embedded = (options.database ?? world.environment.DATABASE_URL ?? '') === ''
   const database = options.database === undefined ? '' : ' --database ...'
   return {

@@ -1,8 +1,11 @@
 import type { Sluice } from '../../app/app.ts'
 import { SluiceError } from '../../errors.ts'
-import { ACTIVE_STATUSES, isFinal } from '../../model/job.ts'
+import { ACTIVE_STATUSES } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import { HINT } from '../report-error.ts'
+
+/** The reason with which an interrupted run is cancelled. */
+export const INTERRUPTED = 'interrupted'
 
 /** The newest runs of these workflows that have not ended, newest first. */
 export async function unendedRuns(app: Sluice, workflows: readonly string[]): Promise<JobView[]> {
@@ -12,15 +15,16 @@ export async function unendedRuns(app: Sluice, workflows: readonly string[]): Pr
   return found
     .flat()
     .filter(({ kind }) => kind === 'workflow')
-    .sort((a, b) => (BigInt(a.id) < BigInt(b.id) ? 1 : -1))
+    .sort(newestFirst)
 }
 
 /**
- * The run to go on with: the one that was named, else the last of these workflows that has not ended.
+ * The run to resume: the one that was named, else the newest of these workflows that has not ended, else the last one if
+ * it failed or was interrupted.
  *
- * One that was named may be cancelled, as Ctrl-C leaves it: it has to be retried before it goes on.
+ * A last run that somebody cancelled on purpose is resumed only by its id.
  *
- * @throws {SluiceError} `JOB_NOT_FOUND` when there is none; `ILLEGAL_TRANSITION` when the one named has completed or failed;
+ * @throws {SluiceError} `JOB_NOT_FOUND` when there is none; `ILLEGAL_TRANSITION` when the one named has completed;
  *   `INVALID_ARGUMENT` when it is no run of these workflows.
  */
 export async function findRun(
@@ -32,23 +36,21 @@ export async function findRun(
   const [run] = await unendedRuns(app, workflows)
   if (run !== undefined) return run
   const ended = await Promise.all(workflows.map((task) => app.listJobs({ task, limit: 1 })))
-  const last = ended.flat().sort((a, b) => (BigInt(a.id) < BigInt(b.id) ? 1 : -1))[0]
+  const last = ended.flat().sort(newestFirst)[0]
+  if (last !== undefined && resumesUnnamed(last)) return last
   const what = workflows.length === 1 ? workflows[0] : workflows.join(' or ')
-  throw new SluiceError('JOB_NOT_FOUND', `no run of ${what} was interrupted`, {
+  throw new SluiceError('JOB_NOT_FOUND', `no run of ${what} can be resumed`, {
     details: { [HINT]: last === undefined ? 'it has never run here' : hintFor(last) },
   })
 }
 
-/** A run that has ended can be put back in line; it then has not ended any more. */
-function hintFor(job: JobView): string {
-  const ended = `the last one, job ${job.id}, is ${job.status}`
-  return job.status === 'completed' ? ended : `${ended}; ${howToGoOn(job)}`
+function resumesUnnamed({ status, error }: JobView): boolean {
+  return status === 'failed' || (status === 'cancelled' && error === `cancelled: ${INTERRUPTED}`)
 }
 
-function howToGoOn({ id, status }: Pick<JobView, 'id' | 'status'>): string {
-  return status === 'cancelled'
-    ? `--resume ${id} goes on with it`
-    : `sluice retry ${id} --failed runs again what failed, and --resume ${id} then goes on with it`
+function hintFor({ id, status }: JobView): string {
+  const ended = `the last one, job ${id}, is ${status}`
+  return status === 'completed' ? ended : `${ended}; --resume ${id} continues it`
 }
 
 function checkRun(job: JobView, workflows: readonly string[]): JobView {
@@ -62,11 +64,12 @@ function checkRun(job: JobView, workflows: readonly string[]): JobView {
       `--resume: job ${job.id} is a run of ${job.task}, and the file has ${workflows.join(', ')}`,
     )
   }
-  if (!isFinal(job.state) || job.state === 'cancelled') return job
-  const hint = job.state === 'failed' ? { [HINT]: howToGoOn(job) } : {}
-  throw new SluiceError(
-    'ILLEGAL_TRANSITION',
-    `job ${job.id} is ${job.status}: there is nothing to go on with`,
-    { details: { jobId: job.id, status: job.status, ...hint } },
-  )
+  if (job.state !== 'completed') return job
+  throw new SluiceError('ILLEGAL_TRANSITION', `job ${job.id} has completed: there is nothing to resume`, {
+    details: { jobId: job.id, status: job.status },
+  })
+}
+
+function newestFirst(a: JobView, b: JobView): number {
+  return BigInt(a.id) < BigInt(b.id) ? 1 : -1
 }

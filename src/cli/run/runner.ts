@@ -14,7 +14,7 @@ import { writeJsonLine } from '../output/json.ts'
 import { painter } from '../output/style.ts'
 import { HINT } from '../report-error.ts'
 import { type Display, displayFor } from './display.ts'
-import { findRun, unendedRuns } from './find-run.ts'
+import { findRun, INTERRUPTED, unendedRuns } from './find-run.ts'
 import { leavesOf, obstacleOf } from './obstacle.ts'
 import { stepsOf } from './steps.ts'
 
@@ -50,7 +50,7 @@ const OBSTACLE_MS = 2000
  * Runs one workflow to its end with a worker of its own, and shows it.
  *
  * The first signal stops what runs here, and only then cancels the workflow: until that is done, a second one can leave it
- * as it is, and `--resume` goes on with it. One that was cancelled is retried when `--resume` names it.
+ * as it is. `--resume` continues it either way, and also after a failure.
  */
 export class Runner {
   readonly #world: World
@@ -124,10 +124,13 @@ export class Runner {
   async #resume(app: Sluice, { workflows, id }: Extract<Order, { kind: 'resume' }>): Promise<Run> {
     const job = await findRun(app, workflows, id)
     const others = (await app.listWorkers()).filter(({ name }) => name.startsWith('run-'))
-    const wasCancelled = isFinal(job.state)
-    if (wasCancelled) await app.retry(job.id, { failed: true })
+    const hadEnded = isFinal(job.state)
+    if (hadEnded) await app.retry(job.id, { failed: true })
     this.#display.begin(job.task, job.id, true)
-    if (wasCancelled) this.#say('it was cancelled: what had not completed runs again')
+    if (hadEnded) {
+      const ended = job.status === 'failed' ? 'it had failed' : 'it was cancelled'
+      this.#say(`${ended}: steps that did not complete run again`)
+    }
     if (others.length > 0) {
       this.#display.tell(
         'what a killed run held is taken over when its lease ends, after about 15 s by default',
@@ -172,7 +175,7 @@ export class Runner {
     if (now.aborted) return this.#interrupted
     this.#cancelled = true
     try {
-      await app.cancel(id, 'interrupted')
+      await app.cancel(id, INTERRUPTED)
     } catch (error) {
       // It may have ended by itself in the last moment.
       if (!hasCode(error, 'ILLEGAL_TRANSITION')) throw error
@@ -182,7 +185,8 @@ export class Runner {
     this.#display.stop()
     if (this.#options.json) await this.#writeJson(run, ended)
     else {
-      const hint = ended.status === 'cancelled' ? `; to go on: ${this.#options.again.run} --resume ${id}` : ''
+      const hint =
+        ended.status === 'cancelled' ? `; to continue: ${this.#options.again.run} --resume ${id}` : ''
       this.#world.err.line(`${run.workflow} was interrupted and is ${ended.status} (job ${id})${hint}`)
     }
     return this.#interrupted
@@ -193,7 +197,7 @@ export class Runner {
     if (this.#options.json) writeJsonLine(this.#world.out, { id, workflow, status: 'running' })
     else if (this.#cancelled)
       this.#world.err.line(`left while job ${id} is being cancelled; the next worker ends that`)
-    else this.#world.err.line(`left as it is; to go on: ${this.#options.again.run} --resume ${id}`)
+    else this.#world.err.line(`left as it is; to continue: ${this.#options.again.run} --resume ${id}`)
     return this.#interrupted
   }
 
@@ -206,29 +210,23 @@ export class Runner {
       return EXIT.done
     }
     if (this.#options.json) return EXIT.failed
-    const { rest } = this.#options.again
     const verb = status === 'failed' ? 'failed' : 'was cancelled'
+    const resume = `to run again what did not complete: ${this.#options.again.run} --resume ${run.id}`
+    const hint = status === 'failed' ? `${await this.#whereToLook(run)}; ${resume}` : resume
     throw new SluiceError(
       status === 'failed' ? 'JOB_FAILED' : 'JOB_CANCELLED',
       `${run.workflow} ${verb} (job ${run.id}): ${ended.error}`,
-      {
-        details: {
-          jobId: run.id,
-          [HINT]:
-            status === 'failed'
-              ? await this.#whereToLook(run, rest)
-              : `${this.#options.again.run} --resume ${run.id} goes on with it`,
-        },
-      },
+      { details: { jobId: run.id, [HINT]: hint } },
     )
   }
 
   /** The first task that failed has the log worth reading. */
-  async #whereToLook({ app, id }: Run, rest: string): Promise<string> {
+  async #whereToLook({ app, id }: Run): Promise<string> {
+    const { rest } = this.#options.again
     const { root } = await app.watchTree(id).look()
     const leaf = leavesOf(root).find(({ status }) => status === 'failed')
-    const trace = `sluice trace${rest} ${id} tells how it came to that`
-    return leaf?.id === undefined ? trace : `sluice logs${rest} ${leaf.id} has what it said; ${trace}`
+    const trace = `causes: sluice trace${rest} ${id}`
+    return leaf?.id === undefined ? trace : `log: sluice logs${rest} ${leaf.id}; ${trace}`
   }
 
   async #writeResult({ app, id, workflow }: Run, result: unknown): Promise<void> {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { chmod, lchown, lstat, mkdir, readFile, realpath, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { messageOf, SluiceError } from '../../errors.ts'
@@ -41,6 +42,11 @@ export async function findPlace(dataFolder: string): Promise<Place> {
     const reason = messageOf(error)
     throw unusable(dataFolder, reason, error)
   }
+}
+
+/** Whether a data folder has a database, without creating anything. */
+export function hasDatabase(dataFolder: string): boolean {
+  return [join(dataFolder, 'postgresql'), join(dataFolder, POINTER)].some((path) => existsSync(path))
 }
 
 async function preparePlace(dataFolder: string): Promise<Place> {
