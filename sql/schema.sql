@@ -355,7 +355,7 @@ create table sluice.lanes (
   updated_by text not null default 'sluice'::text,
   constraint lanes_ageing_ms_check CHECK ((ageing_ms >= 10000)),
   constraint lanes_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
-  constraint lanes_per_worker_check CHECK ((per_worker >= 0)),
+  constraint lanes_per_worker_check CHECK ((per_worker >= '-1'::integer)),
   constraint lanes_pkey PRIMARY KEY (name),
   constraint lanes_placement_check CHECK ((placement = ANY (ARRAY['fill'::text, 'spread'::text]))),
   constraint lanes_poll_ms_check CHECK (((poll_ms >= 10) AND (poll_ms <= 3600000))),
@@ -1981,6 +1981,7 @@ declare
   v_free     integer     := p_free;
   v_open     integer     := 0;         -- lanes that something may be taken from
   v_cores    integer;
+  v_capacity integer;
   v_sum      integer;
   v_most     integer;
   v_hint     boolean     := false;
@@ -2055,15 +2056,15 @@ begin
   end if;
 
   if v_free > 0 then
-    select case when w.draining then 0 when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores
-      into v_free, v_cores from sluice.workers w where w.id = p_worker;
+    select case when w.draining then 0 when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores, w.capacity
+      into v_free, v_cores, v_capacity from sluice.workers w where w.id = p_worker;
   end if;
 
   v_at_first := v_free;
 
   -- How many to take per lane, as far as the lane's settings and the slots in hand go.
   for v_row in
-    select l.ord, s.slots as lim, s.enabled, case s.per_worker when 0 then v_cores else s.per_worker end as per_worker, t.held, t.asked,
+    select l.ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, v_capacity, v_cores) as per_worker, t.held, t.asked,
            t.elsewhere
       from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
       join sluice.lanes s on s.name = l.name
@@ -3152,7 +3153,7 @@ declare
   v_lane     text[];
   v_task     text[];
   v_requires jsonb[];
-  v_each     integer[];   -- how many of the lane one worker may run; 0: as many as it has cores
+  v_each     integer[];   -- how many of the lane one worker may run, as sluice.lanes has it
   v_spread   boolean[];
   v_age      integer[];   -- milliseconds since the first became ready
   v_ready    integer[];   -- how many there are
@@ -3226,7 +3227,7 @@ begin
       continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels)
         or case when v_spread[i] then cardinality(v_lanes) >= v_running else (v_peer.rank, v_peer.id) > (v_rank, p_worker) end;
       v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
-                      case v_each[i] when 0 then v_peer.cores else v_each[i] end - cardinality(array_positions(v_lanes, v_lane[i])));
+                      sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])));
       if v_fits > 0 then
         v_room[i] := v_room[i] + v_fits;
         v_workers[i] := v_workers[i] + 1;
@@ -3862,6 +3863,13 @@ begin
   return v_at;
 end $function$;
 
+--- function sluice.per_worker_v1(p_per_worker integer, p_capacity integer, p_cores integer)
+CREATE OR REPLACE FUNCTION sluice.per_worker_v1(p_per_worker integer, p_capacity integer, p_cores integer)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN (p_per_worker > 0) THEN p_per_worker WHEN ((p_per_worker = '-1'::integer) AND (p_capacity > 0)) THEN p_capacity WHEN (p_per_worker IS NOT NULL) THEN p_cores ELSE NULL::integer END;
+
 --- function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint)
 CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint DEFAULT NULL::bigint)
  RETURNS jsonb
@@ -3888,7 +3896,7 @@ begin
            'own', coalesce((select j.uses from sluice.jobs j where j.id = p_job and j.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
            'expressed', t.expressed,
            'most', case when not l.enabled then 0 else least(
-              2147483647, l.slots - coalesce(u.others, 0) - u.mine, case l.per_worker when 0 then w.cores else l.per_worker end - u.mine) end,
+              2147483647, l.slots - coalesce(u.others, 0) - u.mine, sluice.per_worker_v1(l.per_worker, w.capacity, w.cores) - u.mine) end,
            'unread', case when t.expressed then (
               select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', x.input)) from (
                 select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
@@ -3969,7 +3977,7 @@ CREATE OR REPLACE FUNCTION sluice.pool_overflow_v1(p_pool text, p_moment_ms inte
  STABLE
 AS $function$
   with newest as (
-    select w.tasks, w.labels, w.cores, w.started_at from sluice.workers w
+    select w.tasks, w.labels, w.capacity, w.cores, w.started_at from sluice.workers w
      where w.pool = p_pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1
   ), waiting as (
     select s.class_id, s.lane, s.reason, s.obstacle, s.oldest_at,
@@ -3990,7 +3998,7 @@ AS $function$
             or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity'))
   )
   select l.name, least(s.jobs, l.slots - (select coalesce(sum(h.slots), 0) from sluice.holdings h where h.lane = l.name))::integer,
-         s.waited_ms, case l.per_worker when 0 then (select n.cores from newest n) else l.per_worker end, s.reason, s.classes
+         s.waited_ms, case when l.per_worker > 0 then l.per_worker else (select sluice.per_worker_v1(l.per_worker, n.capacity, n.cores) from newest n) end, s.reason, s.classes
     from (select q.lane, sum(q.jobs)::integer as jobs, extract(epoch from clock_timestamp() - min(q.oldest_at))::double precision * 1000 as waited_ms,
                  (array_agg(q.reason order by q.jobs desc))[1] as reason, array_agg(q.class_id) as classes
             from suitable q group by q.lane) s
@@ -4886,7 +4894,7 @@ AS $function$
                                  || u.held - u.running || ' of them idle for a moment'
            when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
            when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
-                                  || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
+                                  || case when u.per_worker > 0 then u.per_worker::text else 'its number of cores' end
            when 'budget' then 'task ' || q.task || ' waits for what it uses of '
                               || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
                                    where t.name = q.task)
@@ -4901,7 +4909,7 @@ AS $function$
       cross join lateral (
         select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
-                 < case u.per_worker when 0 then w.cores else u.per_worker end as may) f
+                 < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may) f
       where q.depth > 0 and q.task = any (w.tasks)) v
    cross join lateral (
      select case

@@ -23,7 +23,7 @@ insert into sluice.settings (name, value) values ('heartbeat_ms', 5000), ('reten
 create table sluice.lanes (
   name         text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
   slots        integer check (slots >= 0),           -- whole system; null: no limit
-  per_worker   integer check (per_worker >= 0),      -- each worker; null: no limit, 0: its number of cores
+  per_worker   integer check (per_worker >= -1),     -- each worker; null: no limit, 0: its cores, -1: its capacity, else its cores
   poll_ms      integer not null default 2000 check (poll_ms between 10 and 3600000),
   stale_ms     integer not null default 15000 check (stale_ms > 0),
   ageing_ms    integer check (ageing_ms >= 10000),   -- +1 priority per period waited; null: off
@@ -35,7 +35,7 @@ create table sluice.lanes (
   updated_by   text not null default 'sluice'
 );
 insert into sluice.lanes (name, slots, per_worker, poll_ms) values
-  ('default', null, 0, 2000), ('interactive', 2, null, 2000), ('maintenance', 1, null, 15000), ('system', 1, null, 30000);
+  ('default', null, -1, 2000), ('interactive', 2, null, 2000), ('maintenance', 1, null, 15000), ('system', 1, null, 30000);
 update sluice.lanes set declared = jsonb_build_object('slots', slots, 'perWorker', per_worker, 'pollMs', poll_ms, 'staleMs', stale_ms,
                                                       'ageingMs', ageing_ms, 'enabled', enabled, 'placement', placement);
 
@@ -118,6 +118,12 @@ create table sluice.workers (
 ) with (fillfactor = 50);
 create index workers_alive on sluice.workers (seen_at) where ended_at is null;
 create index workers_order on sluice.workers (rank, id) where ended_at is null;
+
+-- How many jobs of a lane one worker may run at once; null: no limit. A worker without a capacity of its own has 0.
+create function sluice.per_worker_v1(p_per_worker integer, p_capacity integer, p_cores integer) returns integer
+language sql immutable
+return case when p_per_worker > 0 then p_per_worker when p_per_worker = -1 and p_capacity > 0 then p_capacity
+            when p_per_worker is not null then p_cores end;
 
 -- The slots a worker holds in a lane with a limit. There is no counter per lane: what is in use is the sum of these rows.
 -- How many of them are busy is not written here: a row that changed with every start and end would drag a chain of dead

@@ -250,6 +250,7 @@ declare
   v_free     integer     := p_free;
   v_open     integer     := 0;         -- lanes that something may be taken from
   v_cores    integer;
+  v_capacity integer;
   v_sum      integer;
   v_most     integer;
   v_hint     boolean     := false;
@@ -324,15 +325,15 @@ begin
   end if;
 
   if v_free > 0 then
-    select case when w.draining then 0 when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores
-      into v_free, v_cores from sluice.workers w where w.id = p_worker;
+    select case when w.draining then 0 when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores, w.capacity
+      into v_free, v_cores, v_capacity from sluice.workers w where w.id = p_worker;
   end if;
 
   v_at_first := v_free;
 
   -- How many to take per lane, as far as the lane's settings and the slots in hand go.
   for v_row in
-    select l.ord, s.slots as lim, s.enabled, case s.per_worker when 0 then v_cores else s.per_worker end as per_worker, t.held, t.asked,
+    select l.ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, v_capacity, v_cores) as per_worker, t.held, t.asked,
            t.elsewhere
       from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
       join sluice.lanes s on s.name = l.name

@@ -318,7 +318,7 @@ as $$
                                  || u.held - u.running || ' of them idle for a moment'
            when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
            when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
-                                  || case u.per_worker when 0 then 'its number of cores' else u.per_worker::text end
+                                  || case when u.per_worker > 0 then u.per_worker::text else 'its number of cores' end
            when 'budget' then 'task ' || q.task || ' waits for what it uses of '
                               || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
                                    where t.name = q.task)
@@ -333,7 +333,7 @@ as $$
       cross join lateral (
         select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
-                 < case u.per_worker when 0 then w.cores else u.per_worker end as may) f
+                 < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may) f
       where q.depth > 0 and q.task = any (w.tasks)) v
    cross join lateral (
      select case

@@ -116,7 +116,7 @@ declare
   v_lane     text[];
   v_task     text[];
   v_requires jsonb[];
-  v_each     integer[];   -- how many of the lane one worker may run; 0: as many as it has cores
+  v_each     integer[];   -- how many of the lane one worker may run, as sluice.lanes has it
   v_spread   boolean[];
   v_age      integer[];   -- milliseconds since the first became ready
   v_ready    integer[];   -- how many there are
@@ -190,7 +190,7 @@ begin
       continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels)
         or case when v_spread[i] then cardinality(v_lanes) >= v_running else (v_peer.rank, v_peer.id) > (v_rank, p_worker) end;
       v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
-                      case v_each[i] when 0 then v_peer.cores else v_each[i] end - cardinality(array_positions(v_lanes, v_lane[i])));
+                      sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])));
       if v_fits > 0 then
         v_room[i] := v_room[i] + v_fits;
         v_workers[i] := v_workers[i] + 1;

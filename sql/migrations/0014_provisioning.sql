@@ -95,7 +95,7 @@ create function sluice.pool_overflow_v1(p_pool text, p_moment_ms integer)
 returns table (lane text, jobs integer, waited_ms double precision, per_worker integer, reason text, classes integer[])
 language sql stable as $$
   with newest as (
-    select w.tasks, w.labels, w.cores, w.started_at from sluice.workers w
+    select w.tasks, w.labels, w.capacity, w.cores, w.started_at from sluice.workers w
      where w.pool = p_pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1
   ), waiting as (
     select s.class_id, s.lane, s.reason, s.obstacle, s.oldest_at,
@@ -116,7 +116,7 @@ language sql stable as $$
             or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity'))
   )
   select l.name, least(s.jobs, l.slots - (select coalesce(sum(h.slots), 0) from sluice.holdings h where h.lane = l.name))::integer,
-         s.waited_ms, case l.per_worker when 0 then (select n.cores from newest n) else l.per_worker end, s.reason, s.classes
+         s.waited_ms, case when l.per_worker > 0 then l.per_worker else (select sluice.per_worker_v1(l.per_worker, n.capacity, n.cores) from newest n) end, s.reason, s.classes
     from (select q.lane, sum(q.jobs)::integer as jobs, extract(epoch from clock_timestamp() - min(q.oldest_at))::double precision * 1000 as waited_ms,
                  (array_agg(q.reason order by q.jobs desc))[1] as reason, array_agg(q.class_id) as classes
             from suitable q group by q.lane) s

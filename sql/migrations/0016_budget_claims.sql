@@ -57,7 +57,7 @@ begin
            'own', coalesce((select j.uses from sluice.jobs j where j.id = p_job and j.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
            'expressed', t.expressed,
            'most', case when not l.enabled then 0 else least(
-              2147483647, l.slots - coalesce(u.others, 0) - u.mine, case l.per_worker when 0 then w.cores else l.per_worker end - u.mine) end,
+              2147483647, l.slots - coalesce(u.others, 0) - u.mine, sluice.per_worker_v1(l.per_worker, w.capacity, w.cores) - u.mine) end,
            'unread', case when t.expressed then (
               select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', x.input)) from (
                 select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready'

@@ -1,8 +1,10 @@
 import { type Static, Type } from 'typebox'
 import { Duration, Json, Name, TextOrNull, Timestamp } from './scalars.ts'
 
-const Limit = (description: string) =>
-  Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0, maximum: 2_147_483_647, description })
+const Limit = (description: string, minimum = 0) =>
+  Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum, maximum: 2_147_483_647, description })
+
+const PER_WORKER = 'null: no limit, 0: its number of cores, -1: its capacity, or its cores where it has none'
 
 const Placement = Type.Unsafe<'fill' | 'spread'>({
   type: 'string',
@@ -16,7 +18,7 @@ const LaneName = { ...Name, examples: ['default'] }
 export const LaneBody = Type.Object({
   name: LaneName,
   slots: Limit('Jobs at once in the whole system; null: no limit'),
-  perWorker: Limit('Jobs at once in each worker; null: no limit, 0: its number of cores'),
+  perWorker: Limit(`Jobs at once in each worker; ${PER_WORKER}`, -1),
   pollMs: Type.Integer(),
   staleMs: Type.Integer(),
   ageingMs: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
@@ -74,7 +76,7 @@ export const LaneParams = Type.Object({ name: LaneName }, { additionalProperties
 export const LaneChangeBody = Type.Object(
   {
     slots: Type.Optional(Limit('null: no limit')),
-    perWorker: Type.Optional(Limit('null: no limit, 0: its number of cores')),
+    perWorker: Type.Optional(Limit(PER_WORKER, -1)),
     poll: Type.Optional(Duration),
     stale: Type.Optional(Duration),
     ageing: Type.Optional(

@@ -46,7 +46,7 @@ export interface LaneOptions {
   readonly tasks?: readonly string[]
   /** Jobs that run at once in the whole system; `null` for no limit. */
   readonly slots?: number | null
-  /** Jobs that run at once in each worker; 0: its number of cores; `null` for no limit. */
+  /** Jobs that run at once in each worker; 0: its number of cores; -1: its capacity, or its cores where it has none; `null`: no limit. */
   readonly perWorker?: number | null
   /** How often an idle worker looks for work that no hint announced. */
   readonly poll?: Duration

@@ -121,7 +121,7 @@ describe('every problem is told, with its path, what was found and what would be
     expect(problems).toEqual([
       'lanes.interactive.slot: unknown key; did you mean slots?',
       'lanes.interactive.slots: found -1; write a whole number of at least 0, or none',
-      'lanes.interactive.perWorker: found 1.5; write a whole number of at least 0, or cores, or none',
+      'lanes.interactive.perWorker: found 1.5; write a whole number of at least 0, or cores, or capacity, or none',
       'lanes.interactive.poll: found "soon"; write a duration from 0ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
       'lanes.interactive.enabled: found "yes"; write true or false',
       'lanes.interactive.tasks: found "resize"; write a list of task names, such as [resize, align]',

@@ -26,7 +26,7 @@ const LANE = {
   tasks: list(name, { expected: 'a list of task names, such as [resize, align]' }),
   /** Jobs that run at once in the whole system; `none` for no limit, 0 to start none. */
   slots: value(LANE_FIELDS.slots),
-  /** Jobs that run at once in each worker; `cores` for its number of cores, `none` for no limit. */
+  /** Jobs that run at once in each worker; `cores` for its number of cores, `capacity` for its capacity, `none` for no limit. */
   perWorker: value(LANE_FIELDS.perWorker),
   /** How often an idle worker looks for work that no hint announced. */
   poll: value(LANE_FIELDS.poll),
@@ -165,7 +165,7 @@ const TOP = {
 
 /** A config as it is written: durations as `15s` or milliseconds, every key optional. */
 export interface ConfigInput extends WrittenFields<typeof TOP> {}
-/** A checked config: durations in milliseconds, `none` as null, `cores` as 0. Itself a valid `ConfigInput`. */
+/** A checked config: durations in milliseconds, `none` as null, `cores` as 0, `capacity` as -1. Itself a valid `ConfigInput`. */
 export interface Config extends CheckedFields<typeof TOP> {}
 
 /** The whole config file, in either format. */

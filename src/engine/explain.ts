@@ -208,7 +208,9 @@ function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacl
 
 function limitOf({ slots, perWorker, running }: LaneWait, kind: WaitKind): Pick<Wait, 'limit' | 'inUse'> {
   if (kind === 'lane_full' || kind === 'lane_held') return { limit: slots, inUse: running }
-  return kind === 'per_worker' ? { limit: perWorker, inUse: running } : { limit: null, inUse: null }
+  return kind === 'per_worker'
+    ? { limit: perWorker === -1 ? 0 : perWorker, inUse: running }
+    : { limit: null, inUse: null }
 }
 
 async function behindParent(db: Queryable, job: JobView): Promise<Found> {

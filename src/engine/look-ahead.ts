@@ -160,12 +160,12 @@ function compareEntries({ verdict: one }: Entry, { verdict: other }: Entry): num
   return compareCloseness(one, other)
 }
 
-/** Which limit it is, by name: a lane without slots has one for each worker, its cores unless somebody said otherwise. */
+/** Which limit it is, by name: a lane without slots has one for each worker, its capacity or its cores unless somebody said otherwise. */
 function fullLane({ name, enabled, slots, perWorker, running }: Lane): string {
   if (!enabled) return `lane ${name} is drained`
   if (slots !== null && running >= slots) return `lane ${name} is full: ${running} of ${slots} slots are busy`
   if (perWorker === null) return `lane ${name} starts no more just now`
-  const most = perWorker === 0 ? 'its number of cores' : String(perWorker)
+  const most = perWorker > 0 ? String(perWorker) : perWorker === 0 ? 'its number of cores' : 'its capacity'
   return `each worker has as many jobs of lane ${name} as perWorker allows: ${most}`
 }
 

@@ -92,7 +92,7 @@ export function orWord<In, Out, const W extends string>(
   meaning: Out,
 ): Reader<In | W, Out> {
   return {
-    read: (value) => (value === word ? meaning : reader.read(value)),
+    read: (value) => (value === word || value === meaning ? meaning : reader.read(value)),
     readText: (text) => (text === word ? meaning : reader.readText(text)),
     expected: `${reader.expected}, or ${word}`,
     bound: `${reader.bound}, or ${word}`,

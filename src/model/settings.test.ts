@@ -38,7 +38,7 @@ describe('without any source', () => {
       interactive: { ...lane, slots: 2, perWorker: null, pollMs: 2000 },
       maintenance: { ...lane, slots: 1, perWorker: null, pollMs: 15_000 },
       system: { ...lane, slots: 1, perWorker: null, pollMs: 30_000 },
-      default: { ...lane, slots: null, perWorker: 0, pollMs: 2000 },
+      default: { ...lane, slots: null, perWorker: -1, pollMs: 2000 },
     })
   })
 })
@@ -105,16 +105,16 @@ describe('lanes', () => {
       options: { lanes: { system: { slots: 9 } } },
     })
     expect(lanes.get('interactive')).toMatchObject({ slots: 7 })
-    expect(lanes.get('night-shift')).toMatchObject({ slots: null, perWorker: 0 })
+    expect(lanes.get('night-shift')).toMatchObject({ slots: null, perWorker: -1 })
     expect(lanes.get('system')).toMatchObject({ slots: 9 })
     expect(lanes.get('gpu')).toMatchObject({ slots: 1, perWorker: null, pollMs: 2000 })
   })
 
-  test('a lane of your own without slots is bounded by the cores of each worker', () => {
+  test('a lane of your own without slots is bounded by the capacity of each worker', () => {
     const { lanes } = resolveSettings({
       options: { lanes: { a: {}, b: { slots: 100 }, c: { perWorker: 'none' } } },
     })
-    expect(['a', 'b', 'c'].map((name) => lanes.get(name)?.perWorker)).toEqual([0, null, null])
+    expect(['a', 'b', 'c'].map((name) => lanes.get(name)?.perWorker)).toEqual([-1, null, null])
   })
 
   test('only fields that were given count as given', () => {

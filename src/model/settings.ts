@@ -67,8 +67,8 @@ export const UNSUPPORTED_VARIABLES: readonly string[] = []
 export const LANE_FIELDS = {
   /** Jobs that run at once in the whole system. 0: none start. */
   slots: orNone(count({ min: 0 })),
-  /** Jobs that run at once in each worker. Stored as 0 for `cores`. */
-  perWorker: orNone(orWord(count({ min: 0 }), 'cores', 0)),
+  /** Jobs that run at once in each worker. Stored as 0 for `cores` and as -1 for `capacity`. */
+  perWorker: orNone(orWord(orWord(count({ min: 0 }), 'cores', 0), 'capacity', -1)),
   /** How often an idle worker looks for work that no hint announced. 0: as often as it may. */
   poll: noLessThan(duration({ min: 0, max: 3_600_000 }), 10),
   /** How long a lease lives without a heartbeat. Must be greater than twice the heartbeat. */
@@ -97,7 +97,7 @@ export const LANE_DEFAULTS = {
   interactive: { slots: 2, perWorker: null, pollMs: 2000 },
   maintenance: { slots: 1, perWorker: null, pollMs: 15_000 },
   system: { slots: 1, perWorker: null, pollMs: 30_000 },
-  default: { slots: null, perWorker: 0, pollMs: 2000 },
+  default: { slots: null, perWorker: -1, pollMs: 2000 },
 } as const satisfies Readonly<Record<string, Pick<LaneSettings, 'slots' | 'perWorker' | 'pollMs'>>>
 
 /** The fields of a lane as a config file or a caller writes them. */
@@ -140,7 +140,7 @@ export interface Settings {
 export interface LaneSettings {
   /** null: no limit. */
   readonly slots: number | null
-  /** null: no limit; 0: the worker's number of cores. */
+  /** null: no limit; 0: the worker's number of cores; -1: its capacity, or its cores where it has none. */
   readonly perWorker: number | null
   readonly pollMs: number
   readonly staleMs: number
@@ -250,8 +250,8 @@ function resolveLane(
     ? LANE_DEFAULTS[name as keyof typeof LANE_DEFAULTS]
     : undefined
   const slots = find('slots', LANE_FIELDS.slots, known === undefined ? null : known.slots).value
-  // Something must bound a lane of the user's own: its slots, else the cores of each worker.
-  const perWorker = known === undefined ? (slots === null ? 0 : null) : known.perWorker
+  // Something must bound a lane of the user's own: its slots, else the capacity or the cores of each worker.
+  const perWorker = known === undefined ? (slots === null ? -1 : null) : known.perWorker
   const own = find('stale', LANE_FIELDS.stale, stale.value)
   const threshold = own.given ? own : stale
   if (threshold.given) given.add('stale')

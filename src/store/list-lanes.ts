@@ -4,7 +4,7 @@ export interface Lane {
   readonly name: string
   /** Whole system; `null`: no limit. */
   readonly slots: number | null
-  /** Each worker; `null`: no limit, 0: its number of cores. */
+  /** Each worker; `null`: no limit, 0: its number of cores, -1: its capacity, or its cores where it has none. */
   readonly perWorker: number | null
   readonly pollMs: number
   readonly staleMs: number

@@ -44,7 +44,7 @@ describe('what a lane is set to', () => {
 
     const common = { staleMs: 15_000, enabled: true, ageingMs: null, placement: 'fill' }
     expect(lanes).toEqual([
-      { name: 'default', slots: null, perWorker: 0, pollMs: 2000, ...common },
+      { name: 'default', slots: null, perWorker: -1, pollMs: 2000, ...common },
       { name: 'interactive', slots: 2, perWorker: null, pollMs: 2000, ...common },
       { name: 'maintenance', slots: 1, perWorker: null, pollMs: 15_000, ...common },
       { name: 'system', slots: 1, perWorker: null, pollMs: 30_000, ...common },
@@ -130,7 +130,7 @@ describe('what a lane is set to', () => {
     for (const change of [
       { slots: -1 },
       { slots: 1.5 },
-      { perWorker: -1 },
+      { perWorker: -2 },
       { poll: -1 },
       { poll: null as never },
       { poll: '2 hours' },
@@ -337,7 +337,7 @@ describe('limits', () => {
     await Promise.all(jobs.map((job) => job.result()))
   })
 
-  test('a task named in no lane goes to lane default, which has no limit in all and the cores for each worker', async () => {
+  test('in lane default a worker without a capacity of its own runs as many jobs as it has cores', async () => {
     const gate = new Gate()
     const plain = task({ name: 'plain', run: () => gate.pass() })
     const app = await apps.open({ tasks: [plain] })
@@ -347,6 +347,42 @@ describe('limits', () => {
 
     expect(await app.getJob(jobs[0]!.id)).toMatchObject({ lane: 'default' })
     expect(gate.arrivals).toHaveLength(availableParallelism())
+    gate.open()
+    await Promise.all(jobs.map((job) => job.result()))
+  })
+
+  test.each([['default'], ['of-my-own']])(
+    'a worker runs as many jobs of lane %s as its capacity says, however few cores it has',
+    async (lane) => {
+      const gate = new Gate()
+      const capacity = 4 * availableParallelism() + 3
+      const many = task({ name: `many-in-${lane}`, lane, run: () => gate.pass() })
+      const app = await apps.open({ tasks: [many], lanes: { [lane]: {} } })
+      await app.work({ capacity })
+      const jobs = await app.submitMany(many, Array.from({ length: capacity + 1 }))
+      await gate.arrived(capacity)
+
+      const reason = `every worker that runs task ${many.name} is at capacity`
+      await until(async () => (await app.why(jobs.at(-1)!.id)).reason === reason, 'the reason')
+      expect(gate.arrivals).toHaveLength(capacity)
+      gate.open()
+      await Promise.all(jobs.map((job) => job.result()))
+    },
+  )
+
+  test('a lane whose perWorker is cores keeps to them, whatever the capacity of a worker', async () => {
+    const gate = new Gate()
+    const cores = availableParallelism()
+    const narrow = task({ name: 'by-cores', lane: 'by-cores', run: () => gate.pass() })
+    const app = await apps.open({ tasks: [narrow], lanes: { 'by-cores': { perWorker: 0 } } })
+    await app.work({ capacity: cores + 5 })
+    const jobs = await app.submitMany(narrow, Array.from({ length: cores + 1 }))
+    await gate.arrived(cores)
+
+    const reason =
+      'every worker that runs task by-cores has as many jobs of lane by-cores as it may: its number of cores'
+    await until(async () => (await app.why(jobs.at(-1)!.id)).reason === reason, 'the reason')
+    expect(gate.arrivals).toHaveLength(cores)
     gate.open()
     await Promise.all(jobs.map((job) => job.result()))
   })

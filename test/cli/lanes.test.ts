@@ -34,7 +34,7 @@ describe.each(WAYS)('over %s', (way) => {
       expect(stdout).toMatch(
         /^LANE +STATE +RUNNING +SLOTS +WAITING +OLDEST +PER WORKER +POLL +STALE +TASKS\n/,
       )
-      expect(stdout).toMatch(/\ndefault +open +0 +none +0 +cores +2s +15s\n/)
+      expect(stdout).toMatch(/\ndefault +open +0 +none +0 +capacity +2s +15s\n/)
       expect(stdout).toMatch(/\ninteractive +open +0 +3 +0 +none +2s +15s +noop\n/)
     })
 

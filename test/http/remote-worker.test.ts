@@ -95,6 +95,13 @@ describe('the protocol', () => {
     expect(row).toEqual({ state: 'completed', big: '12345678901234567890' })
   })
 
+  test('gives a worker as many jobs of lane default as its capacity, not as it has cores', async () => {
+    const id = await register({ capacity: 5, cores: 1, tasks: [{ name: 'plainly' }] })
+    for (let n = 0; n < 6; n++) await submit(n, 'plainly')
+    const { jobs } = await cycle(id, { free: 6 })
+    expect(jobs.map(({ input }) => input)).toEqual(['0', '1', '2', '3', '4'])
+  })
+
   test('a claim whose answer was lost is given again, and burns no attempt', async () => {
     const id = await register()
     const job = await submit(1)

@@ -252,7 +252,7 @@ describe('the checker reports', () => {
   })
 
   test('more jobs of a lane on a worker than the lane allows each, cores included', async () => {
-    for (const perWorker of [1, 0]) {
+    for (const perWorker of [1, 0, -1]) {
       const scene = await Scene.open({ perWorker })
       const worker = await scene.worker(0, 2)
       for (let n = 0; n < 2; n++) await scene.claim(await scene.job(), worker)

@@ -205,7 +205,7 @@ export class CommitChecker {
     if (!settings.some((each) => each.enabled))
       this.#report('lane disabled', `job ${id} was claimed in lane ${lane}, which is disabled`)
     const { capacity, cores } = workers.get(worker!) ?? { capacity: 0, cores: 1 }
-    const perWorker = most(settings.map((each) => (each.perWorker === 0 ? cores : each.perWorker)))
+    const perWorker = most(settings.map((each) => perWorkerOf(each.perWorker, capacity, cores)))
     const here = runningUnder.get(`${worker}/${lane}`)
     if (here > perWorker)
       this.#report('per worker', `worker ${worker} runs ${here} in lane ${lane}, ${perWorker} are allowed`)
@@ -279,6 +279,11 @@ export class CommitChecker {
 }
 
 /** The largest; null stands for no limit. */
+function perWorkerOf(perWorker: number | null, capacity: number, cores: number): number | null {
+  if (perWorker === null || perWorker > 0) return perWorker
+  return perWorker === -1 && capacity > 0 ? capacity : cores
+}
+
 function most(limits: readonly (number | null)[]): number {
   return Math.max(...limits.map((limit) => limit ?? Infinity))
 }

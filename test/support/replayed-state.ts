@@ -38,7 +38,7 @@ export interface ReplayedJob {
 export interface ReplayedLane {
   /** null: no limit. */
   readonly slots: number | null
-  /** null: no limit; 0: the worker's cores. */
+  /** null: no limit; 0: the worker's cores; -1: its capacity, or its cores where it has none. */
   readonly perWorker: number | null
   readonly enabled: boolean
   readonly staleMs: number

@@ -33,7 +33,11 @@ export const declareLanes: Declare = (command, act) => {
     .description('change a lane; the change stays, whatever files say, until reset')
     .argument('<name>', 'name of the lane')
     .option('--slots <number|none>', 'jobs at once in the whole system', setting(LANE_FIELDS.slots))
-    .option('--per-worker <number|cores|none>', 'jobs at once in each worker', setting(LANE_FIELDS.perWorker))
+    .option(
+      '--per-worker <number|capacity|cores|none>',
+      'jobs at once in each worker',
+      setting(LANE_FIELDS.perWorker),
+    )
     .option('--poll <duration>', 'how often an idle worker looks', setting(LANE_FIELDS.poll))
     .option('--stale <duration>', 'how long a lease lives without a heartbeat', setting(LANE_FIELDS.stale))
     .option('--ageing <duration|none>', '1 more priority per this much waiting', setting(LANE_FIELDS.ageing))

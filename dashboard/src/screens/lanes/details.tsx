@@ -59,6 +59,7 @@ function Tasks({ lane }: { lane: ShownLane }) {
 
 function perWorkerWords(perWorker: number | null): string {
   if (perWorker === null) return 'no limit'
+  if (perWorker === -1) return 'its capacity, or its cores where it has none'
   return perWorker === 0 ? 'as many as it has cores' : `${perWorker} at once`
 }
 
@@ -87,13 +88,23 @@ const PLACEMENTS: Readonly<Record<ShownLane['placement'], string>> = {
   spread: 'the least busy (spread)',
 }
 
-const WHOLE = /^\d{0,9}$/
+const PER_WORKER = /^(?:\d{0,9}|capacity|cores)$/
 const DURATION = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/
+
+function perWorkerText(perWorker: number | null): string {
+  if (perWorker === null) return ''
+  return perWorker > 0 ? String(perWorker) : perWorker === 0 ? 'cores' : 'capacity'
+}
+
+function readPerWorker(text: string): number | null {
+  if (text === '') return null
+  return text === 'capacity' ? -1 : text === 'cores' ? 0 : Number(text)
+}
 
 /** The settings that are seldom changed, in the words of the config file. */
 function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void }) {
   const ask = useLaneQuestion()
-  const [perWorker, setPerWorker] = useState(lane.perWorker === null ? '' : String(lane.perWorker))
+  const [perWorker, setPerWorker] = useState(perWorkerText(lane.perWorker))
   const given = {
     poll: durationText(lane.pollMs),
     stale: durationText(lane.staleMs),
@@ -104,15 +115,13 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
   const [ageing, setAgeing] = useState(given.ageing)
   const [placement, setPlacement] = useState(lane.placement)
   const wrong = {
-    perWorker: WHOLE.test(perWorker) ? undefined : 'A whole number, or nothing for no limit',
+    perWorker: PER_WORKER.test(perWorker) ? undefined : 'A whole number, capacity, cores, or nothing',
     poll: DURATION.test(poll) ? undefined : 'A duration, such as 2s',
     stale: DURATION.test(stale) ? undefined : 'A duration, such as 15s',
     ageing: ageing === '' || DURATION.test(ageing) ? undefined : 'A duration such as 10m, or nothing',
   }
   const change = {
-    ...(perWorker !== (lane.perWorker === null ? '' : String(lane.perWorker)) && {
-      perWorker: perWorker === '' ? null : Number(perWorker),
-    }),
+    ...(perWorker !== perWorkerText(lane.perWorker) && { perWorker: readPerWorker(perWorker) }),
     ...(poll !== given.poll && { poll }),
     ...(stale !== given.stale && { stale }),
     ...(ageing !== given.ageing && { ageing: ageing === '' ? null : ageing }),
@@ -138,8 +147,12 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
         if (!bad && names.length > 0) submit()
       }}
     >
-      <Field label="In each worker" hint="Empty: no limit. 0: its number of cores." error={wrong.perWorker}>
-        <Input inputMode="numeric" value={perWorker} onChange={(event) => setPerWorker(event.target.value)} />
+      <Field
+        label="In each worker"
+        hint="A number, capacity, cores, or nothing for no limit."
+        error={wrong.perWorker}
+      >
+        <Input value={perWorker} onChange={(event) => setPerWorker(event.target.value)} />
       </Field>
       <Field label="Looked at every" hint="When nothing hints at new jobs." error={wrong.poll}>
         <Input value={poll} onChange={(event) => setPoll(event.target.value)} />
