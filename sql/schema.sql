@@ -1712,6 +1712,7 @@ declare
   v_copies   jsonb := '[]';
   v_opened   text[] := '{}';  -- copies whose memory has been charged here
   v_copy     text;
+  v_late     bigint[] := '{}';   -- jobs past their start deadline: they fail instead of starting
 begin
   ids := '{}'; lanes := '{}'; places := '{}';
   if p_budget ? 'oom' then
@@ -1748,10 +1749,14 @@ begin
     continue when coalesce(v_count, 0) <= 0;
     v_seen := (select m.amounts from sluice.models m where m.name = v_starts -> 0 ->> 'model');
     for v_job in
-      select j.id, j.attempt, j.uses from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
+      select j.id, j.attempt, j.uses, j.deadline_at <= clock_timestamp() as late from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
          and (j.uses is null or sluice.could_run_v1(j.uses, v_offers, v_seen))
        order by j.rank, j.id limit v_count for no key update skip locked
     loop
+      if v_job.late then
+        v_late := v_late || v_job.id;
+        continue;
+      end if;
       v_fits := false;
       for i in 0 .. jsonb_array_length(v_starts) - 1 loop
         v_start := v_starts -> i;
@@ -1801,6 +1806,10 @@ begin
     end loop;
   end loop;
 
+  if v_late <> '{}' then
+    perform sluice.expire_v1(1000, v_late);
+    perform sluice.hint_v1('ready', 'soon');   -- it was planned for these; what comes after them is planned next
+  end if;
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
   select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
     from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);
@@ -1968,6 +1977,7 @@ declare
   v_counts   integer[];
   v_ids      bigint[];
   v_id_lane  integer[];
+  v_late     bigint[];      -- jobs that came up after their start deadline
   v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
   v_parents  bigint[];      -- of what is completed here, with the places among their siblings
   v_places   integer[];
@@ -1985,6 +1995,7 @@ declare
   v_sum      integer;
   v_most     integer;
   v_hint     boolean     := false;
+  v_hint_ready boolean   := false;     -- late jobs were counted among those to take, so there may be others
   v_planned  integer[];     -- classes that are claimed as planned, and what was claimed of them: jobs, lanes, devices by job
   v_drawn    bigint[];
   v_drawn_lane integer[];
@@ -2144,7 +2155,9 @@ begin
       continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane
                     or exists (select 1 from sluice.classes c where c.id = p_classes[v_row.class] and c.budgeted);
       return query
-      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now
+      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now,
+             -- It starts in time, but a loss must not give it more time than a child that was ready first.
+             deadline_at = v_now + make_interval(secs => j.deadline_ms / 1000.0)
        where j.id = any (array(
                select n.id from (select k.id, k.class_id, k.rank, k.policy from sluice.jobs k
                                   where k.parent_id = v_row.parent and k.state = 'waiting' and k.idx > v_row.last
@@ -2281,13 +2294,22 @@ begin
     end if;
 
     -- Lock exactly what is taken; rows that others are taking are stepped over. A class that draws from budgets is taken only
-    -- as planned, also by a worker that has not heard yet that it does.
-    select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
-      from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
-     cross join lateral (select j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
-                            for no key update skip locked) x
-     where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
+    -- as planned, also by a worker that has not heard yet that it does. A job past its start deadline fails here instead of
+    -- starting, and many others with it: the duty that expires jobs may not have run since the worker was lost or the outage began.
+    loop
+      select array_agg(x.id) filter (where not x.late), array_agg(c.lane) filter (where not x.late), array_agg(x.id) filter (where x.late)
+        into v_ids, v_id_lane, v_late
+        from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
+       cross join lateral (select j.id, coalesce(j.deadline_at <= clock_timestamp(), false) as late
+                             from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                              and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
+                              for no key update skip locked) x
+       where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
+      exit when v_late is null;
+      perform sluice.expire_v1(1000, v_late);
+      v_hint_ready := true;
+      exit when clock_timestamp() > v_now + interval '200 milliseconds';
+    end loop;
     if v_drawn <> '{}' then
       v_ids := v_ids || v_drawn;
       v_id_lane := v_id_lane || v_drawn_lane;
@@ -2338,6 +2360,9 @@ begin
   if v_hint then
     -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
     perform pg_notify('sluice', 'slots');
+  end if;
+  if v_hint_ready then
+    perform sluice.hint_v1('ready', 'soon');
   end if;
   if v_wait is not null and v_ended = v_sent then
     return query select * from sluice.left_v1(v_ahead, v_wait);
@@ -2615,8 +2640,8 @@ CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
  IMMUTABLE PARALLEL SAFE
 RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '...'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(?<!/)(/[[:alnum:]_.@-]+){2,}'::text, '...'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
 
---- function sluice.expire_v1(p_limit integer)
-CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer)
+--- function sluice.expire_v1(p_limit integer, p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer, p_ids bigint[] DEFAULT '{}'::bigint[])
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
@@ -2635,7 +2660,7 @@ begin
                                       order by s.at desc limit 1), '')
      where j.id = any (array(select k.id from sluice.jobs k
                               where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
-                              order by k.deadline_at limit p_limit for no key update skip locked))
+                              order by k.deadline_at limit p_limit for no key update skip locked) || p_ids)
     returning j.parent_id, j.idx
   )
   select count(*)::integer, array_agg(l.parent_id) filter (where l.parent_id is not null), array_agg(l.idx) filter (where l.parent_id is not null)

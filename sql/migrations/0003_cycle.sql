@@ -237,6 +237,7 @@ declare
   v_counts   integer[];
   v_ids      bigint[];
   v_id_lane  integer[];
+  v_late     bigint[];      -- jobs that came up after their start deadline
   v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
   v_parents  bigint[];      -- of what is completed here, with the places among their siblings
   v_places   integer[];
@@ -254,6 +255,7 @@ declare
   v_sum      integer;
   v_most     integer;
   v_hint     boolean     := false;
+  v_hint_ready boolean   := false;     -- late jobs were counted among those to take, so there may be others
   v_planned  integer[];     -- classes that are claimed as planned, and what was claimed of them: jobs, lanes, devices by job
   v_drawn    bigint[];
   v_drawn_lane integer[];
@@ -413,7 +415,9 @@ begin
       continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane
                     or exists (select 1 from sluice.classes c where c.id = p_classes[v_row.class] and c.budgeted);
       return query
-      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now
+      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now,
+             -- It starts in time, but a loss must not give it more time than a child that was ready first.
+             deadline_at = v_now + make_interval(secs => j.deadline_ms / 1000.0)
        where j.id = any (array(
                select n.id from (select k.id, k.class_id, k.rank, k.policy from sluice.jobs k
                                   where k.parent_id = v_row.parent and k.state = 'waiting' and k.idx > v_row.last
@@ -550,13 +554,22 @@ begin
     end if;
 
     -- Lock exactly what is taken; rows that others are taking are stepped over. A class that draws from budgets is taken only
-    -- as planned, also by a worker that has not heard yet that it does.
-    select array_agg(x.id), array_agg(c.lane) into v_ids, v_id_lane
-      from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
-     cross join lateral (select j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
-                            for no key update skip locked) x
-     where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
+    -- as planned, also by a worker that has not heard yet that it does. A job past its start deadline fails here instead of
+    -- starting, and many others with it: the duty that expires jobs may not have run since the worker was lost or the outage began.
+    loop
+      select array_agg(x.id) filter (where not x.late), array_agg(c.lane) filter (where not x.late), array_agg(x.id) filter (where x.late)
+        into v_ids, v_id_lane, v_late
+        from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
+       cross join lateral (select j.id, coalesce(j.deadline_at <= clock_timestamp(), false) as late
+                             from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                              and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
+                              for no key update skip locked) x
+       where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
+      exit when v_late is null;
+      perform sluice.expire_v1(1000, v_late);
+      v_hint_ready := true;
+      exit when clock_timestamp() > v_now + interval '200 milliseconds';
+    end loop;
     if v_drawn <> '{}' then
       v_ids := v_ids || v_drawn;
       v_id_lane := v_id_lane || v_drawn_lane;
@@ -607,6 +620,9 @@ begin
   if v_hint then
     -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
     perform pg_notify('sluice', 'slots');
+  end if;
+  if v_hint_ready then
+    perform sluice.hint_v1('ready', 'soon');
   end if;
   if v_wait is not null and v_ended = v_sent then
     return query select * from sluice.left_v1(v_ahead, v_wait);

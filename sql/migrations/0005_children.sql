@@ -240,8 +240,9 @@ begin
   return true;
 end $$;
 
--- Fails jobs that found no capacity in time, at most p_limit. Answers how many.
-create function sluice.expire_v1(p_limit integer) returns integer
+-- Fails ready jobs whose start deadline has passed, at most p_limit. Answers how many.
+--   p_ids  more of them, which the caller has locked
+create function sluice.expire_v1(p_limit integer, p_ids bigint[] default '{}') returns integer
 language plpgsql as $$
 declare
   v_count   integer;
@@ -258,7 +259,7 @@ begin
                                       order by s.at desc limit 1), '')
      where j.id = any (array(select k.id from sluice.jobs k
                               where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
-                              order by k.deadline_at limit p_limit for no key update skip locked))
+                              order by k.deadline_at limit p_limit for no key update skip locked) || p_ids)
     returning j.parent_id, j.idx
   )
   select count(*)::integer, array_agg(l.parent_id) filter (where l.parent_id is not null), array_agg(l.idx) filter (where l.parent_id is not null)

@@ -163,6 +163,7 @@ declare
   v_copies   jsonb := '[]';
   v_opened   text[] := '{}';  -- copies whose memory has been charged here
   v_copy     text;
+  v_late     bigint[] := '{}';   -- jobs past their start deadline: they fail instead of starting
 begin
   ids := '{}'; lanes := '{}'; places := '{}';
   if p_budget ? 'oom' then
@@ -199,10 +200,14 @@ begin
     continue when coalesce(v_count, 0) <= 0;
     v_seen := (select m.amounts from sluice.models m where m.name = v_starts -> 0 ->> 'model');
     for v_job in
-      select j.id, j.attempt, j.uses from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
+      select j.id, j.attempt, j.uses, j.deadline_at <= clock_timestamp() as late from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
          and (j.uses is null or sluice.could_run_v1(j.uses, v_offers, v_seen))
        order by j.rank, j.id limit v_count for no key update skip locked
     loop
+      if v_job.late then
+        v_late := v_late || v_job.id;
+        continue;
+      end if;
       v_fits := false;
       for i in 0 .. jsonb_array_length(v_starts) - 1 loop
         v_start := v_starts -> i;
@@ -252,6 +257,10 @@ begin
     end loop;
   end loop;
 
+  if v_late <> '{}' then
+    perform sluice.expire_v1(1000, v_late);
+    perform sluice.hint_v1('ready', 'soon');   -- it was planned for these; what comes after them is planned next
+  end if;
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
   select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
     from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);

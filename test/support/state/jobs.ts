@@ -1,0 +1,9 @@
+import type { Sql } from '../database.ts'
+
+/** Moves the start deadlines of jobs to so many seconds from now; negative: they have passed. */
+export async function plantDeadline(sql: Sql, ids: readonly string[], seconds: number): Promise<void> {
+  await sql(
+    'update sluice.jobs set deadline_at = clock_timestamp() + make_interval(secs => $2) where id = any ($1::bigint[])',
+    [ids, seconds],
+  )
+}
