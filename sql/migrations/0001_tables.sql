@@ -225,6 +225,8 @@ create table sluice.composites (
   closed        boolean not null default false,  -- all of them have been told
   held          boolean not null default false   -- a rerun has put children back in line; they start once it runs
 ) with (fillfactor = 50);
+-- Fan-outs that an operator paused. Finding them must not cost a look at every fan-out.
+create index composites_paused on sluice.composites (job_id) where window_size = 0;
 
 -- Something happened to a composite's children, or its time has come. What it adds to the counts comes with it, so that no
 -- finishing worker touches its parent's row.
@@ -291,11 +293,13 @@ create table sluice.logs (
 
 -- When each duty is due. Whoever moves the time forward does the duty; nobody else does it in that tick.
 create table sluice.duties (
-  name    text primary key,
-  due_at  timestamptz not null default clock_timestamp(),
-  ran_at  timestamptz,
-  ran_by  text,
-  summary jsonb
+  name      text primary key,
+  due_at    timestamptz not null default clock_timestamp(),
+  ran_at    timestamptz,
+  ran_by    text,
+  summary   jsonb,
+  failed_at timestamptz,   -- its last failure; not before ran_at: it fails now
+  error     text           -- and why
 ) with (fillfactor = 20);
 
 -- Since when the database has been looked at without a break, by whichever process. After an outage, or when a whole

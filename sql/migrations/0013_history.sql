@@ -56,9 +56,104 @@ begin
   return not exists (select 1 from sluice.jobs k where k.parent_id = p_job.id and k.superseded_at is null and k.state = 'failed');
 end $$;
 
+-- Facts that may need a person's attention. The rules that judge them are in src/model/attention.ts. Every list is bounded, and an
+-- index answers every question, so the cost does not grow with the number of jobs.
+create function sluice.concerns_v1() returns jsonb
+language sql stable
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+  with live as materialized (
+    select w.id, w.name, w.tasks, w.broken, w.draining or w.stopping as leaving, w.seen_at,
+           w.draining and w.broken is null and w.leaving is null and not w.stopping as drained,
+           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent,
+           exists (select 1 from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as busy
+      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
+  ), wanted as materialized (
+    -- Tasks with jobs that could start, and those that only draining workers run.
+    select c.task from sluice.classes c
+     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready')
+    union
+    select t.name from live w cross join lateral unnest(w.tasks) t(name) where w.leaving
+  ), stranded as materialized (
+    select t.task, count(w.id)::integer as workers, coalesce(bool_or(w.drained), false) as drained
+      from wanted t left join live w on t.task = any (w.tasks) and not w.silent
+     group by t.task having coalesce(bool_and(w.leaving), true)
+  ), nobody as materialized (
+    select s.task, s.workers, s.drained, count(q.ready_at)::integer as waiting, min(q.ready_at) as oldest_at
+      from (select * from stranded order by workers desc, task limit 20) s
+      left join lateral (
+        select j.ready_at from sluice.classes c join sluice.jobs j on j.class_id = c.id and j.state = 'ready'
+         where c.task = s.task limit 100) q on true
+     group by s.task, s.workers, s.drained
+  ), near as materialized (
+    select f.* from (
+      select j.id, j.task, j.deadline_at, coalesce(j.deadline_ms, extract(epoch from j.deadline_at - j.ready_at) * 1000) as allowed_ms,
+             extract(epoch from j.deadline_at - clock_timestamp()) * 1000 as left_ms
+        from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null order by j.deadline_at limit 100) f
+     where f.left_ms <= f.allowed_ms / 5
+  ), overdue(name, late_ms) as materialized (
+    select o.name, extract(epoch from clock_timestamp() - o.since) * 1000 - o.grace_ms from (
+      select 'promote', (select min(j.ready_at) from sluice.jobs j where j.state = 'scheduled'), 0
+      union all
+      select 'expire', (select min(j.deadline_at) from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null), 0
+      union all
+      -- After an outage nobody is taken over before all had time to report.
+      select 'recover', (select greatest(min(w.seen_at), (select k.since from sluice.watch k)) from live w where w.busy having count(*) > 0),
+             (select max(l.stale_ms) from sluice.lanes l)
+      union all
+      select 'sample', d.ran_at, 2000 from sluice.duties d
+       where d.name = 'sample' and exists (select 1 from wanted t join sluice.classes c on c.task = t.task
+                                             join sluice.jobs j on j.class_id = c.id and j.state = 'ready')
+      union all
+      select d.name, d.ran_at, case d.name when 'prune' then 60000 else 30000 end from sluice.duties d where d.name in ('reconcile', 'prune')
+    ) o(name, since, grace_ms) where o.since is not null
+  )
+  select jsonb_build_object(
+    'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
+                 'running', (select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')) order by w.id), '[]')
+                 from (select * from live w where w.silent order by w.id limit 20) w),
+    'broken', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'why', w.broken) order by w.id), '[]')
+                 from (select * from live w where w.broken is not null order by w.id limit 20) w),
+    'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,
+                'waitedMs', coalesce(round(extract(epoch from clock_timestamp() - n.oldest_at) * 1000), 0)) order by n.task), '[]')
+                from (select * from nobody n where n.waiting > 0 or n.drained order by n.task limit 20) n),
+    'fanOuts', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
+                  'waiting', f.waiting) order by f.id), '[]')
+                  from (select j.id, j.root_id, coalesce(j.step, j.task) as step,
+                               coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens as waiting
+                          from sluice.composites c join sluice.jobs j on j.id = c.job_id
+                         where c.window_size = 0 and c.closing is null and j.state = 'running' and j.superseded_at is null
+                         order by j.id limit 20) f where f.waiting > 0),
+    'deadline', (select jsonb_build_object('id', n.id::text, 'task', n.task, 'leftMs', round(n.left_ms), 'allowedMs', n.allowed_ms,
+                                           'others', (select count(*) - 1 from near))
+                   from near n order by n.deadline_at limit 1),
+    'unattendedMs', (select round(extract(epoch from clock_timestamp() - k.last_at) * 1000) from sluice.watch k),
+    'duties', (select coalesce(jsonb_agg(jsonb_build_object('name', d.name, 'lateMs', d.late_ms, 'error', d.error) order by d.name), '[]')
+                 from (select coalesce(o.name, f.name) as name, coalesce(round(greatest(o.late_ms, 0)), 0) as late_ms, f.error
+                         from overdue o
+                         full join (select k.name, k.error from sluice.duties k where k.failed_at >= k.ran_at) f on f.name = o.name
+                        where o.late_ms > 10000 or f.name is not null) d),
+    'schedules', (select coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'overdueMs', s.overdue_ms, 'skipped', s.skipped,
+                    'reason', left(s.reason, 300), 'jobId', s.job_id::text, 'error', left(s.error, 300)) order by s.name), '[]')
+                    from (
+                      select s.name, case when s.next_at < clock_timestamp() - interval '1 minute'
+                                          then round(extract(epoch from clock_timestamp() - s.next_at) * 1000) end as overdue_ms,
+                             f.skipped, f.reason, f.job_id, f.error
+                        from sluice.schedules s
+                        left join lateral (
+                          -- What its latest firing came to, or the one before while that one's job has not ended.
+                          select x.skipped, x.reason, x.job_id, j.error, x.skipped in ('refused', 'ceiling') or j.state = 'failed' as failing
+                            from (select f.* from sluice.firings f where f.schedule = s.name order by f.id desc limit 2) x
+                            left join sluice.jobs j on j.id = x.job_id
+                           where x.skipped is not null or j.state >= 'completed' order by x.id desc limit 1) f on f.failing and s.enabled
+                       where f.failing or s.next_at < clock_timestamp() - interval '1 minute'
+                       order by s.name limit 20) s))
+$$;
+
 -- How the system stands, in one answer of some kilobytes, whatever the number of jobs.
 --   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
--- Depth and oldest wait are what the duty last sampled. Times are in milliseconds since 1970.
+-- While fewer jobs than that are queued, depth and oldest wait of a lane are counted now, so they agree with the list of queued jobs;
+-- otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
 create function sluice.moment_v1(p_look integer) returns jsonb
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -86,6 +181,23 @@ as $$
     -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
     select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
      where exists (select 1 from sluice.jobs s where s.root_id = r.root_id and s.superseded_at is not null)
+  ), queued as materialized (
+    select j.class_id, j.parent_id, j.composite, j.ready_at from sluice.jobs j where j.state = 'ready' limit p_look
+  ), depths as materialized (
+    select c.lane, count(*)::integer as depth, min(q.ready_at) as oldest_at
+      from queued q join sluice.classes c on c.id = q.class_id
+     where (select count(*) from queued) < p_look group by c.lane
+    union all
+    select w.lane, sum(w.depth)::integer, min(w.oldest_at) from waiting w
+     where (select count(*) from queued) >= p_look group by w.lane
+  ), lane_use as materialized (
+    select l.name, l.slots, l.per_worker, l.enabled,
+           coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
+           coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
+           coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
+           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at,
+           (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1) as sampled
+      from sluice.lanes l
   ), looked as materialized (
     -- Roots, and tasks below them: a workflow is running as long as anything in it is.
     select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
@@ -101,7 +213,7 @@ as $$
     union all
     select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
            (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
-      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'ready' limit p_look) x
+      from queued x
     union all
     select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
            (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
@@ -114,12 +226,14 @@ as $$
                     from sluice.admission_v1() a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
                 'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
-                'running', coalesce((select sum(b.n) from busy b where b.lane = l.name), 0),
-                'held', coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0),
-                'depth', coalesce((select sum(w.depth) from waiting w where w.lane = l.name), 0),
-                'oldestAt', (select (extract(epoch from min(w.oldest_at)) * 1000)::bigint from waiting w where w.lane = l.name),
-                'reason', (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1)) order by l.name), '[]')
-                from sluice.lanes l),
+                'running', l.running, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
+                -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
+                'reason', case when l.depth = 0 then null
+                               when l.enabled and l.slots > 0 and l.running >= l.slots
+                                 then 'lane ' || l.name || ' is full: ' || l.running || ' of ' || l.slots || ' slots are busy'
+                               when l.sampled like 'lane % is full: %' then null
+                               else l.sampled end) order by l.name), '[]')
+                from lane_use l),
     'workers', (select jsonb_build_object(
                   'live', count(*), 'busy', count(*) filter (where w.running > 0),
                   'idle', count(*) filter (where w.running = 0 and not w.draining and not w.stopping),
@@ -147,11 +261,13 @@ as $$
                           ) order by x.claimed_at, x.model), '[]') as models
                      from sluice.residents x join sluice.workers w on w.id = x.worker_id
                     where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
+    'concerns', sluice.concerns_v1(),
     'states', (select jsonb_object_agg(s.state, s.n) from looked s),
     'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', (select jsonb_build_object(
-                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'), 'hour', count(*))
+                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'),
+                 'tenMinutes', count(*) filter (where x.finished_at > clock_timestamp() - interval '10 minutes'), 'hour', count(*))
                  from failures x
                 where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
                            else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end),

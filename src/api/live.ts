@@ -34,7 +34,9 @@ const LaneNow = Type.Object({
   enabled: Type.Boolean(),
   running: Type.Integer(),
   held: Count('Slots held by workers, busy or idle for a moment'),
-  depth: Count(`Jobs that could start and wait, sampled every 2 s; ${DEPTH_WORDS}`),
+  depth: Count(
+    `Jobs that could start and wait; while 2,000 or more are queued as sampled every 2 s, ${DEPTH_WORDS}`,
+  ),
   oldestAt: TimestampOrNull,
   waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
   reason: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What stands in its way' }),
@@ -75,6 +77,20 @@ const DeviceNow = Type.Object({
   ),
 })
 
+/** One thing that needs a person's attention. */
+export const AttentionBody = Type.Object({
+  rule: Type.String({ description: 'Which rule found it; stable, for programs' }),
+  severity: Type.Unsafe<'problem' | 'warning' | 'note'>({
+    type: 'string',
+    enum: ['problem', 'warning', 'note'],
+  }),
+  subject: Type.String({ description: 'What it is about: "lane import"' }),
+  text: Type.String({ description: 'Reads on from the subject: "is paused while 2 jobs wait"' }),
+  advice: Type.String({ description: 'What to do about it' }),
+  link: Type.String({ description: 'The screen of the dashboard that shows it' }),
+})
+export type AttentionBody = Static<typeof AttentionBody>
+
 const FAILED = `Of ${FAILURES_WORDS}: jobs that failed, not only because something below them did, and have not been run again since`
 
 const BY_STATE = {
@@ -113,6 +129,9 @@ export const NowBody = Type.Object({
   recoveredLastHour: Type.Integer(),
   lateWritesLastHour: Count('Jobs that a worker went on with after it had lost them'),
   driftLastHour: Count('What the reconciler had to put right; there should be none'),
+  findings: Type.Array(AttentionBody, {
+    description: 'What needs attention, worst first. `sluice doctor` and `/readyz` say the same',
+  }),
 })
 export type NowBody = Static<typeof NowBody>
 

@@ -2,8 +2,9 @@ import type { Queryable } from '../db/database.ts'
 import { isConnectionLoss } from '../db/sqlstate.ts'
 import type { Log } from '../engine/log.ts'
 import { messageOf } from '../errors.ts'
+import { toStorableText } from '../model/json.ts'
 import { type ClaimedDuties, claimDuties } from '../store/claim-duties.ts'
-import { recordDuty } from '../store/record-duty.ts'
+import { recordDuty, recordDutyFailure } from '../store/record-duty.ts'
 import type { Duty } from './duty.ts'
 import { Early } from './early.ts'
 import { expire } from './expire.ts'
@@ -132,6 +133,8 @@ export class DutyRunner {
         { duty: duty.name, error: messageOf(error) },
         'duty failed; it is tried again at its next tick',
       )
+      // Where the database is away nothing can be kept, and everybody sees it anyway.
+      await recordDutyFailure(this.#db, duty.name, toStorableText(messageOf(error), 500)).catch(() => {})
     }
   }
 

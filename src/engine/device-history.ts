@@ -1,5 +1,5 @@
 import type { Queryable } from '../db/database.ts'
-import { type DeviceMoment, listMoments, type Moment } from '../store/read-moment.ts'
+import { type DeviceMoment, listMoments, type PastMoment } from '../store/read-moment.ts'
 import { SERIES_MS } from './now.ts'
 
 /** A model on a device for a time. */
@@ -46,7 +46,10 @@ export async function readDeviceHistory(
 }
 
 /** @param moments Oldest first. */
-export function devicesOver(moments: readonly Moment[], mostPoints: number = DEVICE_POINTS): DeviceHistory[] {
+export function devicesOver(
+  moments: readonly PastMoment[],
+  mostPoints: number = DEVICE_POINTS,
+): DeviceHistory[] {
   const devices = new Map<string, DeviceDraft>()
   for (const { at, devices: seen } of moments) {
     for (const device of seen) {

@@ -2,6 +2,7 @@ import type { Database } from '../db/database.ts'
 import type { MigrationState } from '../db/migrate.ts'
 import { messageOf } from '../errors.ts'
 import type { Settings } from '../model/settings.ts'
+import { checkAttention } from './diagnosis/attention.ts'
 import { checkBudgets } from './diagnosis/budgets.ts'
 import { checkConnections } from './diagnosis/connections.ts'
 import { checkHints } from './diagnosis/hints.ts'
@@ -33,6 +34,7 @@ const SERVER_CHECKS: readonly Check<Patient>[] = [
   checkSchema,
 ]
 const SCHEMA_CHECKS: readonly Check<Patient>[] = [
+  checkAttention,
   checkTables,
   checkLanes,
   checkWorkers,

@@ -170,7 +170,8 @@ export class LiveFeed {
     const data = JSON.stringify(this.#toJson.now(now))
     // What only time changes is no change.
     const lanes = now.lanes.map(({ waitedMs: _, ...lane }) => lane)
-    this.#seen = { data, hash: hashOf(JSON.stringify({ ...now, at: 0, lanes })) }
+    const findings = now.findings.map(({ text: _, ...finding }) => finding)
+    this.#seen = { data, hash: hashOf(JSON.stringify({ ...now, at: 0, lanes, findings })) }
   }
 
   async #seeList({ key, criteria, limit }: LiveList): Promise<void> {

@@ -1,11 +1,21 @@
 import type { Queryable } from '../db/database.ts'
+import { type Attention, needsAttention } from '../model/attention.ts'
 import { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 import { countFailures } from '../store/count-failures.ts'
-import { type LaneMoment, listMoments, type Moment, readMoment } from '../store/read-moment.ts'
+import {
+  type LaneMoment,
+  listMoments,
+  type Moment,
+  type PastMoment,
+  readMoment,
+} from '../store/read-moment.ts'
 
 /** How the system stands, as people are shown it. */
 export interface Now
-  extends Omit<Moment, 'at' | 'admission' | 'lanes' | 'failed' | 'recovered' | 'refused' | 'devices'> {
+  extends Omit<
+    Moment,
+    'at' | 'admission' | 'lanes' | 'failed' | 'recovered' | 'refused' | 'devices' | 'concerns'
+  > {
   readonly at: Date
   readonly admission: Moment['admission'] & {
     readonly refusedPerMinute: number
@@ -23,6 +33,8 @@ export interface Now
   readonly recoveredLastHour: number
   readonly lateWritesLastHour: number
   readonly driftLastHour: number
+  /** What needs attention, worst first. */
+  readonly findings: readonly Attention[]
 }
 
 /** One point of the lines that people are shown. */
@@ -60,7 +72,7 @@ export async function readNow(db: Queryable): Promise<Now> {
 }
 
 export function toNow(moment: Moment): Now {
-  const { at, admission, lanes, devices, failed, recovered, refused, ...rest } = moment
+  const { at, admission, lanes, devices, failed, recovered, refused, concerns: _, ...rest } = moment
   return {
     ...rest,
     at: new Date(at),
@@ -80,6 +92,7 @@ export function toNow(moment: Moment): Now {
     recoveredLastHour: recovered.hour,
     lateWritesLastHour: recovered.lateWrites,
     driftLastHour: recovered.drift,
+    findings: needsAttention(moment),
   }
 }
 
@@ -116,7 +129,7 @@ function failuresOf(
   })
 }
 
-function toPoint({ at, admission, lanes, workers, recovered, refused }: Moment): SeriesPoint {
+function toPoint({ at, admission, lanes, workers, recovered, refused }: PastMoment): SeriesPoint {
   return {
     at: new Date(at),
     active: admission.active,

@@ -1,5 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { loadMigrations } from '../db/migrate.ts'
+import { type Attention, needsAttention } from '../model/attention.ts'
+import { readMoment } from '../store/read-moment.ts'
 import { readSchemaVersion } from '../store/read-schema-version.ts'
 
 export interface Readiness {
@@ -12,6 +14,8 @@ export interface Readiness {
 const ANSWER_WITHIN_MS = 2000
 /** Anybody may ask, as often as they like: the database is asked at most this often. */
 const FRESH_MS = 250
+/** What needs attention is read at most this often, and never by somebody who waits for an answer that is known. */
+const ATTENTION_MS = 2000
 
 /** Whether the database can be reached and has the schema of this program. */
 export class ReadinessProbe {
@@ -20,6 +24,9 @@ export class ReadinessProbe {
   #answer: Promise<Readiness> | undefined
   /** The version this program needs. Read from its files once: they do not change, and take several turns of a busy event loop. */
   #needed: number | undefined
+  #attention: readonly Attention[] | undefined
+  #attentionAt = Number.NEGATIVE_INFINITY
+  #reading: Promise<void> | undefined
 
   constructor(db: Queryable) {
     this.#db = db
@@ -31,6 +38,22 @@ export class ReadinessProbe {
       this.#answer = this.#ask()
     }
     return this.#answer
+  }
+
+  /** What needs attention, as of a few seconds ago; `undefined` while nobody could read it. */
+  async attention(): Promise<readonly Attention[] | undefined> {
+    if (performance.now() - this.#attentionAt > ATTENTION_MS) {
+      this.#attentionAt = performance.now()
+      this.#reading = readMoment(this.#db)
+        .then((moment) => {
+          this.#attention = needsAttention(moment)
+        })
+        .catch(() => {
+          this.#attention = undefined
+        })
+    }
+    if (this.#attention === undefined) await Promise.race([this.#reading, giveUp()])
+    return this.#attention
   }
 
   async #ask(): Promise<Readiness> {
@@ -55,4 +78,10 @@ export class ReadinessProbe {
       applied === this.#needed ? 'ok' : `at version ${applied}, this program needs ${this.#needed}`
     return { database: 'ok', schema }
   }
+}
+
+function giveUp(): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ANSWER_WITHIN_MS).unref()
+  })
 }

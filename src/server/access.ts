@@ -60,7 +60,7 @@ function isAccess(access: Access | undefined): access is Access {
  * unasked, which the guide to access says. A page of another site that was given our address speaks from here too, but to
  * the name of its own host.
  */
-function isLocal(request: FastifyRequest): boolean {
+export function isLocal(request: FastifyRequest): boolean {
   const { forwarded, 'x-forwarded-for': forwardedFor, host } = request.headers
   return (
     LOOPBACK.has(request.socket.remoteAddress ?? '') &&

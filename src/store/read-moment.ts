@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { Concerns } from '../model/attention.ts'
 import { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 
 /** How the system stands, or stood. Times are in milliseconds since 1970. */
@@ -32,7 +33,7 @@ export interface Moment {
   readonly steps: ByState
   /** States with more jobs than were looked at. */
   readonly more: readonly string[]
-  readonly failed: { readonly minute: number; readonly hour: number }
+  readonly failed: { readonly minute: number; readonly tenMinutes: number; readonly hour: number }
   readonly recovered: {
     readonly minute: number
     readonly hour: number
@@ -41,7 +42,11 @@ export interface Moment {
   }
   /** Submissions refused in the last minute, over HTTP. */
   readonly refused: number
+  readonly concerns: Concerns
 }
+
+/** How it stood: what needed attention then is not kept. */
+export type PastMoment = Omit<Moment, 'concerns'>
 
 type ByState = Readonly<Record<'awaiting_approval' | 'scheduled' | 'retrying' | 'queued' | 'running', number>>
 
@@ -52,7 +57,7 @@ export interface LaneMoment {
   readonly enabled: boolean
   readonly running: number
   readonly held: number
-  /** Jobs that could start and wait. */
+  /** Jobs that could start and wait: counted now while fewer than 2,000 are queued, else as last sampled. */
   readonly depth: number
   readonly oldestAt: number | null
   readonly reason: string | null
@@ -91,7 +96,7 @@ const KEEP = statement(
      delete from sluice.moments where at < statement_timestamp() - interval '2 hours'
    )
    insert into sluice.moments (picture)
-   select sluice.moment_v1($1) where not exists (
+   select sluice.moment_v1($1) - 'concerns' where not exists (
      select 1 from sluice.moments m where m.at > clock_timestamp() - make_interval(secs => $2 / 1000.0))`,
 )
 
@@ -111,6 +116,6 @@ export async function keepMoment(db: Queryable, everyMs: number): Promise<void> 
 }
 
 /** What was kept within the last `ms`, oldest first. */
-export async function listMoments(db: Queryable, ms: number): Promise<Moment[]> {
-  return (await db.run<{ picture: Moment }>(LIST, [ms])).map(({ picture }) => picture)
+export async function listMoments(db: Queryable, ms: number): Promise<PastMoment[]> {
+  return (await db.run<{ picture: PastMoment }>(LIST, [ms])).map(({ picture }) => picture)
 }

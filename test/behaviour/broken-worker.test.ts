@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { checkWorkers } from '../../src/engine/diagnosis/workers.ts'
+import { checkAttention } from '../../src/engine/diagnosis/attention.ts'
 import { sluice } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
@@ -35,7 +35,7 @@ test('a worker that cannot start a program is seen as broken, with why; the job 
   expect((await app.why(id)).reason).toMatch(
     /^every worker that runs task hello is draining or broken: worker broken: .*no-such-program/,
   )
-  const findings = await checkWorkers({ db: app.room.db })
+  const findings = await checkAttention({ db: app.room.db })
   expect(findings.find(({ check }) => check === 'worker broken')).toMatchObject({
     level: 'problem',
     found: missing,

@@ -58,6 +58,7 @@ describe('a healthy system', () => {
       'schema',
       'schema drift',
       'table jobs',
+      'attention',
       'lanes',
       'workers',
       'holdings',
@@ -272,8 +273,8 @@ describe('schedules', () => {
       {
         check: 'schedule late',
         level: 'problem',
-        found: expect.stringMatching(/^its tick is overdue by 1h\S*: nobody fires it$/),
-        advice: expect.stringContaining('start a worker'),
+        found: expect.stringMatching(/^is overdue by 1h\S*: no process fires it$/),
+        advice: expect.stringContaining('Start a worker'),
       },
       {
         check: 'schedule lost',
@@ -435,10 +436,16 @@ describe('lanes, workers and queues', () => {
     const found = await complaints()
     expect(found).toEqual([
       {
+        check: 'no worker',
+        level: 'warning',
+        found: 'is alive, and 1 job is ready to start',
+        advice: 'Start a worker with: sluice worker',
+      },
+      {
         check: 'worker ghost',
         level: 'warning',
-        found: expect.stringMatching(/^no sign of life for 2m(\d+s)?; it ran 1 job$/),
-        advice: expect.stringContaining('start a worker'),
+        found: expect.stringMatching(/^has sent no heartbeat for 2m(\d+s)?; it ran 1 job$/),
+        advice: expect.stringContaining('Start a worker'),
       },
       {
         check: 'holdings',

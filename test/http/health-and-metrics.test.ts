@@ -20,7 +20,7 @@ describe('/readyz', () => {
     const answer = await server.at('GET', '/readyz')
     expect([answer.status, answer.json()]).toEqual([
       200,
-      { status: 'ready', checks: { database: 'ok', schema: 'ok', draining: false } },
+      { status: 'ready', checks: { database: 'ok', schema: 'ok', draining: false }, findings: [] },
     ])
     expect((await server.at('HEAD', '/readyz')).status).toBe(200)
     expect((await server.at('GET', '/healthz')).json()).toMatchObject({ status: 'ok' })

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { Database } from '../../src/db/database.ts'
+import type { Duty } from '../../src/duties/duty.ts'
 import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
 import { diagnose } from '../../src/engine/diagnosis.ts'
 import { childrenOf, stripOf } from '../../src/engine/fan-out-view.ts'
@@ -50,6 +51,13 @@ const CHAIN = {
 }
 const WINDOW = { steps: { wait: { task: 'held', with_items: [1, 2, 3], concurrency: 1 } } }
 
+/** That a duty fails is recorded, which may fail too. */
+const FAILING: Duty = {
+  name: 'failing',
+  everyMs: 500,
+  run: () => Promise.reject(new Error('this duty always fails')),
+}
+
 /**
  * Everything that can happen to jobs, again and again, on an address where any
  * statement may fail. Whatever a caller would repeat is repeated; what must hold
@@ -82,7 +90,8 @@ export class JobLife {
     }
     this.#db = new Database({ url, maxConnections: 2, applicationName: 'life' })
     const often = DUTIES.map((duty) => ({ ...duty, everyMs: 30 }))
-    this.#duties = new DutyRunner(this.#db, this.#log, 'life', { duties: often, tickMs: 40 })
+    const duties = [...often, FAILING]
+    this.#duties = new DutyRunner(this.#db, this.#log, 'life', { duties, tickMs: 40 })
     this.#duties.start()
     this.#hurry = setInterval(() => void this.#dueNow(), 100)
   }

@@ -12,7 +12,16 @@ export function isOpenTo({ needs }: ScreenEntry, may: (permission: Permission) =
 /** Whether there is a screen at this address that whoever is signed in may open. */
 export function useHasScreen(): (path: string) => boolean {
   const { may } = useSession()
-  return (path) => SCREENS.some((screen) => screen.path === path && isOpenTo(screen, may))
+  return (path) => SCREENS.some((screen) => fits(screen.path, path) && isOpenTo(screen, may))
+}
+
+/** Whether an address is one of a screen's: `/jobs/42` of `/jobs/$id`. */
+function fits(pattern: string, path: string): boolean {
+  const parts = path.split('/')
+  const wanted = pattern.split('/')
+  return (
+    parts.length === wanted.length && wanted.every((part, at) => part.startsWith('$') || part === parts[at])
+  )
 }
 
 /** The screens that this role may open. */

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import { ReadinessProbe } from '../../engine/readiness.ts'
+import { sentenceOf } from '../../model/attention.ts'
+import { isLocal } from '../access.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String() })
@@ -10,9 +12,21 @@ const Readiness = Type.Object({
     schema: Type.String(),
     draining: Type.Boolean(),
   }),
+  findings: Type.Array(
+    Type.Object({
+      rule: Type.String(),
+      severity: Type.String(),
+      text: Type.Optional(Type.String({ description: 'For programs on this machine only: it names things' })),
+    }),
+    { description: 'What needs attention, a few seconds old. It never changes the status' },
+  ),
 })
 
-/** `/healthz`: the process answers. `/readyz`: it can do its work. Both are open, and tell nothing else. */
+/**
+ * `/healthz`: the process answers. `/readyz`: it can do its work. Both are open.
+ *
+ * Only what keeps this server from its work makes it 503: a balancer would otherwise take away every server because a lane is paused.
+ */
 export function healthRoutes(server: Server, parts: ServerParts): void {
   const probe = new ReadinessProbe(parts.room.calls)
 
@@ -33,17 +47,27 @@ export function healthRoutes(server: Server, parts: ServerParts): void {
       exposeHeadRoute: true,
       schema: {
         summary: 'Database reachable, schema right, not stopping',
+        description:
+          '503 when the database is not reachable, its schema is not of this program, or this server is stopping. Findings never change the status.',
         tags: ['server'],
         response: { 200: Readiness, 503: Readiness },
       },
     },
-    async (_request, reply) => {
+    async (request, reply) => {
       const draining = parts.draining()
       const { database, schema } = await probe.look()
       const ready = database === 'ok' && schema === 'ok' && !draining
+      // Without its schema there is nothing to read.
+      const found = database === 'ok' && schema === 'ok' ? await probe.attention() : undefined
+      const local = isLocal(request)
+      const findings = (found ?? []).map((finding) => ({
+        rule: finding.rule,
+        severity: finding.severity,
+        ...(local && { text: sentenceOf(finding) }),
+      }))
       return reply
         .code(ready ? 200 : 503)
-        .send({ status: ready ? 'ready' : 'not_ready', checks: { database, schema, draining } })
+        .send({ status: ready ? 'ready' : 'not_ready', checks: { database, schema, draining }, findings })
     },
   )
 }

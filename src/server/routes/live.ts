@@ -141,6 +141,7 @@ function toNowBody(now: Now): NowBody {
       models: [...device.models],
     })),
     more: [...now.more],
+    findings: [...now.findings],
   }
 }
 

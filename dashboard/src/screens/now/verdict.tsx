@@ -4,37 +4,28 @@ import { count } from '../../parts/count.ts'
 import { To } from '../../parts/link.tsx'
 import { Note } from '../../parts/notes.tsx'
 import { useHasScreen } from '../../shell/navigation.tsx'
-import { findingsOf } from './findings.ts'
 
-/** One sentence on how it goes, and a line for each thing that is not as it should be. */
+type Finding = Now['findings'][number]
+
+/** One sentence with the numbers of the lists below, and a line for each thing that needs attention. */
 export function Verdict({ now }: { now: Now }) {
-  const findings = findingsOf(now)
-  const has = useHasScreen()
+  const { findings } = now
   // Of a picture that is old nobody can tell.
   const { state } = useLink()
-  // As lanes count them, steps of workflows too; a workflow itself takes no slot.
-  const running = now.lanes.reduce((sum, lane) => sum + lane.running, 0)
-  const waiting = now.lanes.reduce((sum, lane) => sum + lane.depth, 0)
   const retrying = now.states.retrying + now.steps.retrying
   return (
     <>
       <p>
-        {count(running, 'job')} running on workers, {waiting.toLocaleString()} waiting for a slot
-        {retrying > 0 && `, ${retrying.toLocaleString()} retrying`}
+        {jobsAndSteps(now, 'running')} running, {jobsAndSteps(now, 'queued')} queued
+        {retrying > 0 && `, ${jobsAndSteps(now, 'retrying')} retrying`}
         {findings.length === 0 && state !== 'stale' && '. Nothing needs attention.'}
       </p>
       {findings.length > 0 && (
         <ul className="findings">
-          {findings.map(({ words, path, search }) => (
-            <li key={words}>
+          {findings.map((finding) => (
+            <li key={`${finding.rule} ${finding.subject}`}>
               <Note kind="warn">
-                {has(path) ? (
-                  <To path={path} {...(search !== undefined && { search })}>
-                    {words}
-                  </To>
-                ) : (
-                  words
-                )}
+                <FindingLink finding={finding} />
               </Note>
             </li>
           ))}
@@ -42,4 +33,22 @@ export function Verdict({ now }: { now: Now }) {
       )}
     </>
   )
+}
+
+function FindingLink({ finding: { subject, text, advice, link } }: { finding: Finding }) {
+  const has = useHasScreen()
+  const words = `${subject.charAt(0).toUpperCase()}${subject.slice(1)} ${text}`
+  const { pathname, searchParams } = new URL(link, location.origin)
+  if (!has(pathname)) return <span title={advice}>{words}</span>
+  return (
+    <To path={pathname} search={Object.fromEntries(searchParams)} title={advice}>
+      {words}
+    </To>
+  )
+}
+
+/** `6 jobs and 3 steps`: as the tiles below count them. */
+function jobsAndSteps({ states, steps, more }: Now, state: 'running' | 'queued' | 'retrying'): string {
+  const jobs = `${states[state].toLocaleString()}${more.includes(state) ? '+' : ''} ${states[state] === 1 ? 'job' : 'jobs'}`
+  return steps[state] === 0 ? jobs : `${jobs} and ${count(steps[state], 'step')}`
 }

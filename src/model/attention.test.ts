@@ -1,0 +1,108 @@
+import { expect, test } from 'vitest'
+import { type AttentionFacts, type Concerns, needsAttention, sentenceOf } from './attention.ts'
+
+const NONE: Concerns = {
+  silent: [],
+  broken: [],
+  tasks: [],
+  fanOuts: [],
+  deadline: null,
+  unattendedMs: 1000,
+  duties: [],
+  schedules: [],
+}
+const WELL: AttentionFacts = {
+  admission: { maxActive: 10, active: 9 },
+  lanes: [{ name: 'default', slots: null, enabled: true, depth: 4 }],
+  workers: { live: 1, silent: 0 },
+  devices: [],
+  states: { awaiting_approval: 0 },
+  steps: { awaiting_approval: 0 },
+  failed: { tenMinutes: 0, hour: 0 },
+  recovered: { drift: 0 },
+  concerns: NONE,
+}
+
+function sentences(facts: Partial<AttentionFacts>, concerns: Partial<Concerns> = {}): string[] {
+  return needsAttention({ ...WELL, ...facts, concerns: { ...NONE, ...concerns } }).map(sentenceOf)
+}
+
+test('says nothing while all is well', () => {
+  expect(sentences({})).toEqual([])
+})
+
+test('reports problems before warnings, and warnings before notes', () => {
+  const found = needsAttention({
+    ...WELL,
+    states: { awaiting_approval: 4 },
+    steps: { awaiting_approval: 1 },
+    admission: { maxActive: 10, active: 10 },
+    concerns: { ...NONE, broken: [{ name: 'w', why: 'no disk' }] },
+  })
+  expect(found.map(({ severity }) => severity)).toEqual(['problem', 'warning', 'note'])
+  expect(found.map(sentenceOf).slice(1)).toEqual([
+    'Admission rejects new jobs: 10 of 10 are active',
+    '5 jobs wait for approval',
+  ])
+})
+
+test('tells devices of one name apart by their hosts', () => {
+  const lost = { name: 'gpu0', budget: 'vram', lostAt: 0 }
+  const devices = [
+    { ...lost, host: 'a' },
+    { ...lost, host: 'b' },
+  ]
+  expect(sentences({ devices })).toEqual([
+    'Device gpu0 of vram on a is gone',
+    'Device gpu0 of vram on b is gone',
+  ])
+})
+
+test.each([
+  [{ tenMinutes: 4, hour: 4 }, false],
+  [{ tenMinutes: 5, hour: 5 }, true],
+  [{ tenMinutes: 20, hour: 120 }, false],
+  [{ tenMinutes: 50, hour: 120 }, true],
+])('judges whether failures rise: %o gives %s', (failed, rising) => {
+  expect(sentences({ failed }).length > 0).toBe(rising)
+})
+
+test('counts workers that went silent as not alive', () => {
+  const workers = { live: 2, silent: 2 }
+  expect(sentences({ workers })).toEqual(['No worker is alive, and 4 jobs are ready to start'])
+})
+
+test('reports a task without a worker once pools had time to start one', () => {
+  const task = { name: 'nap', workers: 0, waiting: 2, waitedMs: 9000 }
+  expect(sentences({}, { tasks: [task] })).toEqual([])
+  expect(sentences({}, { tasks: [{ ...task, waitedMs: 11_000 }] })).toEqual([
+    'Task nap runs on no live worker, and 2 jobs wait',
+  ])
+})
+
+test('reports missing upkeep once, and only while something is overdue', () => {
+  const duties = [
+    { name: 'promote', lateMs: 40_000, error: null },
+    { name: 'prune', lateMs: 40_000, error: null },
+  ]
+  expect(sentences({}, { duties, unattendedMs: 60_000 })).toEqual([
+    'Upkeep has not been done for 1m: retries, scheduled jobs and deadlines stand still',
+  ])
+  expect(sentences({}, { duties: duties.slice(1), unattendedMs: 60_000 })).toEqual([])
+  expect(sentences({}, { duties, unattendedMs: 1000 })).toEqual([
+    'Duty promote is 40s late',
+    'Duty prune is 40s late',
+  ])
+})
+
+test('reports an overdue schedule and one whose tick created no job', () => {
+  const schedule = { name: 'nightly', overdueMs: null, skipped: null, reason: null, jobId: null, error: null }
+  const schedules = [
+    { ...schedule, overdueMs: 3_600_000 },
+    { ...schedule, skipped: 'refused', reason: 'no task named x' },
+  ]
+  expect(sentences({}, { schedules })).toEqual([
+    'Schedule nightly is overdue by 1h: no process fires it',
+    'Schedule nightly created no job at its last tick: no task named x',
+  ])
+})

@@ -1,0 +1,372 @@
+import { formatDuration } from './duration.ts'
+
+/** How urgent it is. `problem`: a promise is in danger. `warning`: it will become one, or work stands still. `note`: a person is asked. */
+export type Severity = 'problem' | 'warning' | 'note'
+
+/** One thing that needs a person's attention. Subject and text together are a sentence. */
+export interface Attention {
+  /** Which rule found it: stable, for programs. */
+  readonly rule: string
+  readonly severity: Severity
+  /** `worker w1`, `lane import` */
+  readonly subject: string
+  readonly text: string
+  /** What to do about it. */
+  readonly advice: string
+  /** The screen of the dashboard that shows it, as an address. */
+  readonly link: string
+}
+
+/** What the rules judge: one snapshot, read by `readMoment`. */
+export interface AttentionFacts {
+  readonly admission: { readonly maxActive: number | null; readonly active: number | null }
+  readonly lanes: readonly {
+    readonly name: string
+    readonly slots: number | null
+    readonly enabled: boolean
+    readonly depth: number
+  }[]
+  readonly workers: { readonly live: number; readonly silent: number }
+  readonly devices: readonly {
+    readonly budget: string
+    readonly host: string | null
+    readonly name: string
+    readonly lostAt: number | null
+  }[]
+  readonly states: { readonly awaiting_approval: number }
+  readonly steps: { readonly awaiting_approval: number }
+  readonly failed: { readonly tenMinutes: number; readonly hour: number }
+  readonly recovered: { readonly drift: number }
+  readonly concerns: Concerns
+}
+
+/** Facts that only these rules read. Every list is bounded. */
+export interface Concerns {
+  readonly silent: readonly { readonly name: string; readonly silentMs: number; readonly running: number }[]
+  readonly broken: readonly { readonly name: string; readonly why: string }[]
+  /** Tasks that no live worker takes: none runs them, or all that do are draining. */
+  readonly tasks: readonly {
+    readonly name: string
+    readonly workers: number
+    readonly waiting: number
+    readonly waitedMs: number
+  }[]
+  /** Paused by a window of 0, with children that wait behind it. */
+  readonly fanOuts: readonly {
+    readonly id: string
+    readonly root: string
+    readonly step: string
+    readonly waiting: number
+  }[]
+  /** The queued job whose start deadline is nearest, when little of its time is left. */
+  readonly deadline: {
+    readonly id: string
+    readonly task: string
+    readonly leftMs: number
+    readonly allowedMs: number
+    readonly others: number
+  } | null
+  /** Since any process last looked for duties. */
+  readonly unattendedMs: number
+  readonly duties: readonly {
+    readonly name: string
+    readonly lateMs: number
+    readonly error: string | null
+  }[]
+  readonly schedules: readonly {
+    readonly name: string
+    readonly overdueMs: number | null
+    readonly skipped: string | null
+    readonly reason: string | null
+    readonly jobId: string | null
+    readonly error: string | null
+  }[]
+}
+
+type Rule = (facts: AttentionFacts) => Attention[]
+
+/** Workers of a pool need this long to come: a task without one is not worth a word before. */
+const ARRIVAL_MS = 10_000
+/** Processes look for duties every 1.5 s. */
+const UNATTENDED_MS = 30_000
+/** Fewer failures in ten minutes are no trend. */
+const FEWEST_FAILURES = 5
+/** Rising: in ten minutes more than twice as often as in the rest of the hour. */
+const RISE = 2
+
+/** Worst first; within a severity in this order. */
+const RULES: readonly Rule[] = [
+  brokenWorkers,
+  lateDuties,
+  schedules,
+  noWorkers,
+  strandedTasks,
+  silentWorkers,
+  fullSystem,
+  nearDeadline,
+  risingFailures,
+  pausedLanes,
+  pausedFanOuts,
+  lostDevices,
+  repairs,
+  approvals,
+]
+const ORDER: Readonly<Record<Severity, number>> = { problem: 0, warning: 1, note: 2 }
+
+/** What needs attention, worst first; nothing when all is well. Now, `doctor` and `/readyz` all say this. */
+export function needsAttention(facts: AttentionFacts): Attention[] {
+  return RULES.flatMap((rule) => rule(facts)).sort((a, b) => ORDER[a.severity] - ORDER[b.severity])
+}
+
+/** The whole sentence, with a capital letter. */
+export function sentenceOf({ subject, text }: Pick<Attention, 'subject' | 'text'>): string {
+  return `${subject.charAt(0).toUpperCase()}${subject.slice(1)} ${text}`
+}
+
+function brokenWorkers({ concerns }: AttentionFacts): Attention[] {
+  return concerns.broken.map(({ name, why }) => ({
+    rule: 'worker_broken',
+    severity: 'problem',
+    subject: `worker ${name}`,
+    text: `cannot start jobs: ${why}`,
+    advice: `Fix the cause, then run: sluice workers undrain ${name}`,
+    link: `/workers?name=${encodeURIComponent(name)}`,
+  }))
+}
+
+function lateDuties({ concerns: { duties, unattendedMs } }: AttentionFacts): Attention[] {
+  // A process that looks again catches up by itself; what matters is that none does. Silent workers have a rule of their own.
+  if (unattendedMs > UNATTENDED_MS) {
+    if (!duties.some(({ name, lateMs }) => (name === 'promote' || name === 'expire') && lateMs > 0)) return []
+    return [
+      {
+        rule: 'upkeep_missing',
+        severity: 'problem',
+        subject: 'upkeep',
+        text: `has not been done for ${inWords(unattendedMs)}: retries, scheduled jobs and deadlines stand still`,
+        advice: 'Start a worker or a server. If one is running, read its log',
+        link: '/workers',
+      },
+    ]
+  }
+  return duties.map(({ name, lateMs, error }) => ({
+    rule: error === null ? 'duty_late' : 'duty_failing',
+    severity: 'problem',
+    subject: `duty ${name}`,
+    text: error === null ? `is ${inWords(lateMs)} late` : `fails: ${error}`,
+    advice: 'Read the log of a worker or a server: it says why',
+    link: '/recovery',
+  }))
+}
+
+function schedules({ concerns }: AttentionFacts): Attention[] {
+  return concerns.schedules.flatMap((schedule) => {
+    const { name, overdueMs, skipped, reason, jobId, error } = schedule
+    const link = `/schedules?name=${name}`
+    const subject = `schedule ${name}`
+    const found: Attention[] = []
+    if (overdueMs !== null)
+      found.push({
+        rule: 'schedule_overdue',
+        severity: 'problem',
+        subject,
+        text: `is overdue by ${inWords(overdueMs)}: no process fires it`,
+        advice: 'Start a worker or a server. If one is running, its log says why',
+        link,
+      })
+    if (skipped !== null || jobId !== null)
+      found.push({
+        rule: 'schedule_failing',
+        severity: 'warning',
+        subject,
+        text:
+          skipped !== null
+            ? `created no job at its last tick: ${reason ?? skipped}`
+            : `failed: its last job, ${jobId}, ended with ${error ?? 'an error'}`,
+        advice:
+          skipped !== null
+            ? `Change it with: sluice schedules set ${name}`
+            : `See why with: sluice trace ${jobId}`,
+        link,
+      })
+    return found
+  })
+}
+
+function noWorkers({ workers, lanes }: AttentionFacts): Attention[] {
+  const waiting = lanes.reduce((sum, { depth }) => sum + depth, 0)
+  if (workers.live > workers.silent || waiting === 0) return []
+  return [
+    {
+      rule: 'no_worker',
+      severity: 'warning',
+      subject: 'no worker',
+      text: `is alive, and ${count(waiting, 'job is', 'jobs are')} ready to start`,
+      advice: 'Start a worker with: sluice worker',
+      link: '/workers',
+    },
+  ]
+}
+
+function strandedTasks({ workers, concerns }: AttentionFacts): Attention[] {
+  return concerns.tasks.flatMap(({ name, workers: leaving, waiting, waitedMs }) => {
+    const jobs = waiting >= 100 ? '100 or more jobs wait' : count(waiting, 'job waits', 'jobs wait')
+    const link = waiting === 0 ? '/workers' : `/jobs?tab=queued&task=${name}&with=steps`
+    if (leaving > 0)
+      return {
+        rule: 'task_draining',
+        severity: 'warning',
+        subject: `task ${name}`,
+        text: `runs nowhere: every worker that runs it is draining${waiting === 0 ? '' : `, and ${jobs}`}`,
+        advice: 'List workers with: sluice workers. Bring one back with: sluice workers undrain NAME',
+        link,
+      }
+    // Said once for all tasks where no worker is alive.
+    if (waitedMs < ARRIVAL_MS || workers.live <= workers.silent) return []
+    return {
+      rule: 'task_without_worker',
+      severity: 'warning',
+      subject: `task ${name}`,
+      text: `runs on no live worker, and ${jobs}`,
+      advice: `Start a worker that has task ${name}`,
+      link,
+    }
+  })
+}
+
+function silentWorkers({ workers, concerns }: AttentionFacts): Attention[] {
+  return concerns.silent.map(({ name, silentMs, running }) => ({
+    rule: 'worker_silent',
+    severity: running > 0 ? 'warning' : 'note',
+    subject: `worker ${name}`,
+    text: `has sent no heartbeat for ${inWords(silentMs)}; it ${running === 0 ? 'ran nothing' : `ran ${count(running, 'job')}`}`,
+    advice:
+      workers.live <= workers.silent
+        ? 'Start a worker: it takes over what this one ran'
+        : 'A live worker takes over what it ran within seconds. If this stays, read its log',
+    link: `/workers?name=${encodeURIComponent(name)}`,
+  }))
+}
+
+function fullSystem({ admission: { maxActive, active } }: AttentionFacts): Attention[] {
+  if (maxActive === null || active === null || active < maxActive) return []
+  return [
+    {
+      rule: 'ceiling_reached',
+      severity: 'warning',
+      subject: 'admission',
+      text: `rejects new jobs: ${active.toLocaleString('en')} of ${maxActive.toLocaleString('en')} are active`,
+      advice: 'Raise the ceiling with: sluice admission set --max-active NUMBER, or let jobs finish',
+      link: '/jobs?tab=active',
+    },
+  ]
+}
+
+function nearDeadline({ concerns: { deadline } }: AttentionFacts): Attention[] {
+  if (deadline === null) return []
+  const { id, task, leftMs, allowedMs, others } = deadline
+  const more = others === 0 ? '' : `; ${count(others, 'other job is', 'other jobs are')} as near`
+  const left = leftMs <= 0 ? 'now' : `within ${inWords(leftMs)}`
+  return [
+    {
+      rule: 'deadline_near',
+      severity: 'warning',
+      subject: `job ${id}`,
+      text: `of task ${task} must start ${left} or it fails: its start deadline is ${inWords(allowedMs)}${more}`,
+      advice: `See what it waits for with: sluice why ${id}`,
+      link: `/jobs/${id}`,
+    },
+  ]
+}
+
+function risingFailures({ failed: { tenMinutes, hour } }: AttentionFacts): Attention[] {
+  const before = hour - tenMinutes
+  if (tenMinutes < FEWEST_FAILURES || tenMinutes * 5 <= RISE * before) return []
+  return [
+    {
+      rule: 'failures_rising',
+      severity: 'warning',
+      subject: 'failures',
+      text: `are rising: ${count(tenMinutes, 'job')} failed in the last 10 minutes, ${before.toLocaleString('en')} in the 50 minutes before`,
+      advice: 'See the errors with: sluice ps --status failed',
+      link: '/errors?span=1h',
+    },
+  ]
+}
+
+function pausedLanes({ lanes }: AttentionFacts): Attention[] {
+  return lanes
+    .filter(({ enabled, slots, depth }) => (!enabled || slots === 0) && depth > 0)
+    .map(({ name, enabled, depth }) => ({
+      rule: 'lane_paused',
+      severity: 'warning',
+      subject: `lane ${name}`,
+      text: `${enabled ? 'has no slots' : 'is paused'} while ${count(depth, 'job waits', 'jobs wait')}`,
+      advice: enabled
+        ? `Give it slots with: sluice lanes set ${name} --slots NUMBER`
+        : `Resume it with: sluice resume ${name}`,
+      link: `/lanes?lane=${name}`,
+    }))
+}
+
+function pausedFanOuts({ concerns }: AttentionFacts): Attention[] {
+  return concerns.fanOuts.map(({ id, root, step, waiting }) => ({
+    rule: 'fanout_paused',
+    severity: 'warning',
+    subject: `fan-out ${step}`,
+    text: `of job ${root} is paused while ${count(waiting, 'child waits', 'children wait')}`,
+    advice: `Resume it with: sluice window ${id} NUMBER`,
+    link: `/workflows/${root}`,
+  }))
+}
+
+function lostDevices({ devices }: AttentionFacts): Attention[] {
+  return devices
+    .filter(({ lostAt }) => lostAt !== null)
+    .map(({ name, budget, host }) => ({
+      rule: 'device_gone',
+      severity: 'warning',
+      subject: `device ${name}`,
+      text: `of ${budget}${host === null ? '' : ` on ${host}`} is gone`,
+      advice: 'See whether its machine still reports it: sluice gpu',
+      link: '/gpu',
+    }))
+}
+
+function repairs({ recovered: { drift } }: AttentionFacts): Attention[] {
+  if (drift === 0) return []
+  return [
+    {
+      rule: 'drift',
+      severity: 'warning',
+      subject: 'the reconciler',
+      text: `repaired ${count(drift, 'difference')} in the last hour`,
+      advice: 'This is a bug in Sluice. Please report the log lines with DRIFT',
+      link: '/recovery',
+    },
+  ]
+}
+
+/** Steps of workflows with them: each needs a decision of its own. */
+function approvals({ states, steps }: AttentionFacts): Attention[] {
+  const waiting = states.awaiting_approval + steps.awaiting_approval
+  if (waiting === 0) return []
+  return [
+    {
+      rule: 'approval_waiting',
+      severity: 'note',
+      subject: count(waiting, 'job'),
+      text: `${waiting === 1 ? 'waits' : 'wait'} for approval`,
+      advice: 'Decide with: sluice approve ID or sluice reject ID',
+      link: '/approvals',
+    },
+  ]
+}
+
+function inWords(ms: number): string {
+  return formatDuration(ms < 1000 ? Math.round(ms) : Math.round(ms / 1000) * 1000)
+}
+
+function count(number: number, one: string, many = `${one}s`): string {
+  return `${number.toLocaleString('en')} ${number === 1 ? one : many}`
+}

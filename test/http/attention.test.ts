@@ -1,0 +1,227 @@
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
+import { readNow } from '../../src/engine/now.ts'
+import { task } from '../../src/index.ts'
+import { type Attention, sentenceOf } from '../../src/model/attention.ts'
+import { Cli } from '../cli/cli.ts'
+import { createDatabase, type TestDatabase, useDatabase } from '../support/database.ts'
+import { EventReader } from '../support/event-reader.ts'
+import { Gate } from '../support/gate.ts'
+import { startTestServer, useServer } from '../support/http-server.ts'
+import * as state from '../support/state/attention.ts'
+import { findStep } from '../support/trees.ts'
+import { until } from '../support/until.ts'
+
+const gate = new Gate()
+const slow = task({ name: 'slow', lane: 'narrow', run: (_: unknown) => gate.pass() })
+const bad = task({
+  name: 'bad',
+  retry: { attempts: 1 },
+  run: () => {
+    throw new Error('out of paper')
+  },
+})
+const gated = task({ name: 'gated', approval: true, run: (_: unknown) => null })
+const database = useDatabase()
+const cli = new Cli({ DATABASE_URL: database.url })
+const server = useServer(database, {
+  tasks: [slow, bad, gated],
+  lanes: { narrow: { slots: 4 } },
+  workflows: [
+    {
+      name: 'spread',
+      definition: {
+        steps: { fan: { task: 'slow', with_items: '${{ input }}', concurrency: 1, with: '${{ item }}' } },
+      },
+    },
+  ],
+})
+let viewer = ''
+
+beforeAll(async () => {
+  viewer = await server.keyOf('viewer')
+})
+
+interface Readyz {
+  readonly status: string
+  readonly findings: readonly { readonly rule: string; readonly severity: string; readonly text?: string }[]
+}
+
+/** What each face says, once all three agree on what a rule has found. */
+async function faces(rule: string): Promise<Attention> {
+  const reader = new EventReader(server.url, '/live', viewer)
+  const find = (data: { findings: readonly Attention[] }) => data.findings.find((each) => each.rule === rule)
+  try {
+    await reader.until(
+      `Now to say ${rule}`,
+      ({ last }) => last !== undefined && find(last.data) !== undefined,
+    )
+    const onNow = find(reader.last!.data)!
+    const report = await cli.run(['doctor', '--json'])
+    const { findings } = JSON.parse(report.stdout) as { findings: { check: string; level: string }[] }
+    expect(findings).toContainEqual(
+      expect.objectContaining({ check: onNow.subject, level: onNow.severity, advice: onNow.advice }),
+    )
+    const ready = await until(async () => {
+      const answer = await server.at('GET', '/readyz')
+      expect(answer.status).toBe(200)
+      const { findings: all } = answer.json<Readyz>()
+      return all.find((each) => each.rule === rule && each.text?.startsWith(start(onNow)))
+    }, `/readyz to say ${rule}`)
+    expect(ready.severity).toBe(onNow.severity)
+    return onNow
+  } finally {
+    reader.close()
+  }
+}
+
+/** Durations in a text go on. */
+function start(finding: Attention): string {
+  return sentenceOf(finding).split(/\d/)[0]!
+}
+
+async function sentences(): Promise<string[]> {
+  return (await readNow(server.app.room.calls)).findings.map(sentenceOf)
+}
+
+test('a healthy system needs no attention, and /readyz tells strangers no names', async () => {
+  await server.app.work({ name: 'w1', capacity: 4 })
+  expect(await sentences()).toEqual([])
+  await state.plantBrokenWorker(database.sql, 'secret-name', 'no disk')
+  onTestFinished(() => state.removeWorker(database.sql, 'secret-name'))
+  const answer = await until(async () => {
+    const seen = await server.at('GET', '/readyz', { headers: { 'x-forwarded-for': '203.0.113.9' } })
+    return seen.json<Readyz>().findings.length > 0 ? seen : undefined
+  }, 'the finding')
+  expect(answer.json()).toMatchObject({
+    status: 'ready',
+    findings: [{ rule: 'worker_broken', severity: 'problem' }],
+  })
+  expect(answer.text).not.toContain('secret-name')
+})
+
+test('a broken worker', async () => {
+  await state.plantBrokenWorker(database.sql, 'bent', 'no workdir')
+  onTestFinished(() => state.removeWorker(database.sql, 'bent'))
+  const found = await faces('worker_broken')
+  expect(sentenceOf(found)).toBe('Worker bent cannot start jobs: no workdir')
+  expect(found).toMatchObject({ severity: 'problem', link: '/workers?name=bent' })
+})
+
+test('a silent worker', async () => {
+  await state.plantSilentWorker(database.sql, 'ghost', 11)
+  onTestFinished(() => state.removeWorker(database.sql, 'ghost'))
+  expect(sentenceOf(await faces('worker_silent'))).toMatch(/^Worker ghost has sent no heartbeat for \d+s/)
+})
+
+test('every worker of a task draining', async () => {
+  await server.app.drainWorker('w1')
+  onTestFinished(() => server.app.drainWorker('w1', false).then(() => undefined))
+  const idle = await faces('task_draining')
+  expect(sentenceOf(idle)).toBe('Task bad runs nowhere: every worker that runs it is draining')
+  const job = await server.app.submit('bad', null, { runAt: new Date(Date.now() - 1) })
+  expect(await sentences()).toContain(
+    'Task bad runs nowhere: every worker that runs it is draining, and 1 job waits',
+  )
+  await server.app.cancel(job.id)
+})
+
+test('a lane paused with jobs behind it, in the singular too', async () => {
+  await server.app.setLane('narrow', { enabled: false })
+  const one = await server.app.submit('slow', null)
+  const found = await faces('lane_paused')
+  expect(sentenceOf(found)).toBe('Lane narrow is paused while 1 job waits')
+  const two = await server.app.submit('slow', null)
+  expect(await sentences()).toContain('Lane narrow is paused while 2 jobs wait')
+  await server.app.cancel(one.id)
+  await server.app.cancel(two.id)
+  await server.app.setLane('narrow', { enabled: true })
+  expect(await sentences()).toEqual([])
+})
+
+test('a paused fan-out with children behind it', async () => {
+  const { id } = await server.app.submit('spread', [1, 2, 3])
+  const fan = await until(() => findStep(database.sql, id, 'fan'), 'the fan-out')
+  await until(
+    async () => (await server.app.listJobs({ task: 'slow', status: ['running'], children: true })).length > 0,
+    'a child to run',
+  )
+  await server.app.resizeWindow(fan, 0)
+  const found = await faces('fanout_paused')
+  expect(sentenceOf(found)).toBe(`Fan-out fan of job ${id} is paused while 2 children wait`)
+  await server.app.cancel(id)
+  gate.open()
+  await until(async () => (await server.app.getJob(id)).status === 'cancelled', 'it to end')
+})
+
+test('failures that rise', async () => {
+  const jobs = await server.app.submitMany('bad', [1, 2, 3, 4, 5])
+  for (const job of jobs)
+    await until(async () => (await server.app.getJob(job.id)).status === 'failed', 'it to fail')
+  const found = await faces('failures_rising')
+  expect(sentenceOf(found)).toBe(
+    'Failures are rising: 5 jobs failed in the last 10 minutes, 0 in the 50 minutes before',
+  )
+  for (const job of jobs) await server.app.remove(job.id)
+})
+
+test('a start deadline that is near', async () => {
+  await server.app.setLane('narrow', { enabled: false })
+  const { id } = await server.app.submit('slow', null)
+  await state.plantNearDeadline(database.sql, id, 500)
+  const found = await faces('deadline_near')
+  expect(sentenceOf(found)).toMatch(
+    new RegExp(`^Job ${id} of task slow must start within 8m\\d+s or it fails: its start deadline is 1h$`),
+  )
+  expect(found.link).toBe(`/jobs/${id}`)
+  await server.app.cancel(id)
+  await server.app.setLane('narrow', { enabled: true })
+})
+
+test('a duty that is late, and one that fails', async () => {
+  await state.plantLateDuty(database.sql, 'prune', 200)
+  expect(sentenceOf(await faces('duty_late'))).toMatch(/^Duty prune is 2m\d+s late$/)
+  await state.plantFailedDuty(database.sql, 'prune', 'disk full')
+  expect(sentenceOf(await faces('duty_failing'))).toBe('Duty prune fails: disk full')
+  await state.resetDuty(database.sql, 'prune')
+})
+
+test('a schedule whose last job failed', async () => {
+  await server.app.createSchedule('nightly', { task: 'bad', cron: '0 3 * * *' })
+  const { id: jobId } = await server.app.fireSchedule('nightly')
+  await until(async () => (await server.app.getJob(jobId)).status === 'failed', 'it to fail')
+  const found = await faces('schedule_failing')
+  expect(sentenceOf(found)).toBe(`Schedule nightly failed: its last job, ${jobId}, ended with out of paper`)
+  await server.app.removeSchedule('nightly')
+})
+
+test('jobs that wait for approval', async () => {
+  const { id } = await server.app.submit('gated', null)
+  expect(sentenceOf(await faces('approval_waiting'))).toBe('1 job waits for approval')
+  await server.app.approve(id)
+})
+
+test('numbers of lanes are those of the list they lead to, whatever was sampled before', async () => {
+  const own = await alone()
+  await own.server.app.setLane('narrow', { enabled: false })
+  await own.server.app.submitMany('slow', [1, 2, 3])
+  await state.plantSample(own.database.sql, 'slow', 33, 'lane narrow is full: 4 of 4 slots are busy')
+  const now = await readNow(own.server.app.room.calls)
+  const lane = now.lanes.find(({ name }) => name === 'narrow')
+  expect(lane).toMatchObject({ depth: 3, running: 0, reason: null })
+  expect(now.states.queued).toBe(3)
+  expect(await own.server.app.listJobs({ status: ['queued'], lane: 'narrow' })).toHaveLength(3)
+})
+
+/** A server of its own: nobody works there, and no duty runs. */
+async function alone(): Promise<{
+  database: TestDatabase
+  server: Awaited<ReturnType<typeof startTestServer>>
+}> {
+  const own = await createDatabase()
+  const lone = await startTestServer(own.url, { tasks: [slow], lanes: { narrow: { slots: 4 } } })
+  onTestFinished(async () => {
+    await lone.stop()
+    await own.drop()
+  })
+  return { database: own, server: lone }
+}

@@ -1,0 +1,78 @@
+import type { Sql } from '../database.ts'
+
+/** A live worker that cannot start jobs. */
+export async function plantBrokenWorker(sql: Sql, name: string, why: string): Promise<void> {
+  await sql(
+    `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, draining, broken)
+     values ($1, 'h', 1, '0', 1, 1, '{}', true, $2)`,
+    [name, why],
+  )
+}
+
+/** A worker that sent its last heartbeat so many seconds ago. */
+export async function plantSilentWorker(sql: Sql, name: string, seconds: number): Promise<void> {
+  await sql(
+    `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, seen_at)
+     values ($1, 'h', 1, '0', 1, 1, '{}', clock_timestamp() - make_interval(secs => $2))`,
+    [name, seconds],
+  )
+}
+
+export async function removeWorker(sql: Sql, name: string): Promise<void> {
+  await sql('delete from sluice.workers where name = $1', [name])
+}
+
+/** A queued job has to start within so many seconds, of an hour that it was given. */
+export async function plantNearDeadline(sql: Sql, jobId: string, seconds: number): Promise<void> {
+  await sql(
+    `update sluice.jobs set deadline_ms = 3600000, deadline_at = clock_timestamp() + make_interval(secs => $2)
+      where id = $1 and state = 'ready'`,
+    [jobId, seconds],
+  )
+}
+
+/** A duty whose latest run failed. */
+export async function plantFailedDuty(sql: Sql, name: string, error: string): Promise<void> {
+  await sql(
+    `update sluice.duties set ran_at = clock_timestamp(), failed_at = clock_timestamp() + interval '1 minute',
+            due_at = clock_timestamp() + interval '1 hour', error = $2 where name = $1`,
+    [name, error],
+  )
+}
+
+/** A duty that was last done so many seconds ago, and is not done by itself for an hour. */
+export async function plantLateDuty(sql: Sql, name: string, seconds: number): Promise<void> {
+  await sql(
+    `insert into sluice.duties as d (name, ran_at, due_at)
+     values ($1, clock_timestamp() - make_interval(secs => $2), clock_timestamp() + interval '1 hour')
+     on conflict (name) do update set ran_at = excluded.ran_at, due_at = excluded.due_at, failed_at = null`,
+    [name, seconds],
+  )
+}
+
+/** The duty is due again, and nothing is known against it. */
+export async function resetDuty(sql: Sql, name: string): Promise<void> {
+  await sql(
+    `update sluice.duties set ran_at = clock_timestamp(), due_at = clock_timestamp(), failed_at = null where name = $1`,
+    [name],
+  )
+}
+
+/** A disabled schedule whose next tick passed so many seconds ago. */
+export async function plantOverdueSchedule(sql: Sql, name: string, seconds: number): Promise<void> {
+  await sql(
+    `update sluice.schedules set next_at = clock_timestamp() - make_interval(secs => $2) where name = $1`,
+    [name, seconds],
+  )
+}
+
+/** What the duty has last sampled of waiting jobs was this long ago, in another state of the system. */
+export async function plantSample(sql: Sql, task: string, depth: number, reason: string): Promise<void> {
+  await sql(
+    `insert into sluice.samples (class_id, depth, oldest_at, running, reason)
+     select c.id, $2, clock_timestamp(), 0, $3 from sluice.classes c where c.task = $1 limit 1`,
+    [task, depth, reason],
+  )
+  await plantLateDuty(sql, 'sample', 0)
+  await sql(`update sluice.duties set ran_at = ran_at - interval '5 seconds' where name = 'sample'`)
+}
