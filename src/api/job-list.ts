@@ -151,6 +151,21 @@ export const BulkActionAnswer = Type.Object({
   refused: Type.Array(Type.Object({ id: JobId, code: Type.String(), detail: Type.String() }), {
     description: 'The first 100 that could not be changed',
   }),
+  reruns: Type.Optional(
+    Type.Object(
+      {
+        jobs: Type.Integer({ description: 'Leaf jobs that run again' }),
+        workflows: Type.Array(
+          Type.Object({ name: Type.String(), runs: Type.Integer(), jobs: Type.Integer() }),
+          { description: 'Workflows that run again, and how many of their jobs' },
+        ),
+        leftOut: Type.Integer({
+          description: 'Jobs left out because their workflow was cancelled on request',
+        }),
+      },
+      { description: 'Of a retry: what runs again, or would in a dry run' },
+    ),
+  ),
   next: Type.Unsafe<string | null>({
     ...TextOrNull,
     description:

@@ -387,10 +387,18 @@ export const RejectBody = Type.Object({ comment: Type.String({ maxLength: 2000 }
 const Retry = Type.Object(
   {
     failed: Type.Optional(Type.Boolean({ description: 'What failed in the tree, and what follows from it' })),
+    only: Type.Optional(
+      Type.Array(JobId, {
+        minItems: 1,
+        maxItems: 10_000,
+        description: 'With failed: of what failed below the job, only these jobs. They run again together',
+      }),
+    ),
     from: Type.Optional(
       Type.String({ minLength: 1, maxLength: 100, description: 'A step, and what follows from it' }),
     ),
     input: Type.Optional(Type.Unknown({ description: 'What that step gets instead of its rendered input' })),
+    dryRun: Type.Optional(Type.Boolean({ description: 'Only say what would run again' })),
   },
   STRICT,
 )
@@ -400,6 +408,7 @@ export type RetryBody = Static<typeof Retry>
 
 export const RetriedBody = Type.Object({
   root: JobId,
+  name: Type.String({ description: 'The task or workflow of the root' }),
   jobs: Type.Integer({ description: 'How many run again' }),
   superseded: Type.Integer({ description: 'How many were put aside' }),
 })

@@ -7,7 +7,8 @@ import { getAdmission, settleAdmission } from '../engine/admission.ts'
 import { AdmissionGate } from '../engine/admission-gate.ts'
 import type { OperatorBudgetChange } from '../engine/budget-control.ts'
 import { type BudgetsView, type BudgetView, viewBudget, viewBudgets } from '../engine/budget-view.ts'
-import { actInBulk, type BulkAction, type BulkAnswer } from '../engine/bulk-actions.ts'
+import { actInBulk, type BulkAction } from '../engine/bulk-actions.ts'
+import type { BulkAnswer } from '../engine/bulk-run.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import { type FleetFilter, type FleetView, type PoolView, viewFleet } from '../engine/fleet-view.ts'
 import { followLogs } from '../engine/follow-logs.ts'
@@ -16,7 +17,7 @@ import { type JobCriteria, type JobFilter, listJobs } from '../engine/job-list.t
 import type { Log } from '../engine/log.ts'
 import type { PoolNumbers } from '../engine/pool-control.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
-import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
+import { planRetry, type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import * as schedules from '../engine/schedules.ts'
 import { type Submission, Submitter } from '../engine/submitter.ts'
 import { type Trace, trace } from '../engine/trace.ts'
@@ -357,7 +358,10 @@ export class Sluice {
     return this.#actOnMany({ action: 'cancel', reason }, filter, dryRun)
   }
 
-  /** Runs all failed and cancelled jobs again that match; of trees what failed. Goes about it as `cancelMany` does. */
+  /**
+   * Runs all failed jobs again that match, and cancelled ones where `status` names them. Works by tree: jobs of one
+   * workflow run again together. A dry run says what would run again (`reruns`).
+   */
   async retryMany(filter: JobCriteria, options: ManyOptions = {}): Promise<ManyDone> {
     checkOptions(options, ['dryRun'], 'options')
     return this.#actOnMany({ action: 'retry' }, filter, options.dryRun)
@@ -397,10 +401,14 @@ export class Sluice {
 
   /**
    * Runs a job again that has ended: one that is part of no tree as `rerun` does; of a tree what failed
-   * (`{ failed: true }`), or a step and what follows from it (`{ from: step, input? }`). What completed is kept.
+   * (`{ failed: true }`, with `only` some of it), or a step and what follows from it (`{ from: step, input? }`). What
+   * completed is kept. With `dryRun` nothing runs: the answer says what would.
    */
-  async retry(id: string, options: TreeRetryOptions = {}): Promise<Retried> {
-    return retry(this.#calls, id, options)
+  async retry(id: string, options: TreeRetryOptions & { readonly dryRun?: boolean } = {}): Promise<Retried> {
+    checkOptions(options, ['failed', 'only', 'from', 'input', 'dryRun'], 'options')
+    const { dryRun = false, ...what } = options
+    if (checkFlag(dryRun, 'dryRun')) return planRetry(this.#parts.db, id, what)
+    return retry(this.#calls, id, what)
   }
 
   /** A job with what is below it; wide fan-outs are folded. It needs no program that knows the workflow. */
@@ -579,7 +587,8 @@ export class Sluice {
     const options = { dryRun: checkFlag(dryRun, 'dryRun'), withinMs: Number.POSITIVE_INFINITY }
     const author = { name: this.#parts.actor }
     const done = await actInBulk(this.#parts.db, this.#calls, action, filter, author, options)
-    return { matched: done.matched, changed: done.changed, refused: done.refused }
+    const { next: _, ...rest } = done
+    return rest
   }
 
   /** By the schema of the task a schedule runs, where this program has it. */

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import type { ManyDone, ManyOptions } from '../app/app.ts'
 import type { JobCriteria } from '../engine/job-list.ts'
 import { SluiceError } from '../errors.ts'
+import type { Reruns } from '../model/reruns.ts'
 import type { CommonOptions, World } from './command.ts'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import { addFilterOptions, FILTER_FLAGS, type FilterOptions, filterOf } from './filter-options.ts'
@@ -51,8 +52,9 @@ export async function manyJobs(
 ): Promise<ExitCode> {
   const { dryRun = false } = options
   return operate(world, options, async (system) => {
-    const { matched, changed, refused } = await work(system, filterOf(options), { dryRun })
-    if (options.json === true) writeJson(world.out, { matched, changed, refused, dryRun })
+    const { matched, changed, refused, reruns } = await work(system, filterOf(options), { dryRun })
+    if (options.json === true)
+      writeJson(world.out, { matched, changed, refused, dryRun, ...(reruns !== undefined && { reruns }) })
     else {
       for (const { id, code, detail } of refused)
         world.err.line(`${painter(world.err)('red', 'error:')} job ${id}: ${detail} (${code})`)
@@ -61,9 +63,27 @@ export async function manyJobs(
         world.out.line(
           dryRun ? `${count(matched, 'job')} would be ${done}` : `${count(changed, 'job')} ${done}`,
         )
+      if (reruns !== undefined) for (const line of rerunLines(reruns, dryRun)) world.out.line(line)
     }
     return refused.length > 0 ? EXIT.failed : EXIT.done
   })
+}
+
+/** What a retry puts in motion, by workflow. */
+function rerunLines({ jobs, workflows, leftOut }: Reruns, dryRun: boolean): string[] {
+  const again = (number: number) =>
+    `${count(number, 'job')} ${dryRun ? 'would run again' : number === 1 ? 'runs again' : 'run again'}`
+  return [
+    ...workflows.map(
+      (workflow) => `  workflow ${workflow.name}: ${again(workflow.jobs)} in ${count(workflow.runs, 'run')}`,
+    ),
+    ...(workflows.length === 0 ? [] : [`  in all: ${again(jobs)}`]),
+    ...(leftOut === 0
+      ? []
+      : [
+          `  left out: ${count(leftOut, 'job')} of workflows that were cancelled; include them with --status cancelled`,
+        ]),
+  ]
 }
 
 function wrong(argument: string, words: string): SluiceError {

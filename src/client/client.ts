@@ -29,6 +29,7 @@ import { invalidArgument } from '../model/argument.ts'
 import type { JobStatus } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import type { Labels } from '../model/pool.ts'
+import { addReruns, NO_RERUNS, type Reruns } from '../model/reruns.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource } from '../model/settings.ts'
 import { AccessClient } from './access-client.ts'
@@ -86,6 +87,8 @@ export interface ManyDone {
   readonly matched: number
   readonly changed: number
   readonly refused: readonly { readonly id: string; readonly code: string; readonly detail: string }[]
+  /** Of a retry: what runs again, or would in a dry run. */
+  readonly reruns?: Reruns
 }
 
 /** How far an action on many jobs has come. */
@@ -288,7 +291,7 @@ export class SluiceClient extends ViewClient {
     return this.#actOnMany({ action: 'cancel', filter: withTexts(filter), reason, dryRun }, onProgress)
   }
 
-  /** Runs all failed and cancelled jobs again that match; of trees what failed. */
+  /** Runs all failed jobs again that match, jobs of one workflow together; cancelled ones where `status` names them. */
   async retryMany(filter: JobCriteria, options: ManyOptions = {}): Promise<ManyDone> {
     const { dryRun, onProgress } = options
     return this.#actOnMany({ action: 'retry', filter: withTexts(filter), dryRun }, onProgress)
@@ -513,6 +516,7 @@ export class SluiceClient extends ViewClient {
     onProgress?: (done: ManyProgress) => void,
   ): Promise<ManyDone> {
     const done = { matched: 0, changed: 0, refused: [] as ManyDone['refused'][number][] }
+    let reruns: Reruns | undefined
     let cursor: string | null | undefined
     // As the library: a filter without a field means all of them.
     const all = Object.values(body.filter).every((value) => value === undefined) || undefined
@@ -523,10 +527,11 @@ export class SluiceClient extends ViewClient {
       done.matched += part.matched
       done.changed += part.changed
       done.refused.push(...part.refused.slice(0, MOST_REFUSED - done.refused.length))
+      if (part.reruns !== undefined) reruns = addReruns(reruns ?? NO_RERUNS, part.reruns)
       cursor = part.next
       onProgress?.({ ...done, refused: done.refused.length })
     }
-    return done
+    return { ...done, ...(reruns !== undefined && { reruns }) }
   }
 
   async #askWorkers(name: string, what: 'drain' | 'undrain' | 'stop', labels: Labels): Promise<number> {

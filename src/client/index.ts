@@ -3,6 +3,7 @@ export { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 export { ACTIVE_STATUSES, JOB_STATUSES, type JobStatus } from '../model/job.ts'
 export { differences, type JsonDifference } from '../model/json-difference.ts'
 export { PERMISSIONS, type Permission } from '../model/permissions.ts'
+export { addReruns, NO_RERUNS, type Reruns } from '../model/reruns.ts'
 export type { AccessClient, AuditFilter, AuditPage, CreatedKey, Key, Role, Session } from './access-client.ts'
 export {
   type Attempt,

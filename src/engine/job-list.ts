@@ -202,17 +202,25 @@ function pageOfFailures(db: Queryable, search: JobSearch, after: string | undefi
   return listFailures(db, { ...wanted, fingerprint }, after, PAGE_LOOK, limit)
 }
 
-/** As `readPage`, ids only: for whoever does something to all of them. Of failures in trees, those of their roots. */
+/** A job of a list, and where to go on after it. */
+export interface Found {
+  readonly id: string
+  readonly place: string
+}
+
+/** As `readPage`, ids only: for actions on all of them. */
 export async function readPageOfIds(
   db: Queryable,
   search: JobSearch,
   before: string | undefined,
   limit: number,
-): Promise<{ ids: readonly string[]; next: string | null }> {
-  if (search.fingerprint === undefined)
-    return listJobIds(db, search, { before: placeOf(before), limit, look: PAGE_LOOK })
+): Promise<{ found: readonly Found[]; next: string | null }> {
+  if (search.fingerprint === undefined) {
+    const { ids, next } = await listJobIds(db, search, { before: placeOf(before), limit, look: PAGE_LOOK })
+    return { found: ids.map((id) => ({ id, place: id })), next }
+  }
   const { failures, next } = await pageOfFailures(db, search, before, limit)
-  return { ids: [...new Set(failures.map(({ rootId }) => rootId))], next }
+  return { found: failures, next }
 }
 
 const WAITING: Readonly<Record<Waits, { readonly state: JobState; readonly again?: boolean }>> = {

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Queryable } from '../db/database.ts'
+import type { Database, Queryable } from '../db/database.ts'
+import { transactForCallers } from '../db/for-callers.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
-import { checkFlag, checkOptions, checkText, invalidArgument } from '../model/argument.ts'
-import { isFailed, isFinal, statusOf } from '../model/job.ts'
+import { checkFlag, checkList, checkOptions, checkText, invalidArgument } from '../model/argument.ts'
+import { isFailed, isFinal } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import { type JsonValue, toStorableJson } from '../model/json.ts'
-import { suggest } from '../model/suggest.ts'
 import { findActiveJob } from '../store/find-active-job.ts'
 import { type EndedChild, loadEndedChildren } from '../store/load-ended-children.ts'
-import { loadPath, type PathJob } from '../store/load-path.ts'
+import { loadPath, loadPaths, type PathJob } from '../store/load-path.ts'
 import { type RetryCounts, retryTree } from '../store/retry-tree.ts'
 import { toChild } from '../workflow/advance/decide.ts'
 import {
@@ -18,18 +18,31 @@ import {
   type EndedTree,
   emptyPlan,
   planAncestors,
-  planFailed,
   planFrom,
+  planTogether,
   type RetryPlan,
 } from '../workflow/advance/retry-plan.ts'
 import type { BodyPlan } from '../workflow/plan.ts'
 import { GraphCache } from './graph-cache.ts'
 import { jobNotFound, rerun } from './job-control.ts'
+import {
+  illegal,
+  nameOf,
+  noInput,
+  noSteps,
+  notFailed,
+  notReached,
+  stillActive,
+  superseded,
+  unknownStep,
+} from './retry-refusals.ts'
 
 /** What of a tree is to run again. */
 export interface TreeRetryOptions {
   /** What failed or was cancelled, and what follows from it. */
   readonly failed?: boolean
+  /** With `failed`: of what failed below the job, only these jobs. They run again together. */
+  readonly only?: readonly string[]
   /** This step of a workflow or group, and what follows from it. */
   readonly from?: string
   /** What that step gets in place of its rendered input. */
@@ -40,6 +53,8 @@ export interface TreeRetryOptions {
 export interface Retried extends RetryCounts {
   /** The root of the tree: it runs again. */
   readonly root: string
+  /** The task or workflow of the root. */
+  readonly name: string
 }
 
 /** Somebody else moves the tree at the same moment: seen only when it is retried twice, or deleted. */
@@ -63,15 +78,38 @@ export async function retry(db: Queryable, id: string, options: TreeRetryOptions
     const [job] = path
     if (job === undefined) throw jobNotFound(db, id)
     if (job.kind === null && job.parentId === null) return retryPlain(db, job, options)
+    const root = path.at(-1)!
     const counts = await retryOnce(db, path, options)
-    if (counts !== undefined) return { root: path.at(-1)!.id, ...counts }
+    if (counts !== undefined) return { root: root.id, name: root.task, ...counts }
     await delay(PAUSE_MS)
   }
   throw illegal(id, 'others are changing its tree just now: try again')
 }
 
+/** What `retry` would put in motion: it is carried out and rolled back, so it fails where that would fail. */
+export async function planRetry(db: Database, id: string, options: TreeRetryOptions = {}): Promise<Retried> {
+  let planned: Retried | undefined
+  try {
+    await transactForCallers(db, async (tx) => {
+      planned = await retry(tx, id, options)
+      throw new Error('roll back: this was a dry run')
+    })
+  } catch (error) {
+    if (planned === undefined) throw error
+  }
+  return planned!
+}
+
 function checkRetryOptions(options: TreeRetryOptions): void {
-  checkOptions(options, ['failed', 'from', 'input'], 'options')
+  checkOptions(options, ['failed', 'only', 'from', 'input'], 'options')
+  if (options.only !== undefined) {
+    checkList(options.only, 'only', checkJobId)
+    if (options.only.length === 0) throw invalidArgument('only', options.only, 'at least one job')
+    if (options.failed !== true)
+      throw new SluiceError('INVALID_ARGUMENT', 'only: give failed: true with it', {
+        details: { argument: 'only' },
+      })
+  }
   if (options.failed !== undefined) checkFlag(options.failed, 'failed')
   if (options.from !== undefined) checkText(options.from, 'from')
   if (options.failed === true && options.from !== undefined)
@@ -91,7 +129,7 @@ async function retryPlain(db: Queryable, job: PathJob, { failed, from }: TreeRet
   if (from !== undefined) throw noSteps(job, 'it runs a task')
   if (failed === true && isFinal(job.state) && !isFailed(job.state)) throw notFailed(job)
   await rerun(db, job.id)
-  return { root: job.id, jobs: 1, superseded: 0 }
+  return { root: job.id, name: job.task, jobs: 1, superseded: 0 }
 }
 
 async function retryOnce(
@@ -101,8 +139,7 @@ async function retryOnce(
 ): Promise<RetryCounts | undefined> {
   const job = path[0]!
   const root = path.at(-1)!
-  if (path.some(({ superseded }) => superseded))
-    throw illegal(job.id, 'it is history: an earlier rerun has put another in its place')
+  if (path.some((each) => each.superseded)) throw superseded(job)
   const active = await findActiveJob(db, root.id)
   if (active !== undefined) throw stillActive(job, root, active)
   const { from } = options
@@ -114,26 +151,76 @@ async function retryOnce(
       { details: { jobId: job.id } },
     )
   }
-  if (whole && !isFailed(job.state)) throw notFailed(job)
   if (from !== undefined && job.kind === null) throw noSteps(job, 'it runs a task')
   if (from !== undefined && job.kind === 'fanout')
     throw noSteps(job, 'it is a fan-out; the jobs in it, or the workflow it is in, may have some')
+  if (whole) return retryFailed(db, root, await pathsOf(db, path, options.only))
 
   const ended = path.map(toEnded)
-  const others = ended.filter(({ begun }) => begun !== null).map(({ id }) => id)
-  const tree = await loadTree(db, path, await loadEndedChildren(db, whole ? [job.id] : [], others))
+  const tree = await loadTree(db, path, await loadEndedChildren(db, [], begunIn(ended)))
   const plan = emptyPlan()
-  let child: string | null = null
-  if (from === undefined) planTop(plan, ended, tree, job)
-  else child = planStep(plan, ended[0]!, tree, from, options)
+  const child = planStep(plan, ended[0]!, tree, from!, options)
   planAncestors(plan, ended, tree)
   return apply(db, root.id, plan, child)
 }
 
-function planTop(plan: RetryPlan, [top, parent]: readonly EndedJob[], tree: EndedTree, job: PathJob): void {
-  if (!top!.stillborn) planFailed(plan, top!, tree)
-  else if (parent?.kind !== 'fanout') plan.superseded.push(top!.id)
-  else throw illegal(job.id, `it never ran, and would fail in the same way: ${job.error}`)
+async function retryFailed(
+  db: Queryable,
+  root: PathJob,
+  paths: readonly (readonly PathJob[])[],
+): Promise<RetryCounts | undefined> {
+  const ended = paths.map((path) => path.map(toEnded))
+  const failed = paths.map(([job]) => job!.id)
+  const children = await loadEndedChildren(db, failed, [...new Set(ended.flatMap(begunIn))])
+  const tree = await loadTree(db, paths.flat(), children)
+  return apply(db, root.id, planTogether(ended, tree), null)
+}
+
+/**
+ * The ways from the jobs that run again to the root: from the job itself, or from those below it that were named.
+ *
+ * A named job below another one runs again with that. One that cannot run again is left out, as long as another can.
+ */
+async function pathsOf(
+  db: Queryable,
+  path: readonly PathJob[],
+  only: readonly string[] | undefined,
+): Promise<(readonly PathJob[])[]> {
+  if (only === undefined) {
+    refuseUnlessFailed(path)
+    return [path]
+  }
+  const top = path[0]!
+  const paths = await loadPaths(db, only)
+  const named = new Set(only)
+  const able: (readonly PathJob[])[] = []
+  let first: unknown
+  for (const id of named) {
+    const each = paths.get(id)
+    if (each === undefined) throw jobNotFound(db, id)
+    if (!each.some((job) => job.id === top.id)) throw invalidArgument('only', id, `a job below job ${top.id}`)
+    if (each.slice(1).some((job) => named.has(job.id))) continue
+    try {
+      refuseUnlessFailed(each)
+      able.push(each)
+    } catch (error) {
+      first ??= error
+    }
+  }
+  if (able.length === 0) throw first
+  return able
+}
+
+function refuseUnlessFailed([job, parent, ...above]: readonly PathJob[]): void {
+  if ([job, parent, ...above].some((each) => each?.superseded === true)) throw superseded(job!)
+  if (!isFailed(job!.state)) throw notFailed(job!)
+  if (job!.stillborn && parent?.kind === 'fanout')
+    throw illegal(job!.id, `it never ran, and would fail in the same way: ${job!.error}`)
+}
+
+/** The composites among these that have begun. */
+function begunIn(jobs: readonly EndedJob[]): string[] {
+  return jobs.filter(({ begun }) => begun !== null).map(({ id }) => id)
 }
 
 /** @returns the JSON of the step's new job, if it is given an input. */
@@ -231,55 +318,4 @@ function toEnded(job: PathJob | EndedChild): EndedJob {
   const { id, parentId, index, kind, state, stillborn, graph, node, version } = job
   const begun = graph === null ? null : { graph, node: node!, version: version! }
   return { id, parentId, index, kind, state, stillborn, begun }
-}
-
-function nameOf({ kind }: PathJob): string {
-  return kind === 'fanout' ? 'fan-out' : (kind ?? 'task')
-}
-
-function illegal(id: string, why: string): SluiceError {
-  return new SluiceError('ILLEGAL_TRANSITION', `job ${id} cannot run again: ${why}`, {
-    details: { jobId: id },
-  })
-}
-
-function stillActive(job: PathJob, root: PathJob, active: Pick<PathJob, 'id' | 'state'>): SluiceError {
-  const status = statusOf(active.state)
-  const which =
-    active.id === job.id
-      ? 'it'
-      : active.id === root.id
-        ? `its root, job ${root.id},`
-        : `job ${active.id} in its tree`
-  return illegal(job.id, `${which} is ${status}; all of a tree must have ended`)
-}
-
-function notFailed(job: PathJob): SluiceError {
-  const advice =
-    job.kind === 'workflow' || job.kind === 'group' ? '; name a step to run it again from there' : ''
-  return illegal(job.id, `it is ${statusOf(job.state)}, so nothing in it has to be made good${advice}`)
-}
-
-function noSteps(job: PathJob, why: string): SluiceError {
-  return new SluiceError('INVALID_ARGUMENT', `from: job ${job.id} has no steps: ${why}`, {
-    details: { jobId: job.id, argument: 'from' },
-  })
-}
-
-function unknownStep(job: EndedJob, { steps }: BodyPlan, name: string): SluiceError {
-  const names = steps.map(({ step }) => step.name)
-  const near = suggest(name, names)
-  const advice = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`
-  const { message } = invalidArgument('from', name, `a step of job ${job.id}; ${advice}`)
-  return new SluiceError('INVALID_ARGUMENT', message, { details: { jobId: job.id, argument: 'from' } })
-}
-
-function noInput(job: EndedJob, step: string, why: string): SluiceError {
-  return new SluiceError('INVALID_ARGUMENT', `input: step ${step} cannot be given one: ${why}`, {
-    details: { jobId: job.id, argument: 'input' },
-  })
-}
-
-function notReached(job: EndedJob, step: string, why: string): SluiceError {
-  return illegal(job.id, `step ${step} would not be taken, since ${why}`)
 }

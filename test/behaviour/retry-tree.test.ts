@@ -20,6 +20,7 @@ interface Play {
   now: number
   most: number
   gate: Gate | undefined
+  hold?: (name: string) => Promise<void>
 }
 
 afterEach(async () => {
@@ -109,6 +110,7 @@ async function play(broken: readonly string[] = []): Promise<{ app: Sluice; play
       state.most = Math.max(state.most, ++state.now)
       try {
         await state.gate?.pass(name)
+        await state.hold?.(name)
         if (state.broken.has(name)) throw fail(`${name} is broken`)
         return value ?? name
       } finally {
@@ -145,7 +147,12 @@ describe('retry of what failed', () => {
     it.most = 0
     it.broken.clear()
 
-    expect(await app.retry(job.id, { failed: true })).toEqual({ root: job.id, jobs: 2, superseded: 1 })
+    expect(await app.retry(job.id, { failed: true })).toEqual({
+      root: job.id,
+      name: 'fan',
+      jobs: 2,
+      superseded: 1,
+    })
     expect(await job.result()).toMatchObject({ merge: 50 })
     expect(it.ran.toSorted()).toEqual(['item-31', 'item-7', 'merge'])
     const after = await app.tree(job.id)
@@ -194,7 +201,7 @@ describe('retry of what failed', () => {
     expect(await ended(app, job.id)).toBe('failed')
     it.broken.clear()
     const leaf = stepOf(await app.tree(job.id), 'deep')
-    expect(await app.retry(leaf.id)).toEqual({ root: job.id, jobs: 1, superseded: 1 })
+    expect(await app.retry(leaf.id)).toMatchObject({ root: job.id, jobs: 1, superseded: 1 })
     expect(await job.result()).toMatchObject({ after: 'deep' })
   })
 
@@ -286,7 +293,7 @@ describe('retry of what failed', () => {
     const { app, play: it } = await play()
     const job = await app.submit('unrendered', {})
     expect(await ended(app, job.id)).toBe('failed')
-    expect(await app.retry(job.id, { failed: true })).toEqual({ root: job.id, jobs: 0, superseded: 1 })
+    expect(await app.retry(job.id, { failed: true })).toMatchObject({ root: job.id, jobs: 0, superseded: 1 })
     expect(await ended(app, job.id)).toBe('failed')
     expect(it.ran).toEqual(['one'])
   })
@@ -327,6 +334,134 @@ describe('retry of what failed', () => {
     await expect(app.retry(job.id, { failed: true })).rejects.toThrow(/is completed/)
     await expect(app.retry(job.id)).rejects.toThrow(/is a workflow: give failed/)
     await expect(app.retry('31337', { failed: true })).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
+  })
+})
+
+describe('retry of several jobs of one workflow', () => {
+  /** The failed items of a fan-out, by name. */
+  async function failedItems(app: Sluice, id: string): Promise<Map<string, string>> {
+    const failed = nodesOf(await app.tree(id), ({ status }) => status === 'failed')
+    const jobs = await app.listJobs({ ids: failed.map((node) => node.id!) })
+    return new Map(
+      jobs.filter(({ kind }) => kind === null).map((job) => [(job.input as { name: string }).name, job.id]),
+    )
+  }
+
+  test('runs the jobs that were named together, and no other failure', async () => {
+    const { app, play: it } = await play(['item-1', 'item-2', 'item-3'])
+    const job = await app.submit('fan', { items: items(6) })
+    expect(await ended(app, job.id)).toBe('failed')
+    const failed = await failedItems(app, job.id)
+    it.ran.length = 0
+    it.broken.clear()
+    const only = [failed.get('item-1')!, failed.get('item-3')!]
+    expect(await app.retry(job.id, { failed: true, only, dryRun: true })).toEqual({
+      root: job.id,
+      name: 'fan',
+      jobs: 2,
+      superseded: 1,
+    })
+    expect((await app.getJob(job.id)).status).toBe('failed')
+    expect(await app.retry(job.id, { failed: true, only })).toMatchObject({ jobs: 2, superseded: 1 })
+    expect(await ended(app, job.id)).toBe('failed')
+    expect(it.ran.toSorted()).toEqual(['item-1', 'item-3'])
+
+    await app.retry(job.id, { failed: true })
+    expect(await job.result()).toMatchObject({ merge: 6 })
+  })
+
+  test('decides a named job anew, and does not run it twice, where it follows from another one', async () => {
+    const { app, play: it } = await play(['risky', 'mend'])
+    const job = await app.submit('robust', { value: 1 })
+    expect(await ended(app, job.id)).toBe('failed')
+    const failed = await failedItems(app, job.id)
+    expect([...failed.keys()].toSorted()).toEqual(['mend', 'risky'])
+    it.ran.length = 0
+    it.broken.clear()
+    const retried = await app.retry(job.id, { failed: true, only: [...failed.values()] })
+    expect(retried).toMatchObject({ jobs: 1, superseded: 2 })
+    await job.result()
+    expect(it.ran).toEqual(['risky', 'mend', 'last'])
+  })
+
+  test('refuses jobs of another tree, and jobs that have not failed', async () => {
+    const { app } = await play(['item-1'])
+    const job = await app.submit('fan', { items: items(3) })
+    const other = await app.submit('fan', { items: items(1) })
+    expect([await ended(app, job.id), await ended(app, other.id)]).toEqual(['failed', 'completed'])
+    const completed = stepOf(await app.tree(other.id), 'merge').id!
+    await expect(app.retry(job.id, { failed: true, only: [completed] })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(`a job below job ${job.id}`),
+    })
+    await expect(app.retry(other.id, { failed: true, only: [completed] })).rejects.toMatchObject({
+      code: 'ILLEGAL_TRANSITION',
+    })
+    await expect(app.retry(job.id, { only: [completed] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+  })
+
+  test('by filter reruns each workflow once, and leaves out those that somebody cancelled', async () => {
+    const { app, play: it } = await play(['item-1', 'item-2', 'deep'])
+    const submittedFrom = new Date()
+    const fan = await app.submit('fan', { items: items(5) })
+    const nested = await app.submit('nested', {})
+    for (const { id } of [fan, nested]) expect(await ended(app, id)).toBe('failed')
+    it.gate = new Gate()
+    const cancelled = await app.submit('fan', { items: items(2) })
+    await it.gate.arrived()
+    await app.cancel(cancelled.id)
+    it.gate.open()
+    expect(await ended(app, cancelled.id)).toBe('cancelled')
+    it.gate = undefined
+    it.ran.length = 0
+    it.broken.clear()
+
+    const reruns = {
+      jobs: 3,
+      workflows: [
+        { name: 'fan', runs: 1, jobs: 2 },
+        { name: 'nested', runs: 1, jobs: 1 },
+      ],
+      leftOut: 0,
+    }
+    // Nobody asked for cancelled ones, so this one is not even matched.
+    const filter = { task: 'work', children: true, submittedFrom }
+    expect(await app.retryMany(filter, { dryRun: true })).toEqual({
+      matched: 3,
+      changed: 0,
+      refused: [],
+      reruns,
+    })
+    expect(await app.retryMany(filter)).toEqual({ matched: 3, changed: 3, refused: [], reruns })
+    await Promise.all([fan.result(), nested.result()])
+    expect(it.ran.toSorted()).toEqual(['after', 'deep', 'item-1', 'item-2', 'merge'])
+    expect((await app.getJob(cancelled.id)).status).toBe('cancelled')
+
+    expect(await app.retryMany({ task: 'fan', status: ['cancelled'], submittedFrom })).toMatchObject({
+      changed: 1,
+    })
+    await cancelled.result()
+  })
+
+  test('by filter leaves out a failure of a workflow that was cancelled later', async () => {
+    const { app, play: it } = await play(['item-0'])
+    const submittedFrom = new Date()
+    const held = new Gate()
+    it.hold = (name) => (name === 'item-1' ? held.pass() : Promise.resolve())
+    const job = await app.submit('fan', { items: items(2) })
+    await held.arrived()
+    const filter = { task: 'work', children: true, status: ['failed' as const], submittedFrom }
+    const found = () => app.listJobs(filter)
+    await until(async () => (await found()).some(({ rootId }) => rootId === job.id), 'the first item to fail')
+    await app.cancel(job.id)
+    held.open()
+    expect(await ended(app, job.id)).toBe('cancelled')
+    expect(await app.retryMany(filter)).toEqual({
+      matched: 1,
+      changed: 0,
+      refused: [],
+      reruns: { jobs: 0, workflows: [], leftOut: 1 },
+    })
   })
 })
 
@@ -431,7 +566,7 @@ test('a job outside any tree is retried as it always was', async () => {
   const job = await app.submit('work', { name: 'alone' })
   expect(await ended(app, job.id)).toBe('failed')
   it.broken.clear()
-  expect(await app.retry(job.id, { failed: true })).toEqual({ root: job.id, jobs: 1, superseded: 0 })
+  expect(await app.retry(job.id, { failed: true })).toMatchObject({ root: job.id, jobs: 1, superseded: 0 })
   expect(await job.result()).toBe('alone')
   await expect(app.retry(job.id, { failed: true })).rejects.toMatchObject({ code: 'ILLEGAL_TRANSITION' })
   await expect(app.retry(job.id, { from: 'x' })).rejects.toThrow(/has no steps/)

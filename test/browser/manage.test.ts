@@ -81,10 +81,17 @@ async function focused(page: Page): Promise<string> {
     + ' ' + getComputedStyle(document.activeElement).outlineStyle`)) as string
 }
 
+/** Two jobs of one workflow that fail alike. */
+const ORDERS = {
+  name: 'orders',
+  definition: { steps: { each: { task: 'book', with_items: [20, 21], with: '${{ item }}' } } },
+}
+
 describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Chromium'}`, () => {
   const database = useDatabase()
   const server = useServer(database, {
     tasks: [book, far],
+    workflows: [ORDERS],
     fleet: { pools: { burst: { max: 2, cooldown: '0s', labels: { zone: 'moon' } } } },
     grace: '200ms',
   })
@@ -97,6 +104,9 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     const jobs = await server.app.submitMany(book, [17, 18, 19])
     await Promise.all(jobs.map((job) => job.result().catch(() => undefined)))
     failed.push(...jobs.map(({ id }) => id))
+    const orders = await server.app.submit('orders', {})
+    await orders.result().catch(() => undefined)
+    failed.push(orders.id)
   })
 
   test('each role is offered what it allows, and nothing else', { timeout: 60_000 }, async () => {
@@ -217,14 +227,17 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('operator', 'olga'), '/errors')
     locked = false
-    await page.getByRole('button', { name: 'Retry all 3 failures of this group' }).click()
+    await page.getByRole('button', { name: 'Retry all 5 failures of this group' }).click()
     const dialog = page.getByRole('alertdialog')
     await dialog.getByText('order N is locked').waitFor()
-    await dialog.getByRole('button', { name: 'Retry (3)' }).waitFor()
+    await dialog.getByText('5 failures found. 5 jobs run again, jobs of one workflow together:').waitFor()
+    await dialog.getByText('orders: 2 jobs in 1 run').waitFor()
+    await dialog.getByRole('button', { name: 'Retry (5)' }).waitFor()
     await confirm(page, 'Retry', 'unlocked by the bank')
-    await page.getByText('3 run again').waitFor()
+    await page.getByText('5 jobs running again').waitFor()
     await page.getByText('Nothing has failed').waitFor()
-    expect(await Promise.all(failed.map((id) => server.app.job(id).result()))).toEqual([17, 18, 19])
+    const results = await Promise.all(failed.map((id) => server.app.job(id).result()))
+    expect(results).toEqual([17, 18, 19, { each: [20, 21] }])
     const reasons = await database.sql<{ reason: string }>(
       `select distinct reason from sluice.audit where actor = 'olga' and reason is not null`,
     )

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { task } from '../../src/index.ts'
+import { fail, task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { startTestServer, type TestServer } from '../support/http-server.ts'
 import { Cli, type Ran } from './cli.ts'
@@ -8,12 +8,23 @@ const database = useDatabase()
 const cli = new Cli()
 const idle = task({ name: 'idle', lane: 'shut', run: async (_: number) => null })
 const other = task({ name: 'other', lane: 'shut', run: async (_: number) => null })
+const picky = task({
+  name: 'picky',
+  run: async (_: number): Promise<void> => {
+    throw fail('not yet')
+  },
+})
+const PAIR = {
+  name: 'pair',
+  definition: { steps: { one: { task: 'picky', with: 1 }, two: { task: 'picky', with: 2 } } },
+}
 let server: TestServer
 let key = ''
 
 beforeAll(async () => {
   server = await startTestServer(database.url, {
-    tasks: [idle, other],
+    tasks: [idle, other, picky],
+    workflows: [PAIR],
     lanes: { shut: { enabled: false } },
   })
   key = await server.keyOf('operator', 'olga')
@@ -25,6 +36,19 @@ beforeEach(async () => {
   await server.app.submitMany(idle, [1, 2, 3], { tags: ['old'] })
   await server.app.submitMany(other, [1, 2])
 })
+
+/** A workflow whose two steps have failed. */
+async function failedPair(): Promise<{ root: string; steps: string[] }> {
+  await server.app.work()
+  const { id } = await server.app.submit('pair', {})
+  await server.app
+    .job(id)
+    .result()
+    .catch(() => {})
+  await server.app.stopWorking()
+  const steps = await server.app.listJobs({ parent: id })
+  return { root: id, steps: steps.map((step) => step.id).toReversed() }
+}
 
 async function statuses(): Promise<Record<string, number>> {
   const rows = await database.sql<{ what: string; n: number }>(
@@ -67,6 +91,32 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     const { code, stdout, stderr } = await run('retry', '--status', 'cancelled')
     expect([code, stdout]).toEqual([1, '5 jobs back in line\n'])
     expect(stderr).toMatch(new RegExp(`^error: job ${kept.id}: .*its key \\(KEY_CONFLICT\\)\\n$`))
+  })
+
+  test('retry reruns a workflow once for all its jobs, by filter and by ids', async () => {
+    const first = await failedPair()
+    const second = await failedPair()
+    const dry = await run('retry', '--task', 'pair', '--dry-run')
+    expect(dry).toEqual({
+      code: 0,
+      stderr: '',
+      stdout:
+        '2 jobs would be back in line\n' +
+        '  workflow pair: 4 jobs would run again in 2 runs\n' +
+        '  in all: 4 jobs would run again\n',
+    })
+    const byId = await run('retry', ...first.steps, '--json')
+    expect([byId.code, JSON.parse(byId.stdout)]).toEqual([
+      0,
+      first.steps.map((id) => ({ id, root: first.root, jobs: 2, superseded: 0, status: 'queued' })),
+    ])
+    const byFilter = await run('retry', '--task', 'pair', '--json')
+    expect(JSON.parse(byFilter.stdout)).toMatchObject({
+      matched: 1,
+      changed: 1,
+      reruns: { jobs: 2, workflows: [{ name: 'pair', runs: 1, jobs: 2 }], leftOut: 0 },
+    })
+    for (const { root } of [first, second]) expect((await server.app.getJob(root)).status).toBe('running')
   })
 
   test('a filter that finds nothing says so', async () => {

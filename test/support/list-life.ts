@@ -27,8 +27,10 @@ async function bulk(app: Sluice, tag: string): Promise<string[]> {
       runAt: '1h',
     }),
   )
-  const act = (action: BulkAction, dryRun = false) =>
-    repeated(action.action, () => actInBulk(db, calls, action, { tag }, { name: 'life' }, { dryRun }))
+  const act = (action: BulkAction, dryRun = false) => {
+    const criteria = { tag, ...(action.action === 'retry' && { status: ['cancelled' as const] }) }
+    return repeated(action.action, () => actInBulk(db, calls, action, criteria, { name: 'life' }, { dryRun }))
+  }
   const violations: string[] = []
   const counted = await act({ action: 'cancel', reason: 'counted' }, true)
   if (counted.matched !== 2) violations.push(`a dry run of ${tag} found ${counted.matched}`)

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import type { ErrorGroups } from '../../../src/client/index.ts'
+import { type ErrorGroups, NO_RERUNS } from '../../../src/client/index.ts'
 import { because, client, queries } from '../connection.ts'
 import { useAsk } from '../parts/ask.tsx'
 import { Button, Choice, Input } from '../parts/controls.tsx'
@@ -10,6 +10,7 @@ import { JobLink, To, useAddress } from '../parts/link.tsx'
 import { Empty, Loading, Note } from '../parts/notes.tsx'
 import { Facts, PageHead, Panel } from '../parts/panel.tsx'
 import { describeError, Problem } from '../parts/problem.tsx'
+import { RerunSummary } from '../parts/reruns.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Ago, Moment } from '../parts/time.tsx'
 import { useTell } from '../parts/toast.tsx'
@@ -119,7 +120,7 @@ function useRetryGroup(ms: number | undefined, task: string): (group: Group) => 
         ...(since !== undefined && { finishedFrom: since }),
       }
       const go = async () => {
-        const { matched } = await client.retryMany(filter, { dryRun: true })
+        const { matched, reruns = NO_RERUNS } = await client.retryMany(filter, { dryRun: true })
         ask({
           title: 'Retry all of this group?',
           effect: (
@@ -127,13 +128,11 @@ function useRetryGroup(ms: number | undefined, task: string): (group: Group) => 
               <p>
                 <code>{group.pattern}</code>
               </p>
-              <p>
-                Each runs again with the same input; of a workflow what failed and what follows from it. They
-                get new attempts, and fail again if the cause is still there.
-              </p>
+              <RerunSummary matched={matched} reruns={reruns} />
+              <p>They get new attempts, and fail again if the cause is still there.</p>
             </>
           ),
-          count: matched,
+          count: reruns.jobs,
           action: 'Retry',
           run: async (reason, progress) => {
             const done = await because(reason).retryMany(filter, {
@@ -143,7 +142,7 @@ function useRetryGroup(ms: number | undefined, task: string): (group: Group) => 
             await queries.invalidateQueries({ queryKey: ['errors'] })
             const refused =
               done.refused.length === 0 ? '' : `; not ${done.refused.length}: ${done.refused[0]?.detail}`
-            return `${done.changed.toLocaleString()} run again${refused}`
+            return `${count(done.reruns?.jobs ?? 0, 'job')} running again${refused}`
           },
         })
       }

@@ -1,5 +1,5 @@
 import type { Retried } from '../../engine/retry-tree.ts'
-import { SluiceError } from '../../errors.ts'
+import { hasCode, SluiceError } from '../../errors.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import type { Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
@@ -9,6 +9,7 @@ import { addManyOptions, isFiltered, type ManyFlags, manyJobs } from '../many-jo
 import { count } from '../output/in-words.ts'
 import { readInput } from '../read-input.ts'
 import { HINT } from '../report-error.ts'
+import type { System } from '../system.ts'
 
 interface RetryCommandOptions extends ManyFlags {
   readonly failed?: boolean
@@ -27,7 +28,9 @@ export const declareRetry: Declare = (command, act) => {
   command
     .addHelpText(
       'after',
-      '\nThe history of the job is kept; its failures count from zero again. Of a workflow, what completed is kept too.\nWith a filter in place of ids: all jobs that match and have failed or were cancelled; of workflows what failed.',
+      '\nThe history of the job is kept; its failures count from zero again. Of a workflow, what completed is kept too.' +
+        '\nJobs of one workflow run again together. With a filter instead of ids: all jobs that match and have failed;' +
+        '\ncancelled ones only with --status cancelled. --dry-run names the workflows and counts what would run again.',
     )
     .action((ids: string[], options: RetryCommandOptions) => act((world) => retry(world, ids, options)))
 }
@@ -43,16 +46,55 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
     ...(from === undefined ? {} : { from }),
     ...given,
   }
+  const together = new Together(ids, what)
   return eachJob(world, options, ids, async (system, id) => {
     if (failed === undefined && from === undefined) checkPlain(await system.getJob(id))
-    const { root, jobs, superseded } = await system.retry(id, what)
+    const retried = await together.retry(system, id)
+    const { root, jobs, superseded } = retried
     const plain = failed === undefined && from === undefined && root === id
     if (plain) return { words: 'back in line', fields: { status: 'queued' } }
     return {
-      words: describe(id, { root, jobs, superseded }, options),
+      words: describe(id, retried, options),
       fields: { root, jobs, superseded, status: root === id ? 'running' : 'queued' },
     }
   })
+}
+
+/** Retries the jobs that were named. Those of one workflow run again together: after the first, the others would be refused. */
+class Together {
+  readonly #ids: readonly string[]
+  readonly #what: Parameters<System['retry']>[1] & {}
+  readonly #roots = new Map<string, string>()
+  readonly #byRoot = new Map<string, Promise<Retried>>()
+
+  constructor(ids: readonly string[], what: Parameters<System['retry']>[1] & {}) {
+    this.#ids = ids
+    this.#what = what
+  }
+
+  async retry(system: System, id: string): Promise<Retried> {
+    if (this.#what.from !== undefined || this.#ids.length === 1) return system.retry(id, this.#what)
+    if (this.#roots.size === 0) await this.#findRoots(system)
+    const root = this.#roots.get(id)
+    const siblings = this.#ids.filter((each) => root !== undefined && this.#roots.get(each) === root)
+    if (root === undefined || siblings.length < 2) return system.retry(id, this.#what)
+    let retried = this.#byRoot.get(root)
+    if (retried === undefined) {
+      retried = system.retry(root, { failed: true, only: siblings })
+      this.#byRoot.set(root, retried)
+    }
+    return retried
+  }
+
+  async #findRoots(system: System): Promise<void> {
+    for (const id of this.#ids) {
+      const job = await system.getJob(id).catch((error: unknown) => {
+        if (hasCode(error, 'JOB_NOT_FOUND')) return undefined
+        throw error
+      })
+      if (job !== undefined) this.#roots.set(id, job.rootId ?? id)
+    }
+  }
 }
 
 /** The library says the same in the names of its options. */

@@ -16,7 +16,7 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Cancel, retry or reprioritise the jobs that a filter finds',
         description:
-          'With dryRun it only counts. Otherwise it works downwards from the newest, in batches that each stand by themselves, and answers after about 20 s with next when there is more to do.',
+          'With dryRun it only counts. A retry works by tree: jobs of one workflow run again together. Otherwise it works downwards from the newest, in batches that each stand by themselves, and answers after about 20 s with next when there is more to do.',
         tags: ['jobs'],
         body: BulkActionBody,
         response: { 200: BulkActionAnswer },
@@ -36,7 +36,12 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
       const { name, keyId } = request.caller
       const author = { name, keyId, requestId: request.id, reason: request.reason }
       const answer = await actInBulk(db, calls, action, criteria, author, { dryRun, cursor })
-      return { ...answer, refused: [...answer.refused] }
+      const { reruns, ...rest } = answer
+      return {
+        ...rest,
+        refused: [...rest.refused],
+        ...(reruns !== undefined && { reruns: { ...reruns, workflows: [...reruns.workflows] } }),
+      }
     },
   )
 }

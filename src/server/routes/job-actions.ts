@@ -16,7 +16,7 @@ import {
 import type { Queryable } from '../../db/database.ts'
 import { audit } from '../../engine/audit.ts'
 import * as jobControl from '../../engine/job-control.ts'
-import { retry } from '../../engine/retry-tree.ts'
+import { planRetry, retry } from '../../engine/retry-tree.ts'
 import { resizeWindow } from '../../engine/window-control.ts'
 import { SluiceError } from '../../errors.ts'
 import { isFinal, statusOf } from '../../model/job.ts'
@@ -112,12 +112,16 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         params: JobParams,
         headers: IdempotencyHeaders,
         body: RetryBody,
-        response: { 202: RetriedBody },
+        response: { 200: RetriedBody, 202: RetriedBody },
       },
     },
     async (request, reply) => {
       const { id } = request.params
-      const options = request.body ?? {}
+      const { dryRun = false, ...options } = request.body ?? {}
+      if (dryRun) {
+        await ownJob(parts.room.calls, request, id)
+        return reply.code(200).send(await planRetry(parts.room.db, id, options))
+      }
       const retried = await change(
         parts,
         request,
@@ -125,8 +129,8 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         async (tx) => {
           const job = await ownJob(tx, request, id)
           const result = await retry(tx, id, options)
-          const { failed, from } = options
-          return { result, before: { status: job.status }, after: { ...result, failed, from } }
+          const { failed, from, only } = options
+          return { result, before: { status: job.status }, after: { ...result, failed, from, only } }
         },
       )
       return reply.code(202).header('location', `/api/v1/jobs/${retried.root}`).send(retried)

@@ -69,6 +69,28 @@ export function planFailed(plan: RetryPlan, top: EndedJob, tree: EndedTree): voi
   }
 }
 
+/**
+ * Runs several jobs of one tree again in one rerun, with everything above them.
+ *
+ * What follows from one of them is decided anew, so it does not also run again by itself.
+ *
+ * @param paths From each job to the root. None of the jobs is below another.
+ */
+export function planTogether(paths: readonly (readonly EndedJob[])[], tree: EndedTree): RetryPlan {
+  const decidedAnew = emptyPlan()
+  for (const path of paths) planAncestors(decidedAnew, path, tree)
+  const following = new Set(decidedAnew.superseded)
+  const plan = emptyPlan()
+  for (const path of paths) {
+    if (path.some(({ id }) => following.has(id))) continue
+    const top = path[0]!
+    if (top.stillborn) plan.superseded.push(top.id)
+    else planFailed(plan, top, tree)
+    planAncestors(plan, path, tree)
+  }
+  return plan
+}
+
 /** @returns what is to be looked into further. */
 function planBody(plan: RetryPlan, body: BodyPlan, children: readonly EndedJob[]): EndedJob[] {
   const failures = unhandledFailures(body, children)

@@ -1,18 +1,22 @@
 import { useState } from 'react'
 import {
   ACTIVE_STATUSES,
+  addReruns,
   type JobFilter,
   type JobStatus,
   type JobSummary,
   type ManyProgress,
+  NO_RERUNS,
+  type Reruns,
 } from '../../../../src/client/index.ts'
-import { because, queries } from '../../connection.ts'
+import { because, client, queries } from '../../connection.ts'
 import { type Question, useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
 import { count } from '../../parts/count.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { PriorityField, priorityMistake } from '../../parts/priority-field.tsx'
 import { describeError } from '../../parts/problem.tsx'
+import { RerunSummary } from '../../parts/reruns.tsx'
 import { hasEnded, waitsForWhole } from '../../parts/state-badge.tsx'
 import { useTell } from '../../parts/toast.tsx'
 import { useSession } from '../../session.tsx'
@@ -29,7 +33,8 @@ const WORDS: Readonly<Record<Action, { verb: string; done: string; effect: strin
   retry: {
     verb: 'Retry',
     done: 'run again',
-    effect: 'Each runs again with the same input; of a workflow what failed and what follows from it.',
+    effect:
+      'Each runs again with the same input. Of a workflow, what failed and what follows from it runs again.',
   },
   priority: {
     verb: 'Reprioritise',
@@ -107,7 +112,7 @@ export function BulkBar({
           disabled={some && !chosen.some(FITS[action])}
           onClick={() => {
             if (action === 'priority') setPriorityFor(some ? 'chosen' : 'all')
-            else if (some) actOnChosen(action)
+            else if (some) void actOnChosen(action)
             else void actOnAll(action)
           }}
         >
@@ -120,7 +125,7 @@ export function BulkBar({
           onChoose={(priority) => {
             const whom = priorityFor
             setPriorityFor(undefined)
-            if (whom === 'chosen') actOnChosen('priority', priority)
+            if (whom === 'chosen') void actOnChosen('priority', priority)
             else void actOnAll('priority', priority)
           }}
         />
@@ -129,17 +134,63 @@ export function BulkBar({
   )
 }
 
-/** One request a job: those that cannot be changed are told, the others go on. */
+/** A job that was chosen, or those of one workflow: they run again together. */
+interface Choice {
+  readonly id: string
+  readonly jobs: readonly JobSummary[]
+}
+
+function byTree(jobs: readonly JobSummary[]): Choice[] {
+  const trees = new Map<string, JobSummary[]>()
+  for (const job of jobs) {
+    const root = job.rootId ?? job.id
+    trees.set(root, [...(trees.get(root) ?? []), job])
+  }
+  return [...trees].map(([id, found]) => ({ id, jobs: found }))
+}
+
+function retryOptions({ id, jobs }: Choice): { failed: true; only?: string[] } {
+  return { failed: true, ...(jobs.every((job) => job.id !== id) && { only: jobs.map((job) => job.id) }) }
+}
+
+/** What a retry of the jobs that were chosen will run. One that cannot be retried says so when it is tried. */
+async function countReruns(chosen: readonly Choice[]): Promise<Reruns> {
+  let reruns = NO_RERUNS
+  await inTurns(chosen, async (choice) => {
+    const planned = await client
+      .retry(choice.id, { ...retryOptions(choice), dryRun: true })
+      .catch(() => undefined)
+    if (planned === undefined) return
+    const { name, jobs } = planned
+    const isTree = choice.jobs.some(({ rootId, kind }) => rootId !== null || kind !== null)
+    reruns = addReruns(reruns, { jobs, workflows: isTree ? [{ name, runs: 1, jobs }] : [], leftOut: 0 })
+  })
+  return reruns
+}
+
+async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const waiting = [...items]
+  const go = async () => {
+    for (let item = waiting.pop(); item !== undefined; item = waiting.pop()) await work(item)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, go))
+}
+
+/** One request a job, or for a retry one a workflow: those that cannot be changed are told, the others go on. */
 function useActOnChosen(chosen: readonly JobSummary[], onDone: () => void) {
   const ask = useAsk()
-  return (action: Action, priority = 0) => {
+  return async (action: Action, priority = 0) => {
     const fitting = chosen.filter(FITS[action])
     const left = chosen.length - fitting.length
+    const choices = action === 'retry' ? byTree(fitting) : fitting.map((job) => ({ id: job.id, jobs: [job] }))
+    const reruns = action === 'retry' ? await countReruns(choices) : undefined
     ask({
       ...questionOf(action, priority, fitting.length),
+      ...(reruns !== undefined && { count: reruns.jobs }),
       effect: (
         <>
           <p>{WORDS[action].effect}</p>
+          {reruns !== undefined && <RerunSummary matched={fitting.length} reruns={reruns} />}
           {left > 0 && <p>{left} of those chosen are in another state and stay as they are.</p>}
         </>
       ),
@@ -147,21 +198,17 @@ function useActOnChosen(chosen: readonly JobSummary[], onDone: () => void) {
         const voice = because(reason)
         const failures: string[] = []
         let done = 0
-        const waiting = [...fitting]
-        const work = async () => {
-          for (let job = waiting.pop(); job !== undefined; job = waiting.pop()) {
-            try {
-              if (action === 'cancel') await voice.cancel(job.id, reason === '' ? undefined : reason)
-              else if (action === 'retry') await voice.retry(job.id, { failed: true })
-              else await voice.reprioritise(job.id, priority)
-              done += 1
-            } catch (error) {
-              failures.push(`#${job.id}: ${describeError(error).words}`)
-            }
-            progress(`${(done + failures.length).toLocaleString()} of ${fitting.length.toLocaleString()}`)
+        await inTurns(choices, async (choice) => {
+          try {
+            if (action === 'cancel') await voice.cancel(choice.id, reason === '' ? undefined : reason)
+            else if (action === 'retry') await voice.retry(choice.id, retryOptions(choice))
+            else await voice.reprioritise(choice.id, priority)
+            done += choice.jobs.length
+          } catch (error) {
+            failures.push(`#${choice.id}: ${describeError(error).words}`)
           }
-        }
-        await Promise.all(Array.from({ length: AT_ONCE }, work))
+          progress(`${(done + failures.length).toLocaleString()} of ${fitting.length.toLocaleString()}`)
+        })
         await queries.invalidateQueries({ queryKey: ['jobs'] })
         if (done === 0 && failures.length > 0) throw new Error(failures[0])
         onDone()
@@ -193,8 +240,10 @@ function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
     if (counted === undefined) return
     ask({
       ...questionOf(action, priority, counted.matched),
+      ...(counted.reruns !== undefined && { count: counted.reruns.jobs }),
       effect: (
         <>
+          {counted.reruns !== undefined && <RerunSummary matched={counted.matched} reruns={counted.reruns} />}
           <p>
             {counted.matched === 0 ? 'None' : counted.matched.toLocaleString()} of the {words} can be changed
             like this.
