@@ -675,6 +675,8 @@ create table sluice.workers (
   tasks text[] not null,
   labels jsonb not null default '{}'::jsonb,
   pooled text[] not null default '{}'::text[],
+  process_limit integer,
+  processes integer not null default 0,
   key_id bigint,
   rank integer not null default 0,
   pool text,
@@ -693,7 +695,9 @@ create table sluice.workers (
   ended_why text,
   constraint workers_capacity_check CHECK ((capacity >= 0)),
   constraint workers_cores_check CHECK ((cores > 0)),
-  constraint workers_pkey PRIMARY KEY (id)
+  constraint workers_pkey PRIMARY KEY (id),
+  constraint workers_process_limit_check CHECK ((process_limit > 0)),
+  constraint workers_processes_check CHECK ((processes >= 0))
 ) with (fillfactor=50);
 
 --- table sluice.workflows
@@ -834,6 +838,9 @@ CREATE INDEX workers_order ON sluice.workers USING btree (rank, id) WHERE (ended
 
 --- index sluice.workers_pool
 CREATE INDEX workers_pool ON sluice.workers USING btree (pool, id) WHERE (pool IS NOT NULL);
+
+--- index sluice.workers_processes
+CREATE INDEX workers_processes ON sluice.workers USING btree (host) WHERE ((ended_at IS NULL) AND (process_limit IS NOT NULL));
 
 --- index sluice.workers_request
 CREATE INDEX workers_request ON sluice.workers USING btree (split_part(request, '.'::text, 1)) WHERE (request IS NOT NULL);
@@ -2733,6 +2740,9 @@ begin
   if found and exists (select 1 from sluice.residents r where r.worker_id = p_worker) then
     perform pg_notify('sluice', 'ready');   -- the room of its models is free
   end if;
+  if exists (select 1 from sluice.workers w where w.id = p_worker and w.processes > 0) then
+    perform pg_notify('sluice', 'workers');   -- so are its cores
+  end if;
   return true;
 end $function$;
 
@@ -2930,7 +2940,7 @@ end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
- RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -2951,12 +2961,12 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
-            sluice.offer_v1();
+            sluice.offer_v1(), sluice.process_shares_v1(w);
 end $function$;
 
 --- function sluice.heartbeats_v1(p_workers bigint[])
 CREATE OR REPLACE FUNCTION sluice.heartbeats_v1(p_workers bigint[])
- RETURNS TABLE(id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text)
+ RETURNS TABLE(id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -2982,7 +2992,7 @@ begin
   returning w.id, array(select h.lane from sluice.holdings h where h.worker_id = w.id order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null),
             w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
-            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer;
+            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w);
 end $function$;
 
 --- function sluice.held_v1(p_budget text, p_device text, p_since timestamp with time zone, p_worker bigint, p_ended bigint[], p_unloaded jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
@@ -4155,6 +4165,13 @@ AS $function$
    order by l.name
 $function$;
 
+--- function sluice.process_shares_v1(p_worker sluice.workers)
+CREATE OR REPLACE FUNCTION sluice.process_shares_v1(p_worker sluice.workers)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN ((p_worker).process_limit IS NOT NULL) THEN (SELECT string_agg((((w.id || ':'::text) || w.processes) || CASE WHEN w.draining THEN 'd'::text ELSE ''::text END), ' '::text ORDER BY w.id) AS string_agg FROM sluice.workers w WHERE ((w.host = (process_shares_v1.p_worker).host) AND (w.ended_at IS NULL) AND (w.process_limit IS NOT NULL))) ELSE NULL::text END;
+
 --- function sluice.promote_v1(p_limit integer)
 CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
  RETURNS TABLE(promoted integer, next_in_ms double precision)
@@ -4475,6 +4492,7 @@ begin
                               for no key update of g skip locked));
   if v_found then
     perform pg_notify('sluice', 'ready');
+    perform pg_notify('sluice', 'workers');   -- the cores that their process pools had are free
   end if;
 end $function$;
 
@@ -4543,16 +4561,16 @@ begin
     using errcode = 'SL007', detail = p_facts || jsonb_build_object('retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
 end $function$;
 
---- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb, p_pooled text[], p_key bigint, p_rank integer, p_pool text, p_request text, p_build text)
-CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb DEFAULT '{}'::jsonb, p_pooled text[] DEFAULT '{}'::text[], p_key bigint DEFAULT NULL::bigint, p_rank integer DEFAULT 0, p_pool text DEFAULT NULL::text, p_request text DEFAULT NULL::text, p_build text DEFAULT NULL::text)
+--- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb, p_pooled text[], p_key bigint, p_rank integer, p_pool text, p_request text, p_build text, p_process_limit integer)
+CREATE OR REPLACE FUNCTION sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb DEFAULT '{}'::jsonb, p_pooled text[] DEFAULT '{}'::text[], p_key bigint DEFAULT NULL::bigint, p_rank integer DEFAULT 0, p_pool text DEFAULT NULL::text, p_request text DEFAULT NULL::text, p_build text DEFAULT NULL::text, p_process_limit integer DEFAULT NULL::integer)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build)
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit)
     returning id into v_id;
   return v_id;
 end $function$;
@@ -5027,7 +5045,9 @@ AS $function$
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken,
+    select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
+           coalesce((select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                      where w.process_limit is not null and j.worker_id = w.id and j.state = 'running' and c.task = any (w.pooled)), 0)::integer as in_process,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
       from sluice.workers w where w.ended_at is null
   )
@@ -5044,6 +5064,9 @@ AS $function$
            when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
            when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
                                   || case when u.per_worker > 0 then u.per_worker::text else 'its number of cores' end
+           when 'processes' then case when v.processes > 0 then 'all ' || v.processes || ' processes of workers that run task ' || q.task || ' are busy'
+                                      else 'no worker that runs task ' || q.task || ' has a share of the cores of its host: the process pools of other workers on '
+                                           || v.hosts || ' have them' end
            when 'budget' then 'task ' || q.task || ' waits for what it uses of '
                               || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
                                    where t.name = q.task)
@@ -5053,12 +5076,16 @@ AS $function$
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
             count(*) filter (where f.fits and not w.draining and f.free) as free,
             count(*) filter (where f.fits and not w.draining and f.free and f.may) as may,
+            count(*) filter (where f.fits and not w.draining and f.free and f.may and f.manned) as manned,
+            sum(w.processes) filter (where f.fits and not w.draining) as processes,
+            string_agg(distinct w.host, ', ') filter (where f.fits and not w.draining) as hosts,
             min(w.name || ': ' || w.broken) filter (where f.fits) as broken
        from live w
       cross join lateral (
         select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
-                 < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may) f
+                 < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may,
+               w.process_limit is null or q.task <> all (w.pooled) or w.in_process < w.processes as manned) f
       where q.depth > 0 and q.task = any (w.tasks)) v
    cross join lateral (
      select case
@@ -5071,6 +5098,7 @@ AS $function$
        when u.slots is not null and u.held >= u.slots then 'lane_held'
        when v.free = 0 then 'capacity'
        when v.may = 0 then 'per_worker'
+       when v.manned = 0 then 'processes'
        -- What it waits for exactly is for the policy to say. A moment is not worth telling.
        when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o
@@ -5139,6 +5167,45 @@ begin
     perform pg_notify('sluice', 'done');
   end if;
   return v_count;
+end $function$;
+
+--- function sluice.share_processes_v1(p_worker bigint, p_held integer)
+CREATE OR REPLACE FUNCTION sluice.share_processes_v1(p_worker bigint, p_held integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_host    text;
+  v_before  integer;
+  v_total   integer;   -- of the host
+  v_share   integer;
+  v_others  integer;   -- what the other workers of the host may have
+  v_granted integer;
+begin
+  select w.host, w.processes into v_host, v_before from sluice.workers w
+   where w.id = p_worker and w.ended_at is null and w.process_limit is not null;
+  if not found then
+    return null;
+  end if;
+  -- Under this lock the statements below see what every earlier worker was granted.
+  perform pg_advisory_xact_lock(1936485737, hashtext('processes ' || v_host));
+  with live as materialized (
+    select w.id, w.rank, w.process_limit, w.draining, w.processes, max(greatest(w.cores, w.process_limit)) over () as total
+      from sluice.workers w where w.host = v_host and w.ended_at is null and w.process_limit is not null
+  )
+  select (select max(l.total) from live l),
+         (select count(*) from (select l.id from live l cross join lateral generate_series(1, least(l.process_limit, l.total)) p(n)
+                                 where not l.draining order by p.n, l.rank, l.id limit (select max(l.total) from live l)) dealt
+           where dealt.id = p_worker),
+         (select coalesce(sum(l.processes), 0) from live l where l.id <> p_worker)
+    into v_total, v_share, v_others;
+  v_granted := greatest(p_held, least(v_share, v_total - v_others), 0);
+  update sluice.workers w set processes = v_granted where w.id = p_worker and w.ended_at is null and w.processes <> v_granted;
+  -- Others may grow by what it gave back, or have to shrink for it. They hear of it at once where hints arrive.
+  if v_granted < v_share or v_granted < v_before then
+    perform pg_notify('sluice', 'workers');
+  end if;
+  return least(v_share, v_granted);
 end $function$;
 
 --- function sluice.share_v1(p_ready integer[], p_free integer, p_first integer)

@@ -99,6 +99,8 @@ create table sluice.workers (
   tasks      text[] not null,
   labels     jsonb not null default '{}',              -- what it offers to tasks with requirements
   pooled     text[] not null default '{}',             -- of the tasks those that need a process of its pool
+  process_limit integer check (process_limit > 0),     -- the most processes its process pool takes; null: it does not share the cores of its host
+  processes  integer not null default 0 check (processes >= 0),   -- how many it may have now: sluice.share_processes_v1
   key_id     bigint,                                   -- of a worker behind a server: only this key may speak for it
   rank       integer not null default 0,               -- its place among workers, the smallest first; among equals who came first
   pool       text,                                     -- the pool it belongs to; null: it was started by hand
@@ -118,6 +120,7 @@ create table sluice.workers (
 ) with (fillfactor = 50);
 create index workers_alive on sluice.workers (seen_at) where ended_at is null;
 create index workers_order on sluice.workers (rank, id) where ended_at is null;
+create index workers_processes on sluice.workers (host) where ended_at is null and process_limit is not null;
 
 -- How many jobs of a lane one worker may run at once; null: no limit. A worker without a capacity of its own has 0.
 create function sluice.per_worker_v1(p_per_worker integer, p_capacity integer, p_cores integer) returns integer

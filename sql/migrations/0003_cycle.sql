@@ -1,6 +1,6 @@
 -- Finish and claim in one round trip.
 --
--- Lock order of everything in Sluice: pools (by name) -> own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
+-- Lock order of everything in Sluice: processes of a host (an advisory lock) -> pools (by name) -> own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
 -- -> budgets (by name) -> devices (by budget and key) -> what is loaded on them -> models (by name) -> siblings and claims (SKIP LOCKED)
 -- -> the names (an advisory lock of who makes tasks and workflows known) -> classes (by task) -> tasks (by name) -> admission.
 -- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job. What is deleted with all that refers to it, lanes and
@@ -10,14 +10,15 @@
 create function sluice.register_worker_v1(
   p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[],
   p_labels jsonb default '{}', p_pooled text[] default '{}', p_key bigint default null,
-  p_rank integer default 0, p_pool text default null, p_request text default null, p_build text default null
+  p_rank integer default 0, p_pool text default null, p_request text default null, p_build text default null,
+  p_process_limit integer default null
 ) returns bigint
 language plpgsql as $$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build)
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit)
     returning id into v_id;
   return v_id;
 end $$;

@@ -10,7 +10,7 @@ return (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.b
 -- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
 -- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
 create function sluice.heartbeat_v1(p_worker bigint)
-returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text)
+returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
 language plpgsql as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -30,13 +30,13 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
-            sluice.offer_v1();
+            sluice.offer_v1(), sluice.process_shares_v1(w);
 end $$;
 
 -- The same for several workers that speak to one server, with one look at all workers instead of one each. Whose row somebody else is
 -- writing is left out: one that waits must not keep the others waiting.
 create function sluice.heartbeats_v1(p_workers bigint[])
-returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text)
+returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -61,7 +61,7 @@ begin
   returning w.id, array(select h.lane from sluice.holdings h where h.worker_id = w.id order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null),
             w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
-            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer;
+            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w);
 end $$;
 
 -- Ends the attempts of running jobs that nobody holds any more, as their tasks say: back in line, or failed. The caller has locked
@@ -170,6 +170,7 @@ begin
                               for no key update of g skip locked));
   if v_found then
     perform pg_notify('sluice', 'ready');
+    perform pg_notify('sluice', 'workers');   -- the cores that their process pools had are free
   end if;
 end $$;
 
@@ -189,6 +190,9 @@ begin
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = coalesce(w.leaving, p_why) where w.id = p_worker and w.ended_at is null;
   if found and exists (select 1 from sluice.residents r where r.worker_id = p_worker) then
     perform pg_notify('sluice', 'ready');   -- the room of its models is free
+  end if;
+  if exists (select 1 from sluice.workers w where w.id = p_worker and w.processes > 0) then
+    perform pg_notify('sluice', 'workers');   -- so are its cores
   end if;
   return true;
 end $$;
@@ -302,7 +306,9 @@ as $$
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken,
+    select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
+           coalesce((select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                      where w.process_limit is not null and j.worker_id = w.id and j.state = 'running' and c.task = any (w.pooled)), 0)::integer as in_process,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
       from sluice.workers w where w.ended_at is null
   )
@@ -319,6 +325,9 @@ as $$
            when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
            when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
                                   || case when u.per_worker > 0 then u.per_worker::text else 'its number of cores' end
+           when 'processes' then case when v.processes > 0 then 'all ' || v.processes || ' processes of workers that run task ' || q.task || ' are busy'
+                                      else 'no worker that runs task ' || q.task || ' has a share of the cores of its host: the process pools of other workers on '
+                                           || v.hosts || ' have them' end
            when 'budget' then 'task ' || q.task || ' waits for what it uses of '
                               || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
                                    where t.name = q.task)
@@ -328,12 +337,16 @@ as $$
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
             count(*) filter (where f.fits and not w.draining and f.free) as free,
             count(*) filter (where f.fits and not w.draining and f.free and f.may) as may,
+            count(*) filter (where f.fits and not w.draining and f.free and f.may and f.manned) as manned,
+            sum(w.processes) filter (where f.fits and not w.draining) as processes,
+            string_agg(distinct w.host, ', ') filter (where f.fits and not w.draining) as hosts,
             min(w.name || ': ' || w.broken) filter (where f.fits) as broken
        from live w
       cross join lateral (
         select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
-                 < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may) f
+                 < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may,
+               w.process_limit is null or q.task <> all (w.pooled) or w.in_process < w.processes as manned) f
       where q.depth > 0 and q.task = any (w.tasks)) v
    cross join lateral (
      select case
@@ -346,6 +359,7 @@ as $$
        when u.slots is not null and u.held >= u.slots then 'lane_held'
        when v.free = 0 then 'capacity'
        when v.may = 0 then 'per_worker'
+       when v.manned = 0 then 'processes'
        -- What it waits for exactly is for the policy to say. A moment is not worth telling.
        when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { DEPTH_WORDS } from '../model/counted-up-to.ts'
 import { BudgetBody } from './budgets.ts'
 import { LaneBody } from './lanes.ts'
-import { JobId, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
+import { JobId, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull, WholeOrNull } from './scalars.ts'
 
 export const WorkerNameParams = Type.Object(
   {
@@ -57,6 +57,11 @@ const Worker = Type.Object({
   pid: Type.Integer(),
   version: Type.String(),
   capacity: Type.Integer({ description: '0: no limit of its own' }),
+  processes: Type.Integer({ description: 'Processes its process pool may have now' }),
+  processLimit: Type.Unsafe<number | null>({
+    ...WholeOrNull,
+    description: 'The most its process pool takes; null: it does not share the cores of its host',
+  }),
   tasks: Type.Array(Type.String()),
   labels: Type.Record(Type.String(), Type.Unknown(), {
     description: 'What it offers to tasks with requires',

@@ -20,6 +20,7 @@ const KINDS = [
   'draining',
   'capacity',
   'per_worker',
+  'processes',
 ] as const
 
 export const WhyBody = Type.Object({

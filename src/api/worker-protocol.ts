@@ -113,6 +113,14 @@ export const RegisterBody = Type.Object(
     build: Type.Optional(
       Type.String({ minLength: 1, maxLength: 200, description: 'Which build of the program it runs' }),
     ),
+    processes: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 65_536,
+        description:
+          'The most processes it takes for pooled tasks. It then shares the cores of its host with other workers there: see /workers/{id}/processes. Absent: it does not',
+      }),
+    ),
     host: Type.Optional(Type.String({ maxLength: 200 })),
     pid: Type.Optional(Count('For people who look for the process')),
     version: Type.Optional(Type.String({ maxLength: 100 })),
@@ -333,8 +341,26 @@ export const HeartbeatAnswer = Type.Object({
   draining: Type.Boolean(),
   stop: Type.Boolean({ description: 'Somebody wants this worker to end, in an orderly way' }),
   peers: Type.Integer({ description: 'Workers alive, this one included' }),
+  shares: Type.Optional(
+    Type.String({
+      description: 'Another text than before: ask for the share of the cores again. Absent: it shares none',
+    }),
+  ),
 })
 export type HeartbeatAnswer = Static<typeof HeartbeatAnswer>
+
+export const ProcessesBody = Type.Object(
+  { held: Count('Processes it has, those that are ending included', 65_536) },
+  CLOSED,
+)
+export type ProcessesBody = Static<typeof ProcessesBody>
+
+export const ProcessesAnswer = Type.Object({
+  size: Type.Integer({
+    description: 'How many processes it should have. Fewer than it has: ask again when they are gone',
+  }),
+})
+export type ProcessesAnswer = Static<typeof ProcessesAnswer>
 
 /** The database knows no year 0 and no zone that is further than 15 hours from Greenwich. */
 const LogTime = Type.String({

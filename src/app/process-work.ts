@@ -137,6 +137,8 @@ export class ProcessWork {
       tasks,
       options,
       defaultCapacity: settings.capacity,
+      defaultProcesses: settings.processes,
+      defaultInitialiser: settings.initialiser,
       cycleMax: settings.cycleMax,
       graceMs: settings.graceMs,
       shutdownGraceMs: settings.shutdownGraceMs,

@@ -137,6 +137,8 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
     tasks: byName,
     options: { ...workOptions, ...(only !== undefined && { tasks: only }) },
     defaultCapacity: settings.capacity,
+    defaultProcesses: settings.processes,
+    defaultInitialiser: settings.initialiser,
     cycleMax: settings.cycleMax,
     graceMs: settings.graceMs,
     shutdownGraceMs: settings.shutdownGraceMs,
@@ -150,7 +152,7 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
 
 function registrationOf({ identity, tasks, processTasks }: SourceFacts): RegisterBody {
   const { name, host, pid, version, capacity, cores, labels } = identity
-  const { rank, pool, request, build } = identity
+  const { rank, pool, request, build, processLimit } = identity
   return {
     name,
     host,
@@ -163,6 +165,7 @@ function registrationOf({ identity, tasks, processTasks }: SourceFacts): Registe
     ...(typeof pool === 'string' && { pool }),
     ...(typeof request === 'string' && { request }),
     ...(typeof build === 'string' && { build }),
+    ...(typeof processLimit === 'number' && { processes: processLimit }),
     tasks: [...tasks.values()].map((task) => toWire(task, processTasks.has(task.name))),
   }
 }

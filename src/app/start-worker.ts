@@ -22,8 +22,10 @@ import { createInlineExecutor } from '../worker/inline.ts'
 import type { JobSource } from '../worker/job-source.ts'
 import type { AnyModel } from '../worker/models/model.ts'
 import { ModelKeeper } from '../worker/models/model-keeper.ts'
+import { parseInitialiser } from '../worker/pool/initialiser.ts'
 import type { Initialiser } from '../worker/pool/messages.ts'
 import { ProcessPool } from '../worker/pool/pool.ts'
+import { ProcessShare } from '../worker/pool/process-share.ts'
 import type { AnyTask } from '../worker/task.ts'
 import { Workdirs } from '../worker/workdir.ts'
 import { Worker, type WorkerOptions as WorkerParts } from '../worker/worker.ts'
@@ -45,10 +47,14 @@ export interface WorkOptions {
   readonly build?: string
   /** Only these tasks. Default: all that the program has. */
   readonly tasks?: readonly string[]
-  /** The warm processes for tasks with `execution: 'process'`. */
+  /** The process pool: warm processes for tasks with `execution: 'process'`. */
   readonly pool?: {
-    /** Default: the number of cores. */
+    /**
+     * The most processes this worker takes. Default: the setting `processes`, else the number of cores. Workers of one host share
+     * its cores; a size above them is what they share.
+     */
     readonly size?: number
+    /** Default: the setting `initialiser`. */
     readonly initialiser?: Initialiser
     readonly maxJobs?: number
     readonly maxMemoryBytes?: number
@@ -74,6 +80,10 @@ export interface StartWorker {
   readonly options: WorkOptions
   /** Where the options name none. */
   readonly defaultCapacity: number
+  /** The setting `processes`. 0: the cores. */
+  readonly defaultProcesses: number
+  /** The setting `initialiser`: a path and, after `#`, a function. */
+  readonly defaultInitialiser: string | null
   readonly cycleMax: number
   readonly graceMs: number
   readonly shutdownGraceMs: number
@@ -92,10 +102,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
   const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
-  const pool =
-    pooled.length === 0
-      ? undefined
-      : await startPool(options.pool ?? {}, log, (cause) => worker?.breakDown(cause))
+  const pool = pooled.length === 0 ? undefined : makePool(setup, (cause: unknown) => worker?.breakDown(cause))
   const source = setup.makeSource({
     identity: {
       name: toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200),
@@ -110,6 +117,8 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
       pool: poolOf(options.inPool),
       request: textOf(options.request, 'SLUICE_REQUEST'),
       build: textOf(options.build, 'SLUICE_BUILD'),
+      pooled: pooled.map((task) => task.name),
+      processLimit: pool?.limit ?? null,
     },
     inlineTasks: [...tasks.values()].filter((task) => task.execution === 'inline').map((task) => task.name),
     tasks,
@@ -124,6 +133,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     tasks,
     executors: new Map([...tasks].map(([name, task]) => [name, executorOf(task, pool)])),
     pool,
+    share: pool && new ProcessShare({ pool, log, ask: (held) => source.shareProcesses(held) }),
     workdirs,
     capacity,
     cycleMax: setup.cycleMax,
@@ -243,21 +253,17 @@ function hooksOf(tasks: ReadonlyMap<string, AnyTask>): ReadonlyMap<string, AnyMo
   return byName
 }
 
-async function startPool(
-  options: NonNullable<WorkOptions['pool']>,
-  log: Log,
-  onBroken: (cause: unknown) => void,
-): Promise<ProcessPool> {
-  const pool = new ProcessPool({
-    log,
+function makePool(setup: StartWorker, onBroken: (cause: unknown) => void): ProcessPool {
+  const { size, initialiser, maxJobs, maxMemoryBytes } = setup.options.pool ?? {}
+  const { defaultInitialiser: named } = setup
+  return new ProcessPool({
+    log: setup.log,
     onBroken,
-    ...(options.size !== undefined && { size: options.size }),
-    ...(options.initialiser !== undefined && { initialiser: options.initialiser }),
-    ...(options.maxJobs !== undefined && { maxJobsPerChild: options.maxJobs }),
-    ...(options.maxMemoryBytes !== undefined && { maxMemoryBytes: options.maxMemoryBytes }),
+    size: size ?? (setup.defaultProcesses || availableParallelism()),
+    initialiser: initialiser ?? (named === null ? undefined : parseInitialiser(named)),
+    ...(maxJobs !== undefined && { maxJobsPerChild: maxJobs }),
+    ...(maxMemoryBytes !== undefined && { maxMemoryBytes }),
   })
-  await pool.start()
-  return pool
 }
 
 function executorOf(task: AnyTask, pool: ProcessPool | undefined): Executor {

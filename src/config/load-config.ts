@@ -60,7 +60,13 @@ export async function loadConfig(options: {
     await statFile(file, shown)
     const locate: Locate = () => ({ file: shown })
     const { config, tasks, workflows } = await readModule(file, shown)
-    return { ...found, config: checkConfig(config, locate), tasks, workflows, locate }
+    return {
+      ...found,
+      config: withPaths(checkConfig(config, locate), found.folder),
+      tasks,
+      workflows,
+      locate,
+    }
   }
   if (!YAML_ENDINGS.includes(extname(file))) {
     throw refuse(shown, 'is neither YAML (.yaml, .yml, .json) nor a module (.ts, .js, .mjs); rename it')
@@ -69,7 +75,13 @@ export async function loadConfig(options: {
   const all = [...problems]
   const config = readable ? findProblems(value, locate, all) : undefined
   if (all.length > 0 || config === undefined) throw invalidConfig(all)
-  return { ...found, config, tasks: [], workflows: [], locate }
+  return { ...found, config: withPaths(config, found.folder), tasks: [], workflows: [], locate }
+}
+
+/** A path in a file starts at the file's folder; where a setting comes from is not known later. */
+function withPaths(config: Config, folder: string): Config {
+  const { initialiser } = config
+  return typeof initialiser === 'string' ? { ...config, initialiser: resolve(folder, initialiser) } : config
 }
 
 /** The config file of the project that a folder lies in. */

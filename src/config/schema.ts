@@ -139,6 +139,10 @@ const TOP = {
   schedules,
   /** Leaf jobs one worker runs at once; 0 for no limit of its own. */
   capacity: value(SETTINGS.capacity.reader),
+  /** The most processes of one worker's process pool. */
+  processes: value(SETTINGS.processes.reader),
+  /** What each process of a process pool loads and calls before it takes jobs. A relative path starts at the file's folder. */
+  initialiser: value(SETTINGS.initialiser.reader),
   /** How often a worker says that it lives. The same for all workers. */
   heartbeat: value(SETTINGS.heartbeat.reader),
   /** How long a lease lives without a heartbeat, in lanes that do not say otherwise. */

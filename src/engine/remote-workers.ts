@@ -27,6 +27,7 @@ export { type DoneJobs, noteDone } from '../store/note-done.ts'
 export { noteLateEndings } from '../store/note-late-endings.ts'
 export { reportDevices } from '../store/report-devices.ts'
 export { type Resynced, resyncWorkers } from '../store/resync-worker.ts'
+export { shareProcesses } from '../store/share-processes.ts'
 
 const MAX_LINE = 8192
 /** Room for the note that a worker leaves at the end of a line it has cut itself. */

@@ -9,6 +9,8 @@ import { listWorkers } from '../store/list-workers.ts'
 import { retireWorker } from '../store/retire-worker.ts'
 import { stopWorker } from '../store/stop-worker.ts'
 
+export { shareProcesses } from '../store/share-processes.ts'
+
 const WHY_CHARACTERS = 1000
 /** Stands for workers of any name. */
 const ANY = '*'

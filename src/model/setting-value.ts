@@ -112,6 +112,16 @@ export function orNone<In, Out>(reader: Reader<In, Out>): Reader<In | 'none' | n
 }
 
 /** True or false. */
+/** A module and, after `#`, the function in it that is meant. */
+export const moduleFunction: Reader<string, string> = {
+  read: (value) =>
+    typeof value === 'string' && value.trim() !== '' && !value.includes('\0') ? value.trim() : undefined,
+  readText: (text) => moduleFunction.read(text),
+  expected: 'the path of a module and, after #, the function in it to call, such as ./warm.js#load',
+  bound: 'a path',
+  format: String,
+}
+
 export const flag: Reader<boolean, boolean> = {
   read: (value) => (typeof value === 'boolean' ? value : undefined),
   readText: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),

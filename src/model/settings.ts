@@ -13,6 +13,7 @@ import {
   isName,
   MAX_STORED_MS,
   MAX_TIMER_MS,
+  moduleFunction,
   NAME_RULE,
   noLessThan,
   orNone,
@@ -42,6 +43,10 @@ const stored = duration({ min: 1, max: MAX_STORED_MS })
 export const SETTINGS = {
   /** Leaf jobs one worker runs at once. 0: no limit of its own. */
   capacity: setting('capacity', count({ min: 0 }), 1),
+  /** The most processes of one worker's process pool. */
+  processes: setting('processes', orWord(count({ min: 1 }), 'cores', 0), 0),
+  /** What each process of a process pool loads and calls before it takes jobs. */
+  initialiser: setting('initialiser', orNone(moduleFunction), null),
   /** How often a worker says that it lives. The same for all workers. */
   heartbeat: setting('heartbeat', timer, 5000),
   /** How long a lease lives without a heartbeat, in lanes that do not say otherwise. */
@@ -118,6 +123,10 @@ export type SettingsSource = {
 export interface Settings {
   /** 0: no limit. */
   readonly capacity: number
+  /** 0: as many as there are cores. */
+  readonly processes: number
+  /** A path and, after `#`, a function. */
+  readonly initialiser: string | null
   readonly heartbeatMs: number
   readonly staleMs: number
   readonly cycleMax: number
@@ -172,6 +181,8 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
   const stale = find('stale')
   const settings = {
     capacity: find('capacity').value,
+    processes: find('processes').value,
+    initialiser: find('initialiser').value,
     heartbeatMs: heartbeat.value,
     staleMs: stale.value,
     cycleMax: find('cycleMax').value,

@@ -10,8 +10,10 @@ export interface WorkerIdentity {
   readonly tasks: readonly string[]
   /** What it offers to tasks with `requires`. */
   readonly labels: Readonly<Record<string, unknown>>
-  /** Of the tasks those that need a process of its pool. Kept for workers behind a server: any server may serve them. */
+  /** Tasks that need a process of its process pool. */
   readonly pooled?: readonly string[]
+  /** The most processes its process pool takes. Null: it does not share the cores of its host with other workers. */
+  readonly processLimit?: number | null
   /** Its place among workers, the smallest first; among equals who came first. Default 0. */
   readonly rank?: number
   /** The pool it belongs to. */

@@ -18,11 +18,13 @@ export interface Beat {
   readonly expired: boolean
   /** Another text means that there are other lanes or classes to serve than before. */
   readonly offer: string
+  /** Another text means that its share of the host's cores may have changed. Null: it has none. */
+  readonly shares: string | null
 }
 
 const BEAT = statement(
   'beat',
-  'select lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer from sluice.heartbeat_v1($1)',
+  'select lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares from sluice.heartbeat_v1($1)',
 )
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
@@ -33,7 +35,7 @@ export async function beat(db: Queryable, workerId: string): Promise<Beat | unde
 
 const BEAT_TOGETHER = statement(
   'beat_together',
-  'select id, lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer from sluice.heartbeats_v1($1)',
+  'select id, lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares from sluice.heartbeats_v1($1)',
 )
 
 /**

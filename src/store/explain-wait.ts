@@ -11,6 +11,7 @@ export type WaitObstacle =
   | 'lane_held'
   | 'capacity'
   | 'per_worker'
+  | 'processes'
   | 'budget'
 
 export interface RunningJob {

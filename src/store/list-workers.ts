@@ -7,6 +7,10 @@ export interface WorkerView {
   readonly pid: number
   readonly version: string
   readonly capacity: number
+  /** Processes its process pool may have now. */
+  readonly processes: number
+  /** The most its process pool would take. Null: it has none, or does not share the cores of its host. */
+  readonly processLimit: number | null
   readonly tasks: readonly string[]
   /** What it offers to tasks with `requires`. */
   readonly labels: Readonly<Record<string, unknown>>
@@ -33,7 +37,7 @@ export interface WorkerView {
 
 const LIST = statement(
   'list_workers',
-  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.tasks, w.labels, w.rank, w.pool, w.request, w.build, w.draining, w.broken, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
+  `select w.id, w.name, w.host, w.pid, w.version, w.capacity, w.processes, w.process_limit as "processLimit", w.tasks, w.labels, w.rank, w.pool, w.request, w.build, w.draining, w.broken, w.stopping, w.started_at as "startedAt", w.seen_at as "seenAt",
           (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent,
           (select count(*)::integer from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as running

@@ -10,7 +10,7 @@ export interface StoredWorker extends Required<Omit<WorkerIdentity, 'keyId'>> {
 
 const LOAD = statement(
   'load_workers',
-  `select id, name, host, pid, version, capacity, cores, tasks, labels, pooled, rank, pool, request, build, key_id as "keyId", ended_at is not null as ended
+  `select id, name, host, pid, version, capacity, cores, tasks, labels, pooled, process_limit as "processLimit", rank, pool, request, build, key_id as "keyId", ended_at is not null as ended
      from sluice.workers where id = any ($1::bigint[])`,
 )
 

@@ -22,6 +22,8 @@ export interface SourceEvents {
   abandon(lanes: readonly string[], silentMs: number): void
   /** Take nothing new, or go on. */
   draining(draining: boolean): void
+  /** How the cores of the host are shared out may have changed: ask for the share again. */
+  sharesChanged(): void
   /** Somebody wants this worker to end, in an orderly way. May be told again and again. */
   stop(): void
 }
@@ -51,6 +53,13 @@ export interface JobSource {
    * @throws what the other side throws. The next report makes it good.
    */
   reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]>
+  /**
+   * Asks for this worker's share of the cores of its host. `held` is how many processes it has, those that are ending included.
+   * Answers how many its process pool should have: after it has shrunk it asks again.
+   *
+   * @throws what the other side throws.
+   */
+  shareProcesses(held: number): Promise<number>
   /** This worker cannot start jobs any more and takes no new ones: let operators see it, and why. */
   broken(why: string): void
   /** Takes the worker off the books. Everything must have been reported. */

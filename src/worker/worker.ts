@@ -7,6 +7,7 @@ import type { CycleRequest, JobSource } from './job-source.ts'
 import { enterDevices, isOnDevices, leaveDevices, memoryOf } from './models/attempt-on-devices.ts'
 import type { ModelKeeper } from './models/model-keeper.ts'
 import type { ProcessPool } from './pool/pool.ts'
+import type { ProcessShare } from './pool/process-share.ts'
 import { RunningAttempt } from './running-attempt.ts'
 import type { AnyTask } from './task.ts'
 import { readable } from './thrown.ts'
@@ -23,6 +24,8 @@ export interface WorkerOptions {
   readonly tasks: ReadonlyMap<string, AnyTask>
   readonly executors: ReadonlyMap<string, Executor>
   readonly pool: ProcessPool | undefined
+  /** Keeps the process pool at this worker's share of the cores. */
+  readonly share: ProcessShare | undefined
   readonly workdirs: Workdirs
   readonly devices: DeviceWatch
   readonly models: ModelKeeper
@@ -99,6 +102,7 @@ export class Worker {
         if (!draining) this.#failedStarts = 0
         this.#wake(false)
       },
+      sharesChanged: () => this.#options.share?.changed(),
       stop: () => {
         if (this.#mode !== 'working') return
         this.#options.log.info({}, 'asked to stop')
@@ -106,6 +110,7 @@ export class Worker {
         this.#options.onStopAsked?.()
       },
     })
+    await this.#options.share?.start()
     this.#options.pool?.onFree(() => this.#wake(false))
     this.#mode = 'working'
     this.#options.devices.start()
@@ -160,6 +165,7 @@ export class Worker {
     await this.#options.devices.stop()
     // Before it is off the books: from then on its memory counts as free.
     await this.#options.models.stop(this.#hurried ? HURRY_MS : this.#options.shutdownGraceMs)
+    this.#options.share?.stop()
     await this.#options.pool?.stop(this.#options.graceMs)
     await this.#source.close(why)
     await this.#options.workdirs.close()
@@ -265,11 +271,12 @@ export class Worker {
   }
 
   #noteModels({ newsTaken = false, startedOver = false, unload = [] }: CycleAnswer): void {
-    const { models, devices } = this.#options
+    const { models, devices, share } = this.#options
     models.told(newsTaken)
     if (startedOver) {
       models.startOver()
       devices.startOver()
+      share?.changed()
     }
     models.unload(unload)
   }

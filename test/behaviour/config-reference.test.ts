@@ -53,7 +53,7 @@ describe('the reference of the configuration', () => {
 
   test('shows the table of settings: key, default, variable, bound', () => {
     const shown = rows('key').filter((cells) => cells.length === 4)
-    const settings: readonly Setting<unknown, number | null>[] = Object.values(SETTINGS)
+    const settings: readonly Setting<unknown, unknown>[] = Object.values(SETTINGS)
     expect(shown).toEqual(
       settings.map(({ key, default: value, environment, reader }) => [
         key,

@@ -58,6 +58,10 @@ class ControlledSource implements JobSource {
     return []
   }
 
+  async shareProcesses(): Promise<number> {
+    return 0
+  }
+
   broken(): void {}
 
   flush(): undefined {
@@ -93,6 +97,7 @@ async function start(source: ControlledSource, execute: () => unknown, capacity 
     tasks: new Map([['spin', spin]]),
     executors: new Map([['spin', execute]]),
     pool: undefined,
+    share: undefined,
     workdirs: await Workdirs.open(root),
     capacity,
     cycleMax: 5,

@@ -105,6 +105,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/workers/:id/checkpoint/load': 'workers:run',
   'POST /api/v1/workers/:id/checkpoint/save': 'workers:run',
   'POST /api/v1/workers/:id/devices': 'workers:run',
+  'POST /api/v1/workers/:id/processes': 'workers:run',
   'POST /api/v1/workers/:id/broken': 'workers:run',
   'POST /api/v1/workers/:id/close': 'workers:run',
 }

@@ -19,6 +19,7 @@ import {
   saveRemoteCheckpoint,
   saveRemoteProgress,
   saveRemoteStep,
+  shareProcesses,
 } from '../../src/engine/remote-workers.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import type { Assignment, EndedAttempt } from '../../src/model/assignment.ts'
@@ -58,7 +59,7 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
     )
   const register = async () => {
     const identity = { name: `remote-${round}`, host: '', pid: 0, version: '', capacity: 4, cores: 1 }
-    const facts = { ...identity, tasks: [TASK.name], labels: {}, keyId: KEY }
+    const facts = { ...identity, tasks: [TASK.name], labels: {}, keyId: KEY, processLimit: 1 }
     for (;;) {
       const [registered] = await call('register', () =>
         transactForCallers(db, (tx) => registerRemoteWorkers(tx, [facts], [TASK, newTask()], TASK)),
@@ -80,6 +81,8 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
   }
 
   let { id, dispatcher } = await register()
+  const held = await call('processes', () => shareProcesses(calls, id, 0))
+  if (held !== undefined && held > 1) violations.push(`${id} has ${held} processes on one core`)
   const job = await repeated('submit', () => app.submit(TASK.name, null, { key: `remote-${round}` }))
   let ended: EndedAttempt[] = []
   while ((await repeated('getJob', () => app.getJob(job.id))).status !== 'completed') {

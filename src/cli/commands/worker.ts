@@ -1,14 +1,16 @@
-import { hostname } from 'node:os'
+import { availableParallelism, hostname } from 'node:os'
 import type { RemoteWorker, RemoteWorkerOptions } from '../../app/remote-worker.ts'
+import type { WorkOptions } from '../../app/start-worker.ts'
 import { TaskSet } from '../../app/task-set.ts'
 import type { ServerOptions } from '../../client/link.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Log } from '../../engine/log.ts'
 import { SluiceError } from '../../errors.ts'
-import { count } from '../../model/setting-value.ts'
+import { count, moduleFunction } from '../../model/setting-value.ts'
 import { SETTINGS } from '../../model/settings.ts'
 import { suggest } from '../../model/suggest.ts'
 import { VERSION } from '../../version.ts'
+import { parseInitialiser } from '../../worker/pool/initialiser.ts'
 import type { AnyTask } from '../../worker/task.ts'
 import { type Given, list, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -23,6 +25,8 @@ const RANK = count({ min: -1_000_000, max: 1_000_000 })
 
 interface WorkerOptions extends CommonOptions {
   readonly capacity?: Given<number>
+  readonly processes?: Given<number>
+  readonly initialiser?: Given<string>
   readonly name?: string
   readonly tasks?: readonly string[]
   readonly label?: readonly string[]
@@ -43,6 +47,16 @@ export const declareWorker: Declare = (command, act) => {
       '--capacity <number>',
       'jobs at once; 0: no limit (default: 1)',
       setting(SETTINGS.capacity.reader),
+    )
+    .option(
+      '--processes <number>',
+      'the most processes for tasks that run in one (default: the cores, shared by the workers of the host)',
+      setting(SETTINGS.processes.reader),
+    )
+    .option(
+      '--initialiser <module#function>',
+      'what each process loads and calls before it takes jobs',
+      setting(moduleFunction),
     )
     .option('--name <name>', 'default: host name and process id')
     .option('--tasks <list>', 'only these, with commas between', list)
@@ -83,6 +97,7 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
     onStopAsked: () => asked.abort(),
     labels: labelsOf(options.label),
     ...(options.capacity !== undefined && { capacity: options.capacity.value }),
+    pool: processPoolOf(options),
     ...(options.rank !== undefined && { rank: options.rank.value }),
     ...(options.pool !== undefined && { inPool: options.pool }),
     ...(options.build !== undefined && { build: options.build }),
@@ -100,6 +115,14 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
     return await leave(app, log, stops.now, world)
   } finally {
     await app.close({ now: true })
+  }
+}
+
+function processPoolOf({ processes, initialiser }: WorkerOptions): NonNullable<WorkOptions['pool']> {
+  return {
+    // 0 stands for the cores, as where nothing is given.
+    ...(processes !== undefined && { size: processes.value || availableParallelism() }),
+    ...(initialiser !== undefined && { initialiser: parseInitialiser(initialiser.value) }),
   }
 }
 

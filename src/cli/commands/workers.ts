@@ -81,11 +81,17 @@ function columns(now: number): Column<WorkerView>[] {
     { title: 'HOST', value: (worker) => worker.host },
     { title: 'PID', value: (worker) => String(worker.pid), align: 'right' },
     { title: 'VERSION', value: (worker) => worker.version },
+    { title: 'PROCESSES', value: processesInWords, align: 'right', optional: true },
     { title: 'POOL', value: ({ pool }) => pool ?? '', optional: true },
     { title: 'BUILD', value: ({ build }) => build ?? '', optional: true },
     { title: 'LABELS', value: labelsInWords, shrinks: true, optional: true },
     { title: 'TASKS', value: (worker) => worker.tasks.join(' '), shrinks: true, optional: true },
   ]
+}
+
+/** Of its process pool: how many it may have, and would take. */
+function processesInWords({ processes, processLimit }: WorkerView): string {
+  return processLimit === null ? '' : `${processes} of ${processLimit}`
 }
 
 function labelsInWords({ labels }: WorkerView): string {

@@ -27,6 +27,8 @@ export interface IdleWorker {
   /** Workers with the same can run the same jobs. */
   readonly likeness: string
   readonly running: number
+  /** Some of its tasks need a process. */
+  readonly hasPooled: boolean
   /** Others may need the room of its models: it is looked for also while it takes no jobs. */
   readonly offersDevices: boolean
   readonly pollMs: number
@@ -85,6 +87,15 @@ export class IdlePoll {
   /** Whether there is something to look for, or it waits for orders only. */
   get hungry(): boolean {
     return this.#request.free > 0 || this.worker.offersDevices
+  }
+
+  /**
+   * Whether finding nothing for this worker means that nothing is there for its like. Not so for one that runs something, which may
+   * have as many of a lane as one worker may, that is draining, or that has no process free for tasks that need one.
+   */
+  get speaksForOthers(): boolean {
+    const { running, draining, hasPooled } = this.worker
+    return running === 0 && !draining && (!hasPooled || this.#request.freeProcesses > 0)
   }
 
   /** Looks for jobs. What it finds is the answer. */

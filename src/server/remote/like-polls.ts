@@ -98,9 +98,7 @@ export class LikePolls {
     let exhausted = false
     const lookInTurn = async () => {
       for (let poll = hungry.shift(); poll !== undefined && !exhausted; poll = hungry.shift()) {
-        // Who runs something may have as many of a lane as one worker may, and who is draining is given nothing: that says nothing
-        // about the others.
-        const idle = poll.worker.running === 0 && !poll.worker.draining
+        const { speaksForOthers } = poll
         const looked = await poll.look()
         if (looked === 'found') this.#lookAgain = 0
         if (looked === 'found' && narrow) {
@@ -108,7 +106,7 @@ export class LikePolls {
           this.look(true)
           return
         }
-        if (looked === 'nothing' && idle) exhausted = true
+        if (looked === 'nothing' && speaksForOthers) exhausted = true
       }
     }
     await Promise.all(Array.from({ length: Math.min(narrow ? 1 : WIDTH, hungry.length) }, lookInTurn))

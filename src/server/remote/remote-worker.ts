@@ -30,6 +30,7 @@ export class RemoteWorker implements IdleWorker {
   readonly keyId: string | null
   readonly #pool: string | null
   readonly rank: number
+  readonly hasPooled: boolean
   /** What nobody finds for one worker that offers devices may be there for another, where its model lies. */
   get likeness(): string {
     return this.offersDevices ? `${this.id} ${this.#likeness}` : this.#likeness
@@ -70,6 +71,7 @@ export class RemoteWorker implements IdleWorker {
     this.keyId = worker.keyId
     this.#pool = worker.pool
     this.rank = worker.rank
+    this.hasPooled = worker.pooled.length > 0
     const { tasks, labels, pooled } = worker
     this.#likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
     this.#room = room

@@ -60,6 +60,7 @@ export interface HeldLeases {
   readonly draining: boolean
   readonly stopping: boolean
   readonly peers: number
+  readonly shares: string | null
 }
 
 /** The workers that speak to this server. */
@@ -208,9 +209,9 @@ export class RemoteWorkers {
       this.#parts.log.warn({ error: messageOf(error) }, 'could not ask whether a worker may leave'),
     )
     const stale = await this.staleByLane()
-    const { lanes, cancels, draining, stopping, peers } = answer
+    const { lanes, cancels, draining, stopping, peers, shares } = answer
     const staleMs = Object.fromEntries(lanes.map((lane) => [lane, stale.get(lane) ?? 0]))
-    return { staleMs, cancels, draining, stopping, peers }
+    return { staleMs, cancels, draining, stopping, peers, shares }
   }
 
   /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */

@@ -13,6 +13,8 @@ import {
   LeaseBody,
   LogsAnswer,
   LogsBody,
+  ProcessesAnswer,
+  ProcessesBody,
   ProgressBody,
   RegisterBody,
   Registered,
@@ -30,6 +32,7 @@ import {
   saveRemoteCheckpoint,
   saveRemoteProgress,
   saveRemoteStep,
+  shareProcesses,
 } from '../../engine/remote-workers.ts'
 import { SluiceError } from '../../errors.ts'
 import { forbidden } from '../access.ts'
@@ -67,6 +70,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     async (request, reply) => {
       const { name, capacity, cores, tasks, labels = {}, host = '', pid = 0, version = '' } = request.body
       const { rank = 0, pool = null, request: askedFor = null, build = null } = request.body
+      const { processes: processLimit = null } = request.body
       const names = tasks.map((task) => task.name)
       if (new Set(names).size < names.length)
         throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
@@ -76,7 +80,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const { id, differing } = await workers.register(
         {
           ...{ name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
-          ...{ rank, pool, request: askedFor, build },
+          ...{ rank, pool, request: askedFor, build, processLimit },
         },
         tasks.map((task) => recordOf(task, deadlineMs)),
         recordOf({ name: '' }, deadlineMs),
@@ -127,8 +131,11 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async (request) => {
-      const { cancels, stopping, ...beat } = await workers.beat(request.params.id, request.caller.keyId)
-      return { ...beat, cancel: [...cancels], stop: stopping }
+      const { cancels, stopping, shares, ...beat } = await workers.beat(
+        request.params.id,
+        request.caller.keyId,
+      )
+      return { ...beat, cancel: [...cancels], stop: stopping, ...(shares !== null && { shares }) }
     },
   )
 
@@ -147,6 +154,24 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     async ({ params, caller, body }) => {
       const budgets = await workers.reportDevices(params.id, caller.keyId, toReadings(body))
       return { budgets: budgets.map((each) => ({ ...each, declared: { ...each.declared } })) }
+    },
+  )
+
+  server.post(
+    '/workers/:id/processes',
+    {
+      config,
+      schema: {
+        summary: 'Ask how many of the cores of its host this worker may use for processes',
+        tags,
+        params: WorkerParams,
+        body: ProcessesBody,
+        response: { 200: ProcessesAnswer },
+      },
+    },
+    async ({ params, caller, body }) => {
+      await workers.get(params.id, caller.keyId)
+      return { size: (await shareProcesses(room.calls, params.id, body.held)) ?? 0 }
     },
   )
 

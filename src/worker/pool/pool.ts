@@ -10,7 +10,7 @@ export interface PoolOptions {
   /** Most processes at any time, those that are ending included. Default: the cores this process may use. */
   readonly size?: number
   /** Run in each process before it takes work. */
-  readonly initialiser?: Initialiser
+  readonly initialiser?: Initialiser | undefined
   /** A process is replaced after this many. Default 1000; 0 is never. */
   readonly maxJobsPerChild?: number
   /** A process that is larger after a job is replaced. Default: no limit. */
@@ -18,7 +18,7 @@ export interface PoolOptions {
   /** How long a start with its initialiser may take. Default 2 minutes. */
   readonly startTimeoutMs?: number
   readonly log: PoolLog
-  /** Called once, when one place of the pool has failed to start three times in a row. */
+  /** Called when a process has failed to start three times in a row; again only after the pool was resized from 0. */
   readonly onBroken?: (cause: unknown) => void
 }
 
@@ -37,40 +37,88 @@ const LONGEST_BACKOFF_MS = 30_000
  *
  *     new -> starting -> running -> stopping -> stopped
  *
- * There are `size` places, and each holds at most one process: a process that
+ * There are `held` places, and each holds at most one process: a process that
  * crashed, was killed or has worn out is replaced only once it is gone, so the
- * cap holds at every instant. Nothing queues here: look at `free` before `run`.
- * A process has no pool of its own, so tasks cannot wait for each other in it.
+ * cap holds at every instant. `resize()` changes how many there should be: new
+ * places open at once, surplus ones close when their process is idle and gone.
+ * Nothing queues here: look at `free` before `run`. A process has no pool of its
+ * own, so tasks cannot wait for each other in it.
  */
 export class ProcessPool {
-  readonly size: number
+  /** The most it was made for. */
+  readonly limit: number
   readonly #options: PoolOptions
   readonly #maxJobs: number
   readonly #maxMemory: number
   readonly #children = new Set<PoolChild>()
   readonly #idle: PoolChild[] = []
-  readonly #places: Promise<void>[] = []
+  readonly #places = new Set<Promise<void>>()
   readonly #listeners = new Set<() => void>()
+  /** Processes told to end because the pool shrinks, until they are gone. */
+  readonly #dismissed = new Set<PoolChild>()
+  /** Cuts short how long places wait before they try again. */
+  readonly #waits = new Set<() => void>()
   readonly #stopping = new AbortController()
   #state: 'new' | 'starting' | 'running' | 'stopping' | 'stopped' = 'new'
   #reportedBroken = false
+  #size: number
+  #held = 0
+  #onShrunk: (() => void) | undefined
 
   /** @throws {SluiceError} `INVALID_ARGUMENT` for sizes and limits that cannot work. */
   constructor(options: PoolOptions) {
     this.#options = options
-    this.size = wholeNumber('size', options.size ?? availableParallelism(), 1)
+    this.limit = wholeNumber('size', options.size ?? availableParallelism(), 1)
+    this.#size = this.limit
     this.#maxJobs =
       wholeNumber('maxJobsPerChild', options.maxJobsPerChild ?? 1000, 0) || Number.POSITIVE_INFINITY
     this.#maxMemory = options.maxMemoryBytes ?? Number.POSITIVE_INFINITY
   }
 
+  /** How many processes there should be. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** How many there are, those that are starting, ending or about to be replaced included. */
+  get held(): number {
+    return this.#held
+  }
+
+  /** Calls back whenever `held` has become smaller. */
+  onShrunk(callback: () => void): void {
+    this.#onShrunk = callback
+  }
+
+  /**
+   * Changes how many processes there should be. Those that run a job finish it first.
+   *
+   * @throws {SluiceError} `INVALID_ARGUMENT` for a size that cannot be.
+   */
+  resize(size: number): void {
+    wholeNumber('size', size, 0)
+    if (this.#size === 0) this.#reportedBroken = false
+    this.#size = size
+    if (this.#state !== 'running') return
+    for (const child of this.#idle.filter((each) => each.isIdle)) {
+      if (this.#surplus === 0) break
+      this.#dismiss(child)
+    }
+    while (this.#held < size) {
+      this.#held += 1
+      this.#open()
+    }
+    for (const cut of this.#waits) cut()
+  }
+
   /**
    * Starts all processes and waits until each can take work.
    *
+   * @param size How many; default: the most.
    * @throws {BrokenWorker} when one of them, or its initialiser, fails; its
    *   `cause` is what the initialiser threw. The others are ended first.
    */
-  async start(): Promise<void> {
+  async start(size = this.limit): Promise<void> {
     if (isPoolProcess()) {
       throw new SluiceError(
         'WOULD_DEADLOCK',
@@ -84,11 +132,15 @@ export class ProcessPool {
       )
     }
     this.#state = 'starting'
+    this.#size = size
+    this.#held = size
     try {
-      const first = await Promise.all(Array.from({ length: this.size }, () => this.#startChild()))
+      const first = await Promise.all(Array.from({ length: size }, () => this.#startChild()))
       if (this.#stopping.signal.aborted) throw closed()
       this.#state = 'running'
-      for (const child of first) this.#places.push(this.#keepPlace(child))
+      for (const child of first) this.#open(child)
+      // It may have been told another size meanwhile.
+      this.resize(this.#size)
     } catch (error) {
       const cause = this.#stopping.signal.aborted ? closed() : error
       await this.stop(0)
@@ -126,7 +178,7 @@ export class ProcessPool {
     let child = this.#idle.pop()
     while (child !== undefined && !child.isIdle) child = this.#idle.pop()
     if (child === undefined) {
-      throw new SluiceError('POOL_FULL', `all ${this.size} processes of the pool are in use`)
+      throw new SluiceError('POOL_FULL', `all ${this.#size} processes of the process pool are in use`)
     }
     try {
       return await child.run(ref, attempt)
@@ -159,15 +211,21 @@ export class ProcessPool {
     this.#state = 'stopped'
   }
 
-  /** Keeps one place filled until the pool stops. */
-  async #keepPlace(first: PoolChild): Promise<void> {
+  #open(first?: PoolChild): void {
+    const place = this.#keepPlace(first).finally(() => this.#places.delete(place))
+    this.#places.add(place)
+  }
+
+  /** Keeps one place filled until the pool stops or has one too many. */
+  async #keepPlace(first: PoolChild | undefined): Promise<void> {
     const place: Place = { failures: 0 }
-    let child: PoolChild | undefined = first
+    let child = first ?? (await this.#replace(place))
     while (child !== undefined) {
       this.#offer(child)
       await child.gone
       this.#withdraw(child)
-      if (child.jobs > 0) place.failures = 0
+      const dismissed = this.#dismissed.delete(child)
+      if (child.jobs > 0 || dismissed) place.failures = 0
       // One that dies before its first job is as good as one that did not start.
       else this.#countFailure(place, new Error(`a pool process ${child.ending} before its first job`))
       child = await this.#replace(place)
@@ -176,8 +234,14 @@ export class ProcessPool {
 
   async #replace(place: Place): Promise<PoolChild | undefined> {
     while (!this.#stopping.signal.aborted) {
+      if (this.#held > this.#size) {
+        // At once, not when the place has ended: of two that look at the same time one may be wanted.
+        this.#held -= 1
+        this.#onShrunk?.()
+        return undefined
+      }
       try {
-        if (place.failures > 0) await this.#backOff(place.failures)
+        if (place.failures > 0 && (await this.#backOff(place.failures))) continue
         return await this.#startChild()
       } catch (error) {
         this.#countFailure(place, error)
@@ -186,9 +250,35 @@ export class ProcessPool {
     return undefined
   }
 
-  async #backOff(failures: number): Promise<void> {
+  /** True when the place is no longer wanted. */
+  async #backOff(failures: number): Promise<boolean> {
     const ms = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1))
-    await delay(ms, undefined, { signal: this.#stopping.signal })
+    const { signal } = this.#stopping
+    let cut = () => {}
+    const resized = new Promise<void>((resolve) => {
+      cut = () => {
+        if (this.#held > this.#size) resolve()
+      }
+    })
+    this.#waits.add(cut)
+    try {
+      await Promise.race([delay(ms, undefined, { signal }), resized])
+    } finally {
+      this.#waits.delete(cut)
+    }
+    return this.#held > this.#size
+  }
+
+  /** Processes that have to go and have not been told yet. */
+  get #surplus(): number {
+    return Math.max(0, this.#held - this.#size - this.#dismissed.size)
+  }
+
+  #dismiss(child: PoolChild): void {
+    const at = this.#idle.indexOf(child)
+    if (at >= 0) this.#idle.splice(at, 1)
+    this.#dismissed.add(child)
+    child.retire()
   }
 
   #countFailure(place: Place, cause: unknown): void {
@@ -212,6 +302,10 @@ export class ProcessPool {
   #offer(child: PoolChild): void {
     if (this.#state !== 'running') {
       child.retire()
+      return
+    }
+    if (this.#surplus > 0) {
+      this.#dismiss(child)
       return
     }
     this.#idle.push(child)

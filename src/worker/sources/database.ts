@@ -7,7 +7,7 @@ import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
 import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
-import { leaveIfDue, passOver } from '../../engine/worker-control.ts'
+import { leaveIfDue, passOver, shareProcesses } from '../../engine/worker-control.ts'
 import { messageOf } from '../../errors.ts'
 import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
@@ -48,6 +48,7 @@ export class DatabaseSource implements JobSource {
   #workerId = ''
   #refreshedAt = 0
   #offer: string | undefined
+  #shares: string | null = null
   /** No heartbeat gets through: what it would claim now it would have to give up at once. */
   #silent = false
   /** Heartbeats were missed: what else is under way may never be answered. */
@@ -111,6 +112,10 @@ export class DatabaseSource implements JobSource {
           void this.#dispatcher.noteDone()
           this.#dispatcher.order.notePeers(beat.peers, beat.ahead)
           this.#noteOffer(beat.offer, events)
+          if (beat.shares !== this.#shares) {
+            this.#shares = beat.shares
+            events.sharesChanged()
+          }
           if (beat.cancels.length > 0) events.cancel(beat.cancels)
           events.draining(beat.draining)
           if (beat.stopping) events.stop()
@@ -181,6 +186,11 @@ export class DatabaseSource implements JobSource {
 
   reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]> {
     return this.#dispatcher.reportDevices(readings)
+  }
+
+  async shareProcesses(held: number): Promise<number> {
+    // One that has been declared dead registers again, and asks as another.
+    return (await shareProcesses(this.#options.db, this.#workerId, held)) ?? 0
   }
 
   broken(why: string): void {

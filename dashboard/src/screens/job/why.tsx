@@ -45,6 +45,7 @@ const WAITS_FOR_PLACES: ReadonlySet<Why['wait']['kind']> = new Set([
   'lane_held',
   'capacity',
   'per_worker',
+  'processes',
 ])
 
 function Answer({ why }: { why: Why }) {

@@ -5,6 +5,7 @@ import type {
   DevicesAnswer,
   DevicesBody,
   HeartbeatAnswer,
+  ProcessesAnswer,
   RegisterBody,
   Registered,
 } from '../../../api/worker-protocol.ts'
@@ -84,6 +85,7 @@ export class HttpSource implements JobSource {
   /** Heartbeats were missed: what else is under way may never be answered. */
   #doubtful = false
   #resync = false
+  #shares: string | undefined
   #closed = false
 
   constructor(options: HttpSourceOptions) {
@@ -169,6 +171,11 @@ export class HttpSource implements JobSource {
     const body: DevicesBody = { devices: [...readings] }
     const options = { timeoutMs: CALL_TIMEOUT_MS }
     return (await this.#link.post<DevicesAnswer>(this.#path('devices'), body, options)).budgets
+  }
+
+  async shareProcesses(held: number): Promise<number> {
+    const options = { timeoutMs: CALL_TIMEOUT_MS }
+    return (await this.#link.post<ProcessesAnswer>(this.#path('processes'), { held }, options)).size
   }
 
   broken(why: string): void {
@@ -362,7 +369,11 @@ export class HttpSource implements JobSource {
       this.#resync = true
       this.#events?.wake(false)
     }
-    if (beat !== null) this.#takeOrders(beat)
+    if (beat === null) return
+    this.#takeOrders(beat)
+    if (beat.shares === this.#shares) return
+    this.#shares = beat.shares
+    this.#events?.sharesChanged()
   }
 
   #noteSilence(silentMs: number): void {
