@@ -513,12 +513,24 @@ create table sluice.roles (
 create table sluice.samples (
   class_id integer not null,
   at timestamp with time zone not null default clock_timestamp(),
+  since timestamp with time zone not null default clock_timestamp(),
+  times integer not null default 1,
   depth integer not null,
   oldest_at timestamp with time zone,
   running integer not null,
   reason text,
   constraint samples_pkey PRIMARY KEY (class_id, at)
 );
+
+--- table sluice.saturation
+create table sluice.saturation (
+  lane text not null,
+  began_at timestamp with time zone not null default clock_timestamp(),
+  last_at timestamp with time zone not null default clock_timestamp(),
+  deepest integer not null,
+  longest_ms bigint not null,
+  constraint saturation_pkey PRIMARY KEY (lane)
+) with (fillfactor=20);
 
 --- table sluice.schedules
 create table sluice.schedules (

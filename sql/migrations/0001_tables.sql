@@ -314,16 +314,29 @@ create table sluice.watch (
 ) with (fillfactor = 20);
 insert into sluice.watch default values;
 
--- Depth and oldest wait per class, sampled by a duty; also the record of why waiting jobs were passed over.
+-- Depth and oldest wait per class, sampled by a duty; also the record of why waiting jobs were passed over. Samples in a
+-- row with the same reason are one row, so the record stays small enough to be kept as long as the jobs are.
 create table sluice.samples (
   class_id  integer not null,
-  at        timestamptz not null default clock_timestamp(),
-  depth     integer not null,
+  at        timestamptz not null default clock_timestamp(),   -- the last of them
+  since     timestamptz not null default clock_timestamp(),   -- the first
+  times     integer not null default 1,
+  depth     integer not null,           -- at the last one, as are the following
   oldest_at timestamptz,
   running   integer not null,
-  reason    text,                       -- null: nothing stood in the way
+  reason    text,                       -- null: nothing blocked the jobs
   primary key (class_id, at)
 );
+
+-- Lanes whose jobs wait for capacity, until that has been over for a while: one line in the log per episode, whichever
+-- process runs the duty.
+create table sluice.saturation (
+  lane       text primary key,
+  began_at   timestamptz not null default clock_timestamp(),
+  last_at    timestamptz not null default clock_timestamp(),
+  deepest    integer not null,
+  longest_ms bigint not null
+) with (fillfactor = 20);
 
 -- Processes that wait for results just now, so that finishing workers know whether a hint is worth sending.
 create unlogged table sluice.waiters (

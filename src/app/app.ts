@@ -142,7 +142,7 @@ export class Sluice {
   constructor(parts: AppParts) {
     this.#parts = parts
     this.#calls = forCallers(parts.db)
-    this.#gate = new AdmissionGate(this.#calls)
+    this.#gate = new AdmissionGate(this.#calls, parts.log)
     this.#changes = new OperatorChanges(parts.db, parts.actor)
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())

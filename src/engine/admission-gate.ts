@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks'
 import type { Queryable } from '../db/database.ts'
 import { hasCode, SluiceError } from '../errors.ts'
 import { findKeyHolder } from '../store/find-key-holder.ts'
+import type { Log } from './log.ts'
 import type { Submission } from './submitter.ts'
 
 /** How long a refusal is taken for the answer to others. */
@@ -10,6 +11,9 @@ const REMEMBERED_MS = 100
 const ASKED_AGAIN_MS = 70
 /** Clients are never sent away for longer: rates change. */
 const MAX_RETRY_AFTER = 60
+
+/** How often a limit that rejects jobs writes a line to the log while it goes on. */
+const LOG_AGAIN_MS = 60_000
 
 /** What the database said when it refused. */
 interface Refusal {
@@ -48,9 +52,13 @@ export class AdmissionGate {
   #second = 0
   #refused = 0
   #refusedBefore = 0
+  readonly #log: Log
+  /** By limit: when the log last had a line of it, and how many jobs were rejected since. */
+  readonly #logged = new Map<string, { at: number; jobs: number }>()
 
-  constructor(db: Queryable, now: () => number = () => performance.now()) {
+  constructor(db: Queryable, log: Log, now: () => number = () => performance.now()) {
     this.#db = db
+    this.#log = log
     this.#now = now
   }
 
@@ -144,7 +152,9 @@ export class AdmissionGate {
     return new SluiceError('ADMISSION_REJECTED', message, { details })
   }
 
-  #answer({ message, details, room, answers }: Refusal, count: number): Refused {
+  #answer(refusal: Refusal, count: number): Refused {
+    const { message, details, room, answers } = refusal
+    this.#logRejection(details, count)
     const rate = Number(details.drainRate)
     const before = this.#countRefused(count)
     const seconds = Math.ceil((before + count - room) / rate)
@@ -157,6 +167,28 @@ export class AdmissionGate {
       answers.set(retryAfter, answer)
     }
     return answer
+  }
+
+  /** The first job that a limit rejects writes a line; from then on there is one a minute, with how many there were. */
+  #logRejection(details: Refusal['details'], count: number): void {
+    const { ceiling, active, task, maxQueued, queued } = details
+    const limit = ceiling === undefined ? `task ${String(task)}` : 'ceiling'
+    const last = this.#logged.get(limit)
+    const jobs = (last?.jobs ?? 0) + count
+    const now = this.#now()
+    const isDue = last === undefined || now - last.at >= LOG_AGAIN_MS
+    this.#logged.set(limit, isDue ? { at: now, jobs: 0 } : { at: last.at, jobs })
+    if (!isDue) return
+    if (ceiling === undefined)
+      this.#log.warn(
+        { task, maxQueued, queued, rejected: jobs },
+        'jobs rejected: too many of the task are waiting',
+      )
+    else
+      this.#log.warn(
+        { ceiling, active, rejected: jobs },
+        'jobs rejected: the ceiling on active jobs is reached',
+      )
   }
 
   /** How many others were refused lately: they come back first. */

@@ -1,10 +1,19 @@
 import { type Queryable, statement } from '../db/database.ts'
 
+// No kept job has waited before the oldest one was submitted. A job that waits for a year must not keep all of a year:
+// beyond a day, 10,000 runs of samples are kept per class.
 const SAMPLES = statement(
   'prune_samples',
-  `delete from sluice.samples
-    where at < statement_timestamp() - least(interval '1 day',
-            (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms'))`,
+  `delete from sluice.samples s
+    where s.at < statement_timestamp() - interval '1 hour'
+      and (s.reason is null or s.at < coalesce((select j.submitted_at from sluice.jobs j order by j.id limit 1), 'infinity'))`,
+)
+const MOST_SAMPLES = statement(
+  'prune_most_samples',
+  `delete from sluice.samples s
+    using (select c.id, x.at from sluice.classes c
+            cross join lateral (select y.at from sluice.samples y where y.class_id = c.id order by y.at desc offset 10000 limit 1) x) most
+    where s.class_id = most.id and s.at <= most.at and s.at < statement_timestamp() - interval '1 day'`,
 )
 const WORKERS = statement(
   'prune_workers',
@@ -27,6 +36,7 @@ const WAITERS = statement(
 /** Deletes old samples, workers that ended long ago, decisions of pools, and processes that waited for results once. */
 export async function pruneLeftovers(db: Queryable): Promise<void> {
   await db.run(SAMPLES)
+  await db.run(MOST_SAMPLES)
   await db.run(WORKERS)
   await db.run(DECISIONS)
   await db.run(WAITERS)

@@ -8,20 +8,33 @@ export interface QueueSample {
   /** Jobs that could start now, up to `EXACT_DEPTH`. */
   readonly depth: number
   readonly oldestAt: Date | null
+  /** How long the oldest has waited, by the database's clock. */
+  readonly waitedMs: number
   /** Running in the lane, all its classes together. */
   readonly running: number
   /** What stands in the way, or `null`. */
   readonly reason: string | null
 }
 
-const FIELDS = 'class_id as "classId", lane, task, depth, oldest_at as "oldestAt", running, reason'
+const FIELDS = `class_id as "classId", lane, task, depth, oldest_at as "oldestAt", running, reason,
+  coalesce(extract(epoch from clock_timestamp() - oldest_at) * 1000, 0)::float8 as "waitedMs"`
 
 const LOOK = statement('look_at_queues', `select ${FIELDS} from sluice.sample_v1($1)`)
+// A sample continues the last one of its class if the reason is the same and no tick was left out in between.
 const SAMPLE = statement(
   'sample_queues',
-  `with now as materialized (select * from sluice.sample_v1($1)), kept as (
+  `with now as materialized (select * from sluice.sample_v1($1)), continued as (
+     update sluice.samples s
+        set at = clock_timestamp(), times = s.times + 1, depth = n.depth, oldest_at = n.oldest_at, running = n.running
+       from now n
+      where n.depth > 0 and s.class_id = n.class_id and s.reason is not distinct from n.reason
+        and s.at = (select max(x.at) from sluice.samples x where x.class_id = n.class_id)
+        and s.at > clock_timestamp() - interval '10 seconds'
+     returning s.class_id
+   ), begun as (
      insert into sluice.samples (class_id, depth, oldest_at, running, reason)
-     select class_id, depth, oldest_at, running, reason from now where depth > 0
+     select n.class_id, n.depth, n.oldest_at, n.running, n.reason from now n
+      where n.depth > 0 and not exists (select 1 from continued c where c.class_id = n.class_id)
    )
    select ${FIELDS} from now`,
 )

@@ -21,7 +21,15 @@ function refusal(details: object): SluiceError {
 async function open() {
   const app = await apps.open({ tasks: [idle] })
   const clock = { now: 10_000 }
-  const gate = new AdmissionGate(app.room.calls, () => clock.now)
+  const lines: [object, string][] = []
+  const nothing = () => {}
+  const log = {
+    debug: nothing,
+    info: nothing,
+    error: nothing,
+    warn: (...line: [object, string]) => void lines.push(line),
+  }
+  const gate = new AdmissionGate(app.room.calls, log, () => clock.now)
   const asked = { times: 0 }
   const refuse = (details: object) => async () => {
     asked.times++
@@ -29,7 +37,7 @@ async function open() {
   }
   const pass = (submissions: readonly Submission[], submit: () => Promise<unknown>) =>
     gate.pass(submissions, submit).catch((error: SluiceError) => error)
-  return { app, gate, clock, asked, refuse, pass }
+  return { app, gate, clock, asked, refuse, pass, lines }
 }
 
 test('a refusal answers others for 100 ms, then the database is asked again', async () => {
@@ -42,6 +50,29 @@ test('a refusal answers others for 100 ms, then the database is asked again', as
   expect(asked.times).toBe(2)
   clock.now += 101
   expect(await pass([plain], async () => 'in')).toBe('in')
+})
+
+test('a limit that rejects jobs writes one line to the log, and one a minute while it goes on', async () => {
+  const { clock, refuse, pass, lines } = await open()
+  const deep = refuse({ task: 'idle', maxQueued: 7, queued: 7 })
+  await pass([plain], deep)
+  await pass([plain, plain], deep)
+  expect(lines).toEqual([
+    [
+      { task: 'idle', maxQueued: 7, queued: 7, rejected: 1 },
+      'jobs rejected: too many of the task are waiting',
+    ],
+  ])
+  clock.now += 101
+  await pass([plain], refuse({ ceiling: 5, active: 5 }))
+  expect(lines[1]).toEqual([
+    { ceiling: 5, active: 5, rejected: 1 },
+    'jobs rejected: the ceiling on active jobs is reached',
+  ])
+  clock.now += 60_000
+  await pass([plain], deep)
+  expect(lines[2]).toMatchObject([{ task: 'idle', rejected: 3 }, expect.any(String)])
+  expect(lines).toHaveLength(3)
 })
 
 test('one asks again before the answer is too old, while the others are still refused', async () => {

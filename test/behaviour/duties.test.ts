@@ -11,6 +11,7 @@ import { task } from '../../src/index.ts'
 import { listDuties } from '../../src/store/list-duties.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { ageSaturation, plantReady } from '../support/state/waits.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -316,38 +317,53 @@ test('drift between slots and what runs is told loudly and repaired', async () =
   await database.sql('delete from sluice.workers')
 })
 
-test('jobs that wait for capacity are told in the log once, before any deadline passes, with what stands in the way', async () => {
+test('a lane whose jobs wait for capacity gets one warning per episode, before any deadline passes', async () => {
   const flood = task({ name: 'flood', lane: 'dam', run: (_: unknown) => null })
   const app = await apps.open({ tasks: [flood], lanes: { dam: { slots: 1, enabled: false } } })
-  await app.submitMany(flood, Array.from({ length: 7 }), { deadline: '1h' })
   const log = recordingLog()
+  const tick = () => sample.run({ db, log, goodForMs: 0 })
+  const jobs = await app.submitMany(flood, Array.from({ length: 7 }), { deadline: '1h' })
+  await plantReady(database.sql, jobs[0]!.id, 5)
 
-  const report = await sample.run({ db, log, goodForMs: 0 })
-
+  const report = await tick()
   expect(log.lines).toMatchObject([
     {
-      level: 'info',
+      level: 'warn',
       fields: {
         lane: 'dam',
-        task: 'flood',
         depth: 7,
-        reason: 'lane dam is drained',
-        oldestAt: expect.any(Date),
+        tasks: [{ task: 'flood', depth: 7, reason: 'lane dam is drained' }],
       },
       message: 'jobs wait for capacity',
     },
   ])
+  expect(log.lines[0]!.fields.oldestWaitMs).toBeGreaterThanOrEqual(5000)
   expect(report.summary).toEqual({ waiting: 7, classes: 1, blocked: 1 })
 
-  const again = () => sample.run({ db, log, goodForMs: 0 })
-  await again()
-  expect(log.lines, 'the same wait is told once').toHaveLength(1)
-  await database.sql('delete from sluice.jobs')
-  await again()
-  await app.submit(flood, undefined)
-  await again()
-  expect(log.lines, 'another wait is told anew').toHaveLength(2)
-  await database.sql('delete from sluice.jobs')
+  // Another process that runs the duty next, and a pause of less than a minute, belong to the same episode.
+  const other = new Database({ url: database.url, maxConnections: 1, applicationName: 'other' })
+  await sample.run({ db: other, log, goodForMs: 0 })
+  await other.close()
+  await app.setLane('dam', { enabled: true })
+  await tick()
+  await app.setLane('dam', { enabled: false })
+  await tick()
+  expect(log.lines).toHaveLength(1)
+
+  await app.cancelMany({ task: 'flood' })
+  await ageSaturation(database.sql, 61)
+  await tick()
+  const ofDam = () => log.lines.filter(({ fields }) => fields.lane === 'dam')
+  expect(ofDam()[1]).toMatchObject({
+    level: 'info',
+    message: 'jobs no longer wait for capacity',
+    fields: { lane: 'dam', deepest: 7 },
+  })
+  // A deadline that is near makes it urgent, however short the wait has been.
+  await app.submit(flood, undefined, { deadline: '3s' })
+  await tick()
+  expect(ofDam()[2]).toMatchObject({ level: 'warn', fields: { lane: 'dam', depth: 1 } })
+  await app.cancelMany({ task: 'flood' })
 })
 
 test('the oldest wait is that of whoever has waited longest, not of the first in line', async () => {

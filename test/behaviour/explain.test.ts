@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
 import { type Sluice, snooze, task } from '../../src/index.ts'
+import { pruneLeftovers } from '../../src/store/prune-leftovers.ts'
 import { sampleQueues } from '../../src/store/sample-queues.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
+import { forgetJobs } from '../support/state/jobs.ts'
+import { plantPasses, plantReady } from '../support/state/waits.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -129,14 +132,12 @@ test('each job keeps how often it was passed over, and why', async () => {
     for (let n = 0; n < 3; n++) await sampleQueues(db)
     await app.setLane('passing', { enabled: false })
     for (let n = 0; n < 5; n++) await sampleQueues(db)
-    const late = await app.submit(passed, undefined)
     await sampleQueues(db)
 
     expect((await app.why(job.id)).passedOver).toEqual([
       { reason: 'lane passing is drained', times: 6 },
       { reason: 'no worker runs task passed', times: 3 },
     ])
-    expect((await app.why(late.id)).passedOver).toEqual([{ reason: 'lane passing is drained', times: 1 }])
     // It stays with the job when it has run, and nothing is added.
     await app.setLane('passing', { enabled: true })
     await app.work()
@@ -146,6 +147,33 @@ test('each job keeps how often it was passed over, and why', async () => {
   } finally {
     await db.close()
   }
+})
+
+test('a job says why it was passed over for as long as it is kept, from one row per reason', async () => {
+  const patient = task({ name: 'patient', lane: 'patience', run: () => null })
+  const app = await apps.open({ tasks: [patient], lanes: { patience: { slots: 1 } }, retention: '90d' })
+  await forgetJobs(database.sql)
+  const early = await app.submit(patient, undefined)
+  const late = await app.submit(patient, undefined)
+  const DAY = 86_400
+  await plantReady(database.sql, early.id, 20 * DAY)
+  await plantReady(database.sql, late.id, 19 * DAY + 100)
+  // Two days, a sample every 2 s.
+  const run = { reason: 'lane patience is drained', since: 20 * DAY, until: 19 * DAY, times: DAY / 2 }
+  await plantPasses(database.sql, early.id, run)
+  const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'pruning' })
+  try {
+    await pruneLeftovers(db)
+  } finally {
+    await db.close()
+  }
+  const [reason] = (await app.why(early.id)).passedOver
+  expect(reason).toEqual({ reason: 'lane patience is drained', times: DAY / 2 })
+  // It waited through the last 100 s of it.
+  expect((await app.why(late.id)).passedOver).toEqual([{ reason: 'lane patience is drained', times: 50 }])
+  await app.work()
+  await Promise.all([early.result(), late.result()])
+  expect((await app.why(early.id)).passedOver).toHaveLength(1)
 })
 
 test('depth and oldest wait can be seen per task and lane', async () => {

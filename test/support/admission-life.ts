@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { AdmissionGate } from '../../src/engine/admission-gate.ts'
 import { ensureResult, findEnsured } from '../../src/engine/ensure-result.ts'
 import { answerOnce } from '../../src/engine/idempotency.ts'
 import { ownersOf } from '../../src/engine/job-control.ts'
@@ -29,11 +28,11 @@ async function limits(app: Sluice): Promise<string[]> {
 
 /** Though it is asked for again and again, one job makes it. */
 async function result(app: Sluice, sql: Sql, round: number): Promise<string[]> {
-  const { db, calls, submitter, toSubmission } = app.room
+  const { db, submitter, gate, toSubmission, calls } = app.room
   const wanted = { name: 'plain', key: `ensured-${round}`, owner: undefined }
   const input = { n: round }
   const submission = await toSubmission(wanted.name, input, { key: wanted.key }, 'life')
-  const parts = { submitter, gate: new AdmissionGate(calls) }
+  const parts = { submitter, gate }
   const ensured = await patiently(
     () =>
       repeated('ensureResult', async () => {

@@ -7,3 +7,8 @@ export async function plantDeadline(sql: Sql, ids: readonly string[], seconds: n
     [ids, seconds],
   )
 }
+
+/** Deletes every job, as if the database were new. */
+export async function forgetJobs(sql: Sql): Promise<void> {
+  await sql('delete from sluice.jobs')
+}
