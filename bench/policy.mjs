@@ -1,21 +1,39 @@
 // The budget policy by itself: how long a decision takes, and its goals over a thousand simulated workloads.
 // Usage: npm run build && node bench/policy.mjs [--seeds 1000] [--only decision|burst|steady|hot]
+//        npm run build && node bench/policy.mjs --shapes [--seeds 3] [--random 200] [--first 100000]
 import { parseArgs } from 'node:util'
 import { DEFAULT_RULES } from '../dist/policy/picture.js'
 import { plan } from '../dist/policy/plan.js'
 import { compare } from '../dist/policy/sim/compare.js'
+import { playShapes } from './policy-shapes.mjs'
 
 const { values } = parseArgs({
-  options: { seeds: { type: 'string', default: '1000' }, only: { type: 'string' } },
+  options: {
+    seeds: { type: 'string' },
+    only: { type: 'string' },
+    shapes: { type: 'boolean', default: false },
+    random: { type: 'string', default: '200' },
+    first: { type: 'string', default: '100000' },
+  },
 })
-const seeds = Number(values.seeds)
+const seeds = Number(values.seeds ?? 1000)
 const GB = 1024 ** 3
 let missed = 0
 
-if (wanted('decision')) decision()
-if (wanted('burst')) burst()
-if (wanted('steady')) steady()
-if (wanted('hot')) hot()
+if (values.shapes) {
+  const options = {
+    seeds: Number(values.seeds ?? 3),
+    random: Number(values.random),
+    first: Number(values.first),
+    only: values.only,
+  }
+  missed += playShapes(options)
+} else {
+  if (wanted('decision')) decision()
+  if (wanted('burst')) burst()
+  if (wanted('steady')) steady()
+  if (wanted('hot')) hot()
+}
 process.exitCode = missed === 0 ? 0 : 1
 
 function wanted(name) {

@@ -390,6 +390,8 @@ create table sluice.models (
   name text not null,
   load_ms double precision,
   run_ms double precision,
+  rest_ms double precision,
+  ran_at timestamp with time zone,
   amounts jsonb not null default '{}'::jsonb,
   pinned boolean not null default false,
   loads bigint not null default 0,
@@ -3907,23 +3909,27 @@ begin
   end if;
 
   if p_budget ?| '{loaded,ran,avoided,oom}' then
-    insert into sluice.models as m (name, load_ms, run_ms, amounts, loads, load_total_ms, swaps_avoided, out_of_memory)
-    select n.model, max(n.load_ms), max(n.run_ms), coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
+    insert into sluice.models as m (name, load_ms, run_ms, ran_at, rest_ms, amounts, loads, load_total_ms, swaps_avoided, out_of_memory)
+    select n.model, max(n.load_ms), max(n.run_ms), case when max(n.ran_ms) is not null then p_now end,
+           case when max(n.ran_ms) is not null and max(k.ran_at) is not null
+                then greatest(0, extract(epoch from p_now - max(k.ran_at)) * 1000 - max(n.ran_ms)) end,
+           coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
            coalesce(sum(n.load_ms), 0), sum(n.avoided), sum(n.oom)
-      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, null::double precision as ran_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
               from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
              cross join lateral (
                select jsonb_object_agg(y.budget, y.amount) as amounts from (
                  select d.budget, max(x.value::double precision) as amount from jsonb_each_text(l.observed) x
                    join sluice.devices d on d.key = x.key join sluice.budgets b on b.name = d.budget and b.auto group by d.budget) y) o
             union all
-            select r.model, null, r."totalMs" / greatest(1, r.jobs), '{}', 0, 0, 0
+            select r.model, null, r."totalMs" / greatest(1, r.jobs), r."totalMs", '{}', 0, 0, 0
               from jsonb_to_recordset(p_budget -> 'ran') as r(model text, jobs integer, "totalMs" double precision)
             union all
-            select a.key, null, null, '{}', 0, a.value::integer, 0 from jsonb_each_text(p_budget -> 'avoided') a
+            select a.key, null, null, null, '{}', 0, a.value::integer, 0 from jsonb_each_text(p_budget -> 'avoided') a
             union all
-            select x.model, null, null, coalesce(v_raised -> x.model, '{}'), 0, 0, 1
+            select x.model, null, null, null, coalesce(v_raised -> x.model, '{}'), 0, 0, 1
               from jsonb_to_recordset(p_budget -> 'oom') as x(model text) where x.model is not null) n
+      left join sluice.models k on k.name = n.model
      group by n.model order by n.model
     on conflict (name) do update
        set load_ms = case when excluded.load_ms is null then m.load_ms
@@ -3931,6 +3937,9 @@ begin
                           else m.load_ms + v_learning * (excluded.load_ms - m.load_ms) end,
            run_ms = case when excluded.run_ms is null then m.run_ms
                          else coalesce(m.run_ms + v_learning * (excluded.run_ms - m.run_ms), excluded.run_ms) end,
+           ran_at = coalesce(excluded.ran_at, m.ran_at),
+           rest_ms = case when excluded.rest_ms is null then m.rest_ms
+                          else coalesce(m.rest_ms + v_learning * (excluded.rest_ms - m.rest_ms), excluded.rest_ms) end,
            -- More than was known is taken at once; less, slowly.
            amounts = (select coalesce(jsonb_object_agg(k.key, case
                         when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision
@@ -4130,7 +4139,7 @@ begin
                              join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
                             where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state is not distinct from 'running'
                               and j.worker_id = r.worker_id and c.model = r.model and j.id <> all (p_ended)) u),
-    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'amounts', m.amounts)), '{}')
+    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $function$;
 

@@ -53,6 +53,8 @@ create table sluice.models (
   name          text primary key check (length(name) between 1 and 200),
   load_ms       double precision,                     -- declared first, then as seen
   run_ms        double precision,                     -- of one job
+  rest_ms       double precision,                     -- how long it usually has no job before the next one
+  ran_at        timestamptz,                          -- when a job of it was last reported to have ended
   amounts       jsonb not null default '{}',          -- by budget: the memory it was seen to need on one device
   pinned        boolean not null default false,       -- never unloaded to make room
   loads         bigint not null default 0,

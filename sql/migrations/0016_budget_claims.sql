@@ -120,7 +120,7 @@ begin
                              join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
                             where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state is not distinct from 'running'
                               and j.worker_id = r.worker_id and c.model = r.model and j.id <> all (p_ended)) u),
-    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'amounts', m.amounts)), '{}')
+    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $$;
 

@@ -30,9 +30,9 @@ export function readPicture(
     }),
     queues: stored.queues.map((queue) => readQueue(queue, stored, kinds, most.get(queue.class) ?? 0)),
     models: new Map(
-      Object.entries(stored.models).map(([name, { loadMs, runMs }]) => [
+      Object.entries(stored.models).map(([name, { loadMs, runMs, restMs }]) => [
         name,
-        { loadMs: loadMs ?? UNKNOWN_MODEL.loadMs, runMs: runMs ?? UNKNOWN_MODEL.runMs },
+        { loadMs: loadMs ?? UNKNOWN_MODEL.loadMs, runMs: runMs ?? UNKNOWN_MODEL.runMs, restMs },
       ]),
     ),
     rules: new Map(stored.budgets.map(({ name, quantum, maxWaitMs }) => [name, { quantum, maxWaitMs }])),

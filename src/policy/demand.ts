@@ -20,6 +20,10 @@ export interface Demand {
   readonly due: boolean
   readonly dueAt: number
   readonly times: ModelView
+  /** When a job that starts now on a loaded copy will have ended, as far as one can say. */
+  readonly jobEnd: number
+  /** When a copy that is loaded now has served its turn, and its last job has ended. */
+  readonly turnEnd: number
   readonly rules: Rules
   /** Of devices, for one copy: memory of the model and what its first job adds; without a model what a job takes. */
   readonly asks: readonly CopyAsk[]
@@ -68,6 +72,11 @@ function demandOf(views: QueueView[], picture: Picture): Demand {
   const rules = rulesOf(asks, picture)
   const { priority, waitingSince } = first.head
   const dueAt = waitingSince + rules.maxWaitMs
+  const times = timesOf(first.model, picture)
+  const loadedAt = picture.now + times.loadMs
+  const turnMs = Math.max(rules.quantum * times.loadMs, loadedAt - waitingSince)
+  // Of jobs without a model, and of a model nobody has seen, no time is known: nothing is lent to them.
+  const known = first.model !== null && picture.models.has(first.model)
   return {
     model: first.model,
     queues,
@@ -75,7 +84,9 @@ function demandOf(views: QueueView[], picture: Picture): Demand {
     waitingSince,
     due: picture.now >= dueAt,
     dueAt,
-    times: timesOf(first.model, picture),
+    times,
+    jobEnd: known ? picture.now + times.runMs : Number.POSITIVE_INFINITY,
+    turnEnd: known ? loadedAt + turnMs + times.runMs : Number.POSITIVE_INFINITY,
     rules,
     asks,
   }

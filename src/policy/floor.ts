@@ -35,6 +35,8 @@ export interface Kept {
   readonly demand: Demand
   /** Against everyone who comes later; otherwise only against lower priority. */
   readonly firm: boolean
+  /** It cannot be taken before then. Until then it is lent to those who will be done with it. `null`: it may be at any time. */
+  readonly from: number | null
 }
 
 /** The devices, budgets and copies of a picture, and what the plan has taken of them so far. */
@@ -156,8 +158,12 @@ function copyOf(view: ResidentView, isOffered: (share: Share) => boolean): Copy 
 /** What a demand may take of a spot now: room, less what is kept for those before it. */
 export function roomFor(demand: Demand, spot: Spot): number {
   let room = spot.room
-  for (const kept of spot.kept) if (binds(kept, demand)) room -= kept.amount
+  for (const kept of spot.kept) if (binds(kept, demand) && !isLent(kept, demand.turnEnd)) room -= kept.amount
   return Math.max(0, room)
+}
+
+function isLent({ from }: Kept, until: number): boolean {
+  return from !== null && until <= from
 }
 
 /**
@@ -166,7 +172,8 @@ export function roomFor(demand: Demand, spot: Spot): number {
  */
 export function roomBeside(demand: Demand, spot: Spot): number {
   let room = spot.room
-  for (const kept of spot.kept) if (kept.demand.priority > demand.priority) room -= kept.amount
+  for (const kept of spot.kept)
+    if (kept.demand.priority > demand.priority && !isLent(kept, demand.jobEnd)) room -= kept.amount
   return Math.max(0, room)
 }
 

@@ -2,6 +2,7 @@ import type { CopyAsk, Demand } from './demand.ts'
 import { type Candidate, cheapestSet } from './evict.ts'
 import { binds, type Copy, type Floor, roomFor, type Spot } from './floor.ts'
 import { mayTake } from './hold.ts'
+import type { ModelView } from './picture.ts'
 
 /** What it takes to get a demand onto one device, easiest first. */
 export const EASE = {
@@ -34,8 +35,7 @@ export interface Terms {
   readonly floor: Floor
   /** What can start and waits for a model. */
   readonly ownerOf: (model: string) => Demand | undefined
-  readonly loadMsOf: (model: string) => number
-  readonly runMsOf: (model: string) => number
+  readonly timesOf: (model: string) => ModelView
   /** Of the budgets that a copy draws from. */
   readonly quantumOf: (copy: Copy) => number
   /** Takes only from models that nobody waits for, or of lower priority: for a further copy of a model that is served. */
@@ -212,22 +212,25 @@ export function amountOn(spot: Spot, copy: Copy): number {
 }
 
 /**
- * What it costs to have the copy back, in milliseconds, times how likely that is needed.
+ * What it costs to have the copy back, in milliseconds, times how likely that is needed soon.
  *
- * Certain while jobs wait for it. Otherwise it halves with each quantum of idleness, roughly: what was used last is
- * most likely used next.
+ * Certain while jobs wait for it. Otherwise it halves with each quantum until the next job, roughly. A model that rests for a minute between
+ * jobs is wanted a minute after its last one; when that has passed, the longer it rests, the less likely it comes back. Going by the
+ * time since its last job alone drives out the one that is wanted next where models are used in turn.
  */
-function reloadCost(copy: Copy, { floor, ownerOf, loadMsOf, quantumOf }: Terms): number {
-  const loadMs = loadMsOf(copy.model)
+function reloadCost(copy: Copy, { floor, ownerOf, timesOf, quantumOf }: Terms): number {
+  const { loadMs, restMs } = timesOf(copy.model)
   if (ownerOf(copy.model) !== undefined) return 2 * loadMs
   const idleMs = Math.max(0, floor.now - (copy.view?.idleSince ?? floor.now))
-  return loadMs / (1 + idleMs / (quantumOf(copy) * loadMs + 1))
+  const nextMs = Math.abs((restMs ?? 0) - idleMs)
+  return loadMs / (1 + nextMs / (quantumOf(copy) * loadMs + 1))
 }
 
 /** Until its jobs have ended, as far as one can say. */
-function drainMs(copy: Copy, { loadMsOf, runMsOf }: Terms): number {
+export function drainMs(copy: Copy, { timesOf }: Terms): number {
+  const { loadMs, runMs } = timesOf(copy.model)
   const loading = copy.view !== undefined && copy.view.loadedAt === null
-  return runMsOf(copy.model) + (loading ? loadMsOf(copy.model) : 0)
+  return runMs + (loading ? loadMs : 0)
 }
 
 /** Who keeps the demand from room that there is. */

@@ -92,6 +92,8 @@ export interface ModelView {
   readonly loadMs: number
   /** Of one job. */
   readonly runMs: number
+  /** How long it usually has no job before the next one comes. `null`: not seen yet. */
+  readonly restMs: number | null
 }
 
 export interface Rules {
@@ -109,4 +111,4 @@ export const DEFAULT_RULES: Rules = { quantum: 9, maxWaitMs: 180_000 }
  */
 export const LEARNING = 0.3
 /** Of a model nobody has said or seen anything about. */
-export const UNKNOWN_MODEL: ModelView = { loadMs: 10_000, runMs: 5_000 }
+export const UNKNOWN_MODEL: ModelView = { loadMs: 10_000, runMs: 5_000, restMs: null }

@@ -88,7 +88,7 @@ const pictures = fc
         task: `t${classId}`,
         head: { priority, waitingSince: NOW - waitedMs, uses: own },
       })),
-      models: new Map([['A', { loadMs: 5000, runMs: 1000 }]]),
+      models: new Map([['A', { loadMs: 5000, runMs: 1000, restMs: null }]]),
       rules: new Map([['vram', { quantum: 9, maxWaitMs: 120_000 }]]),
     }),
   )

@@ -16,7 +16,9 @@ function picture(
     shared: new Map(),
     residents: [],
     queues: [],
-    models: new Map(['A', 'B', 'C', 'D'].map((name) => [name, { loadMs: 10_000, runMs: 4_000 }])),
+    models: new Map(
+      ['A', 'B', 'C', 'D'].map((name) => [name, { loadMs: 10_000, runMs: 4_000, restMs: null }]),
+    ),
     rules: new Map([['vram', RULES]]),
     ...rest,
   }
@@ -206,16 +208,80 @@ test('a model whose oldest job had waited long when it was loaded may serve that
   expect(unloaded(after(300_000)), 'it had waited 300 s then').toEqual(['A@a for B'])
 })
 
-test('higher priority takes the place at once, and lower priority never', () => {
-  const waiting = (priority: number) =>
+test('a higher priority takes the place after one quantum, at once when the model runs out of jobs, and a lower one never', () => {
+  const waiting = (priority: number, waitedMs: number, own = 10) =>
     picture({
       gpus: { a: [24, 4] },
-      residents: [resident('A', 'a', served)],
-      queues: [queue('A'), queue('B', { priority, waitedMs: 900_000 })],
+      residents: [resident('A', 'a', { loadedAt: NOW - 600_000 })],
+      queues: [queue('A', { depth: own }), queue('B', { priority, waitedMs })],
     })
 
-  expect(unloaded({ ...waiting(1), residents: [resident('A', 'a')] })).toEqual(['A@a for B'])
-  expect(unloaded(waiting(-1))).toEqual([])
+  expect(started(waiting(1, 89_000)), 'a quantum is 90 s').toEqual(['A x1 on a'])
+  expect(plan(waiting(1, 89_000)).lookAgainMs).toBe(1000)
+  expect(unloaded(waiting(1, 91_000))).toEqual(['A@a for B'])
+  expect(unloaded(waiting(1, 1000, 0))).toEqual(['A@a for B'])
+  const justLoaded = [resident('A', 'a', { loadedAt: NOW - 30_000 })]
+  expect(unloaded({ ...waiting(1, 91_000), residents: justLoaded }), 'it has not had its turn').toEqual([])
+  expect(unloaded(waiting(-1, 900_000))).toEqual([])
+})
+
+test('kept room is lent to a small model whose turn ends before the room can be taken', () => {
+  const big = queue('B', { gb: 22, waitedMs: 130_000 })
+  const small = queue('C', { gb: 6, depth: 3 })
+  const given = (loadMs: number) =>
+    picture({
+      gpus: { a: [24, 18] },
+      residents: [resident('A', 'a', { gb: 6, ...busy })],
+      queues: [queue('A', { gb: 6 }), big, small],
+      models: new Map([
+        ['A', { loadMs: 10_000, runMs: 4_000, restMs: null }],
+        ['B', { loadMs: 10_000, runMs: 4_000, restMs: null }],
+        ['C', { loadMs, runMs: 1_000, restMs: null }],
+      ]),
+    })
+
+  // The turn of A ends in 60 s. One of C takes ten loads and a job.
+  expect(started(given(5_000))).toEqual(['load C x1 on a'])
+  expect(started(given(6_000))).toEqual([])
+  expect(whyOf(given(6_000), small)).toEqual({ kind: 'behind', model: 'B', device: 'a' })
+})
+
+test('while a long job is in the way, models with short jobs beside it go on', () => {
+  const given = (shortMs: number) =>
+    picture({
+      gpus: { a: [24, 6] },
+      residents: [
+        resident('A', 'a', { gb: 12, ...served, ...busy }),
+        resident('C', 'a', { gb: 6, ...served }),
+      ],
+      queues: [queue('B', { gb: 22, waitedMs: 130_000 }), queue('C', { gb: 6 })],
+      models: new Map([
+        ['A', { loadMs: 10_000, runMs: 300_000, restMs: null }],
+        ['B', { loadMs: 10_000, runMs: 4_000, restMs: null }],
+        ['C', { loadMs: 10_000, runMs: shortMs, restMs: null }],
+      ]),
+    })
+
+  expect(started(given(4_000))).toEqual(['C x1 on a'])
+  expect(started(given(400_000))).toEqual([])
+})
+
+test('of idle models the one that is wanted last goes, by how long each usually rests', () => {
+  const residents = [
+    resident('A', 'a', { gb: 12, idleSince: NOW - 50_000 }),
+    resident('B', 'a', { gb: 12, idleSince: NOW - 10_000 }),
+  ]
+  const given = (restMs: number | null) =>
+    picture({
+      gpus: { a: [24, 0] },
+      residents,
+      models: new Map(['A', 'B', 'D'].map((name) => [name, { loadMs: 10_000, runMs: 4_000, restMs }])),
+      queues: [queue('D', { gb: 12 })],
+    })
+
+  expect(unloaded(given(60_000)), 'A is wanted in 10 s, B in 50').toEqual(['B@a for D'])
+  expect(unloaded(given(null)), 'nothing is known but who was used last').toEqual(['A@a for D'])
+  expect(unloaded(given(5_000)), 'A has been idle for ten times its rest').toEqual(['A@a for D'])
 })
 
 test('a pinned model is never unloaded', () => {
@@ -274,14 +340,19 @@ test('an idle copy elsewhere that takes no jobs holds nobody back for longer tha
   ).toEqual(['load A x1 on a'])
 })
 
-test('a further copy gives way to a model that has none, once it has served its quantum', () => {
-  const given = picture({
-    gpus: { a: [24, 4], b: [24, 4] },
-    residents: [resident('A', 'a', { ...served, ...busy }), resident('A', 'b', served)],
-    queues: [queue('A'), queue('B', { waitedMs: 5_000 })],
-  })
+test('a further copy gives way to a model that has none, once it has served for three of its loads', () => {
+  const given = (loadedAgo: number) =>
+    picture({
+      gpus: { a: [24, 4], b: [24, 4] },
+      residents: [
+        resident('A', 'a', { ...served, ...busy }),
+        resident('A', 'b', { loadedAt: NOW - loadedAgo }),
+      ],
+      queues: [queue('A'), queue('B', { waitedMs: 5_000 })],
+    })
 
-  expect(unloaded(given)).toEqual(['A@b for B'])
+  expect(unloaded(given(29_000))).toEqual([])
+  expect(unloaded(given(31_000))).toEqual(['A@b for B'])
 })
 
 test('models are loaded on several devices at once', () => {
@@ -343,8 +414,8 @@ test('how soon an idle model counts as cheap to have back is measured in quanta 
         resident('B', 'a', { gb: 12, idleSince: NOW - 1000 }),
       ],
       models: new Map([
-        ['A', { loadMs: 10_000, runMs: 4_000 }],
-        ['B', { loadMs: 6_000, runMs: 4_000 }],
+        ['A', { loadMs: 10_000, runMs: 4_000, restMs: null }],
+        ['B', { loadMs: 6_000, runMs: 4_000, restMs: null }],
       ]),
       rules: new Map([['vram', { ...RULES, quantum }]]),
       queues: [queue('D', { gb: 12 })],

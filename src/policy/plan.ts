@@ -3,7 +3,7 @@ import { MAX_REST_MS, type Plan, type Start, type Unload, type Verdict } from '.
 import { type Demand, demandsOf, leftOf, rulesOf, timesOf } from './demand.ts'
 import { explain, explainBusy } from './explain.ts'
 import { type Copy, Floor } from './floor.ts'
-import { chooseDevices, clear, EASE, leavers, type Terms, type Way } from './pack.ts'
+import { chooseDevices, clear, drainMs, EASE, leavers, type Terms, type Way } from './pack.ts'
 import type { Picture } from './picture.ts'
 import { paysAnother, servingCopies } from './replicate.ts'
 import { startOnCopy, startOnDevices } from './start-jobs.ts'
@@ -40,8 +40,7 @@ class Planning {
       floor: this.#floor,
       gentle: false,
       ownerOf: (model) => this.#ownerOf(model),
-      loadMsOf: (model) => timesOf(model, picture).loadMs,
-      runMsOf: (model) => timesOf(model, picture).runMs,
+      timesOf: (model) => timesOf(model, picture),
       quantumOf: ({ shares }) => rulesOf(shares, picture).quantum,
     }
     this.#gently = { ...this.#firmly, gentle: true }
@@ -177,16 +176,31 @@ class Planning {
     }
     this.#verdicts.set(demand, explain(demand, ways, this.#floor))
     if (hardest === EASE.blocked) return
-    // Nobody is stopped before all can be: until then only new ones are kept out, or small models would take turns in the way of a large one.
+    const from = this.#freeFrom(ways)
+    // Nobody is stopped before all can be, and nobody whose jobs will have ended by then.
     if (hardest <= EASE.drain)
-      for (const { victims } of ways) for (const copy of victims) this.#stop(demand, copy)
+      for (const { victims } of ways)
+        for (const copy of victims)
+          if (from === null || this.#floor.now + timesOf(copy.model, this.#picture).runMs >= from)
+            this.#stop(demand, copy)
     const firm = demand.due || hardest === EASE.unload
     for (const { spot, ask } of ways) {
       const need = ask.resident + ask.perJob
       const promised = Math.min(need, spot.pending)
       spot.pending -= promised
-      spot.kept.push({ amount: need - promised, demand, firm })
+      spot.kept.push({ amount: need - promised, demand, firm, from })
     }
+  }
+
+  /** When the last of the copies in the way has ended its turn or its jobs, as far as one can say; `null` when none has any. */
+  #freeFrom(ways: readonly Way[]): number | null {
+    let from: number | null = null
+    for (const { victims, until } of ways) {
+      if (until !== null) from = Math.max(from ?? 0, until)
+      for (const copy of victims)
+        if (copy.running > 0) from = Math.max(from ?? 0, this.#floor.now + drainMs(copy, this.#firmly))
+    }
+    return from
   }
 
   #stop(demand: Demand, copy: Copy): void {

@@ -1,5 +1,6 @@
 import { type Demand, leftOf } from './demand.ts'
 import type { Copy, Floor } from './floor.ts'
+import { SPARE_LOADS } from './hold.ts'
 
 /**
  * Copies that will serve what waits, here and on other workers.
@@ -17,9 +18,6 @@ export function servingCopies(demand: Demand, floor: Floor): Copy[] {
   })
 }
 
-/** How many times its cost a further copy must save before another model is driven out for it: that one may be wanted next. */
-const CAUTION = 3
-
 /**
  * Whether what waits takes its copies longer than loading one more would.
  *
@@ -29,6 +27,6 @@ export function paysAnother(demand: Demand, floor: Floor, reloadMs: number): boo
   const { parallel } = demand.queues[0]!.view
   const slots = Math.max(1, servingCopies(demand, floor).length) * parallel
   const { loadMs, runMs } = demand.times
-  const cost = reloadMs === 0 ? loadMs : CAUTION * (loadMs + reloadMs)
+  const cost = reloadMs === 0 ? loadMs : SPARE_LOADS * (loadMs + reloadMs)
   return (leftOf(demand) * runMs) / slots > cost
 }

@@ -29,6 +29,7 @@ export interface StoredPicture {
       {
         readonly loadMs: number | null
         readonly runMs: number | null
+        readonly restMs: number | null
         readonly amounts: Readonly<Record<string, number>>
       }
     >

@@ -8,6 +8,7 @@ import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { heldOf } from '../support/held.ts'
+import { reportJobsEnded, restOf } from '../support/state/models.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -281,6 +282,18 @@ test('the times of a model are learned at the pace that the planner says', async
     `select load_ms as ms from sluice.models where name = 'paced'`,
   )
   expect(learned!.ms).toBeCloseTo((100 + LEARNING * 100 + 230) / 2, 6)
+})
+
+test('learns how long a model rests between its jobs', async () => {
+  const ended = (at: number, jobs: number, totalMs: number) =>
+    reportJobsEnded(database.sql, 'resting', { at, jobs, totalMs, learning: LEARNING })
+  await ended(10, 1, 4000)
+  expect(await restOf(database.sql, 'resting')).toBeNull()
+  await ended(74, 1, 4000)
+  expect(await restOf(database.sql, 'resting')).toBeCloseTo(60_000, 3)
+  // Four jobs at once took longer in all than the time that passed: it did not rest.
+  await ended(75, 4, 4000)
+  expect(await restOf(database.sql, 'resting')).toBeCloseTo(60_000 * (1 - LEARNING), 3)
 })
 
 test('a machine without GPUs runs what reads them without limits', async () => {

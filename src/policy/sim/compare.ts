@@ -1,5 +1,5 @@
 import { type Description, generate } from './generate.ts'
-import { type Measures, measure } from './measure.ts'
+import { type Measures, mean, measure } from './measure.ts'
 import { findOptimum, type Optimum } from './optimum.ts'
 import { POLICIES, type PolicyName } from './policies/by-name.ts'
 import { type Course, simulate } from './simulate.ts'
@@ -48,15 +48,4 @@ export function compare(description: Description, { seeds, firstSeed, policies }
     return { policy, measures: mean(list), worstWait: Math.max(...list.map(({ waitMax }) => waitMax)) }
   })
   return { seeds, firstSeed, rows, optimum: findOptimum(first), workload: first, courses }
-}
-
-const SUMS: ReadonlySet<keyof Measures> = new Set(['overcommits', 'livelock', 'outOfMemory', 'unserved'])
-
-function mean(list: readonly Measures[]): Measures {
-  const keys = Object.keys(list[0]!) as (keyof Measures)[]
-  const means = keys.map((key) => {
-    const sum = list.reduce((total, measures) => total + measures[key], 0)
-    return [key, SUMS.has(key) ? sum : sum / list.length]
-  })
-  return Object.fromEntries(means) as Measures
 }

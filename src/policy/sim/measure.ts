@@ -10,6 +10,7 @@ export interface Measures {
   readonly makespanMs: number
   /** Makespan in relation to the lower bound. */
   readonly stretch: number
+  readonly waitMean: number
   readonly waitP50: number
   readonly waitP95: number
   readonly waitP99: number
@@ -43,6 +44,7 @@ export function measure(workload: Workload, course: Course): Measures {
     loadsPerThousand: tasks === 0 ? 0 : (1000 * course.loads.length) / tasks,
     makespanMs: end - first,
     stretch: (end - first) / Math.max(1, lowerBound(workload) - first),
+    waitMean: waits.reduce((sum, wait) => sum + wait, 0) / Math.max(1, waits.length),
     waitP50: quantile(waits, 0.5),
     waitP95: quantile(waits, 0.95),
     waitP99: quantile(waits, 0.99),
@@ -59,4 +61,16 @@ export function measure(workload: Workload, course: Course): Measures {
 export function quantile(sorted: readonly number[], share: number): number {
   if (sorted.length === 0) return 0
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!
+}
+
+const SUMS: ReadonlySet<keyof Measures> = new Set(['overcommits', 'livelock', 'outOfMemory', 'unserved'])
+
+/** Of several courses; what should be 0 is added up. */
+export function mean(list: readonly Measures[]): Measures {
+  const keys = Object.keys(list[0]!) as (keyof Measures)[]
+  const means = keys.map((key) => {
+    const sum = list.reduce((total, measures) => total + measures[key], 0)
+    return [key, SUMS.has(key) ? sum : sum / list.length]
+  })
+  return Object.fromEntries(means) as Measures
 }

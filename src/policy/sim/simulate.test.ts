@@ -143,9 +143,21 @@ test('higher priority waits less, also when its jobs are few', () => {
   const course = simulate(generate(description, 3), sluicePolicy(RULES))
   const worst = Math.max(...waitsOf(course, 'urgent'))
 
-  // A job that runs, a load, and the jobs of its own model before it.
-  expect(worst).toBeLessThan(100_000)
+  // One quantum, a job that runs, a load, and the jobs of its own model before it.
+  expect(worst).toBeLessThan(9 * 12_000 + 100_000)
   expect(worst).toBeLessThan(Math.max(...waitsOf(course, 'm5')))
+})
+
+test('under a steady stream of higher priority, jobs of a low one move where their lane ages them, and only there', () => {
+  const models = [model('high', { runMs: 5000, priority: 1, weight: 20 }), model('low', { weight: 1 })]
+  const workload = generate(scene(models, { kind: 'steady', tasks: 400, load: 1.1 }), 1)
+  const worst = (ageingMs?: number) =>
+    Math.max(...waitsOf(simulate(workload, sluicePolicy(RULES, ageingMs)), 'low'))
+
+  // The high ones take some 33 minutes.
+  expect(worst()).toBeGreaterThan(25 * 60_000)
+  // To be equal it has to age by a minute, then it waits as one of equals does: the maximum wait, a turn and the loads.
+  expect(worst(60_000)).toBeLessThan(15 * 60_000)
 })
 
 function waitsOf({ jobs }: Course, name: string): number[] {

@@ -149,6 +149,7 @@ class Simulation {
       this.#forget(copy, job)
       this.#span(this.#runs, copy, startedAt)
       this.#learn(copy, 'runMs', now - startedAt)
+      this.#rested(copy, now - startedAt)
     }
   }
 
@@ -276,6 +277,16 @@ class Simulation {
   #learn(copy: SimCopy, what: 'loadMs' | 'runMs', seen: number): void {
     const known = this.#stage.known.get(copy.model.name)!
     known[what] += (seen - known[what]) * LEARNING
+  }
+
+  #rested(copy: SimCopy, ranMs: number): void {
+    const { now } = this.#stage
+    const known = this.#stage.known.get(copy.model.name)!
+    if (known.endedAt !== null) {
+      const seen = Math.max(0, now - known.endedAt - ranMs)
+      known.restMs = known.restMs === null ? seen : known.restMs + (seen - known.restMs) * LEARNING
+    }
+    known.endedAt = now
   }
 
   #rooms(): number[] {

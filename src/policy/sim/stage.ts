@@ -17,6 +17,16 @@ export interface SimCopy {
   lastUsed: number
 }
 
+/** What is known of a model so far. */
+export interface Known {
+  memory: number
+  loadMs: number
+  runMs: number
+  restMs: number | null
+  /** Of its last job. */
+  endedAt: number | null
+}
+
 /** What a policy wants done. Jobs of `load` start once the model is loaded. */
 export type Move =
   | { readonly kind: 'start'; readonly copy: SimCopy; readonly jobs: readonly SimJob[] }
@@ -36,12 +46,14 @@ export class Stage {
   readonly copies = new Map<string, SimCopy>()
   readonly lost = new Set<string>()
   /** What is known of a model so far: believed at first, then seen. */
-  readonly known: Map<string, { memory: number; loadMs: number; runMs: number }>
+  readonly known: Map<string, Known>
 
   constructor(workload: Workload) {
     this.workload = workload
     this.queues = new SimQueues(workload.models)
-    this.known = new Map(workload.models.map(({ name, believed }) => [name, { ...believed }]))
+    this.known = new Map(
+      workload.models.map(({ name, believed }) => [name, { ...believed, restMs: null, endedAt: null }]),
+    )
   }
 
   devices(): readonly SimDevice[] {

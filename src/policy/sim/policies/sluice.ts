@@ -4,14 +4,18 @@ import type { SimPolicy } from '../simulate.ts'
 import type { Move, SimCopy, Stage } from '../stage.ts'
 import { MEMORY } from '../workload.ts'
 
-/** The real policy: every worker asks it in turn, as in production. */
-export function sluicePolicy(rules: Rules): SimPolicy {
+/**
+ * The real policy: every worker asks it in turn, as in production.
+ *
+ * @param ageingMs Raises a waiting job's priority by 1 every interval, as a lane with `ageing` does.
+ */
+export function sluicePolicy(rules: Rules, ageingMs = Number.POSITIVE_INFINITY): SimPolicy {
   let lookAgainMs = Number.POSITIVE_INFINITY
   return {
     decide(stage) {
       lookAgainMs = Number.POSITIVE_INFINITY
       for (const worker of new Set(stage.devices().map((device) => device.worker))) {
-        const decided = plan(pictureOf(stage, worker, rules))
+        const decided = plan(pictureOf(stage, worker, rules, ageingMs))
         const moves = movesOf(stage, worker, decided)
         lookAgainMs = Math.min(lookAgainMs, decided.lookAgainMs)
         if (moves.length > 0) return moves
@@ -25,7 +29,12 @@ export function sluicePolicy(rules: Rules): SimPolicy {
 /** Breaks ties of jobs that came at the same time, by a nanosecond each. */
 const TIE_MS = 1e-6
 
-export function pictureOf(stage: Stage, worker: string, rules: Rules): Picture {
+export function pictureOf(
+  stage: Stage,
+  worker: string,
+  rules: Rules,
+  ageingMs = Number.POSITIVE_INFINITY,
+): Picture {
   const { workload, queues, known, now } = stage
   let running = 0
   for (const copy of stage.copies.values()) if (copy.worker === worker) running += copy.jobs.size
@@ -51,7 +60,11 @@ export function pictureOf(stage: Stage, worker: string, rules: Rules): Picture {
         task: model.name,
         model: model.name,
         depth: queues.depth(model),
-        head: { priority: head.priority, waitingSince: head.at + head.index * TIE_MS, uses: null },
+        head: {
+          priority: head.priority + Math.floor((now - head.at) / ageingMs),
+          waitingSince: head.at + head.index * TIE_MS,
+          uses: null,
+        },
         parallel: model.parallel,
         uses: [{ budget: MEMORY, devices: model.devices, each: stage.memoryOf(model) }],
         perJob: model.perJob > 0 ? [{ budget: MEMORY, devices: model.devices, each: model.perJob }] : [],
