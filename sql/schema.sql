@@ -498,6 +498,13 @@ create table sluice.residents (
   constraint residents_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE
 ) with (fillfactor=50);
 
+--- table sluice.resubmissions
+create table sluice.resubmissions (
+  job_id bigint not null,
+  of_id bigint not null,
+  constraint resubmissions_pkey PRIMARY KEY (job_id)
+);
+
 --- table sluice.roles
 create table sluice.roles (
   name text not null,
@@ -825,6 +832,9 @@ CREATE INDEX reservations_device ON sluice.reservations USING btree (budget, dev
 
 --- index sluice.residents_device
 CREATE INDEX residents_device ON sluice.residents USING btree (budget, device);
+
+--- index sluice.resubmissions_of
+CREATE INDEX resubmissions_of ON sluice.resubmissions USING btree (of_id);
 
 --- index sluice.schedules_next
 CREATE INDEX schedules_next ON sluice.schedules USING btree (next_at);
@@ -5380,6 +5390,11 @@ begin
   end if;
   if jsonb_path_exists(p_jobs, '$[*].audit') then
     perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
+  end if;
+  if jsonb_path_exists(p_jobs, '$[*].resubmitOf') then
+    insert into sluice.resubmissions (job_id, of_id)
+    select v_ids[e.ord], (e.job ->> 'resubmitOf')::bigint from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
+     where e.job ->> 'resubmitOf' is not null and v_attached[e.ord] is not true;
   end if;
   -- After all of them, since nothing may be waited for under its lock. An active job that was found has been admitted.
   perform sluice.admit_v1(array(select u.id from unnest(v_ids, v_attached) u(id, attached) where u.attached is not true), p_hint);

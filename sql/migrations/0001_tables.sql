@@ -314,6 +314,13 @@ create table sluice.watch (
 ) with (fillfactor = 20);
 insert into sluice.watch default values;
 
+-- Jobs that somebody submitted again in a changed form, and which job each came from.
+create table sluice.resubmissions (
+  job_id bigint primary key,
+  of_id  bigint not null
+);
+create index resubmissions_of on sluice.resubmissions (of_id);
+
 -- Depth and oldest wait per class, sampled by a duty; also the record of why waiting jobs were passed over. Samples in a
 -- row with the same reason are one row, so the record stays small enough to be kept as long as the jobs are.
 create table sluice.samples (

@@ -192,7 +192,7 @@ begin
 end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs, tags, by, trace, uses (as sluice.jobs has it), and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
+-- delayMs, deadlineMs, tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
 -- 'library'. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
@@ -215,6 +215,11 @@ begin
   end if;
   if jsonb_path_exists(p_jobs, '$[*].audit') then
     perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
+  end if;
+  if jsonb_path_exists(p_jobs, '$[*].resubmitOf') then
+    insert into sluice.resubmissions (job_id, of_id)
+    select v_ids[e.ord], (e.job ->> 'resubmitOf')::bigint from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
+     where e.job ->> 'resubmitOf' is not null and v_attached[e.ord] is not true;
   end if;
   -- After all of them, since nothing may be waited for under its lock. An active job that was found has been admitted.
   perform sluice.admit_v1(array(select u.id from unnest(v_ids, v_attached) u(id, attached) where u.attached is not true), p_hint);

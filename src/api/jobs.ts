@@ -59,6 +59,12 @@ export const SubmitBody = Type.Object(
     ),
     deadline: Type.Optional(Duration),
     tags: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 50 })),
+    resubmitOf: Type.Optional(
+      Type.String({
+        ...JobId,
+        description: 'The job that this one is submitted in place of: both name each other',
+      }),
+    ),
   },
   { ...STRICT, examples: [{ task: 'resize', input: { file: 'cat.png' } }] },
 )
@@ -145,6 +151,11 @@ export const JobBody = Type.Object({
   finishedAt: TimestampOrNull,
   submittedBy: TextOrNull,
   approvedBy: TextOrNull,
+  resubmitOf: Type.Unsafe<string | null>({
+    ...TextOrNull,
+    description: 'The job that this one was submitted in place of; null: none',
+  }),
+  resubmittedAs: Type.Array(JobId, { description: 'The jobs that were submitted in place of this one' }),
   superseded: Type.Boolean({
     description:
       'A rerun has put another in its place, or in that of something above it: this one is history',

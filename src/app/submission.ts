@@ -3,6 +3,7 @@ import type { Submission } from '../engine/submitter.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkText, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
+import { checkJobId } from '../model/job-id.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
 import type { TransactionLike } from './transaction.ts'
@@ -20,6 +21,8 @@ export interface SubmitOptions {
   readonly deadline?: Duration
   /** Up to 50 words to find it by. */
   readonly tags?: readonly string[]
+  /** The id of a job that this one is submitted in place of, after an edit: both name each other. */
+  readonly resubmitOf?: string
   /** Whose job it is, and of whose keys over HTTP. Default: the `actor` of the program, else `library`. */
   readonly submittedBy?: string
 }
@@ -38,6 +41,7 @@ const OWN_OPTIONS = optionNames<SubmitOptions>({
   runAt: true,
   deadline: true,
   tags: true,
+  resubmitOf: true,
   submittedBy: true,
 })
 
@@ -83,7 +87,7 @@ export function toSubmission(
   by?: string,
 ): Submission {
   let json = `{"task":${JSON.stringify(task)},"input":${toStorableJson(input, `the input of task ${task}`)}`
-  const { key, priority, lane, runAt, deadline, tags } = options
+  const { key, priority, lane, runAt, deadline, tags, resubmitOf } = options
   if (key !== undefined) json += `,"key":${text(key, 'key', MAX_KEY)}`
   if (priority !== undefined) json += `,"priority":${checkPriority(priority)}`
   if (lane !== undefined) json += `,"lane":${text(lane, 'lane', 100)}`
@@ -91,8 +95,10 @@ export function toSubmission(
     json += runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${delay(runAt)}`
   if (deadline !== undefined) json += `,"deadlineMs":${milliseconds(deadline, 'deadline', 1)}`
   if (tags !== undefined) json += `,"tags":${tagList(tags)}`
+  if (resubmitOf !== undefined) json += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
-  return { json: `${json}}`, task, key, keyed: key !== undefined }
+  // A link is stored by the statement for keyed jobs.
+  return { json: `${json}}`, task, key, keyed: key !== undefined || resubmitOf !== undefined }
 }
 
 /**

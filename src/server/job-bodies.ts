@@ -17,6 +17,7 @@ function written(job: JobSummary) {
   return {
     tags: [...job.tags],
     devices: [...job.devices],
+    resubmittedAs: [...job.resubmittedAs],
     submittedAt: job.submittedAt.toISOString(),
     readyAt: job.readyAt.toISOString(),
     deadlineAt: orNull(job.deadlineAt),

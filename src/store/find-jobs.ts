@@ -47,6 +47,10 @@ export interface JobView {
   readonly finishedAt: Date | null
   readonly submittedBy: string | null
   readonly approvedBy: string | null
+  /** The job that this one was submitted in place of, after an edit; `null`: none. */
+  readonly resubmitOf: string | null
+  /** The jobs that were submitted in place of this one. */
+  readonly resubmittedAs: readonly string[]
   /** A rerun has put another in its place, or in that of something above it: this one is history. */
   readonly superseded: boolean
 }
@@ -84,6 +88,8 @@ const COLUMNS = `j.id, j.task, c.lane, c.model,
           (select r.state from sluice.jobs r where r.id = j.root_id) as root_state, j.step, j.idx, j.state, j.priority, j.key, j.tags, j.error,
           j.attempt, j.failures, j.losses, w.name as worker, j.cancel_at is not null and j.state = 'running' as cancelling, n.progress, n.message,
           j.submitted_at, j.ready_at, j.deadline_at, j.started_at, j.finished_at, j.submitted_by, j.approved_by,
+          (select r.of_id::text from sluice.resubmissions r where r.job_id = j.id) as resubmit_of,
+          array(select r.job_id::text from sluice.resubmissions r where r.of_id = j.id order by r.job_id) as resubmitted_as,
           j.parent_id is not null and j.state >= 'completed' and sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) as superseded`
 const PAYLOADS = 'j.input, j.result, n.checkpoint'
 const JOINS = `left join sluice.classes c on c.id = j.class_id
@@ -148,6 +154,8 @@ interface JobRow {
   finished_at: Date | null
   submitted_by: string | null
   approved_by: string | null
+  resubmit_of: string | null
+  resubmitted_as: string[]
   superseded: boolean
 }
 
@@ -244,6 +252,8 @@ function toJobView(row: JobRow): JobView {
     finishedAt: row.finished_at,
     submittedBy: row.submitted_by,
     approvedBy: row.approved_by,
+    resubmitOf: row.resubmit_of,
+    resubmittedAs: row.resubmitted_as,
     superseded: row.superseded,
   }
 }

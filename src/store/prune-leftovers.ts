@@ -28,16 +28,21 @@ const DECISIONS = statement(
     where d.ended_at < statement_timestamp() - (select make_interval(secs => value / 1000.0) from sluice.settings where name = 'retention_ms')
       and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = d.token and w.ended_at is null)`,
 )
+const RESUBMISSIONS = statement(
+  'prune_resubmissions',
+  'delete from sluice.resubmissions r where not exists (select 1 from sluice.jobs j where j.id = r.job_id)',
+)
 const WAITERS = statement(
   'prune_waiters',
   `delete from sluice.waiters where until < statement_timestamp() - interval '1 hour'`,
 )
 
-/** Deletes old samples, workers that ended long ago, decisions of pools, and processes that waited for results once. */
+/** Deletes old samples, ended workers, decisions of pools, links of deleted jobs, and processes that waited for results once. */
 export async function pruneLeftovers(db: Queryable): Promise<void> {
   await db.run(SAMPLES)
   await db.run(MOST_SAMPLES)
   await db.run(WORKERS)
   await db.run(DECISIONS)
+  await db.run(RESUBMISSIONS)
   await db.run(WAITERS)
 }

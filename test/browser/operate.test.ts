@@ -100,6 +100,12 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.getByRole('button', { name: 'Submit', exact: true }).click()
     await page.waitForURL((url) => !url.pathname.endsWith(`/${id}`))
     await page.getByText('rendering 7 frames').waitFor()
+    const edited = new URL(page.url()).pathname.split('/').at(-1)!
+    const facts = page.getByRole('main')
+    await facts.getByText('Resubmission of').waitFor()
+    await facts.getByRole('link', { name: `#${id}` }).click()
+    await facts.getByText('Resubmitted as').waitFor()
+    await facts.getByRole('link', { name: `#${edited}` }).waitFor()
 
     const waiting = await server.app.submit(stubborn, null)
     await page.goto(`/jobs/${waiting.id}`)

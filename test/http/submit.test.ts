@@ -49,6 +49,20 @@ describe('POST /jobs', () => {
     expect(row!.line).not.toContain('in-the-input')
   })
 
+  test('links a resubmission and the job it comes from, if the caller may see that one', async () => {
+    const { id } = (await submit({ task: 'echo', input: 1 })).json<{ id: string }>()
+    const edited = (await submit({ task: 'echo', input: 2, resubmitOf: id })).json<{ id: string }>()
+    const get = async (job: string) => (await server.call('GET', `/jobs/${job}`, { key })).json()
+    expect(await get(edited.id)).toMatchObject({ resubmitOf: id, resubmittedAs: [] })
+    expect(await get(id)).toMatchObject({ resubmitOf: null, resubmittedAs: [edited.id] })
+
+    const stranger = await server.keyOf('submitter', 'bob')
+    const body = { task: 'echo', input: 3, resubmitOf: id }
+    const refused = await server.call('POST', '/jobs', { key: stranger, body })
+    expect([refused.status, refused.json().code]).toEqual([404, 'JOB_NOT_FOUND'])
+    expect(await get(id)).toMatchObject({ resubmittedAs: [edited.id] })
+  })
+
   test('attaches to the active job with the key, and refuses another input', async () => {
     const first = (await submit({ task: 'echo', input: 1, key: 'k' })).json<{ id: string }>()
     const again = await submit({ task: 'echo', input: 1, key: 'k' })

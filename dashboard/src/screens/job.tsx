@@ -182,6 +182,24 @@ function About({ job }: { job: Job }) {
         ['Submitted', <Moment key="at" at={job.submittedAt} />],
         ['Submitted by', job.submittedBy ?? '–'],
         ...(job.approvedBy === null ? [] : ([['Approved by', job.approvedBy]] as const)),
+        ...(job.resubmitOf === null
+          ? []
+          : ([['Resubmission of', <JobLink key="of" id={job.resubmitOf} />]] as const)),
+        ...(job.resubmittedAs.length === 0
+          ? []
+          : ([
+              [
+                'Resubmitted as',
+                <span key="as">
+                  {job.resubmittedAs.map((id, n) => (
+                    <span key={id}>
+                      {n > 0 && ', '}
+                      <JobLink id={id} />
+                    </span>
+                  ))}
+                </span>,
+              ],
+            ] as const)),
         ...(job.deadlineAt === null || job.startedAt !== null || job.finishedAt !== null
           ? []
           : ([['Must start', <Ago key="deadline" at={job.deadlineAt} />]] as const)),

@@ -55,6 +55,8 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['ready', job.startedAt === null ? time(job.readyAt) : undefined],
     ['deadline', job.startedAt === null ? time(job.deadlineAt) : undefined],
     ['approved by', text(job.approvedBy)],
+    ['resubmission of', text(job.resubmitOf)],
+    ['resubmitted as', job.resubmittedAs.length === 0 ? undefined : job.resubmittedAs.join(', ')],
     ['started', time(job.startedAt)],
     ['finished', finished(job)],
     ['worker', text(job.worker)],

@@ -20,7 +20,7 @@ import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { recordingRefusals } from '../refusals.ts'
 import { submissionOf } from '../submissions.ts'
-import { hiddenJobs } from '../visible-job.ts'
+import { hiddenJobs, visibleJob } from '../visible-job.ts'
 
 /** What the audit says of submissions, done and refused. */
 const SUBMIT = 'job.submit'
@@ -136,6 +136,7 @@ async function toSubmission(
     )
   }
   try {
+    if (rest.resubmitOf !== undefined) await visibleJob(room.calls, request, rest.resubmitOf)
     if (either === undefined) await kinds.check(name, task === undefined ? 'workflow' : 'task')
     return await submissionOf(room, request, name, input, toOptions(rest))
   } catch (error) {

@@ -22,6 +22,7 @@ export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void
     mutationFn: () =>
       client.submit(job.task, JSON.parse(input), {
         priority: Number(priority),
+        resubmitOf: job.id,
         ...(key !== '' && { key }),
         ...(job.lane !== null && { lane: job.lane }),
         ...(job.tags.length > 0 && { tags: job.tags }),
