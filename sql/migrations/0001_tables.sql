@@ -106,6 +106,7 @@ create table sluice.workers (
   pool       text,                                     -- the pool it belongs to; null: it was started by hand
   request    text,                                     -- the request for workers that it was started for
   build      text,                                     -- which build of the program it runs, as that says
+  generation uuid,                                     -- the last one of the server in which it said what it runs: sluice.generation
   draining   boolean not null default false,
   stopping   boolean not null default false,           -- asked to end: it leaves once what it runs has ended
   broken     text,                                     -- why it cannot start jobs any more; it is draining then
@@ -310,9 +311,11 @@ create table sluice.duties (
 create table sluice.watch (
   one     boolean primary key default true check (one),
   since   timestamptz not null default clock_timestamp(),
-  last_at timestamptz not null default clock_timestamp()
+  last_at timestamptz not null default clock_timestamp(),
+  timeline text,                                             -- of the server when sluice.generation last began
+  skip_before timestamptz not null default '-infinity'       -- jobs that could start before it may have had an attempt that a crash forgot
 ) with (fillfactor = 20);
-insert into sluice.watch default values;
+insert into sluice.watch (timeline) values (left(pg_walfile_name(pg_current_wal_lsn()), 8));
 
 -- Jobs that somebody submitted again in a changed form, and which job each came from.
 create table sluice.resubmissions (

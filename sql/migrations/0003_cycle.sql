@@ -17,8 +17,10 @@ language plpgsql as $$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit)
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit,
+                              generation)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit,
+            sluice.notice_generation_v1())
     returning id into v_id;
   return v_id;
 end $$;
@@ -32,11 +34,14 @@ return (extract(epoch from p_at) * 1000000)::bigint;
 -- the old one does nothing, and tells what the worker runs. One row per lane it can serve, with the jobs running in it;
 -- a worker that can serve nothing yet gets one row without a lane. No rows: it has been declared dead and must start over
 -- as a new one.
-create function sluice.resync_v1(p_worker bigint)
+--   p_named  [{id, attempt}] all that the worker runs, by its own words. What a crash of the server has forgotten of it is given back:
+--            sluice.readopt_v1. Null: somebody else asks, and this does not count as a word of the worker
+create function sluice.resync_v1(p_worker bigint, p_named jsonb default null)
 returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
 language plpgsql as $$
 declare
-  v_epoch integer;
+  v_epoch      integer;
+  v_generation uuid := sluice.notice_generation_v1();
 begin
   perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
   perform 1 from sluice.workers w where w.id = p_worker and w.ended_at is null for no key update;
@@ -46,6 +51,13 @@ begin
   insert into sluice.holdings (worker_id, lane, epoch)
     select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
      where w.id = p_worker order by c.lane on conflict do nothing;
+  if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
+    if p_named <> '[]' then
+      perform sluice.readopt_v1(p_worker, v_generation, p_named);
+    end if;
+    update sluice.workers w set generation = v_generation where w.id = p_worker and w.generation is distinct from v_generation;
+    perform sluice.open_claims_v1();
+  end if;
   return query
   select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
     from (select 1) one
@@ -55,8 +67,8 @@ begin
    order by h.lane, r.id;
 end $$;
 
--- The same for several workers that come to a server at once. Left out is who has been declared dead, and whoever somebody else is
--- writing about just now: this never waits, so it need not keep the order of locks, and one of them does not hold up the others.
+-- The same for several workers that come to a server at once. Left out is who has been declared dead, who has to say itself what it
+-- runs, and whoever somebody else is writing about just now: this never waits, so it need not keep the order of locks, and one of them does not hold up the others.
 create function sluice.resyncs_v1(p_workers bigint[])
 returns table (worker_id bigint, lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
 language plpgsql
@@ -72,6 +84,7 @@ begin
     )
     select w.id from sluice.workers w
      where w.id = any (p_workers) and w.ended_at is null
+       and exists (select 1 from sluice.generation g where g.id = w.generation)
        and (select count(*) from held x where x.worker_id = w.id) = (select count(*) from sluice.holdings h where h.worker_id = w.id)
        for no key update skip locked);
   update sluice.holdings h set epoch = n.epoch
@@ -263,6 +276,7 @@ declare
   v_place    jsonb;
   v_ahead    integer;       -- free workers that come first, and how long what is left to them is theirs
   v_wait     integer;
+  v_skip     timestamptz;   -- jobs that could start before it skip the number of an attempt
   v_row      record;
 begin
   if p_ordered and p_free > 0 then
@@ -288,8 +302,9 @@ begin
       return;
     end if;
   end if;
-  if v_sent = 0 then
-    -- A claim that a crash forgets is claimed again; only endings have to be on disk.
+  if v_sent = 0 and coalesce(jsonb_array_length(p_budget -> 'starts'), 0) = 0 then
+    -- A claim that a crash forgets is given back when its worker says what it runs; only endings have to be on disk, and what was drawn
+    -- from budgets, which the worker could not tell.
     perform set_config('synchronous_commit', 'off', true);
   end if;
 
@@ -306,6 +321,14 @@ begin
     raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
   end if;
   v_before := v_slots;
+  select g.skip_before into v_skip from sluice.generation g where g.one and g.claims_open;
+  if not found then
+    -- After a crash of the server nothing is claimed before all have said what they run.
+    if not exists (select 1 from sluice.generation g join sluice.workers w on w.generation = g.id where w.id = p_worker) then
+      raise exception 'the server has recovered from a crash, and worker % has not said yet what it runs', p_worker using errcode = 'SL001';
+    end if;
+    v_free := 0;
+  end if;
 
   if p_done is not null then
     -- By id and nothing else: joined with a list, a plan made on an empty table reads all jobs and looks for each in it.
@@ -577,7 +600,9 @@ begin
     end if;
     if v_ids is not null then
       return query
-      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
+      -- What was drawn from budgets is written by then under the next number. Such claims are never forgotten.
+      update sluice.jobs j set state = 'running', worker_id = p_worker, started_at = v_now,
+             attempt = j.attempt + case when j.ready_at < v_skip and not coalesce(v_place ? j.id::text, false) then 2 else 1 end
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
                 v_mark, j.policy, j.trace, v_place -> j.id::text;

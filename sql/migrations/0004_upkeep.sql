@@ -10,7 +10,8 @@ return (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.b
 -- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
 -- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
 create function sluice.heartbeat_v1(p_worker bigint)
-returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
+returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text,
+               resync boolean)
 language plpgsql as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -30,13 +31,14 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
-            sluice.offer_v1(), sluice.process_shares_v1(w);
+            sluice.offer_v1(), sluice.process_shares_v1(w), not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $$;
 
 -- The same for several workers that speak to one server, with one look at all workers instead of one each. Whose row somebody else is
 -- writing is left out: one that waits must not keep the others waiting.
 create function sluice.heartbeats_v1(p_workers bigint[])
-returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
+returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text,
+               resync boolean)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -61,7 +63,8 @@ begin
   returning w.id, array(select h.lane from sluice.holdings h where h.worker_id = w.id order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null),
             w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
-            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w);
+            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w),
+            not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $$;
 
 -- Ends the attempts of running jobs that nobody holds any more, as their tasks say: back in line, or failed. The caller has locked
@@ -107,7 +110,7 @@ end $$;
 --
 -- p_good_for_ms is how long the database has been looked at without a break. After an outage every worker looks dead;
 -- nobody is taken over before all had a whole stale time to report, counted from the start of the server and from the
--- first good look.
+-- first good look. The same after a crash that only took the backends: that is when sluice.generation begins.
 --
 -- The fence is the holding: it is locked, the heartbeat is read again under that lock, the jobs go back, the holding goes.
 -- Whatever the old holder still sends finds no holding.
@@ -120,14 +123,16 @@ declare
   v_ids     bigint[];
   v_found   boolean := false;
 begin
+  perform sluice.notice_generation_v1();
   for v_dead in
     select h.worker_id, h.lane, w.name, l.stale_ms
       from sluice.holdings h
+      join sluice.generation g on g.one
       join sluice.workers w on w.id = h.worker_id
       join sluice.lanes l on l.name = h.lane
      where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
        and l.stale_ms <= p_good_for_ms
-       and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+       and greatest(pg_postmaster_start_time(), g.noticed_at) < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
      order by h.worker_id, h.lane
   loop
     perform 1 from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane for no key update skip locked;
@@ -162,16 +167,17 @@ begin
   end loop;
   -- Registered and not heard of again before it held anything: it has no jobs, only a place on the list of workers.
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
-   where w.id = any (array(select g.id from sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
+   where w.id = any (array(select g.id from sluice.generation n, sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
                             where g.ended_at is null and stale.ms <= p_good_for_ms
                               and g.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
-                              and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                              and greatest(pg_postmaster_start_time(), n.noticed_at) < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
                               and not exists (select 1 from sluice.holdings h where h.worker_id = g.id)
                               for no key update of g skip locked));
   if v_found then
     perform pg_notify('sluice', 'ready');
     perform pg_notify('sluice', 'workers');   -- the cores that their process pools had are free
   end if;
+  perform sluice.open_claims_v1();
 end $$;
 
 -- A worker that leaves of its own accord, everything handed back.

@@ -1,5 +1,9 @@
+import { listUnreported } from '../store/list-unreported.ts'
 import { recoverLost } from '../store/recover-lost.ts'
 import type { Duty } from './duty.ts'
+
+const CLOSED =
+  'PostgreSQL has recovered from a crash: jobs start again once these workers have reported, or their leases have ended'
 
 /** Takes over the jobs of workers that have gone silent. */
 export const recover: Duty = {
@@ -11,6 +15,8 @@ export const recover: Duty = {
       if (each.requeued + each.failed + each.cancelled > 0)
         log.warn({ ...each }, 'took over the jobs of a silent worker')
     }
+    const workers = await listUnreported(db)
+    if (workers.length > 0) log.warn({ workers }, CLOSED)
     if (recovered.length === 0) return {}
     const sum = (field: 'requeued' | 'failed' | 'cancelled') =>
       recovered.reduce((total, each) => total + each[field], 0)

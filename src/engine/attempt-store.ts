@@ -1,17 +1,14 @@
 import type { Queryable } from '../db/database.ts'
 import { translateError } from '../db/sqlstate.ts'
-import { SluiceError } from '../errors.ts'
 import { toStorableJson } from '../model/json.ts'
 import { loadCheckpoint } from '../store/load-checkpoint.ts'
 import { loadStep } from '../store/load-step.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveStep } from '../store/save-step.ts'
+import { type NamedLease, underLease } from './check-lease.ts'
 import { tryUntilStopped } from './try-until-stopped.ts'
 
-export interface Lease {
-  readonly jobId: string
-  readonly attempt: number
-  readonly workerId: string
+export interface Lease extends NamedLease {
   /** Fires when the attempt is stopped, at the latest when its lease can no longer be trusted. */
   readonly signal: AbortSignal
 }
@@ -39,9 +36,8 @@ export class AttemptStore {
     const step = `step ${JSON.stringify(name)}`
     const text = toStorableJson(result, `the result of ${step}`)
     const stored = await persistently(lease, `the result of ${step} could not be stored`, () =>
-      saveStep(this.#db, lease, name, text),
+      underLease(this.#db, lease, () => saveStep(this.#db, lease, name, text)),
     )
-    if (stored === undefined) throw lost(lease)
     return stored.result
   }
 
@@ -53,10 +49,9 @@ export class AttemptStore {
 
   async saveCheckpoint(lease: Lease, value: unknown): Promise<void> {
     const text = toStorableJson(value, 'the checkpoint')
-    const stored = await persistently(lease, 'the checkpoint could not be stored', () =>
-      saveCheckpoint(this.#db, lease, text),
+    await persistently(lease, 'the checkpoint could not be stored', () =>
+      underLease(this.#db, lease, () => saveCheckpoint(this.#db, lease, text)),
     )
-    if (!stored) throw lost(lease)
   }
 }
 
@@ -66,15 +61,5 @@ function persistently<T>({ signal }: Lease, what: string, work: () => Promise<T>
     work().catch((error: unknown) => {
       throw translateError(error)
     }),
-  )
-}
-
-function lost(lease: Lease): SluiceError {
-  return new SluiceError(
-    'LEASE_LOST',
-    `attempt ${lease.attempt} of job ${lease.jobId} no longer holds its lease`,
-    {
-      details: { jobId: lease.jobId, attempt: lease.attempt },
-    },
   )
 }

@@ -5,7 +5,7 @@ import type { LeafPolicy } from '../model/composite.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { loadClaimed } from '../store/load-claimed.ts'
 import { type DispatchClass, loadClasses } from '../store/load-classes.ts'
-import { type Resynced, resyncWorker } from '../store/resync-worker.ts'
+import { type NamedAttempt, type Resynced, resyncWorker } from '../store/resync-worker.ts'
 import { runCycle } from '../store/run-cycle.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
 import { encodeEndings } from './encode-endings.ts'
@@ -171,11 +171,12 @@ export class CycleSession {
    * Raises the epoch and asks what this worker runs, by id with the attempt. The jobs held are left as they are: who
    * asked compares, and then adopts and forgets.
    *
+   * @param named All that the worker runs or has not reported yet, in its own words.
    * @returns `undefined` when the worker has been declared dead.
    */
-  async resync(): Promise<ReadonlyMap<string, number> | undefined> {
+  async resync(named: readonly NamedAttempt[] | null): Promise<ReadonlyMap<string, number> | undefined> {
     const { connection, resync } = this.#options
-    const state = (await resync?.(this.#workerId)) ?? (await resyncWorker(connection, this.#workerId))
+    const state = (await resync?.(this.#workerId)) ?? (await resyncWorker(connection, this.#workerId, named))
     if (state === undefined) return undefined
     this.#epoch = state.epoch
     this.#lanes = state.lanes

@@ -8,6 +8,7 @@ import { endWorker } from '../store/end-worker.ts'
 import { noteDone } from '../store/note-done.ts'
 import { registerWorker } from '../store/register-worker.ts'
 import { reportDevices } from '../store/report-devices.ts'
+import type { NamedAttempt } from '../store/resync-worker.ts'
 import { CycleSession, isOutOfStep } from './cycle-session.ts'
 import { howManyFit } from './encode-endings.ts'
 import type { FillOrder } from './fill-order.ts'
@@ -210,7 +211,7 @@ export class Dispatcher {
   async #resync(ended: readonly EndedAttempt[]): Promise<CycleAnswer> {
     const session = this.#session
     try {
-      const running = await session.resync()
+      const running = await session.resync(this.#named())
       if (running === undefined) return await this.#startOver(ended)
       const unsent = ended.filter((each) => running.get(each.id) === each.attempt)
       const settled = new Set(ended.filter((each) => !unsent.includes(each)).map((each) => each.id))
@@ -245,8 +246,12 @@ export class Dispatcher {
 
   async #register(): Promise<void> {
     this.#session.follow(await registerWorker(this.#connection, this.#identity))
-    await this.#session.resync()
+    await this.#session.resync(this.#named())
     this.#outOfStep = false
+  }
+
+  #named(): NamedAttempt[] {
+    return [...this.#session.held].map(([id, { attempt }]) => ({ id, attempt }))
   }
 }
 

@@ -159,7 +159,7 @@ export class RemoteDispatcher {
     const recorded = new Set<string>()
     for (let tries = 1; ; tries++) {
       try {
-        await this.#getInStep()
+        await this.#getInStep(request)
         return await this.#cycle(request, recorded)
       } catch (error) {
         // An error with a SQLSTATE was answered: nothing happened. Any other may have lost the answer.
@@ -174,11 +174,11 @@ export class RemoteDispatcher {
    *
    * @throws {SluiceError} `WORKER_NOT_FOUND` when the worker has ended.
    */
-  catchUp(): Promise<void> {
-    return this.#getInStep()
+  catchUp(request: RemoteCycle): Promise<void> {
+    return this.#getInStep(request)
   }
 
-  async #getInStep(): Promise<void> {
+  async #getInStep(request: RemoteCycle): Promise<void> {
     if (this.#offerChanged) {
       this.#offerChanged = false
       try {
@@ -188,12 +188,14 @@ export class RemoteDispatcher {
         throw error
       }
     }
-    if (this.#outOfStep) await this.#resync()
+    if (this.#outOfStep) await this.#resync(request)
   }
 
-  async #resync(): Promise<void> {
+  /** What this server gave the worker and it does not name, it has not begun: nobody has to remember that. */
+  async #resync({ running: named, ended }: RemoteCycle): Promise<void> {
     const session = this.#session
-    const running = await session.resync()
+    const own = [...named, ...ended].map(({ id, attempt }) => ({ id, attempt }))
+    const running = await session.resync(own)
     if (running === undefined) throw workerEnded(session.workerId)
     const unknown = [...running].filter(([id, attempt]) => session.held.get(id)?.attempt !== attempt)
     const rows = await session.load(unknown.map(([id]) => id))

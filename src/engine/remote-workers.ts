@@ -16,6 +16,7 @@ import { registerWorkers } from '../store/register-workers.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
+import { type NamedLease, underLease } from './check-lease.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 import { passOver } from './worker-control.ts'
 
@@ -33,13 +34,6 @@ const MAX_LINE = 8192
 /** Room for the note that a worker leaves at the end of a line it has cut itself. */
 const CUT_NOTE = 64
 const MAX_MESSAGE = 1000
-
-/** A lease as a worker names it; whether it holds is checked with every use. */
-export interface NamedLease {
-  readonly jobId: string
-  readonly attempt: number
-  readonly workerId: string
-}
 
 export interface RegisteredWorker {
   readonly id: string
@@ -177,8 +171,7 @@ export async function saveRemoteStep(
   result: string,
 ): Promise<unknown> {
   const text = checkJsonText(result, `the result of step ${JSON.stringify(name)}`)
-  const stored = await saveStep(db, lease, checkStepName(name), text)
-  if (stored === undefined) throw leaseLost(lease)
+  const stored = await underLease(db, lease, () => saveStep(db, lease, checkStepName(name), text))
   return stored.result
 }
 
@@ -190,7 +183,7 @@ export async function loadRemoteCheckpoint(db: Queryable, lease: NamedLease): Pr
 
 /** @throws {SluiceError} `LEASE_LOST` */
 export async function saveRemoteCheckpoint(db: Queryable, lease: NamedLease, value: string): Promise<void> {
-  if (!(await saveCheckpoint(db, lease, checkJsonText(value, 'the checkpoint')))) throw leaseLost(lease)
+  await underLease(db, lease, () => saveCheckpoint(db, lease, checkJsonText(value, 'the checkpoint')))
 }
 
 /** Shows the worker as broken: it cannot start jobs any more. @throws {SluiceError} `WORKER_NOT_FOUND` */
@@ -234,11 +227,5 @@ function checkStepName(name: string): string {
 }
 
 async function checkLease(db: Queryable, lease: NamedLease): Promise<void> {
-  if (!(await holdsJob(db, lease))) throw leaseLost(lease)
-}
-
-function leaseLost({ jobId, attempt }: NamedLease): SluiceError {
-  return new SluiceError('LEASE_LOST', `this worker does not hold attempt ${attempt} of job ${jobId}`, {
-    details: { jobId, attempt },
-  })
+  await underLease(db, lease, async () => (await holdsJob(db, lease)) === 'held')
 }

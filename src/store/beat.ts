@@ -20,11 +20,13 @@ export interface Beat {
   readonly offer: string
   /** Another text means that its share of the host's cores may have changed. Null: it has none. */
   readonly shares: string | null
+  /** The server has recovered from a crash: it has to say what it runs. */
+  readonly resync: boolean
 }
 
 const BEAT = statement(
   'beat',
-  'select lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares from sluice.heartbeat_v1($1)',
+  'select lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares, resync from sluice.heartbeat_v1($1)',
 )
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
@@ -35,7 +37,7 @@ export async function beat(db: Queryable, workerId: string): Promise<Beat | unde
 
 const BEAT_TOGETHER = statement(
   'beat_together',
-  'select id, lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares from sluice.heartbeats_v1($1)',
+  'select id, lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares, resync from sluice.heartbeats_v1($1)',
 )
 
 /**

@@ -35,9 +35,12 @@ const CLAIM = statement(
         and case g.name
               when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp())
               when 'schedule' then exists (select 1 from sluice.schedules s where s.next_at <= statement_timestamp())
-              when 'expire' then exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
+              -- After a crash the claim of one that has started may be forgotten for a while.
+              when 'expire' then exists (select 1 from sluice.generation g where g.claims_open)
+                            and exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
                                             and j.deadline_at <= statement_timestamp())
-              when 'recover' then exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
+              when 'recover' then not exists (select 1 from sluice.generation g where g.claims_open)
+                             or exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
                                             join sluice.lanes l on l.name = h.lane
                                            where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
                                              and l.stale_ms <= (select good_for_ms from look))

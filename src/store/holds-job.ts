@@ -2,13 +2,23 @@ import { type Queryable, statement } from '../db/database.ts'
 
 const LOOK = statement(
   'holds_job',
-  `select 1 from sluice.jobs where id = $1 and attempt = $2 and worker_id = $3 and state = 'running'`,
+  `select exists (select 1 from sluice.jobs where id = $1 and attempt = $2 and worker_id = $3 and state = 'running') as held,
+          exists (select 1 from sluice.generation g where g.claims_open) as settled`,
 )
 
-/** Whether the lease is held. */
+/**
+ * Whether the lease is held. `unsettled`: it is not known to be, but the server has recovered from a crash, and may have forgotten
+ * a claim that its worker has yet to name.
+ */
 export async function holdsJob(
   db: Queryable,
   lease: { readonly jobId: string; readonly attempt: number; readonly workerId: string },
-): Promise<boolean> {
-  return (await db.run(LOOK, [lease.jobId, lease.attempt, lease.workerId])).length === 1
+): Promise<'held' | 'lost' | 'unsettled'> {
+  const rows = await db.run<{ held: boolean; settled: boolean }>(LOOK, [
+    lease.jobId,
+    lease.attempt,
+    lease.workerId,
+  ])
+  const { held, settled } = rows[0]!
+  return held ? 'held' : settled ? 'lost' : 'unsettled'
 }

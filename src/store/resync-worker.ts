@@ -1,5 +1,11 @@
 import { type Queryable, statement } from '../db/database.ts'
 
+/** A job by the attempt that runs it. */
+export interface NamedAttempt {
+  readonly id: string
+  readonly attempt: number
+}
+
 export interface Resynced {
   readonly epoch: number
   /** In the order every later cycle must name them. */
@@ -10,7 +16,7 @@ export interface Resynced {
 
 const RESYNC = statement(
   'resync_worker',
-  'select lane, epoch, job_id, attempt, mark from sluice.resync_v1($1)',
+  'select lane, epoch, job_id, attempt, mark from sluice.resync_v1($1, $2)',
 )
 
 const RESYNC_TOGETHER = statement(
@@ -29,16 +35,22 @@ type ResyncedRow = {
 /**
  * Fences whatever this worker still has under way and tells what the database thinks it runs.
  *
+ * @param named All that the worker runs or has not reported yet. What a crash of the server forgot of it is given back. `null`:
+ *   the worker was not asked.
  * @returns `undefined` when the worker has been declared dead.
  */
-export async function resyncWorker(db: Queryable, workerId: string): Promise<Resynced | undefined> {
-  const rows = await db.run<ResyncedRow>(RESYNC, [workerId])
+export async function resyncWorker(
+  db: Queryable,
+  workerId: string,
+  named: readonly NamedAttempt[] | null,
+): Promise<Resynced | undefined> {
+  const rows = await db.run<ResyncedRow>(RESYNC, [workerId, named === null ? null : JSON.stringify(named)])
   return rows.length === 0 ? undefined : toResynced(rows)
 }
 
 /**
- * The same for several, by id. Who is not in the answer has been declared dead, or somebody else is writing about it just now: a
- * resync of its own tells which.
+ * The same for several, by id. Who is not in the answer has been declared dead, has to name what it runs, or somebody else is writing
+ * about it just now: a resync of its own tells which.
  */
 export async function resyncWorkers(
   db: Queryable,

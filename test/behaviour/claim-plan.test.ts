@@ -133,7 +133,7 @@ test('what the duties and waiting programs ask goes by an index as well', async 
       ['jobs_scheduled', 'jobs_deadline', 'jobs_ready', 'jobs_running'],
     ],
     ['heartbeat', () => beat(session, dispatcher.workerId), ['jobs_running']],
-    ['resync', () => resyncWorker(session, dispatcher.workerId), ['jobs_running']],
+    ['resync', () => resyncWorker(session, dispatcher.workerId, []), ['jobs_running']],
     ['endings', () => loadEndings(session, [ids[0]!.id, '5', '77']), ['jobs_pkey']],
     ['one job', () => findJobs(session, [ids[0]!.id]), ['jobs_pkey']],
     [

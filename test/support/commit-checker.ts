@@ -131,7 +131,7 @@ export class CommitChecker {
       !after.isComposite &&
       after.state === 'running' &&
       (before.state !== 'running' || before.attempt !== after.attempt)
-    if (!after.isComposite && before.attempt + (claimed ? 1 : 0) !== after.attempt) {
+    if (!after.isComposite && !this.#mayFollow(before, after, claimed)) {
       this.#report(
         'attempts count up',
         `job ${id}, ${before.state} -> ${after.state}: attempt ${before.attempt} was followed by ${after.attempt}`,
@@ -148,6 +148,17 @@ export class CommitChecker {
     if (before.state === 'running' && after.state === 'running') this.#judgeHolder(id, before, after, claimed)
     if (after.losses > before.losses) this.#judgeTakeover(id, before)
     if (hasEnded(after.state)) this.#judgeOutcome(id, after)
+  }
+
+  /**
+   * A claim raises the attempt by 1. After a crash in which a worker died it may skip a number, which that worker may have used; and
+   * a job in line may be given the number of an attempt that the crash forgot.
+   */
+  #mayFollow(before: ReplayedJob, after: ReplayedJob, claimed: boolean): boolean {
+    const by = after.attempt - before.attempt
+    if (by === (claimed ? 1 : 0)) return true
+    const isSkipped = claimed && by === 2 && before.readyAt < this.#state.skipBefore
+    return isSkipped || (by === 1 && before.state === 'ready' && after.state === 'ready')
   }
 
   #judgeHolder(id: string, before: ReplayedJob, after: ReplayedJob, claimed: boolean): void {

@@ -12,6 +12,7 @@ export const WATCHED = [
   'sluice.attempts',
   'sluice.notes',
   'sluice.admission',
+  'sluice.watch',
   'sluice.devices',
   'sluice.residents',
   'sluice.reservations',
@@ -24,6 +25,7 @@ export interface ReplayedJob {
   readonly lane: string
   /** Task and key in one text. */
   readonly key: string | undefined
+  readonly readyAt: number
   readonly startedAt: number
   readonly finishedAt: string | null
   readonly losses: number
@@ -80,6 +82,8 @@ export class ReplayedState {
   /** Root jobs that have not ended, and those that wait, by task. */
   active = 0
   readonly queued = new Counter()
+  /** Jobs that could start before it skip the number of an attempt that a crash may have forgotten. */
+  skipBefore = Number.NEGATIVE_INFINITY
   /** Of those that wait, the ones that came back after a start: their tasks, and when. */
   readonly #returned = new Map<string, { readonly task: string; readonly at: number }>()
   /** The limits there have been, the present ones last, with the time they came into force. */
@@ -154,6 +158,9 @@ export class ReplayedState {
         break
       case 'sluice.admission':
         this.#limits.push({ since: at, limits: limitsOf(row) })
+        break
+      case 'sluice.watch':
+        if (row.skip_before !== '-infinity') this.skipBefore = Date.parse(row.skip_before!)
         break
       case 'sluice.attempts':
         this.#changeAttempt(kind, row, steps)
@@ -245,6 +252,7 @@ export class ReplayedState {
       worker: row.worker_id ?? null,
       lane: this.#classes.get(row.class_id!) ?? `of class ${row.class_id}`,
       key: row.key == null ? undefined : `${row.task} ${JSON.stringify(row.key)}`,
+      readyAt: Date.parse(row.ready_at ?? ''),
       startedAt: Date.parse(row.started_at ?? ''),
       finishedAt: row.finished_at ?? null,
       losses: Number(row.losses),

@@ -116,7 +116,7 @@ export class RemoteWorker implements IdleWorker {
     const waits = request.waitMs > 0 && request.ended.length === 0 && request.news === undefined
     // One that comes with nothing and holds nothing is looked for with its like: of 500 that come at once, one looks.
     if (waits && request.running.length === 0 && !this.offersDevices && this.#dispatcher.isOutOfStep) {
-      await this.#inTurn(() => this.#dispatcher.catchUp())
+      await this.#inTurn(() => this.#dispatcher.catchUp(request))
       if (this.running === 0) return this.#wait(request, undefined, onGone)
     }
     const answer = await this.look(request)
@@ -130,7 +130,7 @@ export class RemoteWorker implements IdleWorker {
     return this.#inTurn(async () => {
       const cycle = () => this.#dispatcher.cycle(request)
       if (!this.#dispatcher.isOutOfStep) return this.#withoutRepeats(await cycle())
-      await this.#dispatcher.catchUp()
+      await this.#dispatcher.catchUp(request)
       return this.#withoutRepeats(await this.#returns.pass(cycle))
     })
   }
@@ -166,10 +166,12 @@ export class RemoteWorker implements IdleWorker {
     this.usedAt = performance.now()
     this.draining = beat.draining
     this.#dispatcher.notePeers(beat.peers, beat.ahead)
-    if ([...this.#dispatcher.lanes].some((lane) => !beat.lanes.includes(lane))) {
+    if (beat.resync || [...this.#dispatcher.lanes].some((lane) => !beat.lanes.includes(lane))) {
       this.#rested = undefined
       this.#dispatcher.markOutOfStep()
     }
+    // Its next question names what it runs.
+    if (beat.resync) this.#room.end(this.id)
     if (this.#offer !== beat.offer) {
       this.#offer = beat.offer
       this.noteOffer()

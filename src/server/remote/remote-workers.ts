@@ -209,8 +209,9 @@ export class RemoteWorkers {
       this.#parts.log.warn({ error: messageOf(error) }, 'could not ask whether a worker may leave'),
     )
     const stale = await this.staleByLane()
-    const { lanes, cancels, draining, stopping, peers, shares } = answer
-    const staleMs = Object.fromEntries(lanes.map((lane) => [lane, stale.get(lane) ?? 0]))
+    const { lanes, cancels, draining, stopping, peers, shares, resync } = answer
+    // A worker whose lane is missing here says with its next cycle what it runs.
+    const staleMs = Object.fromEntries((resync ? [] : lanes).map((lane) => [lane, stale.get(lane) ?? 0]))
     return { staleMs, cancels, draining, stopping, peers, shares }
   }
 

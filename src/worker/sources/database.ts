@@ -104,7 +104,8 @@ export class DatabaseSource implements JobSource {
           this.#silent = false
           this.#trustAgain()
           const lanes = beat?.lanes ?? []
-          if ([...this.#dispatcher.staleByLane.keys()].some((lane) => !lanes.includes(lane))) {
+          const isMissing = [...this.#dispatcher.staleByLane.keys()].some((lane) => !lanes.includes(lane))
+          if (isMissing || beat?.resync === true) {
             this.#dispatcher.markOutOfStep()
             events.wake(false)
           }

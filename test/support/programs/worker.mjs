@@ -1,5 +1,6 @@
 // A worker process for tests. argv[2] is JSON: the options of sluice() and work(), and the tasks by name. It tells its
 // parent over IPC what happens, and ends when the parent does.
+import { appendFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { remoteWorker, retryAt, sluice, task } from 'sluice'
 
@@ -26,7 +27,19 @@ function withResolvers() {
 }
 
 /** The input says what the task does: `gate` waits for the test, which names the job; `deaf` ignores the signal. */
-async function act({ gate, deaf, die, blockMs, sleepMs, fail, folder }, ctx) {
+async function act(input, ctx) {
+  const { journal } = input
+  if (!journal) return run(input, ctx)
+  const note = (what) => appendFileSync(journal, `${what} ${ctx.job.id} ${ctx.attempt} ${process.pid}\n`)
+  note('start')
+  try {
+    return await run(input, ctx)
+  } finally {
+    note('end')
+  }
+}
+
+async function run({ gate, deaf, die, blockMs, sleepMs, fail, folder, step }, ctx) {
   const { job, attempt, signal } = ctx
   const facts = { job: job.id, attempt, pid: process.pid }
   if (folder) facts.folder = ctx.workdir
@@ -45,6 +58,7 @@ async function act({ gate, deaf, die, blockMs, sleepMs, fail, folder }, ctx) {
     })
     await Promise.race([open(job.id).promise, stopped])
   }
+  if (step) await ctx.step(step, () => attempt)
   if (fail === 'for good') throw new Error('failed on purpose')
   if (fail && attempt <= fail) throw retryAt(1, 'failed on purpose')
   return { attempt, pid: process.pid }

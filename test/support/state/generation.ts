@@ -1,0 +1,26 @@
+import type { Sql } from '../database.ts'
+
+/** Whether the running attempt was claimed, or given back to its worker, since the server last recovered from a crash. */
+export async function claimedSinceCrash(sql: Sql, jobId: string): Promise<boolean> {
+  const [row] = await sql<{ since: boolean }>(
+    'select j.started_at > g.noticed_at as since from sluice.jobs j, sluice.generation g where j.id = $1',
+    [jobId],
+  )
+  return row!.since
+}
+
+/** Whether workers may claim: all that were alive at the last crash have said what they run, or were taken over. */
+export async function claimsAreOpen(sql: Sql): Promise<boolean> {
+  return (await sql('select 1 from sluice.generation where claims_open')).length === 1
+}
+
+/** Process ids of workers that were alive at the last crash and have not said yet what they run; `undefined` before the crash was noticed. */
+export async function workersToReport(sql: Sql): Promise<number[] | undefined> {
+  const noticed = await sql<{ id: string }>('select id from sluice.generation')
+  if (noticed.length === 0) return undefined
+  const rows = await sql<{ pid: number }>(
+    'select pid from sluice.workers where ended_at is null and generation is distinct from $1 order by pid',
+    [noticed[0]!.id],
+  )
+  return rows.map(({ pid }) => pid)
+}
