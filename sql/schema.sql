@@ -265,6 +265,18 @@ create table sluice.fleet_samples (
   constraint fleet_samples_pool_fkey FOREIGN KEY (pool) REFERENCES sluice.pools(name) ON DELETE CASCADE
 ) with (fillfactor=20);
 
+--- table sluice.generation
+create unlogged table sluice.generation (
+  one boolean not null default true,
+  id uuid not null default gen_random_uuid(),
+  noticed_at timestamp with time zone not null default clock_timestamp(),
+  wait_until timestamp with time zone,
+  claims_open boolean not null default false,
+  skip_before timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  constraint generation_one_check CHECK (one),
+  constraint generation_pkey PRIMARY KEY (one)
+);
+
 --- table sluice.graphs
 create table sluice.graphs (
   hash text not null,
@@ -671,6 +683,8 @@ create table sluice.watch (
   one boolean not null default true,
   since timestamp with time zone not null default clock_timestamp(),
   last_at timestamp with time zone not null default clock_timestamp(),
+  timeline text,
+  skip_before timestamp with time zone not null default '-infinity'::timestamp with time zone,
   constraint watch_one_check CHECK (one),
   constraint watch_pkey PRIMARY KEY (one)
 ) with (fillfactor=20);
@@ -686,7 +700,7 @@ create table sluice.worker_devices (
 
 --- table sluice.workers
 create table sluice.workers (
-  id bigint not null generated always as identity,
+  id bigint not null default ((((EXTRACT(epoch FROM clock_timestamp()) * (1000000)::numeric))::bigint << 11) + (floor((random() * (2048)::double precision)))::bigint),
   name text not null,
   host text not null,
   pid integer not null,
@@ -703,6 +717,7 @@ create table sluice.workers (
   pool text,
   request text,
   build text,
+  generation uuid,
   draining boolean not null default false,
   stopping boolean not null default false,
   broken text,
@@ -2136,6 +2151,7 @@ declare
   v_place    jsonb;
   v_ahead    integer;       -- free workers that come first, and how long what is left to them is theirs
   v_wait     integer;
+  v_skip     timestamptz;   -- jobs that could start before it skip the number of an attempt
   v_row      record;
 begin
   if p_ordered and p_free > 0 then
@@ -2161,8 +2177,9 @@ begin
       return;
     end if;
   end if;
-  if v_sent = 0 then
-    -- A claim that a crash forgets is claimed again; only endings have to be on disk.
+  if v_sent = 0 and coalesce(jsonb_array_length(p_budget -> 'starts'), 0) = 0 then
+    -- A claim that a crash forgets is given back when its worker says what it runs; only endings have to be on disk, and what was drawn
+    -- from budgets, which the worker could not tell.
     perform set_config('synchronous_commit', 'off', true);
   end if;
 
@@ -2179,6 +2196,14 @@ begin
     raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
   end if;
   v_before := v_slots;
+  select g.skip_before into v_skip from sluice.generation g where g.one and g.claims_open;
+  if not found then
+    -- After a crash of the server nothing is claimed before all have said what they run.
+    if not exists (select 1 from sluice.generation g join sluice.workers w on w.generation = g.id where w.id = p_worker) then
+      raise exception 'the server has recovered from a crash, and worker % has not said yet what it runs', p_worker using errcode = 'SL001';
+    end if;
+    v_free := 0;
+  end if;
 
   if p_done is not null then
     -- By id and nothing else: joined with a list, a plan made on an empty table reads all jobs and looks for each in it.
@@ -2450,7 +2475,9 @@ begin
     end if;
     if v_ids is not null then
       return query
-      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now
+      -- What was drawn from budgets is written by then under the next number. Such claims are never forgotten.
+      update sluice.jobs j set state = 'running', worker_id = p_worker, started_at = v_now,
+             attempt = j.attempt + case when j.ready_at < v_skip and not coalesce(v_place ? j.id::text, false) then 2 else 1 end
        where j.id = any (v_ids)
       returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
                 v_mark, j.policy, j.trace, v_place -> j.id::text;
@@ -2914,6 +2941,51 @@ begin
   return next;
 end $function$;
 
+--- function sluice.follow_clock_v1()
+CREATE OR REPLACE FUNCTION sluice.follow_clock_v1()
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now  timestamptz;
+  v_step interval;
+begin
+  if not exists (select 1 from sluice.watch k where k.last_at > clock_timestamp() + interval '1 second') then
+    return null;
+  end if;
+  -- One does it; whoever comes at the same time finds it done.
+  perform 1 from sluice.generation g for no key update;
+  perform 1 from sluice.watch k for no key update;
+  v_now := clock_timestamp();
+  v_step := (select k.last_at - v_now from sluice.watch k);
+  if v_step <= interval '1 second' then
+    return null;
+  end if;
+  update sluice.watch k set since = v_now, last_at = v_now, skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
+  update sluice.generation g set noticed_at = least(g.noticed_at, v_now), wait_until = g.wait_until - v_step,
+                                 skip_before = case when g.skip_before > v_now then v_now else g.skip_before end;
+  -- What is locked is being written by the new clock.
+  update sluice.workers w set seen_at = v_now
+   where w.id in (select o.id from sluice.workers o where o.ended_at is null and o.seen_at > v_now for no key update skip locked);
+  update sluice.holdings h set asked_at = v_now
+   where (h.worker_id, h.lane) in (select o.worker_id, o.lane from sluice.holdings o where o.asked_at > v_now for no key update skip locked);
+  update sluice.composites c set taken_until = c.taken_until - v_step
+   where c.job_id in (select o.job_id from sluice.composites o where o.taken_until > v_now for no key update skip locked);
+  -- Retries and snoozes. A job that has not started waits for a time that somebody named.
+  update sluice.jobs j set ready_at = greatest(v_now, j.ready_at - v_step)
+   where j.id in (select o.id from sluice.jobs o where o.state = 'scheduled' and o.ready_at > v_now and o.attempt > 0
+                  for no key update skip locked);
+  update sluice.jobs j set ready_at = v_now
+   where j.id in (select o.id from sluice.jobs o where o.state = 'ready' and o.ready_at > v_now for no key update skip locked);
+  update sluice.wakeups w set due_at = greatest(v_now, w.due_at - v_step)
+   where w.id in (select o.id from sluice.wakeups o where o.due_at > v_now for no key update skip locked);
+  update sluice.fleet_decisions d set taken_until = d.taken_until - v_step, arrive_by = d.arrive_by - v_step, stop_at = d.stop_at - v_step
+   where d.id in (select o.id from sluice.fleet_decisions o where o.ended_at is null or o.stop_at > v_now for no key update skip locked);
+  perform sluice.hint_v1('ready', 'soon');
+  perform sluice.hint_v1('wake', 'soon');
+  return (extract(epoch from v_step) * 1000)::bigint;
+end $function$;
+
 --- function sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
  RETURNS integer
@@ -2964,7 +3036,7 @@ end $function$;
 
 --- function sluice.heartbeat_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
- RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
+ RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text, resync boolean)
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -2985,12 +3057,12 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
-            sluice.offer_v1(), sluice.process_shares_v1(w);
+            sluice.offer_v1(), sluice.process_shares_v1(w), not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $function$;
 
 --- function sluice.heartbeats_v1(p_workers bigint[])
 CREATE OR REPLACE FUNCTION sluice.heartbeats_v1(p_workers bigint[])
- RETURNS TABLE(id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text)
+ RETURNS TABLE(id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text, resync boolean)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -3016,7 +3088,8 @@ begin
   returning w.id, array(select h.lane from sluice.holdings h where h.worker_id = w.id order by h.lane),
             array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null),
             w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
-            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w);
+            coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w),
+            not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $function$;
 
 --- function sluice.held_v1(p_budget text, p_device text, p_since timestamp with time zone, p_worker bigint, p_ended bigint[], p_unloaded jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
@@ -3996,6 +4069,37 @@ begin
   return coalesce(v_open, true);
 end $function$;
 
+--- function sluice.notice_generation_v1()
+CREATE OR REPLACE FUNCTION sluice.notice_generation_v1()
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_id       uuid := (select g.id from sluice.generation g);
+  v_timeline text;
+begin
+  if v_id is not null then
+    return v_id;
+  end if;
+  v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  insert into sluice.generation (wait_until, skip_before)
+    select case when k.timeline is distinct from v_timeline
+                then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, k.skip_before
+      from sluice.watch k
+    on conflict do nothing returning id into v_id;
+  if v_id is null then
+    return (select g.id from sluice.generation g);
+  end if;
+  update sluice.watch k set timeline = v_timeline;
+  update sluice.holdings h set slots = least(h.slots, n.running)
+    from (select o.worker_id, o.lane,
+                 (select count(*)::integer from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                   where j.worker_id = o.worker_id and j.state = 'running' and c.lane = o.lane) as running
+            from sluice.holdings o where o.slots > 0 for no key update of o skip locked) n
+   where h.worker_id = n.worker_id and h.lane = n.lane;
+  return v_id;
+end $function$;
+
 --- function sluice.offer_v1()
 CREATE OR REPLACE FUNCTION sluice.offer_v1()
  RETURNS text
@@ -4016,6 +4120,38 @@ AS $function$
     union all
     select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
 $function$;
+
+--- function sluice.open_claims_v1()
+CREATE OR REPLACE FUNCTION sluice.open_claims_v1()
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row  sluice.generation;
+  v_skip timestamptz;
+begin
+  if exists (select 1 from sluice.generation g where g.claims_open) then
+    return true;
+  end if;
+  -- Whoever resyncs at the same time has committed by then, and the look below sees it.
+  select * into v_row from sluice.generation g where not g.claims_open for no key update;
+  if not found then
+    return exists (select 1 from sluice.generation g where g.claims_open);
+  end if;
+  if v_row.wait_until > clock_timestamp()
+     or exists (select 1 from sluice.workers w where w.ended_at is null and w.generation is distinct from v_row.id) then
+    return false;
+  end if;
+  if v_row.wait_until is not null
+     or exists (select 1 from sluice.workers w where w.ended_at >= v_row.noticed_at and w.ended_why = 'stopped answering'
+                   and w.generation is distinct from v_row.id) then
+    v_skip := clock_timestamp();
+    update sluice.watch k set skip_before = v_skip;
+  end if;
+  update sluice.generation g set claims_open = true, skip_before = coalesce(v_skip, g.skip_before);
+  perform pg_notify('sluice', 'ready');
+  return true;
+end $function$;
 
 --- function sluice.pass_children_v1(p_id bigint)
 CREATE OR REPLACE FUNCTION sluice.pass_children_v1(p_id bigint)
@@ -4315,6 +4451,60 @@ CREATE OR REPLACE FUNCTION sluice.rank_v1(p_priority integer, p_ageing_ms intege
  STABLE
 RETURN (CASE WHEN (p_ageing_ms IS NULL) THEN 0 ELSE (floor(((EXTRACT(epoch FROM p_since) * (1000)::numeric) / (p_ageing_ms)::numeric)))::integer END - p_priority);
 
+--- function sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb)
+CREATE OR REPLACE FUNCTION sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_worker sluice.workers;
+  v_lane   record;
+  v_free   integer;
+  v_own    integer;
+  v_fits   integer;
+  v_ids    bigint[] := '{}';
+begin
+  select * into v_worker from sluice.workers w where w.id = p_worker;
+  perform 1 from sluice.jobs j where j.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint)))
+    order by j.id + 0 for no key update;
+  if v_worker.generation is distinct from p_generation then
+    v_free := case v_worker.capacity when 0 then 2147483647 else v_worker.capacity
+                - (select count(*) from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') end;
+    for v_lane in
+      select c.lane, l.slots, array_agg(j.id order by j.rank, j.id) as ids
+        from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
+        join sluice.jobs j on j.id = n.id and j.state is not distinct from 'ready' and n.attempt between j.attempt + 1 and j.attempt + 2
+        join sluice.classes c on c.id = j.class_id and c.task = any (v_worker.tasks) and not c.budgeted
+        join sluice.holdings h on h.worker_id = p_worker and h.lane = c.lane
+        join sluice.lanes l on l.name = c.lane
+       group by c.lane, l.slots order by c.lane
+    loop
+      v_fits := least(cardinality(v_lane.ids), v_free);
+      if v_lane.slots is not null then
+        perform 1 from sluice.lanes l where l.name = v_lane.lane for no key update;
+        select count(*)::integer into v_own from sluice.jobs j join sluice.classes c on c.id = j.class_id
+         where j.worker_id = p_worker and j.state = 'running' and c.lane = v_lane.lane;
+        select least(v_fits, greatest(0, sum(h.slots) filter (where h.worker_id = p_worker) - v_own)
+                             + greatest(0, v_lane.slots - sum(h.slots)))::integer
+          into v_fits from sluice.holdings h where h.lane = v_lane.lane;
+        update sluice.holdings h set slots = greatest(h.slots, v_own + v_fits) where h.worker_id = p_worker and h.lane = v_lane.lane;
+      end if;
+      v_ids := v_ids || v_lane.ids[:v_fits];
+      v_free := v_free - v_fits;
+    end loop;
+    update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = n.attempt, started_at = clock_timestamp()
+      from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
+     where j.id = n.id and j.id = any (v_ids);
+  end if;
+  update sluice.jobs j set attempt = n.attempt
+    from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
+   where j.id = n.id and j.state < 'running' and j.task = any (v_worker.tasks) and n.attempt between j.attempt + 1 and j.attempt + 2;
+end $function$;
+
 --- function sluice.reconcile_budgets_v1()
 CREATE OR REPLACE FUNCTION sluice.reconcile_budgets_v1()
  RETURNS TABLE(what text, subject text)
@@ -4464,7 +4654,7 @@ end $function$;
 
 --- function sluice.recover_v1(p_good_for_ms bigint)
 CREATE OR REPLACE FUNCTION sluice.recover_v1(p_good_for_ms bigint)
- RETURNS TABLE(worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer)
+ RETURNS TABLE(worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer, stepped_back_ms bigint)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -4473,14 +4663,21 @@ declare
   v_ids     bigint[];
   v_found   boolean := false;
 begin
+  perform sluice.notice_generation_v1();
+  stepped_back_ms := sluice.follow_clock_v1();
+  if stepped_back_ms is not null then
+    return next;
+    return;   -- everybody has a whole stale time to report by the new clock
+  end if;
   for v_dead in
     select h.worker_id, h.lane, w.name, l.stale_ms
       from sluice.holdings h
+      join sluice.generation g on g.one
       join sluice.workers w on w.id = h.worker_id
       join sluice.lanes l on l.name = h.lane
      where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
        and l.stale_ms <= p_good_for_ms
-       and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+       and sluice.up_since_v1(g.noticed_at) < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
      order by h.worker_id, h.lane
   loop
     perform 1 from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane for no key update skip locked;
@@ -4515,16 +4712,17 @@ begin
   end loop;
   -- Registered and not heard of again before it held anything: it has no jobs, only a place on the list of workers.
   update sluice.workers w set ended_at = clock_timestamp(), ended_why = 'stopped answering'
-   where w.id = any (array(select g.id from sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
+   where w.id = any (array(select g.id from sluice.generation n, sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
                             where g.ended_at is null and stale.ms <= p_good_for_ms
                               and g.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
-                              and pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                              and sluice.up_since_v1(n.noticed_at) < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
                               and not exists (select 1 from sluice.holdings h where h.worker_id = g.id)
                               for no key update of g skip locked));
   if v_found then
     perform pg_notify('sluice', 'ready');
     perform pg_notify('sluice', 'workers');   -- the cores that their process pools had are free
   end if;
+  perform sluice.open_claims_v1();
 end $function$;
 
 --- function sluice.refusal_v1(p_uses jsonb, p_per_job jsonb)
@@ -4600,8 +4798,10 @@ AS $function$
 declare
   v_id bigint;
 begin
-  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit)
+  insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit,
+                              generation)
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit,
+            sluice.notice_generation_v1())
     returning id into v_id;
   return v_id;
 end $function$;
@@ -4848,13 +5048,14 @@ begin
   return v_old;
 end $function$;
 
---- function sluice.resync_v1(p_worker bigint)
-CREATE OR REPLACE FUNCTION sluice.resync_v1(p_worker bigint)
+--- function sluice.resync_v1(p_worker bigint, p_named jsonb)
+CREATE OR REPLACE FUNCTION sluice.resync_v1(p_worker bigint, p_named jsonb DEFAULT NULL::jsonb)
  RETURNS TABLE(lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_epoch integer;
+  v_epoch      integer;
+  v_generation uuid := sluice.notice_generation_v1();
 begin
   perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
   perform 1 from sluice.workers w where w.id = p_worker and w.ended_at is null for no key update;
@@ -4864,6 +5065,13 @@ begin
   insert into sluice.holdings (worker_id, lane, epoch)
     select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
      where w.id = p_worker order by c.lane on conflict do nothing;
+  if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
+    if p_named <> '[]' then
+      perform sluice.readopt_v1(p_worker, v_generation, p_named);
+    end if;
+    update sluice.workers w set generation = v_generation where w.id = p_worker and w.generation is distinct from v_generation;
+    perform sluice.open_claims_v1();
+  end if;
   return query
   select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
     from (select 1) one
@@ -4890,6 +5098,7 @@ begin
     )
     select w.id from sluice.workers w
      where w.id = any (p_workers) and w.ended_at is null
+       and exists (select 1 from sluice.generation g where g.id = w.generation)
        and (select count(*) from held x where x.worker_id = w.id) = (select count(*) from sluice.holdings h where h.worker_id = w.id)
        for no key update skip locked);
   update sluice.holdings h set epoch = n.epoch
@@ -5550,6 +5759,12 @@ begin
   end if;
   return v_set.complete;
 end $function$;
+
+--- function sluice.up_since_v1(p_noticed timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.up_since_v1(p_noticed timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+RETURN GREATEST(p_noticed, CASE WHEN (pg_postmaster_start_time() <= clock_timestamp()) THEN pg_postmaster_start_time() ELSE NULL::timestamp with time zone END);
 
 --- function sluice.waiting_v1(p_class integer, p_exact integer)
 CREATE OR REPLACE FUNCTION sluice.waiting_v1(p_class integer, p_exact integer)

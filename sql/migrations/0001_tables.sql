@@ -87,9 +87,11 @@ create table sluice.classes (
 );
 alter table sluice.tasks add foreign key (class_id) references sluice.classes (id);
 
--- One row per incarnation: a restarted worker is a new row, so it never keeps its predecessor's jobs alive.
+-- One row per incarnation: a restarted worker is a new row, so it never keeps its predecessor's jobs alive. Its id is that of nobody
+-- else, also after an older state of the database was restored, where a sequence would give out ids again that live workers have: the
+-- microsecond of its registration, and 11 bits at random. It grows, so that among equals the smaller one came first.
 create table sluice.workers (
-  id         bigint generated always as identity primary key,
+  id         bigint primary key default ((extract(epoch from clock_timestamp()) * 1000000)::bigint << 11) + floor(random() * 2048)::bigint,
   name       text not null,
   host       text not null,
   pid        integer not null,

@@ -106,6 +106,11 @@ begin
   end if;
 end $$;
 
+-- Since when the server has been up. Its start counts unless that lies in the future: then the clock has stepped back since.
+create function sluice.up_since_v1(p_noticed timestamptz) returns timestamptz
+language sql volatile
+return greatest(p_noticed, case when pg_postmaster_start_time() <= clock_timestamp() then pg_postmaster_start_time() end);
+
 -- Takes over the jobs of workers that have not been heard of for their lane's stale time.
 --
 -- p_good_for_ms is how long the database has been looked at without a break. After an outage every worker looks dead;
@@ -115,7 +120,7 @@ end $$;
 -- The fence is the holding: it is locked, the heartbeat is read again under that lock, the jobs go back, the holding goes.
 -- Whatever the old holder still sends finds no holding.
 create function sluice.recover_v1(p_good_for_ms bigint)
-returns table (worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer)
+returns table (worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer, stepped_back_ms bigint)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -124,6 +129,11 @@ declare
   v_found   boolean := false;
 begin
   perform sluice.notice_generation_v1();
+  stepped_back_ms := sluice.follow_clock_v1();
+  if stepped_back_ms is not null then
+    return next;
+    return;   -- everybody has a whole stale time to report by the new clock
+  end if;
   for v_dead in
     select h.worker_id, h.lane, w.name, l.stale_ms
       from sluice.holdings h
@@ -132,7 +142,7 @@ begin
       join sluice.lanes l on l.name = h.lane
      where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
        and l.stale_ms <= p_good_for_ms
-       and greatest(pg_postmaster_start_time(), g.noticed_at) < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
+       and sluice.up_since_v1(g.noticed_at) < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
      order by h.worker_id, h.lane
   loop
     perform 1 from sluice.holdings h where h.worker_id = v_dead.worker_id and h.lane = v_dead.lane for no key update skip locked;
@@ -170,7 +180,7 @@ begin
    where w.id = any (array(select g.id from sluice.generation n, sluice.workers g, (select max(l.stale_ms) as ms from sluice.lanes l) stale
                             where g.ended_at is null and stale.ms <= p_good_for_ms
                               and g.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
-                              and greatest(pg_postmaster_start_time(), n.noticed_at) < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
+                              and sluice.up_since_v1(n.noticed_at) < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
                               and not exists (select 1 from sluice.holdings h where h.worker_id = g.id)
                               for no key update of g skip locked));
   if v_found then

@@ -52,7 +52,7 @@ const DelayMs = Type.Number({ minimum: 0, maximum: 366 * 86_400_000 })
 export const WorkerParams = Type.Object(
   {
     id: Type.String({
-      pattern: '^[1-9][0-9]{0,17}$',
+      pattern: '^(?:[1-9][0-9]{0,17}|[1-8][0-9]{18})$',
       'x-rule': 'the id of a worker, as registering gave it',
       description: 'Id of a worker, as registering gave it',
     }),

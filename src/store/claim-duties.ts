@@ -31,7 +31,9 @@ const CLAIM = statement(
      insert into sluice.duties as d (name, due_at, ran_at, ran_by)
      select g.name, clock_timestamp() + make_interval(secs => g.ms / 1000.0), clock_timestamp(), $3
        from unnest($1::text[], $2::integer[]) g(name, ms)
-      where not exists (select 1 from sluice.duties k where k.name = g.name and k.due_at > clock_timestamp())
+      where not exists (select 1 from sluice.duties k where k.name = g.name and k.due_at > clock_timestamp()
+                           -- Further away than its interval: the clock has stepped back since.
+                           and k.due_at < clock_timestamp() + make_interval(secs => g.ms / 1000.0 + 1))
         and case g.name
               when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp())
               when 'schedule' then exists (select 1 from sluice.schedules s where s.next_at <= statement_timestamp())
@@ -40,6 +42,7 @@ const CLAIM = statement(
                             and exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
                                             and j.deadline_at <= statement_timestamp())
               when 'recover' then not exists (select 1 from sluice.generation g where g.claims_open)
+                             or exists (select 1 from sluice.watch k where k.last_at > clock_timestamp() + interval '1 second')
                              or exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
                                             join sluice.lanes l on l.name = h.lane
                                            where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)
@@ -65,7 +68,7 @@ const CLAIM = statement(
             end
       order by g.name
      on conflict (name) do update set due_at = excluded.due_at, ran_at = excluded.ran_at, ran_by = excluded.ran_by
-      where d.due_at <= clock_timestamp()
+      where d.due_at <= clock_timestamp() or d.due_at > excluded.due_at + interval '1 second'
      returning d.name
    )
    select array(select c.name from claimed c) as names,

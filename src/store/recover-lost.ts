@@ -10,14 +10,24 @@ export interface Recovered {
 
 const RECOVER = statement(
   'recover_lost',
-  'select worker, lane, requeued, failed, cancelled from sluice.recover_v1($1)',
+  'select worker, lane, requeued, failed, cancelled, stepped_back_ms as "steppedBackMs" from sluice.recover_v1($1)',
 )
 
 /**
- * Takes over what silent workers were running.
+ * Takes over what silent workers were running. Where the clock of the server has stepped back, sets what lies in the future to it
+ * instead.
  *
  * @param goodForMs How long the caller has reached the database without a break.
  */
-export async function recoverLost(db: Queryable, goodForMs: number): Promise<Recovered[]> {
-  return db.run<Recovered & Record<string, unknown>>(RECOVER, [Math.floor(goodForMs)])
+export async function recoverLost(
+  db: Queryable,
+  goodForMs: number,
+): Promise<{ readonly recovered: readonly Recovered[]; readonly steppedBackMs: number | undefined }> {
+  type Row = Recovered & { steppedBackMs: string | null } & Record<string, unknown>
+  const rows = await db.run<Row>(RECOVER, [Math.floor(goodForMs)])
+  const step = rows.find((row) => row.steppedBackMs !== null)
+  const recovered = rows
+    .filter((row) => row.steppedBackMs === null)
+    .map(({ steppedBackMs: _, ...rest }) => rest)
+  return { recovered, steppedBackMs: step === undefined ? undefined : Number(step.steppedBackMs) }
 }

@@ -7,3 +7,11 @@ export async function readProcesses(sql: Sql): Promise<ReadonlyMap<string, numbe
   )
   return new Map(rows.map(({ name, processes }) => [name, processes]))
 }
+
+/** Ids of workers that have not ended, by the process they are in. */
+export async function liveWorkers(sql: Sql): Promise<ReadonlyMap<number, string>> {
+  const rows = await sql<{ id: string; pid: number }>(
+    'select id, pid from sluice.workers where ended_at is null',
+  )
+  return new Map(rows.map(({ id, pid }) => [pid, id]))
+}

@@ -1,0 +1,42 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { sluice } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { stepClockBack } from '../support/state/clock.ts'
+import { until } from '../support/until.ts'
+import { startWorker, whoStarted } from '../support/worker-process.ts'
+
+const database = useDatabase()
+
+const HOUR_S = 3600
+const LEASES = { heartbeat: 600, stale: 4000 }
+/** Far above `stale`, and far below the step. */
+const PATIENCE_MS = 80_000
+
+test('goes on within stale after the clock of the database stepped back by an hour', async () => {
+  const app = await sluice({ database: database.url, ...LEASES })
+  onTestFinished(() => app.close())
+  const start = () => startWorker({ options: { database: database.url, ...LEASES }, work: { capacity: 3 } })
+  const workers = [await start(), await start()]
+  const held = await app.submit('act', { gate: true })
+  const dead = await whoStarted(workers, held.id)
+  // One that has failed and waits for its next attempt, and one whose first start somebody named.
+  const failed = await app.submit('act', { fail: 1 })
+  await until(async () => (await app.getJob(failed.id)).failures === 1, 'the first failure')
+  const named = await app.submit('act', {}, { runAt: new Date(Date.now() + HOUR_S * 1000) })
+  await dead.kill()
+  await stepClockBack(database.sql, HOUR_S)
+
+  const rest = workers.filter((worker) => worker !== dead)
+  const next = await until(
+    () => rest.find((worker) => worker.hasStarted(held.id, 2)),
+    'the job of the dead worker to be taken over',
+    PATIENCE_MS,
+  )
+  next.go(held.id)
+  expect(await held.result()).toMatchObject({ attempt: 2 })
+  expect(await failed.result({ timeout: PATIENCE_MS })).toMatchObject({ attempt: 2 })
+  expect(next.hasLogged('clock of PostgreSQL has stepped back')).toBe(true)
+  expect((await app.getJob(named.id)).state).toBe('scheduled')
+  await app.cancel(named.id)
+  for (const worker of rest) await worker.close()
+}, 120_000)

@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import pg from 'pg'
+import { expect, inject, onTestFinished, test } from 'vitest'
+import { sluice, task } from '../../src/index.ts'
+import { createDatabase } from '../support/database.ts'
+import { temporaryFolder } from '../support/embedded.ts'
+import { faultsIn, readJournal } from '../support/journal.ts'
+import { liveWorkers } from '../support/state/workers.ts'
+import { startProxy } from '../support/tcp-proxy.ts'
+import { until } from '../support/until.ts'
+import { startWorker } from '../support/worker-process.ts'
+
+const LEASES = { heartbeat: 500, stale: 30_000 }
+
+async function onServer(...statements: string[]): Promise<void> {
+  const client = new pg.Client(inject('serverUrl'))
+  await client.connect()
+  try {
+    for (const text of statements) await client.query(text)
+  } finally {
+    await client.end()
+  }
+}
+
+test('a worker that registered after a backup was made takes no job of one that registers in the restored database', async () => {
+  const database = await createDatabase({ direct: true })
+  const act = task({ name: 'act', run: () => null })
+  await (await sluice({ database: database.url, tasks: [act], ...LEASES })).close()
+  const { name } = database
+  const [backup, old] = [`${name}_backup`, `${name}_old`]
+  const cutOff = (each: string) =>
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${each}'`
+  await onServer(cutOff(name), `create database ${backup} template ${name}`)
+  onTestFinished(async () => {
+    for (const each of [name, backup, old]) await onServer(`drop database if exists ${each} with (force)`)
+  })
+
+  // It registers in what will be lost, and is away while the backup is restored.
+  const proxy = await startProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const first = await startWorker({ options: { database: proxy.url, ...LEASES } })
+  const heal = proxy.onConnect((connection) => connection.cut())
+  for (const connection of proxy.connections()) connection.cut()
+  await onServer(
+    cutOff(name),
+    `alter database ${name} rename to ${old}`,
+    `alter database ${backup} rename to ${name}`,
+  )
+
+  const second = await startWorker({ options: { database: database.url, ...LEASES } })
+  const app = await sluice({ database: database.url, ...LEASES })
+  onTestFinished(() => app.close())
+  const journal = join(await temporaryFolder(), 'journal')
+  const { id } = await app.submit('act', { gate: true, journal })
+  await second.started(id)
+  heal()
+
+  await first.logged('was declared dead')
+  const sql = async <R extends pg.QueryResultRow>(text: string, values: unknown[] = []) => {
+    const client = new pg.Client(database.url)
+    await client.connect()
+    try {
+      return (await client.query<R>(text, values)).rows
+    } finally {
+      await client.end()
+    }
+  }
+  const workers = await until(async () => {
+    const live = await liveWorkers(sql)
+    return live.has(first.pid) && live.has(second.pid) ? live : undefined
+  }, 'both to be there')
+  expect(workers.get(first.pid)).not.toBe(workers.get(second.pid))
+  // The first works again, and has left the other's job alone.
+  const others = await app.submitMany('act', [{ journal }, { journal }])
+  for (const job of others) await job.result()
+  second.go(id)
+  expect(await app.job(id).result()).toEqual({ attempt: 1, pid: second.pid })
+  expect(faultsIn(readJournal(journal)).filter((fault) => fault.includes('twice'))).toEqual([])
+  await first.close()
+  await second.close()
+})
