@@ -61,6 +61,7 @@ const IMPURE = /\b(?:Date\.now|new Date\(\)|performance\.now|Math\.random|proces
 /** Statements outside src/store, each with its reason. */
 const SQL_ALLOWED = {
   'db/listener.ts': 'listen, and the ping of that connection',
+  'db/query-with-settings.ts': 'the settings that are sent before every statement',
   'db/migrate.ts': 'runs before there is a schema for a store file to speak about',
   'db/embedded/server.ts': 'creates the database in single-user mode, before anything can connect',
 }

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { SluiceError } from '../errors.ts'
 import type { RawQueryable, Row, Statement } from './database.ts'
-import { cutClient, endClient } from './end-client.ts'
+import { discardClient, endClient } from './end-client.ts'
 import { CONNECT_TIMEOUT_MS, queryWithin, RAW_ROWS, type RowForm, unreachable, wire } from './query.ts'
 import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 
@@ -43,11 +43,11 @@ export class Connection implements RawQueryable {
     }
   }
 
-  /** Throws the connection away without a goodbye; the next use opens a new one. */
+  /** Throws the connection away, with whatever is under way on it; the next use opens a new one. */
   drop(): void {
     const client = this.#client
     this.#client = undefined
-    if (client !== undefined) cutClient(client)
+    if (client !== undefined) void discardClient(client)
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,17 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
-import { cutClient, endClient } from './end-client.ts'
-import { CONNECT_TIMEOUT_MS, queryWithin, RAW_ROWS, type RowForm, unreachable, wire } from './query.ts'
+import { discardClient, endClient } from './end-client.ts'
+import {
+  CONNECT_TIMEOUT_MS,
+  plainQueryWithin,
+  queryWithin,
+  RAW_ROWS,
+  type RowForm,
+  serverLimitMs,
+  unreachable,
+  wire,
+} from './query.ts'
+import { beginWithSettings } from './query-with-settings.ts'
 import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 
 /** A prepared statement: its text travels once per connection, then only the values do. */
@@ -61,11 +71,6 @@ export interface DatabaseOptions {
 const DEFAULT_STATEMENT_TIMEOUT_MS = 30_000
 /** A busy machine needs as much. */
 const SHORTEST_CONNECT_MS = 1000
-/**
- * A process that stands still in the middle of a transaction would keep its locks for as long as it does: the row of the
- * ceiling stops every submission, that of a running job the whole worker.
- */
-const BEGIN = `begin; set local idle_in_transaction_session_timeout = '10s'`
 
 /**
  * A small pool of connections.
@@ -126,7 +131,7 @@ export class Database implements RawQueryable {
    */
   giveUp(ms: number): void {
     this.noteOutage()
-    for (const [client, sentAt] of this.#underWay) if (this.#lostAt - sentAt > ms) cutClient(client)
+    for (const [client, sentAt] of this.#underWay) if (this.#lostAt - sentAt > ms) void discardClient(client)
   }
 
   /** For how long the eldest statement has been under way. */
@@ -155,7 +160,7 @@ export class Database implements RawQueryable {
       client.release()
       return rows
     } catch (error) {
-      client.release(this.#noteLoss(error))
+      this.#release(client, this.#noteLoss(error))
       throw error
     } finally {
       this.#underWay.delete(client)
@@ -170,11 +175,11 @@ export class Database implements RawQueryable {
     const client = await this.#connect()
     // Without names: a clash would spoil the whole transaction.
     const tx: Queryable = {
-      run: (statement, values = []) => queryWithin(client, wire(statement, false), values, this.#timeoutMs),
+      run: (statement, values = []) => plainQueryWithin(client, statement.text, values, this.#timeoutMs),
     }
     let broken = false
     try {
-      await this.#command(client, BEGIN)
+      await this.#command(client, beginWithSettings(serverLimitMs(this.#timeoutMs)))
       const result = await work(tx)
       await this.#command(client, 'commit')
       return result
@@ -187,7 +192,7 @@ export class Database implements RawQueryable {
       }
       throw error
     } finally {
-      client.release(broken)
+      this.#release(client, broken)
     }
   }
 
@@ -198,7 +203,13 @@ export class Database implements RawQueryable {
   }
 
   #command(client: pg.ClientBase, text: string): Promise<unknown> {
-    return queryWithin(client, { text }, [], this.#timeoutMs)
+    return plainQueryWithin(client, text, [], this.#timeoutMs)
+  }
+
+  /** A broken one counts until the server has been told: only then may another take its place. */
+  #release(client: pg.PoolClient, broken: boolean): void {
+    if (broken) void discardClient(client).then(() => client.release(true))
+    else client.release()
   }
 
   #noteLoss(error: unknown): boolean {

@@ -1,5 +1,6 @@
 import pg from 'pg'
-import { cutClient, endClient } from './end-client.ts'
+import { discardClient, endClient } from './end-client.ts'
+import { queryWithin } from './query.ts'
 
 /** What a hint is about. It never carries anything that matters: polling finds the same, later. */
 export type HintTopic =
@@ -79,8 +80,8 @@ export class Listener {
     this.#client = client
     try {
       await client.connect()
-      await client.query(within('listen sluice'))
-      const { rows } = await client.query<{ pid: number }>(within('select pg_backend_pid() as pid'))
+      await within(client, 'listen sluice')
+      const rows = await within<{ pid: number }>(client, 'select pg_backend_pid() as pid')
       if (this.#client === client) {
         // A pooler makes up the number that it gives to its clients.
         this.#hears = rows[0]?.pid === (client as unknown as { processID: number }).processID
@@ -98,7 +99,7 @@ export class Listener {
 
   #later(client: pg.Client): void {
     this.#timer = setTimeout(() => {
-      client.query(within('select 1')).then(
+      within(client, 'select 1').then(
         () => this.#client === client && this.#later(client),
         () => this.#lose(client),
       )
@@ -111,7 +112,7 @@ export class Listener {
     this.#client = undefined
     this.#hears = false
     clearTimeout(this.#timer)
-    cutClient(client)
+    void discardClient(client)
     if (!this.#open) return
     this.#timer = setTimeout(() => void this.#connect(), RECONNECT_MS)
     this.#timer.unref()
@@ -119,6 +120,6 @@ export class Listener {
 }
 
 /** A statement that fails when the other side stays silent. */
-function within(text: string): pg.QueryConfig {
-  return { text, query_timeout: PING_MS } as pg.QueryConfig
+function within<R>(client: pg.Client, text: string): Promise<R[]> {
+  return queryWithin<R>(client, { text }, [], PING_MS)
 }

@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { messageOf, SluiceError } from '../errors.ts'
-import { endClient } from './end-client.ts'
-import { unreachable } from './query.ts'
-import { sqlState, translateError } from './sqlstate.ts'
+import { discardClient, endClient } from './end-client.ts'
+import { queryWithin, unreachable } from './query.ts'
+import { isConnectionLoss, sqlState, translateError } from './sqlstate.ts'
 
 /** For looking at the database: longer means that it is not there. A migration has no limit, large tables take their time. */
 const LOOK_MS = 10_000
@@ -46,8 +46,9 @@ export async function loadMigrations(): Promise<readonly Migration[]> {
 export async function migrate(url: string): Promise<MigrationState & { readonly ran: readonly string[] }> {
   const migrations = await loadMigrations()
   const available = migrations.at(-1)?.version ?? 0
-  return withClient({ url }, async (client) => {
-    const before = await appliedVersion(client)
+  return withClient(url, async (client) => {
+    const look = async <R extends pg.QueryResultRow>(text: string) => (await client.query<R>(text)).rows
+    const before = await appliedVersion(look)
     if (before > available) throw newer(before, available)
     if (before === available) return { applied: before, available, ran: [] }
 
@@ -58,7 +59,7 @@ export async function migrate(url: string): Promise<MigrationState & { readonly 
       await client.query(`create schema if not exists sluice`)
       await client.query(`create table if not exists sluice.migrations (
         version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())`)
-      const applied = await appliedVersion(client)
+      const applied = await appliedVersion(look)
       for (const migration of migrations.filter((each) => each.version > applied)) {
         await client.query(migration.sql)
         await client.query('insert into sluice.migrations (version, name) values ($1, $2)', [
@@ -83,8 +84,9 @@ export async function migrate(url: string): Promise<MigrationState & { readonly 
  */
 export async function checkSuitable(url: string): Promise<MigrationState> {
   const available = (await loadMigrations()).at(-1)?.version ?? 0
-  return withClient({ url, timeoutMs: LOOK_MS }, async (client) => {
-    const { rows } = await client.query<{
+  return withClient(url, async (client) => {
+    const look = within(client)
+    const rows = await look<{
       version: number
       fsync: string
       readonly: boolean
@@ -113,7 +115,7 @@ export async function checkSuitable(url: string): Promise<MigrationState> {
         `default_transaction_isolation is ${found.isolation}: set it to 'read committed' for this database or role`,
       )
     }
-    const applied = await appliedVersion(client)
+    const applied = await appliedVersion(look)
     if (applied > available) throw newer(applied, available)
     return { applied, available }
   })
@@ -122,20 +124,16 @@ export async function checkSuitable(url: string): Promise<MigrationState> {
 /** How far the schema is, without judging it. */
 export async function readMigrationState(url: string): Promise<MigrationState> {
   const available = (await loadMigrations()).at(-1)?.version ?? 0
-  return withClient({ url, timeoutMs: LOOK_MS }, async (client) => ({
-    applied: await appliedVersion(client),
+  return withClient(url, async (client) => ({
+    applied: await appliedVersion(within(client)),
     available,
   }))
 }
 
-async function withClient<T>(
-  { url, timeoutMs }: { url: string; timeoutMs?: number },
-  work: (client: pg.Client) => Promise<T>,
-): Promise<T> {
+async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: LOOK_MS,
-    query_timeout: timeoutMs,
     keepAlive: true,
     application_name: 'sluice-migrate',
   })
@@ -145,24 +143,32 @@ async function withClient<T>(
   } catch (cause) {
     throw unreachable(cause)
   }
+  let end = endClient
   try {
     return await work(client)
   } catch (error) {
+    if (isConnectionLoss(error)) end = discardClient
     throw sqlState(error) === '42501' ? forbidden(client, error) : translateError(error)
   } finally {
-    await endClient(client)
+    await end(client)
   }
 }
 
-async function appliedVersion(client: pg.Client): Promise<number> {
-  const { rows } = await client.query<{ exists: boolean }>(
+type Look = <R extends pg.QueryResultRow>(text: string) => Promise<R[]>
+
+function within(client: pg.Client): Look {
+  return (text) => queryWithin(client, { text }, [], LOOK_MS)
+}
+
+async function appliedVersion(look: Look): Promise<number> {
+  const [found] = await look<{ exists: boolean }>(
     `select to_regclass('sluice.migrations') is not null as exists`,
   )
-  if (!rows[0]!.exists) return 0
-  const { rows: versions } = await client.query<{ version: number | null }>(
+  if (!found!.exists) return 0
+  const [latest] = await look<{ version: number | null }>(
     'select max(version) as version from sluice.migrations',
   )
-  return versions[0]!.version ?? 0
+  return latest!.version ?? 0
 }
 
 function newer(applied: number, available: number): SluiceError {

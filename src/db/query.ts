@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { messageOf, SluiceError } from '../errors.ts'
+import { QueryWithSettings } from './query-with-settings.ts'
 
 /** For a new connection. For the pool this includes waiting for a free one. */
 export const CONNECT_TIMEOUT_MS = 10_000
@@ -24,18 +25,46 @@ export function wire(
   return prepared ? { name: preparedAs, text } : { text }
 }
 
-/** Fails after `timeoutMs` even when the other side has gone silent. The caller must then discard the connection. */
+/** The server ends a statement this much before the client stops waiting, so that its answer still arrives. */
+const LONGEST_MARGIN_MS = 1000
+
+/** How long the server works on a statement whose client waits for `timeoutMs`. */
+export function serverLimitMs(timeoutMs: number): number {
+  return Math.max(1, Math.floor(timeoutMs - Math.min(LONGEST_MARGIN_MS, timeoutMs / 5)))
+}
+
+/**
+ * Runs a statement in a transaction of its own, under Sluice's settings.
+ *
+ * The server ends it in time, which leaves the connection whole. Where nothing comes from the server at all it fails after
+ * `timeoutMs`, and the caller must discard the connection.
+ */
 export async function queryWithin<R>(
   client: pg.ClientBase,
   query: { name?: string; text: string } & RowForm,
   values: readonly unknown[],
   timeoutMs: number,
 ): Promise<R[]> {
-  const result = await client.query({
-    ...query,
-    values: values as unknown[],
-    query_timeout: timeoutMs,
-  } as pg.QueryConfig)
+  const limits = { clientMs: timeoutMs, serverMs: serverLimitMs(timeoutMs) }
+  return new Promise((resolve, reject) => {
+    client.query(
+      new QueryWithSettings({ ...query, values }, limits, (error, result) => {
+        if (error === null) resolve(result.rows as R[])
+        else reject(error)
+      }) as unknown as pg.Submittable,
+    )
+  })
+}
+
+/** Sends a text as it is: for what begins and ends a transaction and for what is inside of one. */
+export async function plainQueryWithin<R>(
+  client: pg.ClientBase,
+  text: string,
+  values: readonly unknown[],
+  timeoutMs: number,
+): Promise<R[]> {
+  const query = { text, values: values as unknown[], query_timeout: timeoutMs }
+  const result = await client.query(query as pg.QueryConfig)
   return result.rows as R[]
 }
 

@@ -19,6 +19,8 @@ const WATCH_MS = Math.min(250, heartbeatMs / 4)
 export interface Beats {
   /** Renews the leases. `undefined`: the worker has been declared dead. Fails within one heartbeat. */
   beat(workerId: string): Promise<unknown>
+  /** Whether a beat failed by an answer: then the network is not what is wrong. */
+  isAnswer?(error: unknown): boolean
   close(): Promise<void>
 }
 
@@ -26,6 +28,7 @@ let beats: Beats
 let watch: NodeJS.Timeout
 let { workerId } = workerData as ThreadData
 let lastGood = performance.now()
+let lastAnswer = lastGood
 let timer: NodeJS.Timeout | undefined
 let beating = false
 /** Asked for while a beat was under way: that one may have looked before what is to be seen was there. */
@@ -37,6 +40,11 @@ let watchedAt = performance.now()
 
 function send(message: FromThread): void {
   parentPort!.postMessage(message)
+}
+
+function sendMissed(error: string | null): void {
+  const now = performance.now()
+  send({ kind: 'missed', silentMs: now - lastGood, unansweredMs: now - lastAnswer, error })
 }
 
 async function beatOnce(): Promise<void> {
@@ -52,13 +60,11 @@ async function beatOnce(): Promise<void> {
   try {
     const answer = await beats.beat(id)
     lastGood = sentAt
+    lastAnswer = sentAt
     if (id === workerId) send({ kind: 'beat', workerId: id, beat: answer ?? null })
   } catch (error) {
-    send({
-      kind: 'missed',
-      silentMs: performance.now() - lastGood,
-      error: messageOf(error),
-    })
+    if (beats.isAnswer?.(error)) lastAnswer = sentAt
+    sendMissed(messageOf(error))
   } finally {
     beating = false
     if (beatAgain) void beatOnce()
@@ -107,8 +113,7 @@ function watchMainLoop(): void {
       `sluice: the event loop has been blocked for ${Math.round(now - tickedAt)} ms; running inline: ${tasks.join(', ') || 'no task'}\n`,
     )
   }
-  const silentMs = now - lastGood
-  if (silentMs > heartbeatMs) send({ kind: 'missed', silentMs, error: null })
+  if (now - lastGood > heartbeatMs) sendMissed(null)
 }
 
 function hear(message: ToThread): void {

@@ -1,5 +1,6 @@
 import { workerData } from 'node:worker_threads'
 import { Connection } from '../db/connection.ts'
+import { sqlState } from '../db/sqlstate.ts'
 import { beat } from '../store/beat.ts'
 import { keepBeating } from './beat-loop.ts'
 import type { ThreadData } from './heartbeat.ts'
@@ -13,4 +14,8 @@ const connection = new Connection({
   timeoutMs: heartbeatMs,
 })
 
-keepBeating({ beat: (workerId) => beat(connection, workerId), close: () => connection.close() })
+keepBeating({
+  beat: (workerId) => beat(connection, workerId),
+  isAnswer: (error) => sqlState(error) !== undefined,
+  close: () => connection.close(),
+})

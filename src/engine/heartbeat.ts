@@ -25,7 +25,12 @@ export interface ThreadData {
 
 export type FromThread =
   | { readonly kind: 'beat'; readonly workerId: string; readonly beat: unknown }
-  | { readonly kind: 'missed'; readonly silentMs: number; readonly error: string | null }
+  | {
+      readonly kind: 'missed'
+      readonly silentMs: number
+      readonly unansweredMs: number
+      readonly error: string | null
+    }
   | { readonly kind: 'blocked'; readonly forMs: number; readonly tasks: readonly string[] }
   | { readonly kind: 'paused'; readonly forMs: number }
 
@@ -37,8 +42,8 @@ export type ToThread =
 export interface HeartbeatEvents<Beat> {
   /** `null`: the worker has been declared dead. */
   beat(workerId: string, beat: Beat | null): void
-  /** No beat has got through for this long. */
-  silent(silentMs: number): void
+  /** No beat has got through for `silentMs`, and nothing at all came back for `unansweredMs`. */
+  silent(silentMs: number, unansweredMs: number): void
 }
 
 const TICK_MS = 250
@@ -127,7 +132,7 @@ export class Heartbeat<Beat> {
         resolve()
         if (this.#stopping) return
         // Without it nobody would notice that the leases run out: what runs counts as abandoned, and a new one starts.
-        events.silent(Number.POSITIVE_INFINITY)
+        events.silent(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
         ;[this.#thread, this.#exited] = this.#startThread()
       })
     })
@@ -145,7 +150,7 @@ export class Heartbeat<Beat> {
           this.#lastError = message.error
           log.warn({ silentMs: Math.round(message.silentMs), error: message.error }, 'heartbeat failed')
         }
-        events.silent(message.silentMs)
+        events.silent(message.silentMs, message.unansweredMs)
         return
       case 'blocked':
         log.error(

@@ -17,12 +17,13 @@ export interface ServerState {
   readonly now: Date
 }
 
+// Sluice's own statements run with another synchronous_commit: what counts is what others would have.
 // pg_stat_database counts the connections of everybody; pg_stat_activity shows strangers' only to the privileged.
 const EXAMINE = statement(
   'examine_server',
   `select current_setting('server_version_num')::integer as "versionNumber", current_setting('server_version') as version,
           current_setting('fsync') as fsync, current_setting('full_page_writes') as "fullPageWrites",
-          current_setting('synchronous_commit') as "synchronousCommit",
+          (select s.reset_val from pg_settings s where s.name = 'synchronous_commit') as "synchronousCommit",
           current_setting('default_transaction_isolation') as isolation,
           current_setting('default_transaction_read_only')::boolean as "readOnly", pg_is_in_recovery() as standby,
           current_setting('autovacuum')::boolean and current_setting('track_counts')::boolean as autovacuum,

@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
-import { hasCode, type Sluice, sluice } from '../../src/index.ts'
+import { hasCode, type Sluice, sluice, task } from '../../src/index.ts'
 import { keepersOf, query, serverStart, serversOf, temporaryFolder } from '../support/embedded.ts'
+import { Gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
 import { WatchedCommits } from '../support/watched-commits.ts'
 import { startWorker, type WorkerProcess } from '../support/worker-process.ts'
@@ -123,6 +124,49 @@ test('PostgreSQL stopped immediately, several times under load, costs no job and
   expect(violations).toEqual([])
   expect(seen.outcomes).toBeGreaterThanOrEqual(station.accepted.size)
   await commits.close()
+})
+
+test('what was accepted, stepped and finished survives a crash with synchronous_commit off', async () => {
+  const folder = join(await temporaryFolder(), 'data')
+  // With this delay nothing reaches the disk by itself before the crash.
+  const settings = { synchronous_commit: 'off', wal_writer_delay: '10s' }
+  const embedded = await openEmbedded({ dataFolder: folder, settings })
+  onTestFinished(() => embedded.release())
+  const crash = async () => {
+    const before = await serverStart(embedded.url)
+    for (const pid of await serversOf(folder)) process.kill(pid, 'SIGQUIT')
+    await until(
+      async () => (await serverStart(embedded.url).catch(() => before)) !== before,
+      'the server to come back',
+      30_000,
+    )
+  }
+  const gate = new Gate()
+  let steps = 0
+  const act = task({
+    name: 'act',
+    run: async (n: number, ctx) => {
+      const stepped = await ctx.step('once', () => ++steps)
+      if (n === 1) await gate.pass()
+      return stepped
+    },
+  })
+  const app = await sluice({ database: embedded.url, ...LEASES, tasks: [act] })
+  onTestFinished(() => app.close())
+
+  const accepted = await app.submit(act, 1)
+  await crash()
+  expect(await app.getJob(accepted.id), 'the accepted job').toMatchObject({ status: 'queued' })
+
+  await app.work({ capacity: 1 })
+  await gate.arrived(1)
+  await crash()
+  gate.open()
+  expect(await accepted.result({ timeout: '30s' })).toBe(1)
+  expect(steps, 'how often the step ran').toBe(1)
+
+  await crash()
+  expect(await app.getJob(accepted.id), 'the outcome').toMatchObject({ status: 'completed', result: 1 })
 })
 
 test('a database that is away for longer than stale makes nobody dead', async () => {

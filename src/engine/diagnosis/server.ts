@@ -46,11 +46,13 @@ export async function checkServer({ db, now }: { db: Queryable; now: number }): 
 
 function synchronousCommit(value: string): Finding {
   if (value !== 'off') return ok('synchronous_commit', value)
-  return bad(
-    'synchronous_commit',
-    'off: the last accepted jobs and outcomes before a crash can be lost',
-    'set synchronous_commit = on for this database or role',
-  )
+  return {
+    check: 'synchronous_commit',
+    level: 'warning',
+    found:
+      'off: a crash can lose jobs submitted in your own transactions or with SQL. Sluice commits its own with on',
+    advice: 'set synchronous_commit = on for this database or role',
+  }
 }
 
 function writable(server: ServerState): Finding {

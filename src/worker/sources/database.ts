@@ -31,7 +31,7 @@ export interface DatabaseSourceOptions {
 
 /** A cycle that takes longer is given up; its outcome is then unknown and the worker resyncs. */
 const CYCLE_TIMEOUT_MS = 15_000
-/** After so many heartbeats without an answer connections are not trusted any more. One may just have been slow. */
+/** After so many heartbeats without any answer connections are not trusted any more. One may just have been slow. */
 const DOUBTFUL_BEATS = 2
 const LATE =
   'jobs came when no heartbeat got through any more; they are not begun before the database was asked'
@@ -122,8 +122,8 @@ export class DatabaseSource implements JobSource {
           if (beat.stopping) events.stop()
           else void this.#leaveIfDue(beat)
         },
-        silent: (silentMs) => {
-          if (silentMs > DOUBTFUL_BEATS * heartbeatMs) this.#doubtful = true
+        silent: (silentMs, unansweredMs) => {
+          if (unansweredMs > DOUBTFUL_BEATS * heartbeatMs) this.#doubtful = true
           const lanes = [...this.#dispatcher.staleByLane]
             .filter(([, staleMs]) => silentMs >= staleMs - heartbeatMs)
             .map(([lane]) => lane)
