@@ -126,9 +126,10 @@ create table sluice.classes (
   model text,
   requires jsonb not null default '{}'::jsonb,
   budgeted boolean not null default false,
+  chosen boolean not null default false,
   constraint classes_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
   constraint classes_pkey PRIMARY KEY (id),
-  constraint classes_task_lane_model_requires_key UNIQUE NULLS NOT DISTINCT (task, lane, model, requires)
+  constraint classes_task_lane_model_requires_chosen_key UNIQUE NULLS NOT DISTINCT (task, lane, model, requires, chosen)
 );
 
 --- table sluice.composites
@@ -353,6 +354,14 @@ create table sluice.jobs (
   constraint running_has_a_lease CHECK (((state <> 'running'::sluice.job_state) OR ((started_at IS NOT NULL) AND ((worker_id IS NOT NULL) OR (composite IS NOT NULL)))))
 ) with (autovacuum_analyze_scale_factor=0.2, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, fillfactor=85, vacuum_index_cleanup=on);
 
+--- table sluice.lane_sweep
+create table sluice.lane_sweep (
+  one boolean not null default true,
+  next_id bigint,
+  constraint lane_sweep_one_check CHECK (one),
+  constraint lane_sweep_pkey PRIMARY KEY (one)
+) with (fillfactor=20);
+
 --- table sluice.lanes
 create table sluice.lanes (
   name text not null,
@@ -365,9 +374,12 @@ create table sluice.lanes (
   placement text not null default 'fill'::text,
   operator_set text[] not null default '{}'::text[],
   declared jsonb not null default '{}'::jsonb,
+  deleted_at timestamp with time zone,
+  deleted_to text,
   updated_at timestamp with time zone not null default clock_timestamp(),
   updated_by text not null default 'sluice'::text,
   constraint lanes_ageing_ms_check CHECK ((ageing_ms >= 10000)),
+  constraint lanes_deleted_to_fkey FOREIGN KEY (deleted_to) REFERENCES sluice.lanes(name),
   constraint lanes_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint lanes_per_worker_check CHECK ((per_worker >= '-1'::integer)),
   constraint lanes_pkey PRIMARY KEY (name),
@@ -636,6 +648,9 @@ create table sluice.tallies (
 create table sluice.tasks (
   name text not null,
   lane text not null,
+  declared_lane text,
+  moved_at timestamp with time zone,
+  moved_by text,
   class_id integer not null,
   priority integer not null default 0,
   approval boolean not null default false,
@@ -883,6 +898,23 @@ CREATE INDEX workers_processes ON sluice.workers USING btree (host) WHERE ((ende
 
 --- index sluice.workers_request
 CREATE INDEX workers_request ON sluice.workers USING btree (split_part(request, '.'::text, 1)) WHERE (request IS NOT NULL);
+
+--- view sluice.misplaced
+create view sluice.misplaced as
+ SELECT c.id AS class_id,
+    m.lane
+   FROM ((((sluice.classes c
+     JOIN sluice.lanes l ON ((l.name = c.lane)))
+     LEFT JOIN sluice.tasks t ON ((t.name = c.task)))
+     LEFT JOIN sluice.lanes own ON ((own.name = t.lane)))
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN ((NOT c.chosen) AND (own.deleted_at IS NULL) AND (own.name IS NOT NULL)) THEN own.name
+                    WHEN ((NOT c.chosen) AND (own.deleted_at IS NOT NULL)) THEN COALESCE(own.deleted_to, 'default'::text)
+                    WHEN (l.deleted_at IS NOT NULL) THEN COALESCE(l.deleted_to, 'default'::text)
+                    ELSE NULL::text
+                END AS lane) m)
+  WHERE (m.lane <> c.lane);;
 
 --- function sluice.active_roots_v1(p_set sluice.admission)
 CREATE OR REPLACE FUNCTION sluice.active_roots_v1(p_set sluice.admission)
@@ -1888,7 +1920,7 @@ CREATE OR REPLACE FUNCTION sluice.class_in_lane_v1(p_class integer, p_lane text)
  RETURNS integer
  LANGUAGE sql
 BEGIN ATOMIC
- SELECT sluice.intern_class_v1(c.task, class_in_lane_v1.p_lane, c.model, c.requires) AS intern_class_v1
+ SELECT sluice.intern_class_v1(c.task, class_in_lane_v1.p_lane, c.model, c.requires, NULL::boolean, true) AS intern_class_v1
     FROM sluice.classes c
    WHERE (c.id = class_in_lane_v1.p_class);
 END;
@@ -2083,6 +2115,31 @@ begin
   return v_id;
 end $function$;
 
+--- function sluice.create_lane_v1(p_name text, p_lane jsonb, p_given text[], p_by text)
+CREATE OR REPLACE FUNCTION sluice.create_lane_v1(p_name text, p_lane jsonb, p_given text[], p_by text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, operator_set, updated_by)
+  select p_name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, p_given, p_by
+    from jsonb_to_record(p_lane) as g(slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer, "ageingMs" integer,
+                                      enabled boolean, placement text)
+  on conflict do nothing;
+  if not found then
+    if not exists (select 1 from sluice.lanes l where l.name = p_name and l.deleted_at is not null) then
+      return false;
+    end if;
+    -- Jobs may still run there: what a limit means for them is seen to as for any change.
+    perform sluice.change_lane_v1(p_name, p_lane, p_by, true);
+    perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+    update sluice.lanes l set operator_set = p_given, deleted_at = null, deleted_to = null where l.name = p_name;
+    perform sluice.place_tasks_v1(array(select t.name from sluice.tasks t where t.declared_lane = p_name and t.moved_at is null));
+  end if;
+  perform pg_notify('sluice', 'lane');
+  return true;
+end $function$;
+
 --- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb, p_ordered boolean)
 CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb DEFAULT NULL::jsonb, p_ordered boolean DEFAULT false)
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
@@ -2152,6 +2209,9 @@ declare
   v_ahead    integer;       -- free workers that come first, and how long what is left to them is theirs
   v_wait     integer;
   v_skip     timestamptz;   -- jobs that could start before it skip the number of an attempt
+  v_locked   text[]      := '{}';   -- lanes whose row could not be locked
+  v_timeout  text;
+  v_found    boolean;
   v_row      record;
 begin
   if p_ordered and p_free > 0 then
@@ -2397,16 +2457,19 @@ begin
     for i in 1 .. cardinality(p_lanes) loop
       if v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i] then
         begin
-          perform set_config('lock_timeout', '1s', true);
+          v_timeout := current_setting('lock_timeout');
+          perform set_config('lock_timeout', '50ms', true);
           select s.slots into v_most from sluice.lanes s where s.name = p_lanes[i] and s.enabled and s.slots is not null
              for no key update;
-          if found then
+          v_found := found;
+          perform set_config('lock_timeout', v_timeout, true);   -- what else is waited for has its own bounds
+          if v_found then
             select sum(h.slots)::integer into v_sum from sluice.holdings h where h.lane = p_lanes[i];
             v_slots[i] := v_slots[i] + greatest(0, least(v_run[i] + v_take[i] - v_slots[i], v_most - v_sum));
             v_wants[i] := v_run[i] + v_take[i] > v_slots[i];
           end if;
         exception when lock_not_available then
-          null;  -- somebody has the lane's row open: what ended is recorded all the same, growth waits
+          v_locked := v_locked || p_lanes[i];  -- somebody has the lane's row open: the lane is left out this time
         end;
         v_take[i] := greatest(0, v_slots[i] - v_run[i]);
       end if;
@@ -2525,6 +2588,10 @@ begin
   if v_hint_ready then
     perform sluice.hint_v1('ready', 'soon');
   end if;
+  if v_locked <> '{}' then
+    return query select null::bigint, 0, null::integer, null::smallint, null::integer, null::integer, null::timestamptz, null::text, v_locked,
+                        null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb;
+  end if;
   if v_wait is not null and v_ended = v_sent then
     return query select * from sluice.left_v1(v_ahead, v_wait);
   end if;
@@ -2590,6 +2657,33 @@ begin
     perform pg_notify('sluice', 'ready');
   end if;
   return jsonb_build_object('found', true, 'tasks', v_tasks, 'pools', v_pools, 'jobs', v_jobs);
+end $function$;
+
+--- function sluice.delete_lane_v1(p_name text, p_to text, p_by text)
+CREATE OR REPLACE FUNCTION sluice.delete_lane_v1(p_name text, p_to text, p_by text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_use text;
+begin
+  perform 1 from sluice.lanes l where l.name in (p_name, p_to) order by l.name for no key update;
+  v_use := case when p_to is null then sluice.lane_use_v1(p_name) end;
+  if v_use is not null then
+    return v_use;
+  end if;
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  update sluice.lanes l
+     set deleted_at = clock_timestamp(), deleted_to = p_to, enabled = false, operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by
+   where l.name = p_name and l.deleted_at is null
+     and (p_to is null or exists (select 1 from sluice.lanes k where k.name = p_to and k.deleted_at is null));
+  if not found then
+    raise exception 'lane % or % was deleted meanwhile', p_name, p_to using errcode = '40001';
+  end if;
+  update sluice.lanes l set deleted_to = p_to where l.deleted_to = p_name;
+  perform sluice.place_tasks_v1(array(select t.name from sluice.tasks t where t.lane = p_name));
+  perform pg_notify('sluice', 'lane');
+  return null;
 end $function$;
 
 --- function sluice.delete_trees_v1(p_roots bigint[])
@@ -2986,6 +3080,60 @@ begin
   return (extract(epoch from v_step) * 1000)::bigint;
 end $function$;
 
+--- function sluice.follow_tasks_v1(p_limit integer, OUT moved integer, OUT more boolean)
+CREATE OR REPLACE FUNCTION sluice.follow_tasks_v1(p_limit integer, OUT moved integer, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+declare
+  v_classes integer[];
+  v_lanes   text[];
+  v_targets integer[];
+  v_ids     bigint[] := '{}';
+  v_found   bigint[];
+  v_last    bigint;
+  v_next    bigint;
+  v_seen    integer;
+begin
+  moved := 0;
+  select s.next_id into v_next from sluice.lane_sweep s;
+  select array_agg(m.class_id order by m.class_id), array_agg(m.lane order by m.class_id) into v_classes, v_lanes from sluice.misplaced m
+   where v_next is not null or exists (select 1 from sluice.jobs j where j.class_id = m.class_id and j.state = 'ready');
+  if v_classes is not null then
+    -- Before jobs are locked: a class that somebody else is making is waited for.
+    v_targets := array(select sluice.intern_class_v1(c.task, m.lane, c.model, c.requires, null, c.chosen)
+                         from unnest(v_classes, v_lanes) with ordinality m(id, lane, ord) join sluice.classes c on c.id = m.id order by m.ord);
+    v_ids := array(select x.id from unnest(v_classes) m(id)
+                    cross join lateral (select j.id from sluice.jobs j where j.class_id = m.id and j.state = 'ready'
+                                         order by j.rank, j.id limit p_limit for no key update skip locked) x limit p_limit);
+  end if;
+  if v_next is not null and cardinality(v_ids) < p_limit then
+    if v_classes is not null then
+      select array_agg(x.id) filter (where x.class_id = any (v_classes) and x.state < 'running'), max(x.id), count(*)
+        into v_found, v_last, v_seen
+        from (select j.id, j.class_id, j.state from sluice.jobs j where j.id > v_next order by j.id limit 5 * p_limit) x;
+      v_ids := v_ids || array(select j.id from sluice.jobs j where j.id = any (v_found) and j.state < 'running' for no key update skip locked);
+    end if;
+    -- Whoever starts it anew at this instant is not waited for: they hold what this might be waited for with.
+    update sluice.lane_sweep s set next_id = case when v_seen = 5 * p_limit then v_last end
+     where s.one in (select k.one from sluice.lane_sweep k where k.next_id = v_next for no key update skip locked);
+  end if;
+  if cardinality(v_ids) > 0 then
+    update sluice.jobs j
+       set class_id = m.target, rank = sluice.rank_v1(j.priority, l.ageing_ms, j.submitted_at)
+      from unnest(v_classes, v_targets) m(class, target)
+      join sluice.classes c on c.id = m.target
+      join sluice.lanes l on l.name = c.lane
+     where j.id = any (v_ids) and j.class_id = m.class and j.state < 'running';
+    get diagnostics moved = row_count;
+  end if;
+  if moved > 0 then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+  more := moved > 0 or exists (select 1 from sluice.lane_sweep s where s.next_id is not null);
+end $function$;
+
 --- function sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
  RETURNS integer
@@ -3194,7 +3342,7 @@ begin
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
          g.key, g.input, p.priority,
          case when p.own_lane then sluice.rank_v1(p.priority, t.ageing_ms, v_now)
-              else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = g.lane) end,
+              else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = sluice.live_lane_v1(g.lane)) end,
          case when t.approval then 'awaiting_approval'::sluice.job_state when p.due > v_now then 'scheduled'::sluice.job_state
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
@@ -3209,7 +3357,7 @@ begin
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
                               greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
-                              g.lane is null or g.lane = t.lane as own_lane) p
+                              g.lane is null as own_lane) p
    order by g.ord   -- a join may turn the order round
   returning jobs.id;
   get diagnostics v_count = row_count;
@@ -3278,26 +3426,28 @@ begin
   return v_id;
 end $function$;
 
---- function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean)
-CREATE OR REPLACE FUNCTION sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean DEFAULT NULL::boolean)
+--- function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean, p_chosen boolean)
+CREATE OR REPLACE FUNCTION sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean DEFAULT NULL::boolean, p_chosen boolean DEFAULT false)
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
 declare
   v_id       integer;
   v_budgeted boolean;
+  v_lane     text := sluice.live_lane_v1(p_lane);
 begin
   loop
     select c.id, c.budgeted into v_id, v_budgeted from sluice.classes c
-     where c.task = p_task and c.lane = p_lane and c.model is not distinct from p_model and c.requires = p_requires;
+     where c.task = p_task and c.lane = v_lane and c.model is not distinct from p_model and c.requires = p_requires and c.chosen = p_chosen;
     exit when found;
-    if not exists (select 1 from sluice.lanes l where l.name = p_lane) then
+    if v_lane is null then
       raise exception 'no lane named %; there are %', quote_literal(p_lane),
-        (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k order by k.name limit 20) l)
+        (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;
     end if;
-    insert into sluice.classes (task, lane, model, requires, budgeted)
-      values (p_task, p_lane, p_model, p_requires, coalesce(p_budgeted, exists (select 1 from sluice.tasks t where t.name = p_task and t.uses is not null)))
+    insert into sluice.classes (task, lane, model, requires, budgeted, chosen)
+      values (p_task, v_lane, p_model, p_requires,
+              coalesce(p_budgeted, exists (select 1 from sluice.tasks t where t.name = p_task and t.uses is not null)), p_chosen)
       on conflict do nothing;
     perform pg_notify('sluice', 'classes');
   end loop;
@@ -3365,6 +3515,27 @@ begin
     from (select k.name, case when k.uses is not null then sluice.refusal_v1(k.uses, k.per_job) end as refusal
             from sluice.tasks k where k.uses is not null or k.refusal is not null) g
    where t.name = g.name and t.refusal is distinct from g.refusal;
+end $function$;
+
+--- function sluice.lane_use_v1(p_name text)
+CREATE OR REPLACE FUNCTION sluice.lane_use_v1(p_name text)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_tasks   text[] := array(select t.name from sluice.tasks t where p_name in (t.lane, t.declared_lane) order by t.name limit 4);
+  v_classes integer[] := array(select c.id from sluice.classes c where c.lane = p_name);
+begin
+  return case
+    when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ') || case when cardinality(v_tasks) > 3 then ' and others' else '' end
+    when exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'running') then 'jobs run in it'
+    -- A state at a time, as the indexes have them.
+    when exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'ready')
+      or exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'scheduled')
+      or exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'awaiting_approval')
+      or exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'waiting') then 'jobs wait in it'
+    when exists (select 1 from sluice.lanes l where l.name = p_name and l.declared <> '{}') then 'a file or a program declares it' end;
 end $function$;
 
 --- function sluice.largest_v1(p_budget text)
@@ -3670,6 +3841,13 @@ begin
   end if;
 end $function$;
 
+--- function sluice.live_lane_v1(p_name text)
+CREATE OR REPLACE FUNCTION sluice.live_lane_v1(p_name text)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT CASE WHEN (l.deleted_at IS NULL) THEN l.name ELSE l.deleted_to END AS deleted_to FROM sluice.lanes l WHERE (l.name = live_lane_v1.p_name));
+
 --- function sluice.log_bound_v1(OUT bound bigint, OUT writers text[])
 CREATE OR REPLACE FUNCTION sluice.log_bound_v1(OUT bound bigint, OUT writers text[])
  RETURNS record
@@ -3852,7 +4030,7 @@ AS $function$
            coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
            (select d.oldest_at from depths d where d.lane = l.name) as oldest_at,
            (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1) as sampled
-      from sluice.lanes l
+      from sluice.lanes l where l.deleted_at is null
   ), looked as materialized (
     -- Roots, and tasks below them: a workflow is running as long as anything in it is.
     select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
@@ -3938,6 +4116,33 @@ AS $function$
                   from sluice.tallies t
                  where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
 $function$;
+
+--- function sluice.move_task_v1(p_task text, p_lane text, p_by text)
+CREATE OR REPLACE FUNCTION sluice.move_task_v1(p_task text, p_lane text, p_by text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if p_lane is not null then
+    -- So that nobody deletes it meanwhile.
+    perform 1 from sluice.lanes l where l.name = p_lane and l.deleted_at is null for no key update;
+    if not found then
+      raise exception 'no lane named %', quote_literal(p_lane) using errcode = 'SL003', detail = p_lane;
+    end if;
+  end if;
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  update sluice.tasks t
+     set moved_at = case when p_lane is not null then clock_timestamp() end, moved_by = case when p_lane is not null then p_by end,
+         declared_lane = coalesce(t.declared_lane, t.lane), lane = coalesce(p_lane, t.lane),
+         class_id = case when p_lane is null then t.class_id
+                         else (select sluice.intern_class_v1(t.name, p_lane, c.model, c.requires, t.uses is not null) from sluice.classes c where c.id = t.class_id) end
+   where t.name = p_task;
+  if not found then
+    return false;
+  end if;
+  perform sluice.place_tasks_v1(array[p_task]);
+  return true;
+end $function$;
 
 --- function sluice.must_stop_v1(p_worker sluice.workers)
 CREATE OR REPLACE FUNCTION sluice.must_stop_v1(p_worker sluice.workers)
@@ -4287,6 +4492,20 @@ begin
                               and j.worker_id = r.worker_id and c.model = r.model and j.id <> all (p_ended)) u),
     'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
+end $function$;
+
+--- function sluice.place_tasks_v1(p_names text[])
+CREATE OR REPLACE FUNCTION sluice.place_tasks_v1(p_names text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.tasks t
+     set lane = n.lane, class_id = sluice.intern_class_v1(t.name, n.lane, n.model, n.requires, t.uses is not null)
+    from (select k.name, c.model, c.requires,
+                 sluice.live_lane_v1(case when k.moved_at is not null then k.lane else coalesce(k.declared_lane, k.lane) end) as lane
+            from sluice.tasks k join sluice.classes c on c.id = k.class_id where k.name = any (p_names) order by k.name for no key update of k) n
+   where t.name = n.name and t.lane <> n.lane;
 end $function$;
 
 --- function sluice.pool_fields_v1(p_pool sluice.pools)
@@ -5015,9 +5234,21 @@ CREATE OR REPLACE FUNCTION sluice.reset_lane_v1(p_name text, p_by text)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
+declare
+  v_tasks text[];
 begin
-  update sluice.lanes l set operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by where l.name = p_name;
-  return found and sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
+  perform 1 from sluice.lanes l where l.name = p_name for no key update;
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  update sluice.lanes l set operator_set = '{}', deleted_at = null, deleted_to = null, updated_at = clock_timestamp(), updated_by = p_by
+   where l.name = p_name and l.declared <> '{}';
+  if not found then
+    return false;
+  end if;
+  perform sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
+  v_tasks := array(select t.name from sluice.tasks t where p_name in (t.lane, t.declared_lane));
+  update sluice.tasks t set moved_at = null, moved_by = null where t.name = any (v_tasks) and t.moved_at is not null;
+  perform sluice.place_tasks_v1(v_tasks);
+  return true;
 end $function$;
 
 --- function sluice.reset_pool_v1(p_name text, p_by text)
@@ -5489,6 +5720,16 @@ begin
    where c.job_id = p_id and c.timeout_ms is not null;
 end $function$;
 
+--- function sluice.start_sweep_v1()
+CREATE OR REPLACE FUNCTION sluice.start_sweep_v1()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.lane_sweep set next_id = 0 where next_id is distinct from 0;
+  return null;
+end $function$;
+
 --- function sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)
 CREATE OR REPLACE FUNCTION sluice.stored_amount_text_v1(p_budget text, p_amount jsonb)
  RETURNS text
@@ -5815,6 +6056,12 @@ $function$;
 
 --- trigger sluice.deferred_charges.charge_at_commit
 CREATE CONSTRAINT TRIGGER charge_at_commit AFTER INSERT ON sluice.deferred_charges DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sluice.charge_deferred_v1();
+
+--- trigger sluice.lanes.sweep_deleted_lane
+CREATE TRIGGER sweep_deleted_lane AFTER UPDATE OF deleted_at ON sluice.lanes FOR EACH ROW WHEN ((old.deleted_at IS DISTINCT FROM new.deleted_at)) EXECUTE FUNCTION sluice.start_sweep_v1();
+
+--- trigger sluice.tasks.sweep_moved_task
+CREATE TRIGGER sweep_moved_task AFTER UPDATE OF lane ON sluice.tasks FOR EACH ROW WHEN ((old.lane <> new.lane)) EXECUTE FUNCTION sluice.start_sweep_v1();
 
 --- trigger sluice.workers.admit_worker
 CREATE TRIGGER admit_worker BEFORE INSERT ON sluice.workers FOR EACH ROW WHEN (((new.pool IS NOT NULL) AND (new.request IS NOT NULL))) EXECUTE FUNCTION sluice.admit_worker_v1();

@@ -65,6 +65,10 @@ export const ERROR_STATUS = {
   LAST_ADMIN: 409,
   /** A budget cannot be deleted while tasks use it. */
   BUDGET_IN_USE: 409,
+  /** A lane of that name exists already. */
+  LANE_EXISTS: 409,
+  /** A lane that is in use cannot be deleted without a lane to move to. */
+  LANE_IN_USE: 409,
   /** A schedule of that name exists already. */
   SCHEDULE_EXISTS: 409,
   /** The lease is no longer held by whoever wrote. */

@@ -30,7 +30,9 @@ create table sluice.lanes (
   enabled      boolean not null default true,
   placement    text not null default 'fill' check (placement in ('fill', 'spread')),   -- which of several free workers gets a job
   operator_set text[] not null default '{}',         -- fields an operator changed: files and code leave them alone
-  declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it
+  declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it; {}: only an operator made it
+  deleted_at   timestamptz,                          -- the row stays: jobs that ran there refer to it, and files must not bring it back
+  deleted_to   text references sluice.lanes (name),  -- where its tasks and jobs go; null: it was in use by nothing
   updated_at   timestamptz not null default clock_timestamp(),
   updated_by   text not null default 'sluice'
 );
@@ -60,7 +62,10 @@ create table sluice.workflows (
 -- What is known about a task without its code: enough to submit it from any language and to judge a loss.
 create table sluice.tasks (
   name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
-  lane        text not null references sluice.lanes (name),
+  lane        text not null references sluice.lanes (name),   -- where it is: moved there by an operator, else as declared
+  declared_lane text,                      -- what files and code say; null: the same
+  moved_at    timestamptz,                 -- an operator moved it; files and code leave its lane alone
+  moved_by    text,
   class_id    integer not null,
   priority    integer not null default 0 check (priority between -1000000 and 1000000),
   approval    boolean not null default false,
@@ -83,7 +88,8 @@ create table sluice.classes (
   model    text,
   requires jsonb not null default '{}',
   budgeted boolean not null default false,   -- its task draws from budgets: claimed only as planned
-  unique nulls not distinct (task, lane, model, requires)
+  chosen   boolean not null default false,   -- of jobs whose submission named the lane: they do not follow their task
+  unique nulls not distinct (task, lane, model, requires, chosen)
 );
 alter table sluice.tasks add foreign key (class_id) references sluice.classes (id);
 

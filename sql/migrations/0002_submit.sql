@@ -28,25 +28,34 @@ language sql stable
 return (select sluice.rank_v1(p_priority, l.ageing_ms, p_since) from sluice.classes c join sluice.lanes l on l.name = c.lane
          where c.id = p_class);
 
+-- The lane that is meant by a name: of a deleted one, where its jobs go. Null: there is none.
+create function sluice.live_lane_v1(p_name text) returns text
+language sql stable
+return (select case when l.deleted_at is null then l.name else l.deleted_to end from sluice.lanes l where l.name = p_name);
+
 -- The id of a class, made on first use.
 --   p_budgeted  whether its task draws from budgets; null: as is known of the task
-create function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean default null) returns integer
+--   p_chosen    for jobs whose submission names the lane
+create function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean default null,
+                                       p_chosen boolean default false) returns integer
 language plpgsql as $$
 declare
   v_id       integer;
   v_budgeted boolean;
+  v_lane     text := sluice.live_lane_v1(p_lane);
 begin
   loop
     select c.id, c.budgeted into v_id, v_budgeted from sluice.classes c
-     where c.task = p_task and c.lane = p_lane and c.model is not distinct from p_model and c.requires = p_requires;
+     where c.task = p_task and c.lane = v_lane and c.model is not distinct from p_model and c.requires = p_requires and c.chosen = p_chosen;
     exit when found;
-    if not exists (select 1 from sluice.lanes l where l.name = p_lane) then
+    if v_lane is null then
       raise exception 'no lane named %; there are %', quote_literal(p_lane),
-        (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k order by k.name limit 20) l)
+        (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;
     end if;
-    insert into sluice.classes (task, lane, model, requires, budgeted)
-      values (p_task, p_lane, p_model, p_requires, coalesce(p_budgeted, exists (select 1 from sluice.tasks t where t.name = p_task and t.uses is not null)))
+    insert into sluice.classes (task, lane, model, requires, budgeted, chosen)
+      values (p_task, v_lane, p_model, p_requires,
+              coalesce(p_budgeted, exists (select 1 from sluice.tasks t where t.name = p_task and t.uses is not null)), p_chosen)
       on conflict do nothing;
     perform pg_notify('sluice', 'classes');
   end loop;
@@ -71,17 +80,17 @@ begin
   return true;
 end $$;
 
--- The class of a task's jobs in a lane that is not the task's own.
+-- The class of a task's jobs in a lane that their submissions name.
 create function sluice.class_in_lane_v1(p_class integer, p_lane text) returns integer
 language sql
 begin atomic
-  select sluice.intern_class_v1(c.task, p_lane, c.model, c.requires) from sluice.classes c where c.id = p_class;
+  select sluice.intern_class_v1(c.task, p_lane, c.model, c.requires, null, true) from sluice.classes c where c.id = p_class;
 end;
 
 -- Stores jobs without looking at keys, in the order of the array, and returns their ids in that order. With the hint
 -- 'none' it is part of something else, which sees to admission and audit.
 --
--- Most jobs go to their task's own lane: what concerns another one is looked up only for those that name it. With a join
+-- Most jobs go to their task's lane: what concerns another one is looked up only for those that name it. With a join
 -- for it, and a state cast from text, a thousand jobs took twice the time.
 create function sluice.insert_jobs_v1(p_jobs jsonb, p_hint text) returns setof bigint
 language plpgsql
@@ -120,7 +129,7 @@ begin
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
          g.key, g.input, p.priority,
          case when p.own_lane then sluice.rank_v1(p.priority, t.ageing_ms, v_now)
-              else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = g.lane) end,
+              else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = sluice.live_lane_v1(g.lane)) end,
          case when t.approval then 'awaiting_approval'::sluice.job_state when p.due > v_now then 'scheduled'::sluice.job_state
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
@@ -135,7 +144,7 @@ begin
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
                               coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
                               greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
-                              g.lane is null or g.lane = t.lane as own_lane) p
+                              g.lane is null as own_lane) p
    order by g.ord   -- a join may turn the order round
   returning jobs.id;
   get diagnostics v_count = row_count;

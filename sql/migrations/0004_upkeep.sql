@@ -470,11 +470,3 @@ begin
   perform pg_notify('sluice', 'lane');
   return true;
 end $$;
-
--- Goes back to what files and programs say of a lane.
-create function sluice.reset_lane_v1(p_name text, p_by text) returns boolean
-language plpgsql as $$
-begin
-  update sluice.lanes l set operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by where l.name = p_name;
-  return found and sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
-end $$;

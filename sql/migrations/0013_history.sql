@@ -197,7 +197,7 @@ as $$
            coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
            (select d.oldest_at from depths d where d.lane = l.name) as oldest_at,
            (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1) as sampled
-      from sluice.lanes l
+      from sluice.lanes l where l.deleted_at is null
   ), looked as materialized (
     -- Roots, and tasks below them: a workflow is running as long as anything in it is.
     select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,

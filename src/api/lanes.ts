@@ -31,6 +31,7 @@ export const LaneBody = Type.Object({
     type: ['number', 'null'],
     description: 'running / slots; null where there is no limit',
   }),
+  declared: Type.Boolean({ description: 'A file or a program declares it; false: an operator created it' }),
   operatorSet: Type.Array(Type.String(), {
     description: 'Fields an operator changed: files leave them alone',
   }),
@@ -39,8 +40,35 @@ export const LaneBody = Type.Object({
 })
 export type LaneBody = Static<typeof LaneBody>
 
-export const LaneList = Type.Object({ lanes: Type.Array(LaneBody) })
+export const LaneOverridesBody = Type.Object({
+  moved: Type.Array(
+    Type.Object({
+      task: Type.String(),
+      lane: Type.String(),
+      declaredLane: Type.String({ description: 'Where files and code say' }),
+      at: Timestamp,
+      by: Type.String(),
+    }),
+    { description: 'Tasks that operators moved' },
+  ),
+  deleted: Type.Array(
+    Type.Object({
+      lane: Type.String(),
+      movedTo: TextOrNull,
+      declared: Type.Boolean(),
+      at: Timestamp,
+      by: Type.String(),
+    }),
+    { description: 'Lanes of files and programs that operators deleted' },
+  ),
+})
+export type LaneOverridesBody = Static<typeof LaneOverridesBody>
+
+export const LaneList = Type.Object({ lanes: Type.Array(LaneBody), overrides: LaneOverridesBody })
 export type LaneList = Static<typeof LaneList>
+
+const LANE_ACTIONS = ['lane.create', 'lane.change', 'lane.reset', 'lane.delete'] as const
+type LaneAction = (typeof LANE_ACTIONS)[number]
 
 export const LaneChangesBody = Type.Object({
   changes: Type.Array(
@@ -48,10 +76,7 @@ export const LaneChangesBody = Type.Object({
       id: Type.String(),
       at: Timestamp,
       by: Type.String(),
-      action: Type.Unsafe<'lane.change' | 'lane.reset'>({
-        type: 'string',
-        enum: ['lane.change', 'lane.reset'],
-      }),
+      action: Type.Unsafe<LaneAction>({ type: 'string', enum: LANE_ACTIONS }),
       before: Json,
       after: Json,
       reason: TextOrNull,
@@ -73,18 +98,47 @@ export const LaneChangesQuery = Type.Object(
 
 export const LaneParams = Type.Object({ name: LaneName }, { additionalProperties: false })
 
-export const LaneChangeBody = Type.Object(
-  {
-    slots: Type.Optional(Limit('null: no limit')),
-    perWorker: Type.Optional(Limit(PER_WORKER, -1)),
-    poll: Type.Optional(Duration),
-    stale: Type.Optional(Duration),
-    ageing: Type.Optional(
-      Type.Unsafe<string | number | null>({ ...Duration, type: ['string', 'number', 'null'] }),
-    ),
-    enabled: Type.Optional(Type.Boolean({ description: 'false drains the lane, true resumes it' })),
-    placement: Type.Optional(Placement),
-  },
-  { additionalProperties: false, minProperties: 1 },
-)
+const LANE_SETTINGS = {
+  slots: Type.Optional(Limit('null: no limit')),
+  perWorker: Type.Optional(Limit(PER_WORKER, -1)),
+  poll: Type.Optional(Duration),
+  stale: Type.Optional(Duration),
+  ageing: Type.Optional(
+    Type.Unsafe<string | number | null>({ ...Duration, type: ['string', 'number', 'null'] }),
+  ),
+  enabled: Type.Optional(Type.Boolean({ description: 'false drains the lane, true resumes it' })),
+  placement: Type.Optional(Placement),
+}
+
+export const LaneChangeBody = Type.Object(LANE_SETTINGS, { additionalProperties: false, minProperties: 1 })
 export type LaneChangeBody = Static<typeof LaneChangeBody>
+
+export const LaneCreateBody = Type.Object(
+  { name: LaneName, ...LANE_SETTINGS },
+  { additionalProperties: false },
+)
+
+export const LaneDeleteQuery = Type.Object(
+  { moveTo: Type.Optional({ ...LaneName, description: 'Where tasks and waiting jobs of a lane in use go' }) },
+  { additionalProperties: false },
+)
+
+export const TaskParams = Type.Object({ name: Name }, { additionalProperties: false })
+
+export const TaskLaneBody = Type.Object(
+  {
+    lane: Type.Unsafe<string | null>({
+      ...LaneName,
+      type: ['string', 'null'],
+      description: 'null: back to where files and code say',
+    }),
+  },
+  { additionalProperties: false },
+)
+
+export const TaskPlaceBody = Type.Object({
+  task: Type.String(),
+  lane: Type.String(),
+  moved: Type.Boolean({ description: 'An operator put it there' }),
+})
+export type TaskPlaceBody = Static<typeof TaskPlaceBody>

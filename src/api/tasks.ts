@@ -7,6 +7,7 @@ export const TaskList = Type.Object({
       name: Name,
       kind: Type.Unsafe<'task' | 'workflow'>({ type: 'string', enum: ['task', 'workflow'] }),
       lane: Type.Unsafe<string | null>({ ...TextOrNull, description: 'null for a workflow' }),
+      moved: Type.Boolean({ description: 'An operator moved it to its lane' }),
     }),
   ),
 })

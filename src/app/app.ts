@@ -14,6 +14,7 @@ import { type FleetFilter, type FleetView, type PoolView, viewFleet } from '../e
 import { followLogs } from '../engine/follow-logs.ts'
 import * as jobControl from '../engine/job-control.ts'
 import { type JobCriteria, type JobFilter, listJobs } from '../engine/job-list.ts'
+import { type LaneOverrides, laneOverrides, type TaskPlace } from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
 import type { PoolNumbers } from '../engine/pool-control.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
@@ -440,8 +441,33 @@ export class Sluice {
     return this.#changes.setLane(name, change)
   }
 
+  /** Undoes what operators changed of a lane: also that it was deleted, and which tasks they moved in and out of it. */
   async resetLane(name: string): Promise<Lane> {
     return this.#changes.resetLane(name)
+  }
+
+  /** Creates a lane, in the words of the config file, that no file declares. */
+  async createLane(name: string, given: LaneSource = {}): Promise<Lane> {
+    return this.#changes.createLane(name, given)
+  }
+
+  /** @param options.moveTo Where tasks and waiting jobs of a lane in use go. */
+  async deleteLane(name: string, options: { readonly moveTo?: string } = {}): Promise<void> {
+    checkOptions(options, ['moveTo'], 'options')
+    return this.#changes.deleteLane(name, options.moveTo)
+  }
+
+  /**
+   * Moves a task to another lane, whatever files and code say, until it is reset with `null`. Jobs that have not started
+   * follow within seconds, unless their submission named a lane; running ones end where they run.
+   */
+  async moveTask(task: string, lane: string | null): Promise<TaskPlace> {
+    return this.#changes.moveTask(task, lane)
+  }
+
+  /** Tasks that operators moved, and lanes they deleted. */
+  async laneOverrides(): Promise<LaneOverrides> {
+    return laneOverrides(this.#calls)
   }
 
   /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */

@@ -2,6 +2,7 @@ import type { Database } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
 import { audit } from '../engine/audit.ts'
 import type { OperatorBudgetChange } from '../engine/budget-control.ts'
+import type { TaskPlace } from '../engine/lane-control.ts'
 import * as acts from '../engine/operator-acts.ts'
 import type { PoolNumbers } from '../engine/pool-control.ts'
 import type { LaneSource } from '../model/settings.ts'
@@ -23,6 +24,18 @@ export class OperatorChanges {
 
   setLane(name: string, change: LaneSource): Promise<Lane> {
     return this.#carryOut(acts.changeLane(name, change))
+  }
+
+  createLane(name: string, given: LaneSource): Promise<Lane> {
+    return this.#carryOut(acts.createLane(name, given))
+  }
+
+  deleteLane(name: string, moveTo: string | undefined): Promise<void> {
+    return this.#carryOut(acts.deleteLane(name, moveTo))
+  }
+
+  moveTask(task: string, lane: string | null): Promise<TaskPlace> {
+    return this.#carryOut(acts.moveTask(task, lane))
   }
 
   resetLane(name: string): Promise<Lane> {

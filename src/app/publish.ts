@@ -3,6 +3,7 @@ import type { Queryable } from '../db/database.ts'
 import { declareAdmission } from '../engine/admission.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
+import { isLongEnough } from '../model/choose-setting.ts'
 import { invalidConfig } from '../model/setting-value.ts'
 import { LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
 import { changeBudget } from '../store/change-budget.ts'
@@ -11,6 +12,7 @@ import { changePool } from '../store/change-pool.ts'
 import { createLanes, type LaneRecord } from '../store/create-lanes.ts'
 import { declareModels } from '../store/declare-models.ts'
 import { listBudgetNames } from '../store/list-budget-names.ts'
+import { listDeletedLanes } from '../store/list-lane-overrides.ts'
 import { type Lane, listLanes } from '../store/list-lanes.ts'
 import { readSettings } from '../store/read-settings.ts'
 import { saveSettings } from '../store/save-settings.ts'
@@ -41,7 +43,12 @@ export async function publish(
   // Checked before anything is stored: a refused start must not leave settings behind that refuse everybody else.
   const stored = await listLanes(db)
   const heartbeatMs = await checkStale(db, settings, stored)
-  const known = new Set([...settings.lanes.keys(), ...stored.map(({ name }) => name)])
+  const deleted = (await listDeletedLanes(db)).filter(({ movedTo }) => movedTo !== null)
+  const known = new Set([
+    ...settings.lanes.keys(),
+    ...stored.map(({ name }) => name),
+    ...deleted.map(({ lane }) => lane),
+  ])
   const lost = config === undefined ? [] : findUnknownLanes(config, tasks.byName, known)
   if (lost.length > 0) throw invalidConfig(lost)
   await saveSettings(
@@ -115,7 +122,7 @@ async function checkStale(db: Queryable, settings: Settings, lanes: readonly Lan
     const given = settings.lanes.get(lane.name)?.given.has('stale') && !lane.operatorSet.includes('staleMs')
     if (!given) stale.set(lane.name, lane.staleMs)
   }
-  const bad = [...stale].filter(([, staleMs]) => staleMs <= 2 * heartbeatMs)
+  const bad = [...stale].filter(([, staleMs]) => !isLongEnough(staleMs, heartbeatMs))
   if (bad.length === 0) return heartbeatMs
   const names = bad.map(([name, staleMs]) => `${name} (${staleMs} ms)`).join(', ')
   throw new SluiceError(

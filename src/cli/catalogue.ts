@@ -94,7 +94,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'lanes',
-    summary: 'list lanes; change one',
+    summary: 'list lanes; create, change or delete one; move a task',
     group: LOOK,
     load: async () => (await import('./commands/lanes.ts')).declareLanes,
   },

@@ -21,7 +21,13 @@ import {
   TreeBody,
   type WindowChangeBody,
 } from '../api/jobs.ts'
-import { LaneBody, LaneChangesBody, type LaneList } from '../api/lanes.ts'
+import {
+  LaneBody,
+  LaneChangesBody,
+  type LaneList,
+  LaneOverridesBody,
+  type TaskPlaceBody,
+} from '../api/lanes.ts'
 import { type FiredBody, FiringList, NextTicksBody, ScheduleBody, ScheduleList } from '../api/schedules.ts'
 import type { TaskList } from '../api/tasks.ts'
 import { SluiceError } from '../errors.ts'
@@ -57,6 +63,8 @@ export type Fleet = Dated<FleetBody>
 export type Pool = Dated<PoolBody>
 export type Worker = Omit<Dated<StatusBody>['workers'][number], 'jobs'>
 export type Schedule = Dated<ScheduleBody>
+/** Tasks that operators moved, and lanes they deleted. */
+export type LaneOverrides = Dated<LaneOverridesBody>
 export type LaneChange = Dated<LaneChangesBody>['changes'][number]
 export type Firing = Dated<FiringList>['firings'][number]
 
@@ -370,8 +378,31 @@ export class SluiceClient extends ViewClient {
     return toLane(await this.link.call('PATCH', lanePath(name), { body: change }))
   }
 
+  /** Undoes what operators changed of a lane: also that it was deleted, and which tasks they moved in and out of it. */
   async resetLane(name: string): Promise<Lane> {
     return toLane(await this.link.call('POST', `${lanePath(name)}/reset`))
+  }
+
+  /** Creates a lane, in the words of the config file, that no file declares. */
+  async createLane(name: string, given: LaneSource = {}): Promise<Lane> {
+    return toLane(await this.link.call('POST', '/admin/workers/lanes', { body: { name, ...given } }))
+  }
+
+  /** @param options.moveTo Where tasks and waiting jobs of a lane in use go. */
+  async deleteLane(name: string, { moveTo }: { readonly moveTo?: string } = {}): Promise<void> {
+    const query = moveTo === undefined ? '' : `?moveTo=${encodeURIComponent(moveTo)}`
+    await this.link.call('DELETE', `${lanePath(name)}${query}`)
+  }
+
+  /** Moves a task to another lane, whatever files and code say, until it is reset with `null`. */
+  async moveTask(task: string, lane: string | null): Promise<TaskPlaceBody> {
+    return this.link.call('PUT', `/admin/workers/tasks/${segment(task, 'task')}/lane`, { body: { lane } })
+  }
+
+  /** Tasks that operators moved, and lanes they deleted. */
+  async laneOverrides(): Promise<LaneOverrides> {
+    const { overrides } = await this.get<LaneList>('/admin/workers/lanes')
+    return dated(LaneOverridesBody, overrides)
   }
 
   /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */

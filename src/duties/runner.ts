@@ -8,6 +8,7 @@ import { recordDuty, recordDutyFailure } from '../store/record-duty.ts'
 import type { Duty } from './duty.ts'
 import { Early } from './early.ts'
 import { expire } from './expire.ts'
+import { follow } from './follow.ts'
 import { promote } from './promote.ts'
 import { prune } from './prune.ts'
 import { reconcile } from './reconcile.ts'
@@ -15,7 +16,7 @@ import { recover } from './recover.ts'
 import { sample } from './sample.ts'
 import { schedule } from './schedule.ts'
 
-export const DUTIES: readonly Duty[] = [promote, schedule, recover, expire, sample, reconcile, prune]
+export const DUTIES: readonly Duty[] = [promote, schedule, recover, expire, follow, sample, reconcile, prune]
 
 /** An idle worker asks for due duties this often; jitter spreads many of them. */
 const TICK_MS = 1500

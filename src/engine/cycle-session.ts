@@ -10,6 +10,8 @@ import { runCycle } from '../store/run-cycle.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
 import { encodeEndings } from './encode-endings.ts'
 import { FillOrder } from './fill-order.ts'
+import { LockedLanes } from './locked-lanes.ts'
+import type { Log } from './log.ts'
 import { ScanPlaces } from './scan-places.ts'
 import { SlotKeeper } from './slot-keeper.ts'
 
@@ -28,6 +30,7 @@ export interface SessionOptions {
   readonly labels: Readonly<Record<string, unknown>>
   /** Tasks that need a pool process. */
   readonly processTasks: ReadonlySet<string>
+  readonly log: Log
   /** A resync together with those of other workers. `undefined`: it has to be asked for alone. */
   readonly resync?: ((workerId: string) => Promise<Resynced | undefined>) | undefined
 }
@@ -62,6 +65,7 @@ export class CycleSession {
   readonly #order = new FillOrder()
   readonly #held = new Map<string, Held>()
   readonly #planner: BudgetPlanner
+  readonly #locked: LockedLanes
   #workerId = ''
   #epoch = 0
   /** When the newest job it knows of was claimed: a cycle that finds a newer one is refused. */
@@ -82,6 +86,7 @@ export class CycleSession {
   constructor(options: SessionOptions) {
     this.#options = options
     this.#planner = new BudgetPlanner(options.connection)
+    this.#locked = new LockedLanes(options.log)
   }
 
   get workerId(): string {
@@ -107,7 +112,8 @@ export class CycleSession {
   get lookAgainMs(): number {
     const planned = this.#budgeted ? this.#planner.lookAgainMs : Number.POSITIVE_INFINITY
     const dueAt = Math.min(this.#places.topDueAt, this.#order.lookAt)
-    return Math.min(Math.max(0, dueAt - performance.now()), planned)
+    const now = performance.now()
+    return Math.min(Math.max(0, dueAt - now), planned, this.#locked.lookAgainMs(now))
   }
 
   /** Where it stands among workers. */
@@ -212,6 +218,11 @@ export class CycleSession {
     if (hint) this.#hintedAt = now
     const places = this.#places.take(classes, now)
     const run = this.#runningAfter(ended)
+    const wanted = new Set(
+      this.#lanes.filter(
+        (lane, i) => served.has(lane) && (run[i]! > 0 || !this.#locked.isSkipped(lane, now)),
+      ),
+    )
     // Slots that nobody runs in are for those who come first.
     if (this.#order.isBehind) this.#slots.dropIdle()
     const rows = await runCycle(this.#options.connection, {
@@ -222,7 +233,7 @@ export class CycleSession {
       endings,
       lanes: this.#lanes,
       run,
-      want: this.#lanes.map((lane) => (served.has(lane) ? free : 0)),
+      want: this.#lanes.map((lane) => (wanted.has(lane) ? free : 0)),
       keep: this.#slots.keep(this.#lanes, now),
       free: served.size > 0 ? free : 0,
       first: (this.#turn++ % Math.max(1, this.#lanes.length)) + 1,
@@ -237,6 +248,7 @@ export class CycleSession {
       ordered: this.#order.mustAsk(this.#spreads, this.#held.size - ended.length),
     })
     this.#noteOrder(rows)
+    this.#noteLocked(rows, wanted)
     if (!isOutOfStep(rows)) this.#done += ended.filter(({ ending }) => ENDS_JOB.has(ending.kind)).length
     this.#places.put(classes, rows, free, now, performance.now() - now)
     if (counts.size > 0) this.#compare(counts, rows)
@@ -246,12 +258,21 @@ export class CycleSession {
   /** Takes the row off that tells of jobs left to others. */
   #noteOrder(rows: ClaimedRow[]): void {
     const last = rows.at(-1)
-    const isLeft = last !== undefined && last[0] === null && (last[1] as number | null) !== null
+    const isLeft =
+      last !== undefined && last[0] === null && (last[1] as number | null) !== null && last[8] === null
     if (!isLeft) this.#order.leftNothing(rows.length)
     else {
       rows.pop()
       this.#order.left(last[1], last[2] as number | null, performance.now())
     }
+  }
+
+  /** Takes the row off that tells of lanes that others have locked. */
+  #noteLocked(rows: ClaimedRow[], wanted: ReadonlySet<string>): void {
+    const last = rows.at(-1)
+    const isLocked = last !== undefined && last[0] === null && (last[1] as number | null) !== null
+    const locked = (isLocked && rows.pop()?.[8]) || NO_TAGS
+    this.#locked.note(locked, wanted, performance.now())
   }
 
   /** What of it draws from budgets is planned first; a worker without such classes does nothing here. */

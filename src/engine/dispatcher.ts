@@ -51,7 +51,7 @@ export class Dispatcher {
     this.#identity = identity
     this.#log = log
     const { tasks, labels } = identity
-    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks })
+    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks, log })
   }
 
   get workerId(): string {

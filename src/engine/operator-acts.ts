@@ -10,7 +10,16 @@ import {
   type OperatorBudgetChange,
   removeBudget,
 } from './budget-control.ts'
-import { forgetLaneChanges, getLane, laneLimits, setLane } from './lane-control.ts'
+import {
+  addLane,
+  forgetLaneChanges,
+  getLane,
+  getTaskPlace,
+  laneLimits,
+  placeTask,
+  removeLane,
+  setLane,
+} from './lane-control.ts'
 import { forgetPoolChanges, getPoolNumbers, type PoolNumbers, setPool } from './pool-control.ts'
 
 /** What an operator does to a lane, a budget, a pool or to admission, and how the audit tells it. */
@@ -34,6 +43,29 @@ export interface OperatorActed<T> {
 
 export function changeLane(name: string, change: LaneSource) {
   return act('lane.change', laneOf(name), (tx, by) => setLane(tx, name, change, by))
+}
+
+export function createLane(name: string, given: LaneSource) {
+  return act('lane.create', laneOf(name), (tx, by) => addLane(tx, name, given, by))
+}
+
+/** @param moveTo Where its tasks and jobs go. */
+export function deleteLane(name: string, moveTo: string | undefined) {
+  const { target, look } = laneOf(name)
+  // The lane is gone: where its jobs went is what there is to tell of it.
+  const after = moveTo === undefined ? undefined : { movedTo: moveTo }
+  const shown = async (tx: Queryable) => unlessGone(look, tx).then((lane) => lane ?? after)
+  return act('lane.delete', { target, look: shown }, (tx, by) => removeLane(tx, name, moveTo, by))
+}
+
+/** @param lane `null`: back to where files and code say. */
+export function moveTask(task: string, lane: string | null) {
+  const look = async (tx: Queryable) => {
+    const { lane, moved } = await getTaskPlace(tx, task)
+    return { lane, moved }
+  }
+  const action = lane === null ? 'task.reset' : 'task.move'
+  return act(action, { target: `task ${task}`, look }, (tx, by) => placeTask(tx, task, lane, by))
 }
 
 export function resetLane(name: string) {
@@ -109,6 +141,7 @@ async function unlessGone(look: (tx: Queryable) => Promise<unknown>, tx: Queryab
   } catch (error) {
     if (
       hasCode(error, 'UNKNOWN_LANE') ||
+      hasCode(error, 'UNKNOWN_TASK') ||
       hasCode(error, 'BUDGET_NOT_FOUND') ||
       hasCode(error, 'POOL_NOT_FOUND')
     )

@@ -6,6 +6,7 @@ import type { ModelNews, ModelOnDevice } from '../model/device.ts'
 import { CycleSession, isOutOfStep, type SessionOptions } from './cycle-session.ts'
 import { unstorable } from './dispatcher.ts'
 import { howManyFit } from './encode-endings.ts'
+import type { Log } from './log.ts'
 import { workerEnded } from './remote-workers.ts'
 
 /** A job by the attempt that holds it. */
@@ -65,10 +66,19 @@ export class RemoteDispatcher {
       readonly pooled: readonly string[]
     }
     readonly resync?: SessionOptions['resync']
+    readonly log: Log
   }) {
-    const { db, connection, worker, resync } = options
+    const { db, connection, worker, resync, log } = options
     const { tasks, labels, pooled } = worker
-    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks: new Set(pooled), resync })
+    this.#session = new CycleSession({
+      db,
+      connection,
+      tasks,
+      labels,
+      processTasks: new Set(pooled),
+      resync,
+      log,
+    })
     this.#session.follow(worker.id)
   }
 

@@ -96,8 +96,13 @@ function valueAt(source: unknown, path: Path): unknown {
  * The rule between two settings: stale > 2 x heartbeat. A worker gives up after stale - heartbeat without
  * a good heartbeat; the rule leaves it more than one heartbeat to notice, before others take its jobs.
  */
+export function isLongEnough(staleMs: number, heartbeatMs: number): boolean {
+  return staleMs > 2 * heartbeatMs
+}
+
+/** What is wrong where two settings break the rule. */
 export function staleProblem(stale: Found<number>, heartbeat: Found<number>): Problem | undefined {
-  if (!stale.valid || !heartbeat.valid || stale.value > 2 * heartbeat.value) return undefined
+  if (!stale.valid || !heartbeat.valid || isLongEnough(stale.value, heartbeat.value)) return undefined
   const subject = stale.given ? stale : heartbeat
   return {
     path: subject.origin,

@@ -261,8 +261,7 @@ function resolveLane(
     ? LANE_DEFAULTS[name as keyof typeof LANE_DEFAULTS]
     : undefined
   const slots = find('slots', LANE_FIELDS.slots, known === undefined ? null : known.slots).value
-  // Something must bound a lane of the user's own: its slots, else the capacity or the cores of each worker.
-  const perWorker = known === undefined ? (slots === null ? -1 : null) : known.perWorker
+  const perWorker = known === undefined ? perWorkerBy(slots) : known.perWorker
   const own = find('stale', LANE_FIELDS.stale, stale.value)
   const threshold = own.given ? own : stale
   if (threshold.given) given.add('stale')
@@ -277,6 +276,24 @@ function resolveLane(
     given,
   }
   return { settings, threshold }
+}
+
+/** A lane of which only the slots are known. `stale` leaves room for whatever heartbeat is in force. */
+export function newLane(slots: number | null, heartbeatMs: number): Omit<LaneSettings, 'given'> {
+  return {
+    slots,
+    perWorker: perWorkerBy(slots),
+    pollMs: LANE_DEFAULTS.default.pollMs,
+    staleMs: Math.max(SETTINGS.stale.default, 3 * heartbeatMs),
+    enabled: true,
+    ageingMs: null,
+    placement: 'fill',
+  }
+}
+
+/** Something must bound a lane of the user's own: its slots, else the capacity or the cores of each worker. */
+function perWorkerBy(slots: number | null): number | null {
+  return slots === null ? -1 : null
 }
 
 /** The variable that sets a lane's slots: `my-lane` is `SLUICE_LANE_MY_LANE_SLOTS`. */

@@ -1,4 +1,5 @@
-import type { LaneBody } from '../api/lanes.ts'
+import type { LaneBody, LaneOverridesBody } from '../api/lanes.ts'
+import type { LaneOverrides } from '../engine/lane-control.ts'
 import type { Lane } from '../store/list-lanes.ts'
 
 export function toLaneBody(lane: Lane): LaneBody {
@@ -9,5 +10,12 @@ export function toLaneBody(lane: Lane): LaneBody {
     operatorSet: [...operatorSet],
     utilisation: slots === null || slots === 0 ? null : running / slots,
     updatedAt: updatedAt.toISOString(),
+  }
+}
+
+export function toOverridesBody({ moved, deleted }: LaneOverrides): LaneOverridesBody {
+  return {
+    moved: moved.map((each) => ({ ...each, at: each.at.toISOString() })),
+    deleted: deleted.map((each) => ({ ...each, at: each.at.toISOString() })),
   }
 }

@@ -5,8 +5,8 @@ import type { TaskRecord } from '../model/task-record.ts'
 // already when the others are locked. No class is made for a task that is known with another lane.
 const ADD = statement(
   'add_tasks',
-  `insert into sluice.tasks (name, lane, class_id, priority, approval, deadline_ms, max_losses, on_lost, uses, per_job, parallel, expressed)
-   select g.name, g.lane, sluice.intern_class_v1(g.name, g.lane, g.model, g.requires, g.uses is not null),
+  `insert into sluice.tasks (name, lane, declared_lane, class_id, priority, approval, deadline_ms, max_losses, on_lost, uses, per_job, parallel, expressed)
+   select g.name, coalesce(sluice.live_lane_v1(g.lane), g.lane), g.lane, sluice.intern_class_v1(g.name, g.lane, g.model, g.requires, g.uses is not null),
           g.priority, g.approval, g."deadlineMs", g."maxLosses", g."onLost",
           g.uses, g."perJob", coalesce(g.parallel, 1), coalesce(g.expressed, false)
      from (select * from jsonb_to_recordset($1) as g(name text, lane text, model text, requires jsonb, priority integer,

@@ -41,6 +41,9 @@ const CLAIM = statement(
               when 'expire' then exists (select 1 from sluice.generation g where g.claims_open)
                             and exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
                                             and j.deadline_at <= statement_timestamp())
+              when 'follow' then exists (select 1 from sluice.lane_sweep s where s.next_id is not null)
+                              or exists (select 1 from sluice.misplaced m where exists (
+                                           select 1 from sluice.jobs j where j.class_id = m.class_id and j.state = 'ready'))
               when 'recover' then not exists (select 1 from sluice.generation g where g.claims_open)
                              or exists (select 1 from sluice.watch k where k.last_at > clock_timestamp() + interval '1 second')
                              or exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id

@@ -20,10 +20,10 @@ const CREATE = statement(
      from jsonb_to_recordset($1) as g(name text, slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer,
                                       "ageingMs" integer, enabled boolean, placement text)
     order by g.name
-   on conflict do nothing`,
+   on conflict (name) do update set declared = excluded.declared where lanes.declared = '{}'`,
 )
 
-/** Creates the lanes that do not exist yet; the others stay as they are. */
+/** Creates the lanes that do not exist yet; the others stay as they are. One that only an operator made is declared from now on. */
 export async function createLanes(db: Queryable, lanes: readonly LaneRecord[], by: string): Promise<void> {
   await db.run(CREATE, [JSON.stringify(lanes), by])
 }

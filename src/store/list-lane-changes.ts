@@ -4,7 +4,7 @@ export interface LaneChangeView {
   readonly id: string
   readonly at: Date
   readonly by: string
-  readonly action: 'lane.change' | 'lane.reset'
+  readonly action: 'lane.create' | 'lane.change' | 'lane.reset' | 'lane.delete'
   readonly before: unknown
   readonly after: unknown
   readonly reason: string | null
@@ -13,7 +13,7 @@ export interface LaneChangeView {
 const LIST = statement(
   'list_lane_changes',
   `select id, at, actor as by, action, before, after, reason from sluice.audit
-    where action in ('lane.change', 'lane.reset') and target = 'lane ' || $1 and id < $2 and refused is null
+    where action in ('lane.create', 'lane.change', 'lane.reset', 'lane.delete') and target = 'lane ' || $1 and id < $2 and refused is null
     order by id desc limit $3`,
 )
 

@@ -16,6 +16,8 @@ export interface Lane {
   /** Slots held by workers, busy or idle for a moment. */
   readonly held: number
   readonly running: number
+  /** A file or a program says that it exists. False: an operator created it. */
+  readonly declared: boolean
   /** Fields an operator changed. */
   readonly operatorSet: readonly string[]
   readonly updatedAt: Date
@@ -25,12 +27,13 @@ export interface Lane {
 const LIST = statement(
   'list_lanes',
   `select l.name, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.ageing_ms as "ageingMs",
-          l.enabled, l.placement, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
+          l.enabled, l.placement, l.declared <> '{}' as declared, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
           array(select t.name from sluice.tasks t where t.lane = l.name order by t.name) as tasks,
           coalesce(sum(h.slots), 0)::integer as held,
           (select count(*)::integer from sluice.jobs j join sluice.classes c on c.id = j.class_id
             where j.state = 'running' and c.lane = l.name) as running
      from sluice.lanes l left join sluice.holdings h on h.lane = l.name
+    where l.deleted_at is null
     group by l.name order by l.name`,
 )
 

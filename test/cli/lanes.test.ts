@@ -87,6 +87,49 @@ describe.each(WAYS)('over %s', (way) => {
       await cli.run(['lanes', 'set', 'interactive', '--ageing', 'none', '--per-worker', 'none'])
     })
 
+    test('are created and deleted, and tasks moved between them, until reset', async () => {
+      expect((await cli.run(['lanes', 'create', 'night', '--slots', '2'])).stdout).toMatch(
+        /^lane +night\nstate +open\nslots +2\n/,
+      )
+      const moved = await cli.run(['lanes', 'move', 'noop', 'night'])
+      expect([moved.code, moved.stdout]).toEqual([
+        0,
+        'task noop: moved to lane night; waiting jobs follow, running ones end where they run\n',
+      ])
+      // A program with the file starts: it leaves the task where the operator put it.
+      await direct.run(['submit', 'noop', '--wait'])
+      expect((await cli.run(['lanes'])).stdout).toMatch(
+        /\ntask noop is in lane night, moved there by \S+; files and code say interactive\n$/,
+      )
+      expect((await direct.run(['doctor'])).stdout).toMatch(
+        /task noop: lane is night, moved there by \S+ at \S+; files or code say interactive/,
+      )
+      const refused = await cli.run(['lanes', 'delete', 'night'])
+      expect([refused.code, refused.stderr.includes('code:  LANE_IN_USE')]).toEqual([1, true])
+      expect(refused.stderr).toContain('sluice lanes delete night --move-to LANE')
+      expect(await cli.json('lanes', 'delete', 'night', '--move-to', 'system')).toEqual({
+        lane: 'night',
+        movedTo: 'system',
+      })
+      expect(await cli.json('tasks')).toContainEqual({
+        name: 'noop',
+        kind: 'task',
+        lane: 'system',
+        moved: true,
+      })
+      await cli.run(['lanes', 'delete', 'interactive', '--move-to', 'maintenance'])
+      expect((await cli.run(['lanes'])).stdout).not.toMatch(/\ninteractive +open/)
+      expect((await cli.run(['lanes', 'move', 'noop'])).stderr).toContain('give either a lane')
+
+      const { stdout } = await cli.run(['lanes', 'reset'])
+      expect(stdout).toBe('lane interactive: is there again\ntask noop: back in lane interactive\n')
+      expect(await lane('interactive')).toMatchObject({ slots: 3, tasks: ['noop'] })
+      expect((await cli.run(['lanes', 'move', 'noop', 'maintenance'])).code).toBe(0)
+      expect((await cli.run(['lanes', 'move', 'noop', '--reset'])).stdout).toBe(
+        'task noop: back in lane interactive, as files and code say\n',
+      )
+    })
+
     test('drain stops a lane from starting jobs, resume lets it go on', async () => {
       const drained = await cli.run(['drain', 'interactive'])
       expect(drained.stdout).toBe(

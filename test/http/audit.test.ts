@@ -96,6 +96,18 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
     await newJob('plain', { key: 'one of many' })
     return { path: '/jobs/actions', body: { action: 'cancel', filter: { key: 'one of many' } } }
   },
+  'POST /api/v1/admin/workers/lanes': async () => ({
+    path: '/admin/workers/lanes',
+    body: { name: 'made', slots: 3 },
+  }),
+  'DELETE /api/v1/admin/workers/lanes/:name': async () => {
+    await server.app.createLane('doomed')
+    return { path: '/admin/workers/lanes/doomed' }
+  },
+  'PUT /api/v1/admin/workers/tasks/:name/lane': async () => ({
+    path: '/admin/workers/tasks/plain/lane',
+    body: { lane: 'system' },
+  }),
   'PATCH /api/v1/admin/workers/lanes/:name': async () => ({
     path: '/admin/workers/lanes/interactive',
     body: { slots: 7 },

@@ -376,6 +376,11 @@ export class JobLife {
     await this.#drain(app, false)
     await repeated('setLane', () => app.setLane('life', { slots: 3, ageing: null }))
     await repeated('resetLane', () => app.resetLane('life'))
+    await repeated('createLane', () => unless('LANE_EXISTS', app.createLane('spare', { slots: 1 })))
+    await repeated('moveTask', () => app.moveTask('held', 'spare'))
+    await repeated('laneOverrides', () => app.laneOverrides())
+    await repeated('deleteLane', () => unless('UNKNOWN_LANE', app.deleteLane('spare', { moveTo: 'life' })))
+    await repeated('moveTask', () => app.moveTask('held', null))
   }
 
   /** A worker that a fault kept silent for too long is declared dead and comes back a moment later. */
@@ -555,5 +560,12 @@ function stopped(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason)
     signal.addEventListener('abort', () => reject(signal.reason))
+  })
+}
+
+/** An answer that was lost may have been a success: what comes next says so. */
+async function unless(code: Parameters<typeof hasCode>[1], change: Promise<unknown>): Promise<void> {
+  await change.catch((error: unknown) => {
+    if (!hasCode(error, code)) throw error
   })
 }

@@ -38,6 +38,7 @@ const TASK = {
   onLost: 'retry',
 } as const
 
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} }
 let tasks = 0
 /** One that nobody has made known yet. */
 function newTask() {
@@ -74,6 +75,7 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
             db: calls,
             connection: db,
             worker,
+            log: SILENT,
             resync: async (workerId) => (await resyncWorkers(db, [workerId])).get(workerId),
           }),
         }

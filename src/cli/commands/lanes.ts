@@ -1,3 +1,4 @@
+import type { Command } from 'commander'
 import { SluiceError } from '../../errors.ts'
 import { formatDuration } from '../../model/duration.ts'
 import { LANE_FIELDS, type LaneSource } from '../../model/settings.ts'
@@ -25,13 +26,9 @@ interface LaneLoad extends Lane {
   readonly oldestAt: Date | null
 }
 
-/** `sluice lanes`, `sluice lanes set NAME ...`, `sluice lanes reset [NAME]` */
-export const declareLanes: Declare = (command, act) => {
-  command.action((options: CommonOptions) => act((world) => listLanes(world, options)))
-  command
-    .command('set')
-    .description('change a lane; the change stays, whatever files say, until reset')
-    .argument('<name>', 'name of the lane')
+/** The options that set fields of a lane. */
+function withSettings(command: Command): Command {
+  return command
     .option('--slots <number|none>', 'jobs at once in the whole system', setting(LANE_FIELDS.slots))
     .option(
       '--per-worker <number|capacity|cores|none>',
@@ -46,7 +43,43 @@ export const declareLanes: Declare = (command, act) => {
       'the first free worker gets a job, or the one that runs the fewest',
       setting(LANE_FIELDS.placement),
     )
-    .action((name: string, options: SetOptions) => act((world) => setLane(world, name, options)))
+}
+
+interface DeleteOptions extends CommonOptions {
+  readonly moveTo?: string
+}
+
+interface MoveOptions extends CommonOptions {
+  readonly reset?: boolean
+}
+
+/** `sluice lanes`, and `create`, `set`, `delete`, `move` and `reset` below it */
+export const declareLanes: Declare = (command, act) => {
+  command.action((options: CommonOptions) => act((world) => listLanes(world, options)))
+  withSettings(command.command('create').description('create a lane; no file has to declare it'))
+    .argument('<name>', 'name of the lane')
+    .action((name: string, options: SetOptions) => act((world) => createLane(world, name, options)))
+  command
+    .command('delete')
+    .description('delete a lane; it stays deleted, whatever files say, until reset')
+    .argument('<name>', 'name of the lane')
+    .option('--move-to <lane>', 'where tasks and waiting jobs go; required if the lane is in use')
+    .action((name: string, options: DeleteOptions) => act((world) => deleteLane(world, name, options)))
+  command
+    .command('move')
+    .description('move a task to another lane; it stays there, whatever files and code say, until reset')
+    .argument('<task>', 'name of the task')
+    .argument('[lane]', 'name of the lane')
+    .option('--reset', 'move it back to the lane that files and code say')
+    .action((task: string, lane: string | undefined, options: MoveOptions) =>
+      act((world) => moveTask(world, task, lane, options)),
+    )
+  withSettings(
+    command
+      .command('set')
+      .description('change a lane; the change stays, whatever files say, until reset')
+      .argument('<name>', 'name of the lane'),
+  ).action((name: string, options: SetOptions) => act((world) => setLane(world, name, options)))
   command
     .command('reset')
     .description('undo what operators changed: the lane is again as files and programs last said')
@@ -68,8 +101,20 @@ function listLanes(world: World, options: CommonOptions): Promise<ExitCode> {
         oldestAt: oldest.length === 0 ? null : new Date(Math.min(...oldest)),
       }
     })
-    if (options.json === true) writeJson(world.out, lanes)
-    else writeTable(world.out, columns(world.now().getTime()), lanes)
+    if (options.json === true) {
+      writeJson(world.out, lanes)
+      return EXIT.done
+    }
+    writeTable(world.out, columns(world.now().getTime()), lanes)
+    const { moved, deleted } = await system.laneOverrides()
+    for (const { task, lane, declaredLane, by } of moved)
+      world.out.line(
+        `task ${task} is in lane ${lane}, moved there by ${by}; files and code say ${declaredLane}`,
+      )
+    for (const { lane, movedTo, by } of deleted)
+      world.out.line(
+        `lane ${lane} was deleted by ${by}${movedTo === null ? '' : `: its jobs go to ${movedTo}`}`,
+      )
     return EXIT.done
   })
 }
@@ -119,9 +164,8 @@ function setByOperator(lane: Lane): string[] {
   return lane.operatorSet.map((field) => field.replace(/Ms$/, ''))
 }
 
-async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
-  const { slots, perWorker: each, poll, stale, ageing, placement } = options
-  const change: LaneSource = {
+function fieldsOf({ slots, perWorker: each, poll, stale, ageing, placement }: SetOptions): LaneSource {
+  return {
     ...(slots !== undefined && { slots: slots.value }),
     ...(each !== undefined && { perWorker: each.value }),
     ...(poll !== undefined && { poll: poll.value }),
@@ -129,6 +173,50 @@ async function setLane(world: World, name: string, options: SetOptions): Promise
     ...(ageing !== undefined && { ageing: ageing.value }),
     ...(placement !== undefined && { placement: placement.value }),
   }
+}
+
+function createLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) =>
+    printLane(world, await system.createLane(name, fieldsOf(options)), options),
+  )
+}
+
+function deleteLane(world: World, name: string, options: DeleteOptions): Promise<ExitCode> {
+  const { moveTo, json } = options
+  return operate(world, options, async (system) => {
+    await system.deleteLane(name, { ...(moveTo !== undefined && { moveTo }) })
+    if (json === true) writeJson(world.out, { lane: name, movedTo: moveTo ?? null })
+    else
+      world.out.line(
+        `lane ${name}: deleted${moveTo === undefined ? '' : `; its tasks and waiting jobs go to ${moveTo}`}`,
+      )
+    return EXIT.done
+  })
+}
+
+async function moveTask(
+  world: World,
+  task: string,
+  lane: string | undefined,
+  options: MoveOptions,
+): Promise<ExitCode> {
+  if ((lane === undefined) !== (options.reset === true))
+    throw new SluiceError('INVALID_ARGUMENT', 'give either a lane to move the task to, or --reset')
+  return operate(world, options, async (system) => {
+    const place = await system.moveTask(task, lane ?? null)
+    if (options.json === true) writeJson(world.out, place)
+    else
+      world.out.line(
+        place.moved
+          ? `task ${task}: moved to lane ${place.lane}; waiting jobs follow, running ones end where they run`
+          : `task ${task}: back in lane ${place.lane}, as files and code say`,
+      )
+    return EXIT.done
+  })
+}
+
+async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
+  const change = fieldsOf(options)
   if (Object.keys(change).length === 0) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
@@ -146,14 +234,26 @@ function resetLane(world: World, name: string, options: CommonOptions): Promise<
 
 function resetLanes(world: World, options: CommonOptions): Promise<ExitCode> {
   return operate(world, options, async (system) => {
-    const changed = (await system.listLanes()).filter(({ operatorSet }) => operatorSet.length > 0)
+    const { deleted, moved } = await system.laneOverrides()
     const reset: Lane[] = []
+    for (const { lane } of deleted) {
+      reset.push(await system.resetLane(lane))
+      if (options.json !== true) world.out.line(`lane ${lane}: is there again`)
+    }
+    const changed = (await system.listLanes()).filter(
+      ({ declared, operatorSet }) => declared && operatorSet.length > 0,
+    )
     for (const lane of changed) {
       reset.push(await system.resetLane(lane.name))
       if (options.json !== true) world.out.line(`lane ${lane.name}: reset ${setByOperator(lane).join(', ')}`)
     }
+    for (const { task } of moved) {
+      const { lane } = await system.moveTask(task, null)
+      if (options.json !== true) world.out.line(`task ${task}: back in lane ${lane}`)
+    }
     if (options.json === true) writeJson(world.out, reset)
-    else if (reset.length === 0) world.out.line('nothing to reset: no operator has changed a lane')
+    else if (reset.length + moved.length === 0)
+      world.out.line('nothing to reset: no operator has changed a lane')
     return EXIT.done
   })
 }

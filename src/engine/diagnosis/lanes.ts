@@ -1,10 +1,12 @@
 import type { Queryable } from '../../db/database.ts'
+import { isLongEnough } from '../../model/choose-setting.ts'
 import { formatDuration } from '../../model/duration.ts'
 import type { Reader } from '../../model/setting-value.ts'
 import { LANE_COLUMNS, LANE_FIELDS, type LaneSettings, type Settings } from '../../model/settings.ts'
 import { type Lane, listLanes } from '../../store/list-lanes.ts'
 import { readSettings, type SharedSettings } from '../../store/read-settings.ts'
 import { type Finding, ok } from '../finding.ts'
+import { type LaneOverrides, laneOverrides } from '../lane-control.ts'
 import { differs, notMade } from './differs.ts'
 
 /** Lanes that cannot work, and where they differ from the config: an operator's change wins until it is reset. */
@@ -15,12 +17,17 @@ export async function checkLanes(patient: {
   const lanes = await listLanes(patient.db)
   const shared = await readSettings(patient.db)
   const found = lanes.flatMap((lane) => [...staleProblem(lane, shared.heartbeatMs), ...closed(lane)])
-  if (patient.settings !== undefined) found.push(...differences(patient.settings, shared, lanes))
+  const overrides = await laneOverrides(patient.db)
+  found.push(...overridden(lanes, overrides))
+  if (patient.settings !== undefined) {
+    const deleted = new Set(overrides.deleted.map(({ lane }) => lane))
+    found.push(...differences(patient.settings, shared, lanes, deleted))
+  }
   return found.length > 0 ? found : [ok('lanes', `${lanes.length}; the config says nothing else`)]
 }
 
 function staleProblem(lane: Lane, heartbeatMs: number): Finding[] {
-  if (lane.staleMs > 2 * heartbeatMs) return []
+  if (isLongEnough(lane.staleMs, heartbeatMs)) return []
   return [
     {
       check: `lane ${lane.name}`,
@@ -32,17 +39,54 @@ function staleProblem(lane: Lane, heartbeatMs: number): Finding[] {
 }
 
 function closed(lane: Lane): Finding[] {
-  const note = (found: string, advice: string): Finding[] => [
-    { check: `lane ${lane.name}`, level: 'note', found, advice },
-  ]
+  const check = `lane ${lane.name}`
   if (!lane.enabled)
-    return note(`drained by ${lane.updatedBy}: starts no jobs`, `sluice resume ${lane.name} opens it`)
+    return [
+      note(check, `drained by ${lane.updatedBy}: starts no jobs`, `sluice resume ${lane.name} opens it`),
+    ]
   if (lane.slots === 0)
-    return note('has 0 slots: starts no jobs', `sluice lanes set ${lane.name} --slots 1 opens it`)
+    return [note(check, 'has 0 slots: starts no jobs', `sluice lanes set ${lane.name} --slots 1 opens it`)]
   return []
 }
 
-function differences(settings: Settings, shared: SharedSettings, lanes: readonly Lane[]): Finding[] {
+/** What operators did beside changing settings: it stays, whatever files and code say. */
+function overridden(lanes: readonly Lane[], { moved, deleted }: LaneOverrides): Finding[] {
+  const created = lanes.filter(({ declared }) => !declared)
+  return [
+    ...created.map(({ name, updatedBy }) =>
+      note(
+        `lane ${name}`,
+        `was created by an operator (last change by ${updatedBy}); no file or program declares it`,
+        `sluice lanes delete ${name} removes it`,
+      ),
+    ),
+    ...deleted.map(({ lane, movedTo, at, by }) =>
+      note(
+        `lane ${lane}`,
+        `was deleted by ${by} at ${at.toISOString()}${movedTo === null ? '' : `: its tasks and jobs go to ${movedTo}`}; files or programs declare it`,
+        `sluice lanes reset ${lane} brings it back`,
+      ),
+    ),
+    ...moved.map(({ task, lane, declaredLane, at, by }) =>
+      note(
+        `task ${task}`,
+        `lane is ${lane}, moved there by ${by} at ${at.toISOString()}; files or code say ${declaredLane}`,
+        `sluice lanes move ${task} --reset lets them decide again`,
+      ),
+    ),
+  ]
+}
+
+function note(check: string, found: string, advice: string): Finding {
+  return { check, level: 'note', found, advice }
+}
+
+function differences(
+  settings: Settings,
+  shared: SharedSettings,
+  lanes: readonly Lane[],
+  deleted: ReadonlySet<string>,
+): Finding[] {
   const found: Finding[] = []
   const general = (name: 'heartbeat' | 'retention', wanted: number, actual: number) => {
     if (settings.given.has(name) && wanted !== actual)
@@ -53,7 +97,7 @@ function differences(settings: Settings, shared: SharedSettings, lanes: readonly
   for (const [name, wanted] of settings.lanes) {
     const lane = lanes.find((each) => each.name === name)
     if (lane === undefined) {
-      if (wanted.given.size > 0) found.push(notMade(`lane ${name}`))
+      if (wanted.given.size > 0 && !deleted.has(name)) found.push(notMade(`lane ${name}`))
     } else found.push(...laneDifferences(name, wanted, lane))
   }
   return found

@@ -1,4 +1,5 @@
 import type { Queryable, RawQueryable } from '../../db/database.ts'
+import type { Log } from '../../engine/log.ts'
 import { type RemoteAnswer, type RemoteCycle, RemoteDispatcher } from '../../engine/remote-dispatcher.ts'
 import type { Beat, DoneJobs, Resynced, StoredWorker } from '../../engine/remote-workers.ts'
 import { IdlePoll, type IdleWorker, type PollAnswer, saysNothing } from './idle-poll.ts'
@@ -63,9 +64,10 @@ export class RemoteWorker implements IdleWorker {
       readonly cycles: RawQueryable
       readonly resync: (workerId: string) => Promise<Resynced | undefined>
       readonly returns: Turnstile
+      readonly log: Log
     },
   ) {
-    const { room, db, cycles, resync } = parts
+    const { room, db, cycles, resync, log } = parts
     this.id = worker.id
     this.name = worker.name
     this.keyId = worker.keyId
@@ -77,7 +79,7 @@ export class RemoteWorker implements IdleWorker {
     this.#room = room
     this.#returns = parts.returns
     this.#ordersTold = room.ordersTold
-    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker, resync })
+    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker, resync, log })
   }
 
   get running(): number {

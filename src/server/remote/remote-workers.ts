@@ -286,6 +286,7 @@ export class RemoteWorkers {
       cycles: this.#cycles,
       resync: (workerId) => this.#resyncs.ask(workerId),
       returns: this.#returns,
+      log: this.#parts.log,
     })
   }
 

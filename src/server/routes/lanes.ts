@@ -1,15 +1,21 @@
+import { Type } from 'typebox'
 import {
   LaneBody,
   LaneChangeBody,
   LaneChangesBody,
   LaneChangesQuery,
+  LaneCreateBody,
+  LaneDeleteQuery,
   LaneList,
   LaneParams,
+  TaskLaneBody,
+  TaskParams,
+  TaskPlaceBody,
 } from '../../api/lanes.ts'
 import { getLane, readLaneChanges } from '../../engine/lane-control.ts'
-import { changeLane, resetLane } from '../../engine/operator-acts.ts'
+import { changeLane, createLane, deleteLane, moveTask, resetLane } from '../../engine/operator-acts.ts'
 import { changeAsOperator } from '../change.ts'
-import { toLaneBody } from '../lane-body.ts'
+import { toLaneBody, toOverridesBody } from '../lane-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/workers/lanes`: what the lanes are and what they hold; an operator's change to one. */
@@ -22,7 +28,10 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'workers:view' },
       schema: { summary: 'All lanes', tags: ['lanes'], response: { 200: LaneList } },
     },
-    async () => ({ lanes: (await parts.app.listLanes()).map(toLaneBody) }),
+    async () => ({
+      lanes: (await parts.app.listLanes()).map(toLaneBody),
+      overrides: toOverridesBody(await parts.app.laneOverrides()),
+    }),
   )
 
   server.get(
@@ -49,6 +58,66 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     async ({ params, query }) => {
       const changes = await readLaneChanges(calls, params.name, query)
       return { changes: changes.map((each) => ({ ...each, at: each.at.toISOString() })) }
+    },
+  )
+
+  server.post(
+    '/admin/workers/lanes',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Create a lane',
+        description: 'No file has to declare it. One that was deleted is there again.',
+        tags: ['lanes'],
+        body: LaneCreateBody,
+        response: { 201: LaneBody },
+      },
+    },
+    async (request, reply) => {
+      const { name, ...given } = request.body
+      reply.code(201)
+      return toLaneBody(await changeAsOperator(parts, request, createLane(name, given)))
+    },
+  )
+
+  server.delete(
+    '/admin/workers/lanes/:name',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Delete a lane; one in use says where its tasks and jobs go',
+        description:
+          'Jobs that have not started follow within seconds, running ones end where they run. Stays deleted until it is reset, whatever files say.',
+        tags: ['lanes'],
+        params: LaneParams,
+        querystring: LaneDeleteQuery,
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      const { params, query } = request
+      await changeAsOperator(parts, request, deleteLane(params.name, query.moveTo))
+      return reply.code(204).send(null)
+    },
+  )
+
+  server.put(
+    '/admin/workers/tasks/:name/lane',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Move a task to another lane; null: back to where files and code say',
+        description:
+          'Jobs that have not started follow within seconds, unless their submission named a lane; running ones end where they run. Stays until it is reset, whatever files and code say.',
+        tags: ['lanes'],
+        params: TaskParams,
+        body: TaskLaneBody,
+        response: { 200: TaskPlaceBody },
+      },
+    },
+    async (request) => {
+      const { params, body } = request
+      return changeAsOperator(parts, request, moveTask(params.name, body.lane))
     },
   )
 

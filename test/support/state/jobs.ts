@@ -12,3 +12,8 @@ export async function plantDeadline(sql: Sql, ids: readonly string[], seconds: n
 export async function forgetJobs(sql: Sql): Promise<void> {
   await sql('delete from sluice.jobs')
 }
+
+/** Makes a scheduled job ready without telling anybody, as where hints do not arrive. */
+export async function makeReadySilently(sql: Sql, id: string): Promise<void> {
+  await sql(`update sluice.jobs set state = 'ready', ready_at = clock_timestamp() where id = $1`, [id])
+}

@@ -1,0 +1,24 @@
+import type { Client } from 'pg'
+import type { Sql } from '../database.ts'
+
+/** One batch of the duty that moves waiting jobs to the lane of their task. Answers how many it moved. */
+export async function moveOneBatch(sql: Sql, limit: number): Promise<number> {
+  const rows = await sql<{ moved: number }>('select moved from sluice.follow_tasks_v1($1)', [limit])
+  return rows[0]!.moved
+}
+
+/** How many jobs of a task have not ended, by lane. */
+export async function jobsByLane(sql: Sql, task: string): Promise<Record<string, number>> {
+  const rows = await sql<{ lane: string; n: number }>(
+    `select c.lane, count(*)::integer as n from sluice.jobs j join sluice.classes c on c.id = j.class_id
+      where j.task = $1 and j.state < 'completed' group by c.lane`,
+    [task],
+  )
+  return Object.fromEntries(rows.map(({ lane, n }) => [lane, n]))
+}
+
+/** Begins a transaction that holds the row of a lane, as a session would that somebody left open. */
+export async function lockLane(client: Client, lane: string): Promise<void> {
+  await client.query('begin')
+  await client.query('select 1 from sluice.lanes where name = $1 for update', [lane])
+}
