@@ -1,12 +1,15 @@
 import type { Queryable } from '../db/database.ts'
 import { messageOf } from '../errors.ts'
-import { planFirings } from '../model/schedule.ts'
+import { type FiringPlan, planFirings } from '../model/schedule.ts'
 import { type DueSchedule, findDueSchedules } from '../store/find-due-schedules.ts'
 import { type Fired, fireSchedule } from '../store/fire-schedule.ts'
+import { fireSchedules } from '../store/fire-schedules.ts'
 import type { Log } from './log.ts'
 
 /** Schedules looked at in one go. */
-const CHUNK = 200
+const CHUNK = 500
+/** Schedules fired in one statement. One at a time, 500 took 1.9 s in the median. */
+const BATCH = 100
 /** Each may have waited 2 s for a stranger's transaction; other duties wait meanwhile. */
 const MAX_FAILURES = 3
 
@@ -28,8 +31,14 @@ export async function fireDue(db: Queryable, log: Log, now?: Date): Promise<Fire
   for (;;) {
     const due = await findDueSchedules(db, CHUNK, now)
     let progress = false
-    for (const schedule of due) {
-      const outcome = await fireOne(db, log, schedule)
+    const { done, left } = await fireTogether(db, log, due)
+    for (const outcome of done) {
+      progress = true
+      if (outcome.skipped === null) fired++
+      else skipped++
+    }
+    for (const planned of left) {
+      const outcome = await fireOne(db, log, planned)
       for (const each of outcome.fired) {
         progress = true
         if (each.skipped === null) fired++
@@ -42,17 +51,64 @@ export async function fireDue(db: Queryable, log: Log, now?: Date): Promise<Fire
   }
 }
 
+interface Planned {
+  readonly schedule: DueSchedule
+  readonly plan: FiringPlan
+}
+
+/**
+ * Fires those that have one tick and nothing that passed before it, many in one statement.
+ *
+ * @returns what became of them, and those that have to be fired one at a time. All of a batch have to when one of its jobs would be
+ *   refused: then the refusal is recorded for that one alone.
+ */
+async function fireTogether(
+  db: Queryable,
+  log: Log,
+  due: readonly DueSchedule[],
+): Promise<{ readonly done: readonly Fired[]; readonly left: readonly Planned[] }> {
+  const done: Fired[] = []
+  const left: Planned[] = []
+  let batch: Planned[] = []
+  const fireBatch = async () => {
+    const ticks = batch.map(({ schedule: { name, version, nextAt }, plan }) => ({
+      name,
+      version,
+      nextAt,
+      tick: plan.fire[0]!,
+      then: plan.next,
+    }))
+    try {
+      for (const fired of await fireSchedules(db, ticks)) {
+        tell(log, fired.schedule, [fired])
+        done.push(fired)
+      }
+    } catch (error) {
+      log.debug({ error: messageOf(error) }, 'schedules could not be fired together')
+      left.push(...batch)
+    }
+    batch = []
+  }
+  for (const schedule of due) {
+    const planned = { schedule, plan: planFirings(schedule, schedule.nextAt.getTime(), schedule.now.getTime()) }
+    if (planned.plan.fire.length === 1 && planned.plan.passed === undefined) batch.push(planned)
+    else left.push(planned)
+    if (batch.length === BATCH) await fireBatch()
+  }
+  if (batch.length > 0) await fireBatch()
+  return { done, left }
+}
+
 /** Its due ticks one after the other, as long as nobody else does it. */
 async function fireOne(
   db: Queryable,
   log: Log,
-  schedule: DueSchedule,
+  { schedule, plan }: Planned,
 ): Promise<{ readonly fired: readonly Fired[]; readonly failed: boolean }> {
-  const { name, version, now } = schedule
+  const { name, version } = schedule
   const all: Fired[] = []
   let failed = false
   let nextAt = schedule.nextAt.getTime()
-  const plan = planFirings(schedule, nextAt, now.getTime())
   const ticks = plan.fire.length === 0 ? [undefined] : plan.fire
   try {
     for (const [index, tick] of ticks.entries()) {

@@ -14,11 +14,12 @@ const FIND = statement(
           coalesce($2::timestamptz, statement_timestamp()) as now
      from sluice.schedules s
     where s.next_at <= coalesce($2::timestamptz, statement_timestamp())
-    order by s.next_at desc, s.name limit $1`,
+    order by s.next_at >= coalesce($2::timestamptz, statement_timestamp()) - interval '1 minute' desc, s.next_at, s.name limit $1`,
 )
 
 /**
- * Schedules with a tick that is due, the longest overdue last: it may be so because it cannot be fired.
+ * Schedules with a tick that is due, oldest first. Those that are overdue by more than a minute come last: they may be so because they
+ * cannot be fired.
  *
  * @param now The database's clock unless given.
  */
