@@ -42,6 +42,15 @@ create table sluice.api_keys (
   constraint api_keys_role_fkey FOREIGN KEY (role) REFERENCES sluice.roles(name)
 ) with (fillfactor=70);
 
+--- table sluice.attempt_errors
+create table sluice.attempt_errors (
+  job_id bigint not null,
+  attempt integer not null,
+  detail jsonb not null,
+  constraint attempt_errors_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint attempt_errors_pkey PRIMARY KEY (job_id, attempt)
+);
+
 --- table sluice.attempts
 create table sluice.attempts (
   job_id bigint not null,
@@ -2779,10 +2788,10 @@ declare
   v_states  sluice.job_state[];
 begin
   with given as materialized (
-    select e.id, e.attempt, e.error, e."delayMs",
+    select e.id, e.attempt, e.error, e.detail, e."delayMs",
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
-      from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
+      from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, detail jsonb, "delayMs" bigint)
   ), locked as materialized (
     -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
     select x.id from (select e.id, e.attempt from given e order by e.id) g
@@ -2794,6 +2803,10 @@ begin
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
       from locked k join sluice.jobs j on j.id = k.id join given g on g.id = j.id
      where g.ending in ('retry', 'snoozed', 'returned', 'out_of_memory') and j.cancel_at is null
+  ), thrown as (
+    insert into sluice.attempt_errors (job_id, attempt, detail)
+    select g.id, g.attempt, g.detail from locked k join given g on g.id = k.id where g.detail is not null
+    on conflict (job_id, attempt) do update set detail = excluded.detail
   ), ended as (
     update sluice.jobs j
        set state = case
@@ -2890,6 +2903,19 @@ begin
   end if;
   return true;
 end $function$;
+
+--- function sluice.error_detail_v1(p_id bigint, p_attempt integer, p_state sluice.job_state, p_error text)
+CREATE OR REPLACE FUNCTION sluice.error_detail_v1(p_id bigint, p_attempt integer, p_state sluice.job_state, p_error text)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select e.detail
+    from sluice.attempt_errors e left join sluice.attempts a on a.job_id = e.job_id and a.attempt = e.attempt
+   where e.job_id = p_id
+     and (a.error = p_error or a.job_id is null and e.attempt = p_attempt and p_state >= 'completed')
+   order by e.attempt desc limit 1
+$function$;
 
 --- function sluice.error_pattern_v1(p_error text)
 CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
@@ -6027,7 +6053,7 @@ $function$;
 
 --- function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
 CREATE OR REPLACE FUNCTION sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
- RETURNS TABLE(snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind, state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer, worker_id bigint, error text, ready_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, written text, progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
+ RETURNS TABLE(snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind, state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer, worker_id bigint, error text, detail jsonb, ready_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, written text, progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
  LANGUAGE sql
  STABLE
  SET jit TO 'off'
@@ -6047,6 +6073,7 @@ AS $function$
   )
   select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
          j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
+         case when t.id = p_ids[t.watch] and j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end,
          j.ready_at, j.started_at, j.finished_at, j.xmin::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
          coalesce(n.xmin, c.xmin)::text
     from tree t join sluice.jobs j on j.id = t.id

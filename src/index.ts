@@ -19,6 +19,7 @@ export type { Comparison, DecidedStep, Trace, TraceLevel } from './engine/trace.
 export type { FanoutCounts, NotReached, TreeNode, TreeOptions } from './engine/tree.ts'
 export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from './errors.ts'
 export type { Duration } from './model/duration.ts'
+export type { ErrorDetail, StackFrame } from './model/error-detail.ts'
 export type { JobState, JobStatus } from './model/job.ts'
 export type { RetryOptions } from './model/retry.ts'
 export type { Schedule, ScheduleOptions, SkipReason } from './model/schedule.ts'

@@ -274,6 +274,14 @@ create table sluice.attempts (
   primary key (job_id, attempt)
 );
 
+-- What an attempt threw: class, message, stack, causes and content, at most 16 kB. Of the last attempt too.
+create table sluice.attempt_errors (
+  job_id   bigint not null references sluice.jobs (id) on delete cascade,
+  attempt  integer not null,
+  detail   jsonb not null,
+  primary key (job_id, attempt)
+);
+
 create table sluice.steps (
   job_id     bigint not null references sluice.jobs (id) on delete cascade,
   name       text not null,

@@ -121,10 +121,10 @@ declare
   v_states  sluice.job_state[];
 begin
   with given as materialized (
-    select e.id, e.attempt, e.error, e."delayMs",
+    select e.id, e.attempt, e.error, e.detail, e."delayMs",
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
-      from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, "delayMs" bigint)
+      from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, detail jsonb, "delayMs" bigint)
   ), locked as materialized (
     -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
     select x.id from (select e.id, e.attempt from given e order by e.id) g
@@ -136,6 +136,10 @@ begin
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
       from locked k join sluice.jobs j on j.id = k.id join given g on g.id = j.id
      where g.ending in ('retry', 'snoozed', 'returned', 'out_of_memory') and j.cancel_at is null
+  ), thrown as (
+    insert into sluice.attempt_errors (job_id, attempt, detail)
+    select g.id, g.attempt, g.detail from locked k join given g on g.id = k.id where g.detail is not null
+    on conflict (job_id, attempt) do update set detail = excluded.detail
   ), ended as (
     update sluice.jobs j
        set state = case
@@ -202,7 +206,7 @@ create function sluice.cycle_v1(
   p_worker bigint, p_epoch integer,
   p_known bigint,          -- mark of the newest job it knows of, 0 for none
   p_done jsonb,            -- {id: {attempt, result}} completed attempts, or null
-  p_endings jsonb,         -- [{id, attempt, ending, error, delayMs}] the others, or null
+  p_endings jsonb,         -- [{id, attempt, ending, error, detail, delayMs}] the others, or null
   p_lanes text[],          -- the lanes of its holdings, in the order resync gave them; the next three run beside it
   p_run integer[],         -- how many it runs in the lane once these endings are recorded
   p_want integer[],        -- how many it would take at most in the lane

@@ -265,12 +265,23 @@ begin
                       and l.pid is distinct from pg_backend_pid());
 end $$;
 
+-- What is kept of the error that a job shows: of its last attempt, or of an earlier one that was tried again since. None of a
+-- cancel, a loss or a deadline that came after it.
+create function sluice.error_detail_v1(p_id bigint, p_attempt integer, p_state sluice.job_state, p_error text) returns jsonb
+language sql stable as $$
+  select e.detail
+    from sluice.attempt_errors e left join sluice.attempts a on a.job_id = e.job_id and a.attempt = e.attempt
+   where e.job_id = p_id
+     and (a.error = p_error or a.job_id is null and e.attempt = p_attempt and p_state >= 'completed')
+   order by e.attempt desc limit 1
+$$;
+
 -- How jobs stand, with those below them where p_levels says so, and which transactions have written it: whoever knows the
 -- snapshot of an earlier look can tell what has changed since. Fan-outs of more than p_wide children are not opened.
 create function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
 returns table (snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind,
                state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer,
-               worker_id bigint, error text, ready_at timestamptz, started_at timestamptz, finished_at timestamptz, written text,
+               worker_id bigint, error text, detail jsonb, ready_at timestamptz, started_at timestamptz, finished_at timestamptz, written text,
                progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -287,6 +298,7 @@ as $$
   )
   select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
          j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
+         case when t.id = p_ids[t.watch] and j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end,
          j.ready_at, j.started_at, j.finished_at, j.xmin::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
          coalesce(n.xmin, c.xmin)::text
     from tree t join sluice.jobs j on j.id = t.id

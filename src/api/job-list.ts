@@ -92,7 +92,7 @@ export const Below = Type.Object(
 
 /** A job as lists show it: without input, result and checkpoint, which may be large. */
 export const JobSummaryBody = Type.Object({
-  ...Type.Omit(JobBody, ['input', 'result', 'checkpoint']).properties,
+  ...Type.Omit(JobBody, ['input', 'result', 'checkpoint', 'errorDetail']).properties,
   below: Type.Optional(Below),
 })
 export type JobSummaryBody = Static<typeof JobSummaryBody>

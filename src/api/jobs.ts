@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import type { ErrorDetail } from '../model/error-detail.ts'
 import { JOB_STATES, JOB_STATUSES } from '../model/job.ts'
 import { TIMELINE_EVENTS, type TimelineEvent } from '../model/job-timeline.ts'
 import type { JsonValue } from '../model/json.ts'
@@ -28,6 +29,11 @@ export const Kind = Type.Unsafe<'workflow' | 'group' | 'fanout' | null>({
   type: ['string', 'null'],
   enum: ['workflow', 'group', 'fanout', null],
   description: 'null: a task that runs',
+})
+
+const Detail = Type.Unsafe<ErrorDetail | null>({
+  description:
+    'Of what was thrown: class, message, stack, properties, value, cause, errors; null where nothing was',
 })
 
 const Priority = Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })
@@ -136,6 +142,7 @@ export const JobBody = Type.Object({
   input: Json,
   result: Json,
   error: TextOrNull,
+  errorDetail: Detail,
   attempt: Type.Integer({ description: 'Starts so far' }),
   failures: Type.Integer(),
   losses: Type.Integer(),
@@ -172,6 +179,7 @@ export const AttemptsBody = Type.Object({
       endedAt: TimestampOrNull,
       ending: Type.String({ description: '"running" for the one under way' }),
       error: TextOrNull,
+      detail: Detail,
     }),
   ),
 })

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { MAX_LOAD_MS } from '../model/budget.ts'
+import type { ErrorDetail } from '../model/error-detail.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
 import { MAX_ATTEMPTS } from './attempts-of-a-request.ts'
 import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
@@ -166,6 +167,13 @@ export const EndedBody = Type.Object(
     needed: Type.Optional(Quantity('Of out_of_memory: what it needs on each device, if that is known')),
     loading: Type.Optional(
       Type.Boolean({ description: 'Of out_of_memory: its model did not fit, not the job' }),
+    ),
+    detail: Type.Optional(
+      Type.Unsafe<ErrorDetail>({
+        type: 'object',
+        description:
+          'Of an error: class, message, stack, properties, value, cause and errors. More than 16 kB is cut',
+      }),
     ),
   },
   CLOSED,

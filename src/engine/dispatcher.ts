@@ -256,7 +256,7 @@ export class Dispatcher {
 }
 
 /** What is recorded of an attempt whose own outcome the database refuses. */
-export function unstorable(ended: EndedAttempt, error: unknown): EndedAttempt {
+export function unstorable({ id, attempt }: EndedAttempt, error: unknown): EndedAttempt {
   const text = `internal: the outcome could not be stored: ${messageOf(error)}`
-  return { ...ended, ending: { kind: 'failed', error: text } }
+  return { id, attempt, ending: { kind: 'failed', error: text } }
 }

@@ -1,4 +1,5 @@
 import type { EndedAttempt } from '../model/assignment.ts'
+import { MAX_DETAIL_BYTES } from '../model/error-detail.ts'
 
 /** Characters of results in one cycle; a single one may have more. PostgreSQL refuses 256 MB of JSON in one value. */
 const MAX_RESULTS = 32 * 1024 * 1024
@@ -8,7 +9,7 @@ export function howManyFit(ended: readonly EndedAttempt[]): number {
   let characters = 0
   for (let i = 0; i < ended.length; i++) {
     const { ending } = ended[i]!
-    if (ending.kind === 'completed') characters += ending.result.length
+    characters += ending.kind === 'completed' ? ending.result.length : MAX_DETAIL_BYTES
     if (i > 0 && characters > MAX_RESULTS) return i
   }
   return ended.length
@@ -21,7 +22,7 @@ export function encodeEndings(ended: readonly EndedAttempt[]): {
 } {
   let done = ''
   const others: object[] = []
-  for (const { id, attempt, ending } of ended) {
+  for (const { id, attempt, ending, detail } of ended) {
     if (ending.kind === 'completed')
       done += `${done === '' ? '' : ','}"${id}":{"attempt":${attempt},"result":${ending.result}}`
     else {
@@ -31,6 +32,7 @@ export function encodeEndings(ended: readonly EndedAttempt[]): {
         ending: ending.kind,
         error: 'error' in ending ? ending.error : null,
         delayMs: 'delayMs' in ending ? Math.round(ending.delayMs) : null,
+        ...(detail !== undefined && { detail }),
       })
     }
   }

@@ -188,7 +188,7 @@ async function readFailures(
   const jobs = failures.flatMap(({ id }) => {
     const job = found.get(id)
     if (job === undefined) return []
-    const { input: _, result: __, checkpoint: ___, ...summary } = job
+    const { input: _, result: __, checkpoint: ___, errorDetail: ____, ...summary } = job
     return [summary]
   })
   return { jobs, next: next === null ? null : toCursor(next) }

@@ -1,3 +1,4 @@
+import type { ErrorDetail } from '../model/error-detail.ts'
 import { isFinal, statusOf } from '../model/job.ts'
 import { includes, type Snapshot, wholeXid } from '../model/snapshot.ts'
 import type { WatchedRow } from '../store/watch-jobs.ts'
@@ -19,6 +20,8 @@ export interface StateEvent {
   readonly priority: number
   readonly worker: string | null
   readonly error: string | null
+  /** Of the job that is followed, where something was thrown. */
+  readonly errorDetail?: ErrorDetail
   readonly readyAt: string
   readonly startedAt: string | null
   readonly finishedAt: string | null
@@ -135,6 +138,7 @@ function stateOf(row: WatchedRow): StateEvent {
     priority: row.priority,
     worker: row.worker,
     error: row.error,
+    ...(row.detail !== null && { errorDetail: row.detail }),
     readyAt: row.readyAt.toISOString(),
     startedAt: row.startedAt?.toISOString() ?? null,
     finishedAt: row.finishedAt?.toISOString() ?? null,

@@ -1,5 +1,6 @@
 import type { LeafPolicy } from './composite.ts'
 import type { ModelOnDevice } from './device.ts'
+import type { ErrorDetail } from './error-detail.ts'
 import type { Ending } from './job.ts'
 
 /** A job given to a worker, with the lease that proves it. */
@@ -32,6 +33,8 @@ export interface EndedAttempt {
   readonly id: string
   readonly attempt: number
   readonly ending: Ending
+  /** Of what was thrown, if something was. */
+  readonly detail?: ErrorDetail
 }
 
 /** What a worker hears after it has reported endings and asked for jobs. */

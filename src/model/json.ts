@@ -89,7 +89,8 @@ export function checkDepth(text: string, what: string): void {
   }
 }
 
-function byteLength(text: string): number {
+/** Bytes of a text in UTF-8. */
+export function byteLength(text: string): number {
   let bytes = text.length
   for (let i = 0; i < text.length; i++) {
     const char = text.charCodeAt(i)

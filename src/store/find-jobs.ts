@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { ErrorDetail } from '../model/error-detail.ts'
 import { type CompositeKind, type JobState, type JobStatus, statusOf } from '../model/job.ts'
 
 /** Everything about one job except its logs and earlier attempts. */
@@ -31,6 +32,8 @@ export interface JobView {
   readonly input: unknown
   readonly result: unknown
   readonly error: string | null
+  /** Of what was thrown, where `error` is about that: class, stack, causes and content. `null` in lists. */
+  readonly errorDetail: ErrorDetail | null
   readonly attempt: number
   readonly failures: number
   readonly losses: number
@@ -56,7 +59,7 @@ export interface JobView {
 }
 
 /** What a list shows of a job: all but what may be large. */
-export type JobSummary = Omit<JobView, 'input' | 'result' | 'checkpoint'>
+export type JobSummary = Omit<JobView, 'input' | 'result' | 'checkpoint' | 'errorDetail'>
 
 /** Fields of jobs. Those that match every field given are meant. */
 export interface JobSearch {
@@ -92,13 +95,16 @@ const COLUMNS = `j.id, j.task, c.lane, c.model,
           array(select r.job_id::text from sluice.resubmissions r where r.of_id = j.id order by r.job_id) as resubmitted_as,
           j.parent_id is not null and j.state >= 'completed' and sluice.is_replaced_v1(j.superseded_at, j.root_id, j.parent_id) as superseded`
 const PAYLOADS = 'j.input, j.result, n.checkpoint'
+const DETAIL =
+  'case when j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end'
 const JOINS = `left join sluice.classes c on c.id = j.class_id
      left join sluice.workers w on w.id = j.worker_id
      left join sluice.notes n on n.job_id = j.id`
 
 const FIND = statement(
   'find_jobs',
-  `select ${COLUMNS}, ${PAYLOADS} from sluice.jobs j ${JOINS} where j.id = any ($1) order by j.id desc`,
+  `select ${COLUMNS}, ${PAYLOADS}, ${DETAIL} as error_detail
+     from sluice.jobs j ${JOINS} where j.id = any ($1) order by j.id desc`,
 )
 
 // Of trees, which are not part of lists.
@@ -139,6 +145,7 @@ interface JobRow {
   input: unknown
   result: unknown
   error: string | null
+  error_detail?: ErrorDetail | null
   attempt: number
   failures: number
   losses: number
@@ -237,6 +244,7 @@ function toJobView(row: JobRow): JobView {
     input: row.input,
     result: row.result,
     error: row.error,
+    errorDetail: row.error_detail ?? null,
     attempt: row.attempt,
     failures: row.failures,
     losses: row.losses,

@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { ErrorDetail } from '../model/error-detail.ts'
 import type { CompositeKind, JobState } from '../model/job.ts'
 
 /** How a job stands, for whoever watches it or a tree it is part of. */
@@ -19,6 +20,8 @@ export interface WatchedRow {
   readonly priority: number
   readonly worker: string | null
   readonly error: string | null
+  /** Of the job asked for only; those below it may be many. */
+  readonly detail: ErrorDetail | null
   readonly readyAt: Date
   readonly startedAt: Date | null
   readonly finishedAt: Date | null
@@ -38,7 +41,7 @@ export interface WatchedRow {
 const WATCH = statement(
   'watch_jobs',
   `select t.snapshot, t.watch, t.id, t.parent_id as "parentId", t.idx as index, t.step, t.task, t.kind, t.state, t.cancelling, t.attempt,
-          t.failures, t.losses, t.priority, w.name as worker, t.error, t.ready_at as "readyAt", t.started_at as "startedAt",
+          t.failures, t.losses, t.priority, w.name as worker, t.error, t.detail, t.ready_at as "readyAt", t.started_at as "startedAt",
           t.finished_at as "finishedAt", t.written, t.progress, t.message, t.total, t.completed, t.failed, t.cancelled, t.told
      from sluice.watch_jobs_v1($1, $2, $3) t left join sluice.workers w on w.id = t.worker_id
     order by t.watch, t.id`,

@@ -193,6 +193,24 @@ describe('the text of an error', () => {
     expect(errorText(undefined)).toBe('undefined')
     expect(errorText(Symbol('s'))).toBe('Symbol(s)')
     expect(errorText({ a: 1 })).toBe('{"a":1}')
-    expect(errorText(new TypeError())).toBe('TypeError')
+    expect(errorText(() => {})).toBe('[function ]')
+    const full: Record<string, unknown> = { code: 42, retry: () => {} }
+    full.self = full
+    expect(errorText(full)).toBe('{"code":42,"retry":"[function retry]","self":"[circular]"}')
+    expect(errorText(readable(full))).toBe(errorText(full))
+  })
+
+  test('says of an error without a message which class it is and where it was thrown', () => {
+    class Declined extends Error {}
+    const text = /^Declined without a message, thrown at .*ending\.test\.ts:\d+:\d+\)?$/
+    expect(errorText(new Declined(''))).toMatch(text)
+    expect(errorText(readable(new Declined('')))).toMatch(text)
+    expect(errorText(new Error('outer', { cause: new TypeError() }))).toMatch(
+      /^outer \(caused by TypeError without a message, thrown at /,
+    )
+  })
+
+  test('has no key of Sluice in it', () => {
+    expect(errorText(new Error(`401 with slk_${'a'.repeat(40)}`))).toBe('401 with slk_***')
   })
 })

@@ -1,10 +1,12 @@
 import { SluiceError } from '../errors.ts'
+import { type ErrorDetail, thrownAt } from '../model/error-detail.ts'
 import type { Ending, OutOfMemory } from '../model/job.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
+import { withoutSecrets } from '../model/redact.ts'
 import { type RetryPolicy, retryDelay } from '../model/retry.ts'
 import { BrokenWorker, type Stop } from './attempt.ts'
 import { asOutOfMemory } from './models/out-of-memory.ts'
-import { toWireError, type WireError } from './thrown.ts'
+import { detailOf, toWireError, type WireError } from './thrown.ts'
 
 const MAX_ERROR = 16_384
 const MAX_DELAY_MS = 366 * 86_400_000
@@ -92,6 +94,12 @@ export function decideEnding(
   }
 }
 
+/** What is kept of what was thrown: of attempts whose ending tells an error, unless they only gave in to being stopped. */
+export function detailOfEnding(settled: Settled, ending: Ending): ErrorDetail | undefined {
+  if (settled.ok || !('error' in ending) || ending.kind === 'cancelled') return undefined
+  return settled.error instanceof Error && settled.error.name === 'Stop' ? undefined : detailOf(settled.error)
+}
+
 function completed(value: unknown, task: string): Ending {
   try {
     return { kind: 'completed', result: toStorableJson(value, `the result of task ${task}`) }
@@ -164,22 +172,26 @@ function delayUntil(at: Date | number | undefined, now: number): number {
 }
 
 /** The text kept with the job: the message, with the causes behind it. Never throws. */
-export function errorText(error: unknown): string {
+export function errorText(error: unknown, detail: ErrorDetail = detailOf(error)): string {
   let each = toWireError(error, Number.POSITIVE_INFINITY)
-  let text = describe(each)
+  let of: ErrorDetail | undefined = detail
+  let text = describe(each, of)
   for (let depth = 1; depth < 5 && each.kind === 'error' && each.cause !== undefined; depth++) {
     each = each.cause
-    text += ` (caused by ${describe(each)})`
+    of = of?.cause
+    text += ` (caused by ${describe(each, of)})`
   }
-  return toStorableText(text, MAX_ERROR)
+  return toStorableText(withoutSecrets(text), MAX_ERROR)
 }
 
-function describe(error: WireError): string {
-  if (error.kind === 'error') return error.message || error.name
-  const { value } = error
-  try {
-    return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
-  } catch {
-    return typeof value === 'bigint' ? String(value) : Object.prototype.toString.call(value)
+function describe(error: WireError, detail: ErrorDetail | undefined): string {
+  if (error.kind === 'value') {
+    const { value } = error
+    return typeof value === 'string' && detail?.value === undefined
+      ? value
+      : (detail?.message ?? String(value))
   }
+  if (error.message !== '') return error.message
+  const place = detail === undefined ? undefined : thrownAt(detail)
+  return `${detail?.class ?? error.name} without a message${place === undefined ? '' : `, thrown at ${place}`}`
 }

@@ -1,5 +1,8 @@
+import { fileURLToPath } from 'node:url'
 import { deserialize, serialize } from 'node:v8'
 import { ERROR_STATUS, type ErrorCode, SluiceError } from '../errors.ts'
+import { classOf, describeThrown } from '../model/describe-thrown.ts'
+import { type ErrorDetail, readDetail } from '../model/error-detail.ts'
 import { BrokenWorker } from './attempt.ts'
 
 /** Whatever a task threw, in a form that is safe to look at and crosses to another process. */
@@ -12,14 +15,22 @@ export type WireError =
       /** Own properties, as far as they can be copied. */
       readonly properties: Readonly<Record<string, unknown>>
       readonly cause?: WireError | undefined
+      readonly detail?: ErrorDetail | undefined
     }
-  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'value'; readonly value: unknown; readonly detail?: ErrorDetail | undefined }
 
 /** Enough for a long message with its stack; an error is no way to send data. */
 const MAX_TEXT = 65_536
 const MAX_PROPERTY_BYTES = 65_536
 const MAX_CAUSES = 5
 const NOT_COPIED = new Set(['name', 'message', 'stack', 'cause', '__proto__'])
+
+/** Sluice itself, as built and as written: source maps lead from one to the other. */
+const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
+const FOREIGN = [`${PACKAGE}src/`, `${PACKAGE}dist/`]
+
+/** What is kept of things whose class and stack are lost in a copy. */
+const details = new WeakMap<object, ErrorDetail>()
 
 const UNREADABLE = 'the task threw something that cannot be read'
 
@@ -31,6 +42,7 @@ const UNREADABLE = 'the task threw something that cannot be read'
  */
 export function toWireError(thrown: unknown, maxText = MAX_TEXT, causesLeft = MAX_CAUSES): WireError {
   try {
+    if (thrown === undefined || thrown === null) return { kind: 'value', value: thrown }
     if (!(thrown instanceof Error)) return { kind: 'value', value: copyOf(thrown) ?? describe(thrown) }
   } catch {
     return { kind: 'error', name: 'Error', message: UNREADABLE, properties: {} }
@@ -51,7 +63,23 @@ export function toWireError(thrown: unknown, maxText = MAX_TEXT, causesLeft = MA
 
 /** What was thrown as everybody may handle it: see `toWireError` for why the thing itself is not passed on. */
 export function readable(thrown: unknown): unknown {
-  return fromWireError(toWireError(thrown, Number.POSITIVE_INFINITY))
+  return fromWireError(toDetailedError(thrown, Number.POSITIVE_INFINITY))
+}
+
+/** As `toWireError`, with what is to be kept of it: only here its class, stack and content are at hand. */
+export function toDetailedError(thrown: unknown, maxText = MAX_TEXT): WireError {
+  // In this order: what can be looked at only once must reach the worker.
+  const wire = toWireError(thrown, maxText)
+  const isCopied = wire.kind === 'value' && typeof wire.value === 'object' && wire.value !== null
+  const detail = isCopied ? { ...detailOf(wire.value), class: classOf(thrown as object) } : detailOf(thrown)
+  // What cannot be copied is passed on as far as it could be read.
+  const isLost = wire.kind === 'value' && typeof wire.value === 'string' && typeof thrown !== 'string'
+  return isLost ? { kind: 'value', value: detail.value ?? wire.value, detail } : { ...wire, detail }
+}
+
+/** What is to be kept of something that was thrown. */
+export function detailOf(thrown: unknown): ErrorDetail {
+  return describeThrown(thrown, { foreign: FOREIGN, known: (value) => details.get(value) })
 }
 
 /**
@@ -59,7 +87,13 @@ export function readable(thrown: unknown): unknown {
  * stack, cause and own properties. Its class is lost, except for Sluice's own errors.
  */
 export function fromWireError(wire: WireError): unknown {
-  if (wire.kind === 'value') return wire.value
+  const thrown = wire.kind === 'value' ? wire.value : toError(wire)
+  const detail = readDetail(wire.detail)
+  if (detail !== undefined && typeof thrown === 'object' && thrown !== null) details.set(thrown, detail)
+  return thrown
+}
+
+function toError(wire: WireError & { kind: 'error' }): Error {
   const cause = wire.cause === undefined ? undefined : fromWireError(wire.cause)
   const error = revive(wire.properties.code, wire, cause)
   if (wire.stack !== undefined) Object.defineProperty(error, 'stack', hidden(wire.stack))

@@ -2,7 +2,7 @@ import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.
 import { AttemptSpan } from '../tracing.ts'
 import { BrokenWorker, type Executor, Stop } from './attempt.ts'
 import type { DeviceWatch } from './devices/device-watch.ts'
-import { decideEnding, errorText, type Settled } from './ending.ts'
+import { decideEnding, detailOfEnding, errorText, type Settled } from './ending.ts'
 import type { CycleRequest, JobSource } from './job-source.ts'
 import { enterDevices, isOnDevices, leaveDevices, memoryOf } from './models/attempt-on-devices.ts'
 import type { ModelKeeper } from './models/model-keeper.ts'
@@ -394,7 +394,8 @@ export class Worker {
     )
     attempt.span?.end(ending.kind, 'error' in ending ? ending.error : undefined)
     this.#running.delete(id)
-    this.#ended.push({ id, attempt: attempt.number, ending })
+    const detail = detailOfEnding(settled, ending)
+    this.#ended.push({ id, attempt: attempt.number, ending, ...(detail !== undefined && { detail }) })
     if (isOnDevices(attempt)) leaveDevices(this.#options.models, attempt, settled.ok)
     if (this.#running.size === 0) this.#onIdle?.()
     if (this.#cycling === undefined && this.#mode !== 'stopped') void this.#cycle()

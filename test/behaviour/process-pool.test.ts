@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { SluiceError } from '../../src/errors.ts'
+import { errorText } from '../../src/worker/ending.ts'
 import { ProcessPool } from '../../src/worker/pool/pool.ts'
 import { expectGone, markDescendants } from '../support/processes.ts'
 import { RecordedAttempt } from '../support/recorded-attempt.ts'
@@ -193,7 +194,9 @@ describe('what a task throws', () => {
 
   test('may be no error at all', async () => {
     await expect(run('throwing', 'text')).rejects.toBe('just text')
-    await expect(run('throwing', 'odd')).rejects.toBe('odd object')
+    const odd = await run('throwing', 'odd').catch((thrown: unknown) => thrown)
+    expect(odd).toEqual({ socket: '[function socket]', toString: '[function toString]' })
+    expect(errorText(odd)).toBe('odd object')
   })
 
   test('may refuse to be looked at, and the process goes on', async () => {

@@ -22,6 +22,18 @@ const fails = task({
   },
 })
 
+class CardError extends Error {
+  readonly status = 402
+}
+const pays = task({
+  name: 'pays',
+  lane: 'wide',
+  retry: { attempts: 2, delay: '1ms' },
+  run: (): void => {
+    throw new CardError('declined', { cause: new TypeError('no such card') })
+  },
+})
+
 const serving = new Gate()
 const chat = task({
   name: 'chat',
@@ -37,7 +49,7 @@ const rows = (page: Page) => page.getByRole('table', { name: 'Jobs' }).locator('
 describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chromium'}`, () => {
   const database = useDatabase()
   const server = useServer(database, {
-    tasks: [hold, fails, chat, draw],
+    tasks: [hold, fails, pays, chat, draw],
     lanes: { narrow: { slots: 1 }, wide: { slots: 8 } },
     budgets: { vram: { big: '24GB', small: '8GB', safety: '1GB' } },
     grace: '200ms',
@@ -99,6 +111,31 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     await head.getByText('Running', { exact: true }).waitFor()
     gates.second.open()
     await head.getByText('Completed', { exact: true }).waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('a failed job shows what each attempt threw: class, own frames, causes and properties', {
+    timeout: 60_000,
+  }, async () => {
+    const { id } = await server.app.submit(pays, undefined)
+    await until(async () => (await server.app.getJob(id)).finishedAt !== null, 'the job to fail')
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, await server.keyOf('viewer'))
+    await page.goto(`/jobs/${id}`)
+    const last = page.locator('.thrown details[open]')
+    await last.getByText('Attempt 2 threw CardError').waitFor()
+    expect(await last.locator('.thrown-stack li[data-own="true"]').first().textContent()).toMatch(
+      /watch\.test\.ts:\d+:\d+/,
+    )
+    expect(await last.locator('.thrown-stack li[data-own="false"]').count()).toBeGreaterThan(0)
+    await last.getByText('TypeError: no such card').waitFor()
+    await last.getByText('"status": 402').waitFor()
+    const first = page.locator('.thrown details', { hasText: 'Attempt 1 threw CardError' })
+    expect(await first.locator('.thrown-error').first().isVisible()).toBe(false)
+    await first.locator('summary').click()
+    await first.locator('.thrown-error').first().waitFor()
+    await expectAccessible(page, 'a failed job with what it threw')
+    await expectFitsPhone(page, 'a failed job with what it threw')
     expect(complaints).toEqual([])
   })
 

@@ -14,6 +14,7 @@ import { Ago, Duration, Moment, Since } from '../parts/time.tsx'
 import { JobActions } from './job/actions.tsx'
 import { JobLog } from './job/log.tsx'
 import { Replaced } from './job/replaced.tsx'
+import { Thrown } from './job/thrown.tsx'
 import { Timeline } from './job/timeline.tsx'
 import { useJobStream } from './job/use-job-stream.ts'
 import { WhyWaiting } from './job/why.tsx'
@@ -69,6 +70,7 @@ export function Screen() {
       {job.error !== null && (
         <Panel title={ERROR_TITLES[job.status] ?? 'Last error'}>
           <LongText text={job.error} label="Error" />
+          {job.kind === null && <Thrown job={job} />}
           {job.status === 'failed' && (
             <p className="job-trace">
               <To path={`/trace/${job.id}`}>Follow the failure back to its cause</To>

@@ -3,6 +3,7 @@ import type { AttemptView } from '../../store/list-attempts.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
+import { writeErrorDetail } from '../output/error-detail.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { writeFacts, writeTable } from '../output/table.ts'
@@ -31,6 +32,12 @@ function show(world: World, id: string, options: CommonOptions): Promise<ExitCod
     if (attempts.length > 1 || attempts.some((each) => each.error !== null)) {
       world.out.line()
       writeAttempts(world, attempts)
+    }
+    for (const { attempt, detail } of attempts) {
+      if (detail === null) continue
+      world.out.line()
+      world.out.line(`attempt ${attempt} threw`)
+      writeErrorDetail(world.out, detail, '  ')
     }
     return EXIT.done
   })

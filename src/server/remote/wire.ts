@@ -11,8 +11,10 @@ import { messageOf, SluiceError } from '../../errors.ts'
 import { AMOUNT_RULE, amount, expressionIn, isExpression, type StoredAmount } from '../../model/amount.ts'
 import type { Assignment, EndedAttempt } from '../../model/assignment.ts'
 import type { DeviceReading, ModelNews } from '../../model/device.ts'
+import { readDetail } from '../../model/error-detail.ts'
 import type { Ending } from '../../model/job.ts'
 import { toStorableText } from '../../model/json.ts'
+import { withoutSecrets } from '../../model/redact.ts'
 import { isName, NAME_RULE } from '../../model/setting-value.ts'
 import { isModelName, MODEL_RULE } from '../../model/task-fields.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
@@ -116,9 +118,16 @@ export function toEnded({
   delayMs = 0,
   needed,
   loading = false,
+  detail: given,
 }: EndedBody): EndedAttempt {
-  const text = toStorableText(error, MAX_ERROR)
-  return { id, attempt, ending: toEnding({ kind: ending, result, error: text, delayMs, needed, loading }) }
+  const text = toStorableText(withoutSecrets(error), MAX_ERROR)
+  const detail = readDetail(given)
+  return {
+    id,
+    attempt,
+    ending: toEnding({ kind: ending, result, error: text, delayMs, needed, loading }),
+    ...(detail !== undefined && { detail }),
+  }
 }
 
 function toEnding(given: {

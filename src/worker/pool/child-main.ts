@@ -1,7 +1,7 @@
 import { toStorableJson } from '../../model/json.ts'
 import { withTrace } from '../../tracing.ts'
 import { createInlineExecutor } from '../inline.ts'
-import { fromWireError, toWireError } from '../thrown.ts'
+import { fromWireError, toDetailedError, type WireError } from '../thrown.ts'
 import { loadTask, runInitialiser } from './load-task.ts'
 import { type FromChild, parseToChild, type RunOrder, type ToChild } from './messages.ts'
 import { RemoteAttempt } from './remote-attempt.ts'
@@ -15,6 +15,8 @@ import { RemoteAttempt } from './remote-attempt.ts'
  */
 let current: RemoteAttempt | undefined
 
+// Every process of the pool is Sluice's own: stacks lead to the sources that tasks were compiled from.
+process.setSourceMapsEnabled(true)
 process.title = `sluice pool of ${process.ppid}`
 // Tells `ProcessPool` that this process may not have one: see there.
 Object.defineProperty(globalThis, Symbol.for('sluice.pool-process'), { value: true })
@@ -24,7 +26,7 @@ Object.defineProperty(globalThis, Symbol.for('sluice.pool-process'), { value: tr
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('disconnect', () => process.exit(1))
 process.on('uncaughtException', (error) => {
-  send({ type: 'crashed', error: toWireError(error) }, () => process.exit(1))
+  send({ type: 'crashed', error: toDetailedError(error) }, () => process.exit(1))
 })
 process.on('message', (message) => {
   const order = parseToChild(message)
@@ -61,7 +63,7 @@ async function initialise(order: ToChild & { type: 'init' }): Promise<void> {
     if (order.initialiser !== undefined) await runInitialiser(order.initialiser)
     send({ type: 'ready' })
   } catch (error) {
-    send({ type: 'failed', error: toWireError(error) }, () => process.exit(1))
+    send({ type: 'failed', error: toDetailedError(error) }, () => process.exit(1))
   }
 }
 
@@ -69,13 +71,13 @@ async function run(order: RunOrder): Promise<void> {
   const attempt = new RemoteAttempt(order, send)
   current = attempt
   send({ type: 'started', run: order.run })
-  let ending: { type: 'done'; result: string } | { type: 'threw'; error: ReturnType<typeof toWireError> }
+  let ending: { type: 'done'; result: string } | { type: 'threw'; error: WireError }
   try {
     const task = await loadTask(order)
     const result = await withTrace(order.trace, () => createInlineExecutor(task)(attempt))
     ending = { type: 'done', result: toStorableJson(result, `the result of task ${order.task}`) }
   } catch (error) {
-    ending = { type: 'threw', error: toWireError(error) }
+    ending = { type: 'threw', error: toDetailedError(error) }
   }
   attempt.end()
   current = undefined

@@ -3,6 +3,7 @@ import type { EndedBody, JobBody, ModelNewsBody } from '../../../api/worker-prot
 import type { Assignment, EndedAttempt } from '../../../model/assignment.ts'
 import type { LeafPolicy } from '../../../model/composite.ts'
 import type { ModelNews } from '../../../model/device.ts'
+import { MAX_DETAIL_BYTES } from '../../../model/error-detail.ts'
 
 const NO_TAGS: readonly string[] = Object.freeze([])
 
@@ -29,7 +30,7 @@ export function toAssignment(job: JobBody): Assignment {
   }
 }
 
-export function toEndedBody({ id, attempt, ending }: EndedAttempt): EndedBody {
+export function toEndedBody({ id, attempt, ending, detail }: EndedAttempt): EndedBody {
   const { kind } = ending
   if (kind === 'completed')
     return ending.result === 'null'
@@ -43,6 +44,7 @@ export function toEndedBody({ id, attempt, ending }: EndedAttempt): EndedBody {
     ...('delayMs' in ending && { delayMs: ending.delayMs }),
     ...('needed' in ending && ending.needed !== undefined && { needed: ending.needed }),
     ...('loading' in ending && { loading: ending.loading }),
+    ...(detail !== undefined && { detail }),
   }
 }
 
@@ -60,10 +62,11 @@ export function toNewsBody({ loaded, unloaded, ran }: ModelNews): ModelNewsBody 
 export function howManyFit(ended: readonly EndedAttempt[]): number {
   let bytes = 0
   for (let i = 0; i < ended.length; i++) {
-    const { ending } = ended[i]!
+    const { ending, detail } = ended[i]!
     const text = ending.kind === 'completed' ? ending.result : 'error' in ending ? (ending.error ?? '') : ''
     // Only large ones are worth counting exactly.
     bytes += text.length > 1024 ? Buffer.byteLength(text) : 3 * text.length
+    if (detail !== undefined) bytes += MAX_DETAIL_BYTES
     if (i > 0 && (bytes > MAX_BYTES || i >= MAX_ATTEMPTS / 2)) return i
   }
   return ended.length
