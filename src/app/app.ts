@@ -30,6 +30,7 @@ import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
+import type { Jsonified } from '../model/jsonified.ts'
 import type { Labels } from '../model/pool.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 import type { LaneSource, Settings } from '../model/settings.ts'
@@ -208,7 +209,7 @@ export class Sluice {
     task: Task<Input, Result> | Workflow<Input, Result>,
     input: NoInfer<Input>,
     options?: SubmitOptions & { readonly transaction?: TransactionLike },
-  ): Promise<JobHandle<Result>>
+  ): Promise<JobHandle<Jsonified<Result>>>
   async submit(
     task: string,
     input: unknown,
@@ -241,7 +242,7 @@ export class Sluice {
     task: Task<Input, Result> | Workflow<Input, Result> | string,
     inputs: readonly NoInfer<Input>[],
     options: BulkOptions<NoInfer<Input>> = {},
-  ): Promise<JobHandle<Result>[]> {
+  ): Promise<JobHandle<Jsonified<Result>>[]> {
     this.#checkOpen()
     const optionsOf = optionsOfEach(options)
     if (typeof inputs !== 'object' || inputs === null || !(Symbol.iterator in inputs))
@@ -255,15 +256,17 @@ export class Sluice {
           const all = kept === undefined ? part : part.map((each) => traced(each, kept))
           const stored =
             tx === undefined ? await this.#submitter.submitMany(all) : await this.#submitter.submitIn(tx, all)
-          return stored.map(({ id, attached }) => new JobHandle<Result>(id, attached, this.#waiter))
+          return stored.map(
+            ({ id, attached }) => new JobHandle<Jsonified<Result>>(id, attached, this.#waiter),
+          )
         },
       ),
     )
   }
 
   /** A handle on a job submitted earlier, by whomever. */
-  job<Result = unknown>(id: string): JobHandle<Result> {
-    return new JobHandle<Result>(checkJobId(id), false, this.#waiter)
+  job<Result = unknown>(id: string): JobHandle<Jsonified<Result>> {
+    return new JobHandle(checkJobId(id), false, this.#waiter)
   }
 
   /** Makes this process a worker, with the upkeep that comes with it. Resolves when it is ready to take jobs. */

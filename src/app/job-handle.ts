@@ -14,7 +14,7 @@ export interface ResultOptions {
 
 const RESULT_OPTIONS = optionNames<ResultOptions>({ timeout: true, signal: true })
 
-/** A submitted job. */
+/** A submitted job. `Result` is what it gives as it comes out of JSON. */
 export class JobHandle<Result = unknown> {
   readonly id: string
   /** True when an active job with the same key was found, and nothing new was stored. */

@@ -34,6 +34,7 @@ import { SluiceError } from '../errors.ts'
 import { invalidArgument } from '../model/argument.ts'
 import type { JobStatus } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
+import type { Jsonified } from '../model/jsonified.ts'
 import type { Labels } from '../model/pool.ts'
 import { addReruns, NO_RERUNS, type Reruns } from '../model/reruns.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
@@ -172,7 +173,7 @@ export class SluiceClient extends ViewClient {
     name: string,
     input: unknown,
     options: SubmitOptions = {},
-  ): Promise<SubmittedJob<Result>> {
+  ): Promise<SubmittedJob<Jsonified<Result>>> {
     const { idempotencyKey, ...rest } = options
     const body = toSubmission(name, input, rest)
     const headers = idempotent(idempotencyKey)
@@ -185,7 +186,7 @@ export class SluiceClient extends ViewClient {
     name: string,
     inputs: readonly unknown[],
     options: SubmitOptions = {},
-  ): Promise<SubmittedJob<Result>[]> {
+  ): Promise<SubmittedJob<Jsonified<Result>>[]> {
     const { idempotencyKey, ...rest } = options
     const body = { jobs: inputs.map((input) => toSubmission(name, input, rest)) }
     const headers = idempotent(idempotencyKey)
@@ -194,7 +195,7 @@ export class SluiceClient extends ViewClient {
   }
 
   /** A handle on a job submitted earlier, by whomever. */
-  job<Result = unknown>(id: string): SubmittedJob<Result> {
+  job<Result = unknown>(id: string): SubmittedJob<Jsonified<Result>> {
     return new SubmittedJob(this.link, checkJobId(id), false)
   }
 

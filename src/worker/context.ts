@@ -1,5 +1,6 @@
 import { format } from 'node:util'
 import { SluiceError } from '../errors.ts'
+import type { Jsonified } from '../model/jsonified.ts'
 import type { Attempt, AttemptServices, JobFacts, ModelInUse } from './attempt.ts'
 
 /** What a task's `run(input, ctx)` gets, inline and in a pool process alike. */
@@ -25,9 +26,10 @@ export interface TaskContext {
   /**
    * Runs `fn` at most once to the end per job: its result is committed under
    * `name`, and later attempts get that result without running `fn`. Two calls
-   * with one name are one step, so put the loop's index into the name.
+   * with one name are one step, so put the loop's index into the name. Every
+   * attempt gets the result as it comes out of JSON: a `Date` is a text.
    */
-  step<T>(name: string, fn: () => T | Promise<T>): Promise<T>
+  step<T>(name: string, fn: () => T | Promise<T>): Promise<Jsonified<T>>
 }
 
 /** Lines kept with the job. Arguments are put together as `console.log` does it. */

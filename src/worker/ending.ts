@@ -1,4 +1,6 @@
 import { SluiceError } from '../errors.ts'
+import { show } from '../model/argument.ts'
+import { type Duration, parseDuration } from '../model/duration.ts'
 import { type ErrorDetail, thrownAt } from '../model/error-detail.ts'
 import type { Ending, OutOfMemory } from '../model/job.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
@@ -29,21 +31,25 @@ export function fail(reason: string): Error {
   return new Verdict('fail', reason)
 }
 
-/** `throw retryAt(time)`: counts as a failure and is tried again at that time (a Date), or after that many milliseconds. */
-export function retryAt(time: Date | number, reason = 'asked to be tried again'): Error {
+/** `throw retryAt(time)`: counts as a failure and is tried again at that time (a Date), or after that duration (`'30s'`, 5000). */
+export function retryAt(time: Date | Duration, reason = 'asked to be tried again'): Error {
   return new Verdict('retry', reason, checkTime(time, 'retryAt'))
 }
 
-/** `throw snooze(time)`: comes back at that time (a Date), or after that many milliseconds; counts as nothing. */
-export function snooze(time: Date | number): Error {
+/** `throw snooze(time)`: comes back at that time (a Date), or after that duration (`'30s'`, 5000); counts as nothing. */
+export function snooze(time: Date | Duration): Error {
   return new Verdict('snooze', 'snoozed', checkTime(time, 'snooze'))
 }
 
 /** A time that is none would bring the job back at once, again and again. */
-function checkTime(time: Date | number, where: string): Date | number {
+function checkTime(time: Date | Duration, where: string): Date | number {
+  if (typeof time === 'string') return parseDuration(time, where)
   const ms = time instanceof Date ? time.getTime() : time
   if (typeof ms === 'number' && !Number.isNaN(ms)) return time
-  throw new SluiceError('INVALID_ARGUMENT', `${where}: give a Date or a number of milliseconds`)
+  throw new SluiceError(
+    'INVALID_ARGUMENT',
+    `${where}: ${show(time)} is no time; give a Date, or a duration such as 30s or a number of milliseconds`,
+  )
 }
 
 export interface EndingPolicy {

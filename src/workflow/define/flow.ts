@@ -1,3 +1,4 @@
+import type { Jsonified } from '../../model/jsonified.ts'
 import type { BodyDraft } from './body-draft.ts'
 import {
   FanOutHandle,
@@ -154,7 +155,7 @@ export class Steps {
 /** A workflow as it is written down. */
 export class Flow<Input> extends Steps {
   /** What a run is submitted with. */
-  readonly input: Ref<Input>
+  readonly input: Ref<Jsonified<Input>>
   /** The workflow itself, for a step that runs it again. */
   readonly self: Named<Input, unknown>
 

@@ -1,6 +1,7 @@
 import { SluiceError } from '../../errors.ts'
 import { show } from '../../model/argument.ts'
 import type { JsonValue } from '../../model/json.ts'
+import type { Jsonified } from '../../model/jsonified.ts'
 import type { Template } from '../graph.ts'
 
 /** Under this key a reference says what it stands for. */
@@ -38,7 +39,7 @@ export type Nothing = undefined | void
 type Scalar = null | Nothing | string | number | boolean | bigint | symbol | ((...args: never) => unknown)
 
 /** What is left of a value once it was stored as JSON. What is absent reads as null. */
-export type Stored<T> = T extends Nothing ? null : T extends { toJSON(): infer Json } ? Json : T
+export type Stored<T> = T extends Nothing ? null : T extends { toJSON(...args: never): infer Json } ? Json : T
 
 /** How a value of type `T` may be written in a definition: with references anywhere in it. */
 export type Given<T> = Reference<T> | Literal<T>
@@ -58,9 +59,11 @@ export type Rendered<G> = 0 extends G & 1
     ? T
     : G extends Scalar
       ? Stored<G>
-      : G extends object
-        ? { -readonly [K in keyof G]: Rendered<G[K]> }
-        : G
+      : G extends { toJSON(...args: never): unknown }
+        ? Jsonified<G>
+        : G extends object
+          ? { -readonly [K in keyof G]: Rendered<G[K]> }
+          : G
 
 /** A list in a definition. */
 export type Items<Item> = Reference<readonly Item[]> | readonly Item[]
@@ -240,7 +243,7 @@ export interface AnyStep {
 export class StepHandle<Result = unknown> implements AnyStep {
   readonly name: string
   /** What it gave. Null unless it completed: that is known where a step needs it and is on the path `success`. */
-  readonly result: Ref<Stored<Result>>
+  readonly result: Ref<Jsonified<Result>>
   readonly status: Ref<StepStatus>
   readonly error: Ref<string | null>
   readonly body: object
@@ -260,7 +263,7 @@ export class StepHandle<Result = unknown> implements AnyStep {
 /** A fan-out. Its result is the list of its children's, in the order of the items. */
 export class FanOutHandle<Result = unknown> extends StepHandle<Result[]> {
   /** Null for each child that did not complete. */
-  readonly results: Ref<Stored<Result>[]>
+  readonly results: Ref<Jsonified<Result>[]>
 
   /** @internal */
   constructor(body: object, name: string) {
