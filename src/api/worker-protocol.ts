@@ -8,8 +8,8 @@ import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
 /**
  * The protocol of workers that have no access to the database. `docs/reference/worker-protocol.md` describes it.
  *
- * Inputs, results, steps and checkpoints travel as JSON texts inside the JSON. Inputs and results are passed on as they
- * are, so large numbers stay exact.
+ * Inputs, results, steps and checkpoints travel as JSON texts inside the JSON. Numbers in them that would lose digits where
+ * they are read are refused.
  */
 
 const CLOSED = { additionalProperties: false } as const

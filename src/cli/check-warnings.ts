@@ -43,6 +43,7 @@ export function findWarnings(checked: Checked): Warning[] {
     ...unknownTasks(loaded, names),
     ...unknownLanes(loaded, tasks, lanes),
     ...singleBraces(loaded),
+    ...expressionsInPrograms(tasks),
     ...budgetWarnings(tasks, budgets, []),
     ...unknownModels(loaded, tasks),
   ]
@@ -104,6 +105,18 @@ function unknownModels({ config }: LoadedConfig, tasks: readonly AnyTask[]): War
     return near === undefined
       ? []
       : [{ task: name, message: `names model ${model}, which models does not have; did you mean ${near}?` }]
+  })
+}
+
+/** The input is data on stdin and never part of a command, so that nobody can inject one. */
+function expressionsInPrograms(tasks: readonly AnyTask[]): Warning[] {
+  return tasks.flatMap(({ name, program }) => {
+    const found = program?.argv
+      .map((part) => /\$\{\{.*?\}\}/.exec(part)?.[0])
+      .find((each) => each !== undefined)
+    if (found === undefined) return []
+    const message = `exec has ${found} as plain text: expressions are not rendered in commands; the program reads the input as JSON on stdin`
+    return [{ task: name, message }]
   })
 }
 

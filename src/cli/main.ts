@@ -1,12 +1,13 @@
 #!/usr/bin/env node
-import { Interrupts } from './interrupts.ts'
-import { runProgram } from './program.ts'
-import { realWorld } from './world.ts'
+// Nothing is imported here: an older Node would fail on the first module it cannot read, with a stack and no cure.
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+if (major < 20 || (major === 20 && minor < 19)) {
+  process.stderr.write(
+    `error: Sluice needs Node 20.19 or newer, and this is Node ${process.versions.node} (${process.execPath})\n` +
+      'hint:  install a newer one from https://nodejs.org, or with: nvm install 22\n',
+  )
+  process.exit(3)
+}
+await import('./start.ts')
 
-// Before any config or task is loaded: stacks of errors then lead to the sources they were compiled from.
-process.setSourceMapsEnabled(true)
-// The only place that ends the process. A reader that leaves ends it as SIGPIPE would.
-const interrupts = new Interrupts((code) => process.exit(code))
-interrupts.listen()
-const world = realWorld(interrupts, () => process.exit(141))
-process.exit(await runProgram(process.argv.slice(2), world))
+export {}

@@ -74,6 +74,8 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
     world.err.write(program.helpInformation())
     return EXIT.usage
   }
+  const unknown = findUnknownSubcommand(argv, program)
+  if (unknown !== undefined) throw unknown
   try {
     await program.parseAsync(argv, { from: 'user' })
   } catch (error) {
@@ -91,6 +93,35 @@ function addCommonOptions(command: Command): void {
   command.option('--json', 'print JSON')
 }
 
+/** Words that people try, and the commands that do it. */
+const MEANT: Readonly<Record<string, string>> = {
+  status: 'ps',
+  list: 'ps',
+  jobs: 'ps',
+  cancel: 'kill',
+  stop: 'kill',
+  delete: 'rm',
+  priority: 'nice',
+  pause: 'drain',
+  devices: 'gpu',
+  start: 'up',
+  init: 'up',
+  work: 'worker',
+}
+
+/**
+ * Where a command has subcommands and takes no argument, the word behind it must be one of them. Commander takes an unknown one
+ * for an argument: it complained of the options behind it, and answered --help with the help of the command above.
+ */
+function findUnknownSubcommand(argv: readonly string[], program: Command): SluiceError | undefined {
+  const command = program.commands.find((each) => each.name() === argv[0])
+  const word = argv[1]
+  if (command === undefined || word === undefined || word.startsWith('-')) return undefined
+  if (command.commands.length === 0 || command.registeredArguments.length > 0) return undefined
+  const isKnown = command.commands.some((each) => each.name() === word || each.aliases().includes(word))
+  return isKnown || word === 'help' ? undefined : unknownSubcommand(command, word)
+}
+
 /** Commander's errors in our words and with our code. Others pass through. */
 function toUsageError(error: unknown, argv: readonly string[], program: Command): unknown {
   if (!(error instanceof CommanderError)) return error
@@ -105,10 +136,8 @@ function toUsageError(error: unknown, argv: readonly string[], program: Command)
     return unknownSubcommand(command!, second ?? '')
   if (error.code === 'commander.unknownCommand') {
     const word = argv.find((each) => !each.startsWith('-')) ?? ''
-    const near = suggest(
-      word,
-      CATALOGUE.map(({ name }) => name),
-    )
+    const meant = suggest(word, [...CATALOGUE.map(({ name }) => name), ...Object.keys(MEANT)])
+    const near = meant === undefined ? undefined : (MEANT[meant] ?? meant)
     return new SluiceError('INVALID_ARGUMENT', `unknown command ${JSON.stringify(word)}`, {
       details: {
         [HINT]: `${near === undefined ? '' : `did you mean sluice ${near}? `}sluice --help lists the commands`,
@@ -127,7 +156,7 @@ function toUsageError(error: unknown, argv: readonly string[], program: Command)
 
 function unknownSubcommand(command: Command, word: string): SluiceError {
   const names = command.commands.map((each) => each.name())
-  const near = suggest(word, names)
+  const near = suggest(word, [...names, ...command.commands.flatMap((each) => each.aliases())])
   const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`
   return new SluiceError(
     'INVALID_ARGUMENT',

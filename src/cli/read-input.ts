@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { messageOf, SluiceError } from '../errors.ts'
+import { explainInexact, findInexactNumber } from '../model/exact-numbers.ts'
 import type { World } from './command.ts'
 import { HINT } from './report-error.ts'
 
@@ -16,14 +17,18 @@ export async function readInput(world: World, given: string | undefined): Promis
     : given === '-'
       ? [await world.readInput(), 'the standard input']
       : [given, '--input']
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch (error) {
     const why = messageOf(error)
     throw new SluiceError('INVALID_ARGUMENT', `${where} is not JSON: ${why}`, {
       details: { [HINT]: `a text needs quotes of its own: --input '"text"'; @FILE reads a file` },
     })
   }
+  const inexact = findInexactNumber(text)
+  if (inexact === undefined) return value
+  throw new SluiceError('INVALID_ARGUMENT', `${where}: ${explainInexact(inexact)}`)
 }
 
 async function readInputFile(path: string): Promise<string> {

@@ -188,3 +188,26 @@ describe('files that grow when they are read', () => {
     ])
   })
 })
+
+test('an unquoted cron expression that begins with a star is told to be quoted', () => {
+  const { problems, readable } = readYaml(
+    'schedules:\n  tick:\n    cron: * * * * *\n    task: a\n',
+    'sluice.yaml',
+  )
+  expect(readable).toBe(false)
+  expect(problems).toHaveLength(1)
+  expect(problems[0]!.message).toContain(
+    'a cron expression that begins with * needs quotes around it: cron: "* * * * *"',
+  )
+  expect(problems[0]!.place).toMatchObject({ line: 3 })
+  expect(readYaml('cron: 0 3 * * *', 'sluice.yaml').value).toEqual({ cron: '0 3 * * *' })
+})
+
+test('a number that would lose digits is a problem at its place', () => {
+  const { problems } = readYaml(
+    'input:\n  id: 9007199254740993\n  ok: [9007199254740992, 0x1F, +1.5, .inf]\n',
+    'sluice.yaml',
+  )
+  expect(problems).toMatchObject([{ path: 'input.id', place: { line: 2 } }])
+  expect(problems[0]!.message).toContain('9007199254740993 has more digits than numbers keep')
+})

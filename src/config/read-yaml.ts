@@ -11,6 +11,7 @@ import {
   visit,
   type YAMLError,
 } from 'yaml'
+import { staysExact } from '../model/exact-numbers.ts'
 import {
   formatPath,
   formatPlace,
@@ -106,12 +107,25 @@ function explain(code: Flaw['code'], message: string): string {
   return OTHER_FLAWS[code]?.(message) ?? `not valid YAML: ${message}`
 }
 
+/** Of decimal numbers; others, such as 0x1F and .inf, are short. */
+function isWrittenInexact(source: string | undefined): boolean {
+  return (
+    source !== undefined &&
+    /^[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?$/.test(source) &&
+    !staysExact(source.replace(/^\+/, ''))
+  )
+}
+
 const SHOWN_EXPRESSION = 60
 
 /** To YAML, the braces of an expression without quotes are maps, and a colon in it makes a key. */
 function hintOfQuotes(source: string, offset: number): string {
   const start = source.lastIndexOf('\n', offset - 1) + 1
   const line = source.slice(start).split('\n', 1)[0]!
+  // To YAML, a star begins an alias.
+  const cron = /^\s*(?:-\s+)?cron:\s+(\*[^'"#]*)/.exec(line)?.[1]?.trim()
+  if (cron !== undefined)
+    return `; a cron expression that begins with * needs quotes around it: cron: "${cron}"`
   const expression = findUnquotedExpression(line)
   if (expression === undefined) return ''
   const text = expression.length > SHOWN_EXPRESSION ? '${{ ... }}' : expression
@@ -186,7 +200,15 @@ class Reading {
     }
     this.#remember(path, node, key)
     if (isAlias(node)) return this.#follow(node, path)
-    if (isScalar(node)) return node.value
+    if (isScalar(node)) {
+      if (typeof node.value === 'number' && isWrittenInexact(node.source))
+        this.#report(
+          path,
+          node,
+          `${node.source} has more digits than numbers keep; write it as a text, in quotes`,
+        )
+      return node.value
+    }
     if (isSeq<Node>(node)) return node.items.map((item, index) => this.convert(item, [...path, index]))
     return isMap<Node, Node | null>(node) ? this.#convertMap(node.items, path) : undefined
   }

@@ -161,14 +161,26 @@ function within(client: pg.Client): Look {
 }
 
 async function appliedVersion(look: Look): Promise<number> {
-  const [found] = await look<{ exists: boolean }>(
-    `select to_regclass('sluice.migrations') is not null as exists`,
+  const [found] = await look<{ ours: boolean; others: string | null }>(
+    `select (select count(*) = 3 from pg_attribute a
+              where a.attrelid = to_regclass('sluice.migrations') and a.attname in ('version', 'name', 'applied_at')) as ours,
+            (select string_agg(c.relname, ', ' order by c.relname)
+               from (select c.relname from pg_class c
+                      where c.relnamespace = to_regnamespace('sluice') and c.relkind in ('r', 'p', 'v', 'm', 'f') order by c.relname limit 5) c) as others`,
   )
-  if (!found!.exists) return 0
+  const { ours, others } = found!
+  if (!ours && others !== null) throw foreign(others)
+  if (!ours) return 0
   const [latest] = await look<{ version: number | null }>(
     'select max(version) as version from sluice.migrations',
   )
   return latest!.version ?? 0
+}
+
+function foreign(relations: string): SluiceError {
+  return unsuitable(
+    `this database has a schema named sluice that is not Sluice's: it contains ${relations}. Use another database, or rename that schema: alter schema sluice rename to other`,
+  )
 }
 
 function newer(applied: number, available: number): SluiceError {

@@ -72,5 +72,17 @@ export async function plainQueryWithin<R>(
 export function unreachable(cause: unknown): SluiceError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason'
   const why = messageOf(cause) || code
+  // It was reached, and answered.
+  if (code === '53300')
+    return new SluiceError(
+      'DATABASE_UNAVAILABLE',
+      `PostgreSQL has no free connection: ${why}. Raise max_connections, run fewer processes, or put a pooler such as PgBouncer in front; a Sluice process takes up to 7`,
+      {
+        cause,
+        details: {
+          hint: 'pg_stat_activity shows by application_name who holds them',
+        },
+      },
+    )
   return new SluiceError('DATABASE_UNAVAILABLE', `cannot connect to PostgreSQL: ${why}`, { cause })
 }

@@ -257,6 +257,6 @@ export class Dispatcher {
 
 /** What is recorded of an attempt whose own outcome the database refuses. */
 export function unstorable({ id, attempt }: EndedAttempt, error: unknown): EndedAttempt {
-  const text = `internal: the outcome could not be stored: ${messageOf(error)}`
+  const text = `the outcome cannot be stored: ${messageOf(error)}`
   return { id, attempt, ending: { kind: 'failed', error: text } }
 }

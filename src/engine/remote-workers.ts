@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { checkLabels, checkStorable } from '../model/argument.ts'
+import { explainInexact, findInexactNumber } from '../model/exact-numbers.ts'
 import { checkDepth, toStorableJson, toStorableText } from '../model/json.ts'
 import type { LogLine, ProgressNote } from '../model/log-line.ts'
 import type { TaskRecord } from '../model/task-record.ts'
@@ -218,6 +219,9 @@ export function checkJsonText(text: string, what: string): string {
     throw new SluiceError('NOT_STORABLE', `${what} is no JSON text: ${why}`, { cause })
   }
   checkDepth(text, what)
+  const inexact = findInexactNumber(text)
+  if (inexact !== undefined)
+    throw new SluiceError('NOT_STORABLE', `${what} cannot be stored: ${explainInexact(inexact)}`)
   return text
 }
 

@@ -1,4 +1,5 @@
 import { messageOf, SluiceError } from '../errors.ts'
+import { explainInexact, findInexactNumber, type InexactNumber } from '../model/exact-numbers.ts'
 import { withoutSecrets } from '../model/redact.ts'
 import type { Server } from './parts.ts'
 
@@ -22,10 +23,22 @@ export function registerJsonBody(server: Server): void {
       )
     try {
       const text = decoder.decode(body as Buffer)
-      void parse(request, text, (error, value) => done(error === null ? null : whyNot(text), value))
+      void parse(request, text, (error, value) => {
+        const inexact = error === null ? findInexactNumber(text) : undefined
+        if (inexact !== undefined) done(losesDigits(inexact))
+        else done(error === null ? null : whyNot(text), value)
+      })
     } catch (error) {
       done(unreadable(error))
     }
+  })
+}
+
+/** JavaScript would store another number than the one that was sent, and nobody would hear of it. */
+function losesDigits(inexact: InexactNumber): SluiceError {
+  const argument = inexact.path === '' ? 'body' : withoutSecrets(inexact.path)
+  return new SluiceError('INVALID_ARGUMENT', withoutSecrets(explainInexact({ ...inexact, path: argument })), {
+    details: { argument },
   })
 }
 

@@ -70,7 +70,7 @@ describe('an attempt that nobody stopped', () => {
   test('fails for good when its result cannot be stored: the next try would give the same', () => {
     expect(decide(gave('a\0b'))).toEqual({
       kind: 'failed',
-      error: 'internal: the result of task t cannot be stored: it contains a NUL character',
+      error: 'the result of task t cannot be stored: it contains a NUL character',
     })
   })
 
@@ -107,7 +107,7 @@ describe('an attempt that nobody stopped', () => {
 
   test('fails for good when its input does not fit or something it left cannot be stored', () => {
     for (const code of ['INVALID_INPUT', 'NOT_STORABLE'] as const) {
-      expect(decide(threw(new SluiceError(code, 'bad')))).toEqual({ kind: 'failed', error: 'internal: bad' })
+      expect(decide(threw(new SluiceError(code, 'bad')))).toEqual({ kind: 'failed', error: 'bad' })
     }
   })
 })

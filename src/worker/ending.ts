@@ -111,7 +111,7 @@ function completed(value: unknown, task: string): Ending {
     return { kind: 'completed', result: toStorableJson(value, `the result of task ${task}`) }
   } catch (error) {
     // The same code would give the same result: no second try.
-    return { kind: 'failed', error: `internal: ${errorText(error)}` }
+    return { kind: 'failed', error: errorText(error) }
   }
 }
 
@@ -126,7 +126,7 @@ function afterError(
   if (scarce !== undefined) return scarce
   if (error instanceof BrokenWorker) return { kind: 'returned', error: errorText(error) }
   if (error instanceof SluiceError && (error.code === 'NOT_STORABLE' || error.code === 'INVALID_INPUT')) {
-    return { kind: 'failed', error: `internal: ${errorText(error)}` }
+    return { kind: 'failed', error: errorText(error) }
   }
   if (!isVerdict(error)) return afterFailure(errorText(error), retry, failures, random)
   const delayMs = delayUntil(error.at, now)

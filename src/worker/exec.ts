@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SluiceError } from '../errors.ts'
+import { explainInexact, findInexactNumber } from '../model/exact-numbers.ts'
 import { MAX_JSON_BYTES } from '../model/json.ts'
 import { MAX_TIMER_MS } from '../model/setting-value.ts'
 import { traceVariables } from '../tracing.ts'
@@ -85,7 +86,8 @@ async function runProgram(program: Program, attempt: Attempt): Promise<unknown> 
   output.read(child.stderr, 'stderr')
   // EPIPE: it does not read its input, or ended first. Its exit code tells.
   child.stdin.on('error', () => {})
-  child.stdin.end(JSON.stringify(attempt.input ?? null))
+  // Ended like a line: `read -r` of a shell fails on a last line without an end.
+  child.stdin.end(`${JSON.stringify(attempt.input ?? null)}\n`)
 
   const stop = new GroupStop(pid, attempt)
   const [code, signal] = await exited
@@ -210,11 +212,17 @@ async function readResult(path: string, maxBytes: number): Promise<unknown> {
 
 function parseResult(bytes: Buffer): unknown {
   if (bytes.length === 0) throw failed('the result file is empty; write JSON to it or leave it out')
+  let text: string
+  let value: unknown
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    value = JSON.parse(text)
   } catch (error) {
     throw failed('the result is not JSON in UTF-8', messageOf(error))
   }
+  const inexact = findInexactNumber(text)
+  if (inexact !== undefined) throw failed('the result cannot be stored', explainInexact(inexact))
+  return value
 }
 
 function failed(what: string, details = ''): SluiceError {

@@ -343,3 +343,18 @@ describe('what a program leaves running', () => {
     await expect(first).rejects.toBe(attempt.signal.reason)
   })
 })
+
+test('the input ends with a newline, as read -r of a shell expects', async () => {
+  const script = 'set -e; read -r line; printf %s "$line" > "$SLUICE_RESULT"'
+  expect(await shell(script)(newAttempt({ input: { n: 1 } }))).toEqual({ n: 1 })
+})
+
+test('a result whose numbers would lose digits is refused, with the place', async () => {
+  const script = `printf '%s' '{"rows":[{"id":9007199254740993}]}' > "$SLUICE_RESULT"`
+  await expect(shell(script)(newAttempt())).rejects.toMatchObject({
+    code: 'ATTEMPT_FAILED',
+    message: expect.stringContaining(
+      'the result cannot be stored: rows[0].id: 9007199254740993 has more digits',
+    ) as string,
+  })
+})

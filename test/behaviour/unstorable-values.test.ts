@@ -412,7 +412,7 @@ describe('in a database whose encoding lacks most characters', () => {
         expect(outcome).toMatchObject({
           reason: {
             code: 'JOB_FAILED',
-            message: expect.stringMatching(/^internal: the outcome could not be stored/),
+            message: expect.stringMatching(/^the outcome cannot be stored/),
           },
         })
       }

@@ -49,6 +49,7 @@ describe('sluice server', () => {
     const second = cli.start(['server', '--port', '0', '--json'])
     await until(() => second.stdout.includes('\n'), 'the second server to say where it is')
     const said = JSON.parse(second.stdout) as { url: string; adminKey?: string }
+    expect(second.stdout.trimEnd()).not.toContain('\n')
     expect(said).not.toHaveProperty('adminKey')
     expect((await ask(`${said.url}/api/v1/jobs/${id}`, key)).status).toBe(200)
 

@@ -1,9 +1,10 @@
-import { existsSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { CATALOGUE } from '../../src/cli/catalogue.ts'
 import { VERSION } from '../../src/version.ts'
 import { useDatabase } from '../support/database.ts'
-import { Cli } from './cli.ts'
+import { Cli, MAIN } from './cli.ts'
 
 const database = useDatabase()
 const cli = new Cli({ DATABASE_URL: database.url })
@@ -23,6 +24,12 @@ describe('help', () => {
     expect(stdout).toMatch(/--slots <number\|none> +jobs at once in the whole system/)
   })
 
+  test('of schedules create is its own', async () => {
+    const { code, stdout } = await cli.run(['schedules', 'create', '--help'])
+    expect(code).toBe(0)
+    expect(stdout).toContain('Usage: sluice schedules add|create [options] <name>')
+  })
+
   test('is what a call without a command gets, on stderr and with exit code 2', async () => {
     const { code, stdout, stderr } = await cli.run([])
     expect([code, stdout]).toEqual([2, ''])
@@ -37,6 +44,13 @@ describe('help', () => {
 describe.concurrent('a wrong command line', () => {
   test.each([
     [['sbumit'], 'unknown command "sbumit"', 'did you mean sluice submit? sluice --help lists the commands'],
+    [['stauts'], 'unknown command "stauts"', 'did you mean sluice ps?'],
+    [
+      ['schedules', 'crate', 'x', '--task', 'a'],
+      'sluice schedules has no subcommand "crate"',
+      'did you mean create?',
+    ],
+    [['schedules', 'crate', '--help'], 'sluice schedules has no subcommand "crate"', 'did you mean create?'],
     [['xyzzy'], 'unknown command "xyzzy"', 'sluice --help lists the commands'],
     [['ps', '--al'], "unknown option '--al'", 'did you mean --all? sluice ps --help says what is possible'],
     [['show'], "missing required argument 'job'", 'sluice show --help says what is possible'],
@@ -245,4 +259,19 @@ describe('a key without a server', () => {
   test("is nobody's business where a database is named", async () => {
     expect((await cli.run(['ps'], { environment: key })).code).toBe(0)
   })
+})
+
+test('an older Node is told what is needed, before anything is loaded that it could not read', () => {
+  const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.4' } })`
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import', `data:text/javascript,${encodeURIComponent(older)}`, MAIN, 'ps'],
+    { encoding: 'utf8' },
+  )
+  expect([status, stdout]).toEqual([3, ''])
+  expect(stderr).toMatch(
+    /^error: Sluice needs Node 20\.19 or newer, and this is Node 18\.20\.4 \(.*\)\nhint: {2}install/,
+  )
+  expect(stderr).not.toContain('    at ')
+  expect(readFileSync(MAIN, 'utf8')).not.toMatch(/^import /m)
 })

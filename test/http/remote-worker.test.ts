@@ -299,11 +299,11 @@ describe('the protocol', () => {
     expect(await cycle(id, { ended, free: 0 })).toEqual({ jobs: [] })
     expect(await server.app.getJob(bad)).toMatchObject({
       status: 'failed',
-      error: /^internal: the result is no JSON/,
+      error: /^the result is no JSON/,
     })
     expect(await server.app.getJob(nul)).toMatchObject({
       status: 'failed',
-      error: /^internal: the outcome could not/,
+      error: /^the outcome cannot/,
     })
     expect(await server.app.getJob(good)).toMatchObject({ status: 'completed', result: 3 })
   })

@@ -38,7 +38,7 @@ export const declareSchedules: Declare = (command, act) => {
     command.command(name).description(description).argument('<name>', 'name of the schedule')
 
   command.action((options: CommonOptions) => act((world) => list(world, options)))
-  described(named('add', 'create a schedule'))
+  described(named('add', 'create a schedule').alias('create'))
     .option('--disabled', 'let its ticks go by until it is enabled')
     .action((name: string, options: DescribedOptions) => act((world) => add(world, name, options)))
   described(named('set', 'change a schedule; the change stays, whatever files say, until reset')).action(

@@ -4,7 +4,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
 import { createLog } from '../log.ts'
 import { dataFolderOf } from '../operate.ts'
-import { writeJson } from '../output/json.ts'
+import { writeJsonLine } from '../output/json.ts'
 import { addServeOptions, type ServeOptions, serve } from '../serve.ts'
 
 /** `sluice server` */
@@ -34,7 +34,7 @@ async function server(world: World, options: ServeOptions): Promise<ExitCode> {
     if (stops.soon.aborted) return world.interrupts.code ?? EXIT.failed
     const { server, adminKey } = await serve(world, app, log, options)
     if (options.json === true)
-      writeJson(world.out, { url: server.url, ...(adminKey !== undefined && { adminKey }) })
+      writeJsonLine(world.out, { url: server.url, ...(adminKey !== undefined && { adminKey }) })
     else {
       if (adminKey !== undefined) world.out.line(`admin key: ${adminKey}`)
       world.out.line(

@@ -168,7 +168,7 @@ async function waitFor(
     }
     throw new SluiceError(
       error.code,
-      `job ${job.id} ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error.message}`,
+      `job ${job.id} ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error.message.replace(/^cancelled: /, '')}`,
       {
         details: { ...error.details, [HINT]: `sluice show ${job.id}; sluice logs ${job.id}` },
         cause: error,

@@ -145,7 +145,7 @@ function toEnding(given: {
         return { kind, result: checkJsonText(result, 'the result') }
       } catch (refusal) {
         // The same code would give the same result: no second try.
-        return { kind: 'failed', error: toStorableText(`internal: ${messageOf(refusal)}`, MAX_ERROR) }
+        return { kind: 'failed', error: toStorableText(messageOf(refusal), MAX_ERROR) }
       }
     case 'failed':
     case 'cancelled':

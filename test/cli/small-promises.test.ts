@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest'
+import { type Flow, task, workflow } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import { until } from '../support/until.ts'
+import { Cli } from './cli.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+const cli = new Cli({ DATABASE_URL: database.url })
+
+test('rm deletes a workflow with the jobs below it only with --tree', async () => {
+  const one = task({ name: 'one', run: () => 1 })
+  const flow = workflow({ name: 'flow', steps: (steps: Flow<null>) => void steps.step('a', one) })
+  const app = await apps.open({ tasks: [one], workflows: [flow] })
+  await app.work()
+  const job = await app.submit(flow, null)
+  await job.result()
+  const refused = await cli.run(['rm', job.id])
+  expect(refused.code).toBe(1)
+  expect(refused.stderr).toContain(
+    `job ${job.id} is the workflow flow: deleting it deletes every job below it. Add --tree to do that`,
+  )
+  expect((await app.getJob(job.id)).status).toBe('completed')
+  expect((await cli.run(['rm', job.id, '--tree'])).stdout).toBe(`job ${job.id}: deleted\n`)
+  await expect(app.getJob(job.id)).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
+})
+
+test('submit --wait says once that a job was cancelled', { timeout: 60_000 }, async () => {
+  const gate = new Gate()
+  gate.open()
+  const held = task({
+    name: 'held',
+    run: async (_: unknown, { signal }) => {
+      const stopped = new Promise((_, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason)),
+      )
+      await gate.pass()
+      await stopped
+    },
+  })
+  const app = await apps.open({ tasks: [held] })
+  await app.work()
+  const waiting = cli.start(['submit', 'held', '--wait'])
+  await gate.arrived()
+  const [job] = await app.listJobs({ status: ['running'] })
+  await app.cancel(job!.id)
+  await waiting.exited
+  expect(waiting.stderr).toContain(`job ${job!.id} was cancelled: `)
+  expect(waiting.stderr).not.toContain('cancelled: cancelled')
+})
+
+test('schedules create makes a schedule, as the dashboard says', async () => {
+  const app = await apps.open({ tasks: [task({ name: 'nightly', run: () => 1 })] })
+  await app.work()
+  const made = await cli.run(['schedules', 'create', 'night', '--task', 'nightly', '--cron', '0 3 * * *'])
+  expect([made.code, made.stderr]).toEqual([0, ''])
+  await until(async () => (await app.listSchedules()).some(({ name }) => name === 'night'), 'the schedule')
+})
+
+test('check warns of an expression in exec, which stays plain text', async () => {
+  await cli.write('sluice.yaml', "tasks: { shrink: { exec: [cat, '--to=${{ input.width }}'] } }\n")
+  const { code, stderr } = await cli.run(['check', 'sluice.yaml'])
+  expect(code).toBe(0)
+  expect(stderr).toContain(
+    'warning: task shrink: exec has ${{ input.width }} as plain text: expressions are not rendered in commands',
+  )
+})
