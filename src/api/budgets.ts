@@ -34,7 +34,7 @@ const outlook = {
   heldBy: Type.Array(Type.String(), { description: 'Models in its way' }),
   until: Type.Unsafe<string | null>({
     ...TimestampOrNull,
-    description: 'When it may claim the room, at the latest; null: not known',
+    description: 'When it is estimated to start; null: not known',
   }),
 }
 

@@ -167,7 +167,7 @@ export class Sluice {
     this.#room ??= {
       gate: this.#gate,
       db,
-      calls: { run: this.#calls.run },
+      calls: { run: this.#calls.run, snapshot: this.#calls.snapshot! },
       listener: this.#listener,
       submitter: this.#submitter,
       tasks,

@@ -29,6 +29,13 @@ export interface Queryable {
   /** Which database this is, for messages; not known of a caller's transaction. */
   readonly place?: string | undefined
   run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
+  /** Runs `work` with every statement of it reading the same state. Absent where that is not possible, or is so anyway. */
+  snapshot?<T>(work: (db: Queryable) => Promise<T>): Promise<T>
+}
+
+/** Several statements that make one answer: all of them read the same state, where the database can do that. */
+export function inSnapshot<T>(db: Queryable, work: (db: Queryable) => Promise<T>): Promise<T> {
+  return db.snapshot === undefined ? work(db) : db.snapshot(work)
 }
 
 /** For the cycle: thousands of rows come back a second, and most of what is in them is never looked at. */
@@ -172,6 +179,15 @@ export class Database implements RawQueryable {
    * hears nothing for 10 s.
    */
   async transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
+    return this.#transact('read write', work)
+  }
+
+  /** The same for reading only: what others commit meanwhile is not seen. */
+  async snapshot<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
+    return this.#transact('snapshot', work)
+  }
+
+  async #transact<T>(mode: 'read write' | 'snapshot', work: (tx: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#connect()
     // Without names: a clash would spoil the whole transaction.
     const tx: Queryable = {
@@ -179,7 +195,7 @@ export class Database implements RawQueryable {
     }
     let broken = false
     try {
-      await this.#command(client, beginWithSettings(serverLimitMs(this.#timeoutMs)))
+      await this.#command(client, beginWithSettings(serverLimitMs(this.#timeoutMs), mode))
       const result = await work(tx)
       await this.#command(client, 'commit')
       return result

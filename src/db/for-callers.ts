@@ -1,4 +1,4 @@
-import type { Database, Queryable, Row, Statement } from './database.ts'
+import { type Database, inSnapshot, type Queryable, type Row, type Statement } from './database.ts'
 import { isRetryable, translateError } from './sqlstate.ts'
 
 const TRIES = 3
@@ -16,6 +16,15 @@ export function forCallers(db: Queryable): Queryable {
       for (let tries = 1; ; tries++) {
         try {
           return await db.run<R>(statement, values)
+        } catch (error) {
+          if (tries === TRIES || !isRetryable(error)) throw translateError(error)
+        }
+      }
+    },
+    async snapshot<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await inSnapshot(db, work)
         } catch (error) {
           if (tries === TRIES || !isRetryable(error)) throw translateError(error)
         }

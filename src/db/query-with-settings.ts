@@ -19,8 +19,9 @@ const SETTINGS_NAME = `settings_${createHash('sha256').update(SETTINGS).digest('
 const IDLE_LIMIT = '10s'
 
 /** Begins a transaction in which the same holds until its end. */
-export function beginWithSettings(limitMs: number): string {
-  return `begin; set local idle_in_transaction_session_timeout = '${IDLE_LIMIT}';
+export function beginWithSettings(limitMs: number, mode: 'read write' | 'snapshot' = 'read write'): string {
+  const begin = mode === 'snapshot' ? 'begin isolation level repeatable read read only' : 'begin'
+  return `${begin}; set local idle_in_transaction_session_timeout = '${IDLE_LIMIT}';
     set local statement_timeout = ${limitMs}; set local jit = off;
     select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'`
 }

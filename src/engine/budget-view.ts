@@ -1,4 +1,4 @@
-import type { Queryable } from '../db/database.ts'
+import { inSnapshot, type Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 import { type BudgetQueue, listBudgetQueues } from '../store/list-budget-queues.ts'
 import { listBudgets, type StoredBudget } from '../store/list-budgets.ts'
@@ -51,8 +51,12 @@ export interface BudgetsState {
 /** A depth is counted up to here for each task. By default no more than 500 wait. */
 const EXACT_DEPTH = 1000
 
-/** What there is, what is held of it, what is loaded and what waits. Locks nothing, decides nothing. */
+/** What there is, what is held of it, what is loaded and what waits, all at one time. Locks nothing, decides nothing. */
 export async function readBudgets(db: Queryable): Promise<BudgetsState> {
+  return inSnapshot(db, readState)
+}
+
+async function readState(db: Queryable): Promise<BudgetsState> {
   const copies = await listCopies(db)
   const queues = await listBudgetQueues(db, EXACT_DEPTH)
   return {
@@ -66,8 +70,10 @@ export async function readBudgets(db: Queryable): Promise<BudgetsState> {
 
 /** All there is to see of budgets; what comes next is what the policy of dispatch says now. */
 export async function viewBudgets(db: Queryable): Promise<BudgetsView> {
-  const state = await readBudgets(db)
-  const ahead = await lookAhead(db, state.queues, state)
+  const { state, ahead } = await inSnapshot(db, async (tx) => {
+    const state = await readState(tx)
+    return { state, ahead: await lookAhead(tx, state.queues, state) }
+  })
   return {
     budgets: state.budgets.map((budget) => withDevices(budget, state, ahead)),
     models: state.models,

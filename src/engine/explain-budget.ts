@@ -1,4 +1,4 @@
-import type { Queryable } from '../db/database.ts'
+import { inSnapshot, type Queryable } from '../db/database.ts'
 import { formatQuantity, roomToShow, wholeAmount } from '../model/amount.ts'
 import type { Verdict } from '../policy/decision.ts'
 import { plan } from '../policy/plan.ts'
@@ -18,7 +18,7 @@ export interface BudgetWait {
   readonly model: string | null
   /** Models on the device that are in the way. */
   readonly heldBy: readonly string[]
-  /** When it may claim the room, at the latest; null: nobody knows. */
+  /** When it is estimated to start; null: not known. */
   readonly until: Date | null
 }
 
@@ -47,11 +47,15 @@ const CLOSENESS: Readonly<Record<Verdict['kind'], number>> = {
  * Why a job that draws from budgets has not started, by the policy that decides it. `undefined`: it draws from none, or
  * starts with the next look.
  */
-export async function explainBudget(
+export function explainBudget(
   db: Queryable,
   jobId: string,
   task: string,
 ): Promise<BudgetObstacle | undefined> {
+  return inSnapshot(db, (tx) => explainIn(tx, jobId, task))
+}
+
+async function explainIn(db: Queryable, jobId: string, task: string): Promise<BudgetObstacle | undefined> {
   const workers = await listPlanners(db, MOST_WORKERS, jobId)
   let best: { verdict: Verdict; model: string | null } | undefined
   for (const { id, free, classes } of workers) {
@@ -93,7 +97,7 @@ export interface Subject {
 
 type KnownDevice = Pick<
   StoredDevice,
-  'budget' | 'key' | 'total' | 'limit' | 'capacity' | 'lostAt' | 'workers'
+  'budget' | 'key' | 'total' | 'limit' | 'capacity' | 'held' | 'heldByModels' | 'room' | 'lostAt' | 'workers'
 >
 
 const NOTHING: BudgetWait = {
@@ -134,7 +138,7 @@ export function describeVerdict(verdict: Verdict, subject: Subject): BudgetObsta
       const reason =
         by.length > 0 && others.length === 0
           ? `${what} is loaded, and a job of it needs another ${where}${limitOf(budget, device, subject)}`
-          : `${what} needs ${where}; ${holders(others)}${until === null ? '' : `; its turn comes at ${until.toISOString()} at the latest`}`
+          : `${what} needs ${where}; ${holders(others, verdict, subject)}${until === null ? '' : `; estimated start ${until.toISOString()}`}`
       return { wait: { ...NOTHING, budget, device, need, room, model, heldBy: by, until }, reason }
     }
     case 'next': {
@@ -224,8 +228,25 @@ function limitOf(budget: string, key: string, subject: Subject): string {
   return `: an operator's limit holds it at ${sizeOf(device.limit, budget, subject)}`
 }
 
-function holders(by: readonly string[]): string {
-  return by.length === 0
-    ? 'running jobs hold the rest'
-    : `${by.join(', ')} ${by.length === 1 ? 'holds' : 'hold'} the rest`
+/**
+ * Who holds what is missing: models, running jobs, or programs that Sluice knows only by the memory that is measured as used. The last are
+ * named where the books alone would leave enough, and where nobody else is there.
+ */
+function holders(
+  models: readonly string[],
+  { budget, device, need }: Verdict & { kind: 'held' },
+  { devices }: Subject,
+): string {
+  const known = devices.find((each) => each.budget === budget && each.key === device)
+  const names = [...models]
+  const capacity = known?.capacity ?? null
+  if (known !== undefined && known.held > known.heldByModels) names.push('running jobs')
+  if (known !== undefined && capacity !== null) {
+    const byBooks = capacity - known.held
+    const isForeign = known.room !== null && known.room < byBooks && (byBooks >= need || names.length === 0)
+    if (isForeign) return 'programs outside Sluice use the rest'
+  }
+  if (names.length === 0) return 'nothing more can be said of the rest'
+  const single = names.length === 1 && names[0] !== 'running jobs'
+  return `${names.join(', ')} ${single ? 'holds' : 'hold'} the rest`
 }

@@ -20,7 +20,7 @@ export interface QueueOutlook {
   readonly room: number | null
   /** Models in its way. */
   readonly heldBy: readonly string[]
-  /** When it may claim room at the latest; null: not known. */
+  /** When it is estimated to start; null: not known. */
   readonly until: Date | null
 }
 

@@ -60,7 +60,7 @@ export type Verdict =
       readonly largest: number
       readonly offered: number
     }
-  /** Waits for room on a device that others hold. `until`: when it may claim the room, at the latest; `null`: unknown. */
+  /** Waits for room on a device that others hold. `until`: when it is estimated to start; `null`: unknown. */
   | {
       readonly kind: 'held'
       readonly budget: string

@@ -174,7 +174,7 @@ class Planning {
       const reloadMs = victims.reduce((sum, { model }) => sum + timesOf(model, this.#picture).loadMs, 0)
       if (hardest > EASE.unload || !paysAnother(demand, this.#floor, reloadMs)) return
     }
-    this.#verdicts.set(demand, explain(demand, ways, this.#floor))
+    this.#verdicts.set(demand, explain(demand, ways, this.#firmly))
     if (hardest === EASE.blocked) return
     const from = this.#freeFrom(ways)
     // Nobody is stopped before all can be, and nobody whose jobs will have ended by then.
@@ -261,6 +261,6 @@ class Planning {
     const busy = explainBusy(demand, this.#floor)
     if (busy !== undefined) return busy
     const ways = chooseDevices(demand, this.#terms(false))
-    return explain(demand, ways, this.#floor)
+    return explain(demand, ways, this.#firmly)
   }
 }

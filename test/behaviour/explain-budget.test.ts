@@ -31,7 +31,7 @@ function models(gate: Gate) {
   }
 }
 
-test('a job that waits for a device says when its turn comes at the latest, and counts only jobs of its own model', async () => {
+test('a job that waits for a device says when it is estimated to start, and counts only jobs of its own model', async () => {
   const gate = new Gate()
   const { chat, draw } = models(gate)
   const app = await apps.open({ tasks: [chat, draw], budgets, lanes })
@@ -50,7 +50,7 @@ test('a job that waits for a device says when its turn comes at the latest, and 
     estimateSeconds: null,
     wait: { kind: 'budget', budget: { need: 12 * GB, room: 8 * GB, heldBy: ['llama'] } },
     reason: expect.stringMatching(
-      /^its model flux needs 12GB of vram on \S+, where 8GB is free; llama holds the rest; its turn comes at \S+Z at the latest$/,
+      /^its model flux needs 12GB of vram on \S+, where 8GB is free; llama holds the rest; estimated start \S+Z$/,
     ),
   })
   expect(told.words.join('\n')).not.toMatch(/before it|that takes about/)

@@ -93,10 +93,10 @@ describe.each(WAYS)('over %s', (way) => {
     expect(stdout).toMatch(/\n {2}loaded {4}llama {2}16GB, 1 job, for \S+, worker w1\n/)
     expect(stdout).toContain('\n  next      llama  as its jobs end: it serves as many as it may\n')
     expect(stdout).toMatch(
-      /\n {12}flux {3}needs 13GB, 8GB is free; llama holds the rest; its turn within \S+\n/,
+      /\n {12}flux {3}needs 13GB, 8GB is free; llama holds the rest; estimated start in \S+\n/,
     )
     expect(stdout).toMatch(
-      / flux needs 13GB of vram on \S+, where 8GB is free; llama holds the rest; its turn comes at \S+ at the latest/,
+      / flux needs 13GB of vram on \S+, where 8GB is free; llama holds the rest; estimated start \S+/,
     )
     expect(stdout).toMatch(/\nMODEL +WAITING +OLDEST +RUNNING +COPIES +LOAD +JOB +LOADS +SWAPS AVOIDED\n/)
     expect(stdout).toMatch(/\nflux +1 +\S+ +0 +0 +0 +0\n/)

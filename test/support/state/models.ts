@@ -19,3 +19,10 @@ export async function restOf(sql: Sql, model: string): Promise<number | null> {
   ])
   return row?.ms ?? null
 }
+
+/** Ends every worker at once, as a take-over does for one that no longer answers. */
+export async function endWorkers(sql: Sql): Promise<void> {
+  await sql(
+    `update sluice.workers set ended_at = clock_timestamp(), ended_why = 'stopped answering' where ended_at is null`,
+  )
+}

@@ -48,7 +48,7 @@ const COLUMNS: readonly Column<Queue>[] = [
           <>
             {' '}
             <span className="soft">
-              (at the latest <Ago at={until} />)
+              (estimated start <Ago at={until} />)
             </span>
           </>
         )}
