@@ -3061,6 +3061,51 @@ begin
   return next;
 end $function$;
 
+--- function sluice.fire_schedules_v1(p_ticks jsonb)
+CREATE OR REPLACE FUNCTION sluice.fire_schedules_v1(p_ticks jsonb)
+ RETURNS TABLE(schedule text, tick_at timestamp with time zone, job_id bigint, attached boolean, skipped text, reason text)
+ LANGUAGE plpgsql
+ SET lock_timeout TO '2s'
+AS $function$
+#variable_conflict use_column
+declare
+  v_names    text[];
+  v_at       timestamptz[];
+  v_then     timestamptz[];
+  v_jobs     jsonb[];
+  v_busy     bigint[];
+  v_ids      bigint[];
+  v_attached boolean[];
+begin
+  select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy)
+    into v_names, v_at, v_then, v_jobs, v_busy
+    from (select s.name, i.tick, i.then_at,
+                 s.options || jsonb_build_object('task', coalesce(s.task, s.workflow), 'input', s.input, 'by', s.owner) as job,
+                 case when s.overlap = 'skip' then
+                   (select j.id
+                      from (select f.job_id from sluice.firings f where f.schedule = s.name and f.job_id is not null order by f.id desc limit 100) f
+                      join sluice.jobs j on j.id = f.job_id and j.state < 'completed' limit 1)
+                 end as busy
+            from jsonb_to_recordset(p_ticks) i(name text, version integer, next_at timestamptz, then_at timestamptz, tick timestamptz)
+            join sluice.schedules s on s.name = i.name and s.version = i.version and s.next_at = i.next_at
+           order by s.name for no key update of s skip locked) d;
+  if v_names is null then
+    return;
+  end if;
+  update sluice.schedules s set next_at = u.then_at from unnest(v_names, v_then) u(name, then_at) where s.name = u.name;
+  select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
+    from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
+                            where u.busy is null), 'soon') s;
+  return query
+  insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason)
+  select u.name, u.tick, v_ids[u.place], coalesce(v_attached[u.place], false),
+         case when u.place is null then 'overlap' end, 'job ' || u.busy || ' of this schedule has not ended'
+    from (select t.*, case when t.busy is null then count(*) filter (where t.busy is null) over (order by t.ord) end as place
+            from unnest(v_names, v_at, v_busy) with ordinality t(name, tick, busy, ord)) u
+   order by u.ord
+  returning f.schedule, f.tick_at, f.job_id, f.attached, f.skipped, f.reason;
+end $function$;
+
 --- function sluice.follow_clock_v1()
 CREATE OR REPLACE FUNCTION sluice.follow_clock_v1()
  RETURNS bigint

@@ -76,7 +76,7 @@ async function fireTogether(
       version,
       nextAt,
       tick: plan.fire[0]!,
-      then: plan.next,
+      next: plan.next,
     }))
     try {
       for (const fired of await fireSchedules(db, ticks)) {
@@ -90,7 +90,10 @@ async function fireTogether(
     batch = []
   }
   for (const schedule of due) {
-    const planned = { schedule, plan: planFirings(schedule, schedule.nextAt.getTime(), schedule.now.getTime()) }
+    const planned = {
+      schedule,
+      plan: planFirings(schedule, schedule.nextAt.getTime(), schedule.now.getTime()),
+    }
     if (planned.plan.fire.length === 1 && planned.plan.passed === undefined) batch.push(planned)
     else left.push(planned)
     if (batch.length === BATCH) await fireBatch()

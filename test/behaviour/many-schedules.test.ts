@@ -1,0 +1,74 @@
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { Database, type Queryable } from '../../src/db/database.ts'
+import { fireDue } from '../../src/engine/fire-schedules.ts'
+import { type Sluice, task } from '../../src/index.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { countFirings, misdirectSchedule, moveTicks, plantSchedules } from '../support/state/schedules.ts'
+
+const QUIET = { debug() {}, info() {}, warn() {}, error() {} }
+const DUE = new Date('2030-05-06T07:08:00Z')
+
+const database = useDatabase()
+const apps = useApps(database)
+const report = task({ name: 'report', run: (input: unknown) => input })
+let app: Sluice
+
+beforeEach(async () => {
+  await database.sql('truncate sluice.schedules, sluice.firings, sluice.jobs cascade')
+  app = await apps.open({ tasks: [report] })
+})
+
+/** Fires what is due, and counts the statements that took. */
+async function fire(now = DUE): Promise<{ statements: number; fired: number; skipped: number }> {
+  const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'fires' })
+  onTestFinished(() => db.close())
+  let statements = 0
+  const counting: Queryable = {
+    run: (statement, values) => {
+      statements++
+      return db.run(statement, values)
+    },
+  }
+  return { ...(await fireDue(counting, QUIET, now)), statements }
+}
+
+test('500 schedules due at the same time are fired in batches', async () => {
+  await plantSchedules(database.sql, 500, { task: 'report' })
+  await moveTicks(database.sql, DUE)
+  const { statements, ...counts } = await fire()
+  expect(counts).toEqual({ fired: 500, skipped: 0 })
+  expect(statements, 'statements for 500 schedules').toBeLessThanOrEqual(10)
+  expect(await countFirings(database.sql)).toEqual({ job: 500 })
+  // Each has moved on: nothing is fired twice.
+  expect(await fire()).toMatchObject({ fired: 0, skipped: 0 })
+})
+
+test('a schedule whose job is refused leaves the rest of its batch alone', async () => {
+  await plantSchedules(database.sql, 30, { task: 'report' })
+  await misdirectSchedule(database.sql, 's7')
+  await moveTicks(database.sql, DUE)
+  expect(await fire()).toMatchObject({ fired: 29, skipped: 1 })
+  expect(await countFirings(database.sql)).toEqual({ job: 29, refused: 1 })
+})
+
+test('in a batch only the schedules whose last job still runs skip their tick', async () => {
+  await plantSchedules(database.sql, 20, { task: 'report', overlap: 'skip' })
+  await moveTicks(database.sql, DUE)
+  expect(await fire()).toMatchObject({ fired: 20, skipped: 0 })
+
+  // The tick after it, with the jobs of the first one still waiting for a worker.
+  const later = new Date(DUE.getTime() + 60_000)
+  expect(await fire(later)).toMatchObject({ fired: 0, skipped: 20 })
+  await app.cancelMany({ task: 'report' })
+  expect(await fire(new Date(later.getTime() + 60_000))).toMatchObject({ fired: 20, skipped: 0 })
+})
+
+test('a ceiling in the middle of a batch lets in as many as it has room for', async () => {
+  await app.setAdmission({ maxActive: 12 })
+  await plantSchedules(database.sql, 30, { task: 'report' })
+  await moveTicks(database.sql, DUE)
+  expect(await fire()).toMatchObject({ fired: 12, skipped: 18 })
+  expect(await countFirings(database.sql)).toEqual({ ceiling: 18, job: 12 })
+  await app.resetAdmission()
+})

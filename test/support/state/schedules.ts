@@ -1,0 +1,44 @@
+import type { Sql } from '../database.ts'
+
+/** Schedules `s1`, `s2`, ... that run a task every minute, with a tick that came due `ageMs` ago. */
+export async function plantSchedules(
+  sql: Sql,
+  count: number,
+  { task, overlap = 'allow', ageMs = 0 }: { task: string; overlap?: 'allow' | 'skip'; ageMs?: number },
+): Promise<void> {
+  await sql(
+    `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, owner, updated_by)
+     select 's' || n, $2, '* * * * *', 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), 'test', 'test'
+       from generate_series(1, $1) n`,
+    [count, task, overlap, ageMs / 1000],
+  )
+}
+
+/** Moves the next tick of every schedule. */
+export async function moveTicks(sql: Sql, nextAt: Date, only?: readonly string[]): Promise<void> {
+  await sql('update sluice.schedules set next_at = $1 where $2::text[] is null or name = any ($2)', [
+    nextAt,
+    only ?? null,
+  ])
+}
+
+/** Makes a schedule run something that no program has declared. */
+export async function misdirectSchedule(sql: Sql, name: string): Promise<void> {
+  await sql(`update sluice.schedules set task = 'gone' where name = $1`, [name])
+}
+
+/** How many ticks ended in which way, in the order of the names of the ways. */
+export async function countFirings(sql: Sql): Promise<Record<string, number>> {
+  const rows = await sql<{ way: string; n: number }>(
+    `select coalesce(skipped, 'job') as way, count(*)::integer as n from sluice.firings group by 1 order by 1`,
+  )
+  return Object.fromEntries(rows.map(({ way, n }) => [way, n]))
+}
+
+/** How late the ticks were fired, in milliseconds, ascending. */
+export async function latenessOfFirings(sql: Sql): Promise<number[]> {
+  const rows = await sql<{ ms: number }>(
+    `select extract(epoch from fired_at - tick_at)::float8 * 1000 as ms from sluice.firings order by 1`,
+  )
+  return rows.map(({ ms }) => ms)
+}
