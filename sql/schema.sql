@@ -713,6 +713,17 @@ create table sluice.watch (
   constraint watch_pkey PRIMARY KEY (one)
 ) with (fillfactor=20);
 
+--- table sluice.withdrawals
+create table sluice.withdrawals (
+  worker_id bigint not null,
+  task text not null,
+  why text not null,
+  since timestamp with time zone not null default clock_timestamp(),
+  retry_at timestamp with time zone not null,
+  constraint withdrawals_pkey PRIMARY KEY (worker_id, task),
+  constraint withdrawals_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES sluice.workers(id) ON DELETE CASCADE
+);
+
 --- table sluice.worker_devices
 create table sluice.worker_devices (
   worker_id bigint not null,
@@ -2053,6 +2064,11 @@ AS $function$
     'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
                  'running', (select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
+    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'workers', x.workers, 'why', x.why, 'able', x.able) order by x.task)
+      from (select d.task, array_agg(w.name order by w.id) as workers, min(d.why) as why,
+                   exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
+                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task)) as able
+              from sluice.withdrawals d join live w on w.id = d.worker_id group by d.task limit 20) x), '[]'),
     'broken', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'why', w.broken) order by w.id), '[]')
                  from (select * from live w where w.broken is not null order by w.id limit 20) w),
     'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,
@@ -5588,6 +5604,7 @@ AS $function$
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
     select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
+           array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > clock_timestamp()) as withdrawn,
            coalesce((select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
                       where w.process_limit is not null and j.worker_id = w.id and j.state = 'running' and c.task = any (w.pooled)), 0)::integer as in_process,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
@@ -5600,6 +5617,11 @@ AS $function$
            when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
            when 'draining' then 'every worker that runs task ' || q.task || ' is draining'
                                 || coalesce(' or broken: worker ' || v.broken, '')
+           when 'withdrawn' then (
+             select min('worker ' || w.name || ' cannot start task ' || q.task || ': ' || d.why || '; retries at '
+                        || to_char(d.retry_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+                    || case when count(*) > 1 then '. Nor can ' || count(*) - 1 || ' other workers' else '' end
+               from sluice.withdrawals d join live w on w.id = d.worker_id and not w.draining where d.task = q.task)
            when 'lane_full' then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
            when 'lane_held' then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, '
                                  || u.held - u.running || ' of them idle for a moment'
@@ -5616,15 +5638,15 @@ AS $function$
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
-            count(*) filter (where f.fits and not w.draining and f.free) as free,
-            count(*) filter (where f.fits and not w.draining and f.free and f.may) as may,
-            count(*) filter (where f.fits and not w.draining and f.free and f.may and f.manned) as manned,
+            count(*) filter (where f.able) as able, count(*) filter (where f.able and f.free) as free,
+            count(*) filter (where f.able and f.free and f.may) as may,
+            count(*) filter (where f.able and f.free and f.may and f.manned) as manned,
             sum(w.processes) filter (where f.fits and not w.draining) as processes,
             string_agg(distinct w.host, ', ') filter (where f.fits and not w.draining) as hosts,
             min(w.name || ': ' || w.broken) filter (where f.fits) as broken
        from live w
       cross join lateral (
-        select q.requires <@ w.labels as fits, w.capacity = 0 or w.running < w.capacity as free,
+        select q.requires <@ w.labels as fits, q.requires <@ w.labels and not w.draining and q.task <> all (w.withdrawn) as able, w.capacity = 0 or w.running < w.capacity as free,
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
                  < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may,
                w.process_limit is null or q.task <> all (w.pooled) or w.in_process < w.processes as manned) f
@@ -5636,6 +5658,7 @@ AS $function$
        when v.known = 0 then 'no_worker'
        when v.fit = 0 then 'labels'
        when v.open = 0 then 'draining'
+       when v.able = 0 then 'withdrawn'
        when u.slots is not null and u.held >= u.slots and u.running >= u.slots then 'lane_full'
        when u.slots is not null and u.held >= u.slots then 'lane_held'
        when v.free = 0 then 'capacity'

@@ -103,8 +103,10 @@ export const ERROR_STATUS = {
   DATABASE_UNSUITABLE: 500,
   /** No embedded PostgreSQL exists for this platform, or it did not start. */
   EMBEDDED_UNAVAILABLE: 500,
-  /** This worker cannot start the task: no program, no workdir, a failing initialiser. */
+  /** This worker cannot start any task: no workdir, a failing initialiser. */
   WORKER_BROKEN: 503,
+  /** This worker cannot start this task: its program is missing, or its module cannot be loaded. */
+  START_FAILED: 503,
   /** Whoever starts workers for a pool could not do it: no answer, no rights, no room. */
   PROVISIONER_FAILED: 502,
   /** No process of the pool is free; whoever asks must look at `free` first. */

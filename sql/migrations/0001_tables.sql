@@ -137,6 +137,16 @@ language sql immutable
 return case when p_per_worker > 0 then p_per_worker when p_per_worker = -1 and p_capacity > 0 then p_capacity
             when p_per_worker is not null then p_cores end;
 
+-- Tasks that a worker could not start, and takes no job of before retry_at. The row goes when it has started one.
+create table sluice.withdrawals (
+  worker_id bigint not null references sluice.workers (id) on delete cascade,
+  task      text not null,
+  why       text not null,
+  since     timestamptz not null default clock_timestamp(),
+  retry_at  timestamptz not null,
+  primary key (worker_id, task)
+);
+
 -- The slots a worker holds in a lane with a limit. There is no counter per lane: what is in use is the sum of these rows.
 -- How many of them are busy is not written here: a row that changed with every start and end would drag a chain of dead
 -- versions behind it whenever some transaction is held open (seen in one run: starts slowed from 14 to 474 ms).

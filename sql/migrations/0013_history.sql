@@ -112,6 +112,11 @@ as $$
     'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
                  'running', (select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
+    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'workers', x.workers, 'why', x.why, 'able', x.able) order by x.task)
+      from (select d.task, array_agg(w.name order by w.id) as workers, min(d.why) as why,
+                   exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
+                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task)) as able
+              from sluice.withdrawals d join live w on w.id = d.worker_id group by d.task limit 20) x), '[]'),
     'broken', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'why', w.broken) order by w.id), '[]')
                  from (select * from live w where w.broken is not null order by w.id limit 20) w),
     'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,

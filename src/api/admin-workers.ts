@@ -75,6 +75,10 @@ const Worker = Type.Object({
     ...TextOrNull,
     description: 'Why it cannot start jobs any more. Once that is mended, undrain lets it try again',
   }),
+  withdrawn: Type.Array(
+    Type.Object({ task: Type.String(), why: Type.String(), since: Timestamp, retryAt: Timestamp }),
+    { description: 'Tasks it could not start three times: it takes none of their jobs until it tries again' },
+  ),
   stopping: Type.Boolean({ description: 'Asked to end: it leaves once what it runs has ended' }),
   running: Type.Integer(),
   startedAt: Timestamp,

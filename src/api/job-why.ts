@@ -18,6 +18,7 @@ const KINDS = [
   'no_worker',
   'labels',
   'draining',
+  'withdrawn',
   'capacity',
   'per_worker',
   'processes',

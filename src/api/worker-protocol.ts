@@ -281,6 +281,11 @@ export const CycleBody = Type.Object(
     }),
     free: Count('Jobs it can take now, at most', MAX_ATTEMPTS),
     freeProcesses: Type.Optional(Count('How many of them may be pooled tasks', MAX_ATTEMPTS)),
+    limits: Type.Optional(
+      Type.Record(Type.String({ maxLength: 100 }), Count('Jobs of this task', MAX_ATTEMPTS), {
+        description: 'Of these tasks it takes at most so many now; 0: none, it cannot start them',
+      }),
+    ),
     waitMs: Type.Optional(
       Count('How long to wait for a job when there is none and nothing has ended', MAX_WAIT_MS),
     ),
@@ -356,6 +361,19 @@ export const HeartbeatAnswer = Type.Object({
   ),
 })
 export type HeartbeatAnswer = Static<typeof HeartbeatAnswer>
+
+export const WithdrawBody = Type.Object(
+  {
+    task: Name,
+    why: Type.String({ minLength: 1, maxLength: 1000, description: 'What is missing' }),
+    retryMs: Count('In how many milliseconds it tries again', 86_400_000),
+  },
+  CLOSED,
+)
+export type WithdrawBody = Static<typeof WithdrawBody>
+
+export const RestoreBody = Type.Object({ task: Name }, CLOSED)
+export type RestoreBody = Static<typeof RestoreBody>
 
 export const ProcessesBody = Type.Object(
   { held: Count('Processes it has, those that are ending included', 65_536) },

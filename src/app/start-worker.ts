@@ -99,13 +99,14 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   const hooks = hooksOf(tasks)
   // Containers have names of their own: those on one machine are told its name, so that they share its devices.
   const host = textOf(undefined, 'SLUICE_HOST') ?? hostname()
+  const name = toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200)
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
   const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
   const pool = pooled.length === 0 ? undefined : makePool(setup, (cause: unknown) => worker?.breakDown(cause))
   const source = setup.makeSource({
     identity: {
-      name: toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200),
+      name,
       host,
       pid: process.pid,
       version: VERSION,
@@ -127,6 +128,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   const devices = new DeviceWatch({ source, host, log, onReport: () => worker?.nudge() })
   const models = new ModelKeeper({ models: hooks, devices, log, onNews: () => worker?.nudge() })
   worker = new Worker({
+    name,
     source,
     devices,
     models,

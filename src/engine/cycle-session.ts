@@ -77,6 +77,7 @@ export class CycleSession {
   #budgeted = false
   /** Some lane is spread. */
   #spreads = false
+  #limits: ReadonlyMap<string, number> | undefined
   #turn = 0
   /** When it last held a job, or began. */
   #busyAt = performance.now()
@@ -150,6 +151,11 @@ export class CycleSession {
   /** Another worker waits for slots: hold none idle. */
   dropIdleSlots(): void {
     this.#slots.dropIdle()
+  }
+
+  /** Of these tasks the next cycles take at most so many. */
+  limitTasks(limits: ReadonlyMap<string, number> | undefined): void {
+    this.#limits = limits
   }
 
   /** Goes on as this incarnation. Needs a resync before the first cycle. */
@@ -363,7 +369,8 @@ export class CycleSession {
     const claimable: Claimable[] = []
     for (const each of open) {
       const place = pooled.indexOf(each)
-      const max = place < 0 ? 2_147_483_647 : shareOf(freeProcesses, pooled.length, place, this.#turn)
+      const share = place < 0 ? 2_147_483_647 : shareOf(freeProcesses, pooled.length, place, this.#turn)
+      const max = Math.min(share, this.#limits?.get(each.task) ?? share)
       // Order within a class that is planned is exact: it is looked at from the top, as a lane with one slot is.
       const { id, lane, budgeted } = each
       if (max > 0) claimable.push({ id, lane, max, slots: budgeted ? 1 : each.slots, budgeted })

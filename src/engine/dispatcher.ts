@@ -108,6 +108,11 @@ export class Dispatcher {
     this.#outOfStep = true
   }
 
+  /** Of these tasks the next cycles take at most so many. */
+  limitTasks(limits: ReadonlyMap<string, number> | undefined): void {
+    this.#session.limitTasks(limits)
+  }
+
   /** Another worker waits for slots: hold none idle. */
   dropIdleSlots(): void {
     this.#session.dropIdleSlots()

@@ -94,7 +94,13 @@ const FREE: Wait = {
   budget: null,
 }
 /** Somebody has to do something first: how fast others were tells nothing. */
-const STANDING: ReadonlySet<WaitKind> = new Set(['lane_disabled', 'no_worker', 'labels', 'draining'])
+const STANDING: ReadonlySet<WaitKind> = new Set([
+  'lane_disabled',
+  'no_worker',
+  'labels',
+  'draining',
+  'withdrawn',
+])
 
 /** Says what a job waits for, who holds it, and for how long yet. @throws {SluiceError} `JOB_NOT_FOUND`. */
 export async function explain(

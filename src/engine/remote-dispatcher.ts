@@ -21,6 +21,8 @@ export interface RemoteCycle {
   readonly running: readonly JobAttempt[]
   readonly free: number
   readonly freeProcesses: number
+  /** Of these tasks it takes at most so many. */
+  readonly limits?: ReadonlyMap<string, number>
   readonly news?: ModelNews
 }
 
@@ -167,6 +169,7 @@ export class RemoteDispatcher {
    */
   async cycle(request: RemoteCycle): Promise<RemoteAnswer> {
     const recorded = new Set<string>()
+    this.#session.limitTasks(request.limits)
     for (let tries = 1; ; tries++) {
       try {
         await this.#getInStep(request)

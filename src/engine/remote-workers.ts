@@ -19,7 +19,7 @@ import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
 import { type NamedLease, underLease } from './check-lease.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
-import { passOver } from './worker-control.ts'
+import { passOver, withdraw } from './worker-control.ts'
 
 export { type Beat, beat, beatTogether } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
@@ -30,6 +30,7 @@ export { noteLateEndings } from '../store/note-late-endings.ts'
 export { reportDevices } from '../store/report-devices.ts'
 export { type Resynced, resyncWorkers } from '../store/resync-worker.ts'
 export { shareProcesses } from '../store/share-processes.ts'
+export { restoreTask } from '../store/withdraw-task.ts'
 
 const MAX_LINE = 8192
 /** Room for the note that a worker leaves at the end of a line it has cut itself. */
@@ -190,6 +191,15 @@ export async function saveRemoteCheckpoint(db: Queryable, lease: NamedLease, val
 /** Shows the worker as broken: it cannot start jobs any more. @throws {SluiceError} `WORKER_NOT_FOUND` */
 export async function reportBroken(db: Queryable, workerId: string, why: string): Promise<void> {
   if (!(await passOver(db, workerId, why))) throw workerEnded(workerId)
+}
+
+/** Shows that the worker cannot start a task. @throws {SluiceError} `WORKER_NOT_FOUND` */
+export async function reportWithdrawn(
+  db: Queryable,
+  workerId: string,
+  { task, why, retryMs }: { readonly task: string; readonly why: string; readonly retryMs: number },
+): Promise<void> {
+  if (!(await withdraw(db, workerId, task, why, retryMs))) throw workerEnded(workerId)
 }
 
 /**

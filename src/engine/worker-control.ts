@@ -8,8 +8,10 @@ import { drainWorker } from '../store/drain-worker.ts'
 import { listWorkers } from '../store/list-workers.ts'
 import { retireWorker } from '../store/retire-worker.ts'
 import { stopWorker } from '../store/stop-worker.ts'
+import { withdrawTask } from '../store/withdraw-task.ts'
 
 export { shareProcesses } from '../store/share-processes.ts'
+export { restoreTask } from '../store/withdraw-task.ts'
 
 const WHY_CHARACTERS = 1000
 /** Stands for workers of any name. */
@@ -69,6 +71,17 @@ export async function leaveIfDue(
 /** Shows one worker, not all of its name, as broken: it cannot start jobs any more. False when it has ended. */
 export async function passOver(db: Queryable, workerId: string, why: string): Promise<boolean> {
   return drainIncarnation(db, workerId, toStorableText(why, WHY_CHARACTERS))
+}
+
+/** Shows that a worker cannot start a task, and in how long it tries again. False when the worker has ended. */
+export async function withdraw(
+  db: Queryable,
+  workerId: string,
+  task: string,
+  why: string,
+  retryMs: number,
+): Promise<boolean> {
+  return withdrawTask(db, workerId, task, toStorableText(why, WHY_CHARACTERS), retryMs)
 }
 
 function checkWhich(name: string, labels: Labels): void {

@@ -4,6 +4,7 @@ import { type AttentionFacts, type Concerns, needsAttention, sentenceOf } from '
 const NONE: Concerns = {
   silent: [],
   broken: [],
+  withdrawn: [],
   tasks: [],
   fanOuts: [],
   deadline: null,

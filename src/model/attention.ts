@@ -44,6 +44,13 @@ export interface AttentionFacts {
 export interface Concerns {
   readonly silent: readonly { readonly name: string; readonly silentMs: number; readonly running: number }[]
   readonly broken: readonly { readonly name: string; readonly why: string }[]
+  /** Tasks that these workers could not start. `able`: another worker takes their jobs. */
+  readonly withdrawn: readonly {
+    readonly task: string
+    readonly workers: readonly string[]
+    readonly why: string
+    readonly able: boolean
+  }[]
   /** Tasks that no live worker takes: none runs them, or all that do are draining. */
   readonly tasks: readonly {
     readonly name: string
@@ -97,6 +104,7 @@ const RISE = 2
 /** Worst first; within a severity in this order. */
 const RULES: readonly Rule[] = [
   brokenWorkers,
+  withdrawnTasks,
   lateDuties,
   schedules,
   noWorkers,
@@ -131,6 +139,17 @@ function brokenWorkers({ concerns }: AttentionFacts): Attention[] {
     text: `cannot start jobs: ${why}`,
     advice: `Fix the cause, then run: sluice workers undrain ${name}`,
     link: `/workers?name=${encodeURIComponent(name)}`,
+  }))
+}
+
+function withdrawnTasks({ concerns }: AttentionFacts): Attention[] {
+  return concerns.withdrawn.map(({ task, workers, why, able }) => ({
+    rule: 'task_withdrawn',
+    severity: able ? 'warning' : 'problem',
+    subject: `task ${task}`,
+    text: `cannot be started by ${workers.length === 1 ? 'worker' : 'workers'} ${workers.join(', ')}: ${why}${able ? '' : '. No other worker takes its jobs'}`,
+    advice: 'Provide what is missing. Each worker tries again within a minute',
+    link: `/workers?name=${encodeURIComponent(workers[0]!)}`,
   }))
 }
 

@@ -7,6 +7,7 @@ export type WaitObstacle =
   | 'no_worker'
   | 'labels'
   | 'draining'
+  | 'withdrawn'
   | 'lane_full'
   | 'lane_held'
   | 'capacity'

@@ -24,6 +24,8 @@ export interface Attempt {
    */
   workdir(): string
   readonly services: AttemptServices
+  /** To be called when the program runs, or the task's module is loaded: whatever fails from then on is the task's own doing. */
+  started?(): void
   /** What spans of processes and programs belong to; `undefined` when the job is part of no trace. */
   readonly trace?: string | undefined
   /** The devices that were set aside for it; `undefined` when it draws from none. */
@@ -89,12 +91,23 @@ export class Stop extends Error {
 export type Executor = (attempt: Attempt) => unknown
 
 /**
- * The attempt could not be started, and the cause is this worker, not the job:
- * a missing program, no workdir, a failing initialiser. Burns no attempt; three
- * in a row take the worker out of the order.
+ * The attempt could not be started, and the cause is this machine, whatever the
+ * task: no workdir, a failing initialiser. Burns no attempt; three in a row
+ * withdraw the worker.
  */
 export class BrokenWorker extends SluiceError {
   constructor(message: string, cause?: unknown) {
     super('WORKER_BROKEN', message, { cause })
+  }
+}
+
+/**
+ * The attempt could not be started, and the cause is that this worker does not
+ * have what the task needs: a program, a module that loads. Burns no attempt;
+ * three withdraw the task from this worker for a while, and nothing else.
+ */
+export class StartFailure extends SluiceError {
+  constructor(message: string, cause?: unknown) {
+    super('START_FAILED', message, { cause })
   }
 }

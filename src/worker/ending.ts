@@ -6,7 +6,7 @@ import type { Ending, OutOfMemory } from '../model/job.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
 import { withoutSecrets } from '../model/redact.ts'
 import { type RetryPolicy, retryDelay } from '../model/retry.ts'
-import { BrokenWorker, type Stop } from './attempt.ts'
+import { BrokenWorker, StartFailure, type Stop } from './attempt.ts'
 import { asOutOfMemory } from './models/out-of-memory.ts'
 import { detailOf, toWireError, type WireError } from './thrown.ts'
 
@@ -124,7 +124,8 @@ function afterError(
 ): Ending {
   const scarce = memory === undefined ? undefined : outOfMemoryEnding(error, memory)
   if (scarce !== undefined) return scarce
-  if (error instanceof BrokenWorker) return { kind: 'returned', error: errorText(error) }
+  if (error instanceof BrokenWorker || error instanceof StartFailure)
+    return { kind: 'returned', error: errorText(error) }
   if (error instanceof SluiceError && (error.code === 'NOT_STORABLE' || error.code === 'INVALID_INPUT')) {
     return { kind: 'failed', error: errorText(error) }
   }

@@ -1,6 +1,6 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -10,7 +10,7 @@ import { explainInexact, findInexactNumber } from '../model/exact-numbers.ts'
 import { MAX_JSON_BYTES } from '../model/json.ts'
 import { MAX_TIMER_MS } from '../model/setting-value.ts'
 import { traceVariables } from '../tracing.ts'
-import { type Attempt, BrokenWorker } from './attempt.ts'
+import { type Attempt, BrokenWorker, StartFailure } from './attempt.ts'
 import { deviceVariables } from './devices/device-variables.ts'
 import { resolveArgv } from './find-program.ts'
 import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
@@ -42,6 +42,8 @@ const RESULT_FILE = '.sluice-result.json'
 const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
 /** How long to wait for the end of the output once the program is gone. */
 const DRAIN_MS = 1000
+/** Why no program can be started, whichever it is. */
+const OF_THE_MACHINE: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE', 'ENOSPC'])
 
 /**
  * Runs a program per attempt: input as JSON on stdin, the result as JSON in the
@@ -53,7 +55,7 @@ const DRAIN_MS = 1000
  * the group is killed too. What leaves the group (`setsid`) is on its own.
  *
  * The executor rejects with
- * - `BrokenWorker` when the program could not be started,
+ * - `StartFailure` when the program could not be started, `BrokenWorker` when none could,
  * - the signal's `Stop` when the stop came before the program's end, whatever
  *   its exit code: exit 0 after SIGTERM mostly means "stopped in order",
  * - `SluiceError` `ATTEMPT_FAILED` when it failed or left no usable result.
@@ -77,6 +79,7 @@ async function runProgram(program: Program, attempt: Attempt): Promise<unknown> 
   const workdir = attempt.workdir()
   const resultPath = join(workdir, RESULT_FILE)
   const child = await start(program, workdir, environment(program, attempt, resultPath))
+  attempt.started?.()
   const pid = child.pid!
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
   const closed = once(child, 'close')
@@ -106,8 +109,9 @@ async function runProgram(program: Program, attempt: Attempt): Promise<unknown> 
 /**
  * Starts the program under guard.
  *
- * @throws {BrokenWorker} for every reason not to start: they lie with this
- *   machine (missing, not executable, too many processes), not with the job.
+ * @throws {StartFailure} when the program is missing or not executable.
+ * @throws {BrokenWorker} when this machine can start none: too many processes
+ *   or open files, no memory, no workdir.
  */
 async function start(program: Program, workdir: string, env: NodeJS.ProcessEnv): Promise<Child> {
   const [command = '', ...args] = program.argv
@@ -120,14 +124,17 @@ async function start(program: Program, workdir: string, env: NodeJS.ProcessEnv):
     guardGroup(child.pid)
     return child
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    // A missing working folder is reported like a missing program.
+    if (OF_THE_MACHINE.has(code) || !existsSync(workdir))
+      throw new BrokenWorker(`cannot start ${command}: ${String(error)}`, error)
     const why =
       code === 'ENOENT'
         ? 'it does not exist, or the interpreter named in its first line does not (ENOENT)'
         : code === 'EACCES'
           ? 'it is not executable for this user, or a folder of PATH is closed to them (EACCES)'
           : String(error)
-    throw new BrokenWorker(`cannot start ${command}: ${why}`, error)
+    throw new StartFailure(`cannot start ${command}: ${why}`, error)
   }
 }
 

@@ -8,6 +8,8 @@ export interface CycleRequest {
   readonly free: number
   /** How many of those may be tasks that need a pool process. */
   readonly freeProcesses: number
+  /** Of these tasks it takes at most so many: it could not start them. Absent: there are none. */
+  readonly limits?: ReadonlyMap<string, number>
   /** Absent: nothing has happened to models. */
   readonly news?: ModelNews
 }
@@ -62,6 +64,10 @@ export interface JobSource {
   shareProcesses(held: number): Promise<number>
   /** This worker cannot start jobs any more and takes no new ones: let operators see it, and why. */
   broken(why: string): void
+  /** This worker cannot start this task and takes no jobs of it for so long: let operators see it, and why. */
+  withdrawTask(task: string, why: string, retryMs: number): void
+  /** It has started a task that was withdrawn. */
+  restoreTask(task: string): void
   /** Takes the worker off the books. Everything must have been reported. */
   close(why: string): Promise<void>
 }

@@ -33,6 +33,9 @@ export class RunningAttempt implements Attempt {
   endedAt = 0
   /** The lease is known to be lost: nothing is reported. */
   gone = false
+  /** Its program runs, or its module is loaded. */
+  hasStarted = false
+  onStarted: (() => void) | undefined
 
   constructor(assignment: Assignment, graceMs: number, source: JobSource, workdirs: Workdirs) {
     this.assignment = assignment
@@ -81,6 +84,12 @@ export class RunningAttempt implements Attempt {
   workdir(): string {
     this.#workdir ??= this.#workdirs.create(this.assignment.id, this.assignment.attempt)
     return this.#workdir
+  }
+
+  started(): void {
+    if (this.hasStarted) return
+    this.hasStarted = true
+    this.onStarted?.()
   }
 
   stop(reason: Stop): void {

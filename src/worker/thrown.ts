@@ -3,7 +3,7 @@ import { deserialize, serialize } from 'node:v8'
 import { ERROR_STATUS, type ErrorCode, SluiceError } from '../errors.ts'
 import { classOf, describeThrown } from '../model/describe-thrown.ts'
 import { type ErrorDetail, readDetail } from '../model/error-detail.ts'
-import { BrokenWorker } from './attempt.ts'
+import { BrokenWorker, StartFailure } from './attempt.ts'
 
 /** Whatever a task threw, in a form that is safe to look at and crosses to another process. */
 export type WireError =
@@ -118,6 +118,7 @@ export function isWireError(value: unknown): boolean {
 function revive(code: unknown, wire: WireError & { kind: 'error' }, cause: unknown): Error {
   if (wire.name === 'SluiceError' && typeof code === 'string' && Object.hasOwn(ERROR_STATUS, code)) {
     if (code === 'WORKER_BROKEN') return new BrokenWorker(wire.message, cause)
+    if (code === 'START_FAILED') return new StartFailure(wire.message, cause)
     const details = wire.properties.details as Record<string, unknown> | undefined
     return new SluiceError(code as ErrorCode, wire.message, { details: { ...details }, cause })
   }

@@ -1,8 +1,9 @@
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
 import { AttemptSpan } from '../tracing.ts'
-import { BrokenWorker, type Executor, Stop } from './attempt.ts'
+import { BrokenWorker, type Executor, StartFailure, Stop } from './attempt.ts'
 import type { DeviceWatch } from './devices/device-watch.ts'
 import { decideEnding, detailOfEnding, errorText, type Settled } from './ending.ts'
+import { FailedStarts } from './failed-starts.ts'
 import type { CycleRequest, JobSource } from './job-source.ts'
 import { enterDevices, isOnDevices, leaveDevices, memoryOf } from './models/attempt-on-devices.ts'
 import type { ModelKeeper } from './models/model-keeper.ts'
@@ -20,6 +21,7 @@ export interface WorkerLog {
 }
 
 export interface WorkerOptions {
+  readonly name: string
   readonly source: JobSource
   readonly tasks: ReadonlyMap<string, AnyTask>
   readonly executors: ReadonlyMap<string, Executor>
@@ -66,7 +68,10 @@ export class Worker {
   #ended: EndedAttempt[] = []
   #mode: 'new' | 'working' | 'stopping' | 'stopped' = 'new'
   #draining = false
+  /** Faults of this machine in a row. */
   #failedStarts = 0
+  /** Tasks it could not start. */
+  readonly #starts = new FailedStarts()
   #cycling: Promise<void> | undefined
   #again = false
   /** False after a cycle whose other side was away. */
@@ -262,7 +267,9 @@ export class Worker {
 
   async #ask(request: Omit<CycleRequest, 'freeProcesses'>): Promise<CycleAnswer> {
     try {
-      return await this.#source.cycle({ ...request, freeProcesses: this.#options.pool?.free ?? 0 })
+      const limits = this.#starts.limits((task) => this.#isStarting(task), performance.now())
+      const freeProcesses = this.#options.pool?.free ?? 0
+      return await this.#source.cycle({ ...request, freeProcesses, ...(limits !== undefined && { limits }) })
     } catch (error) {
       // A source answers even when the other side is away; this is a fault in it. Nothing may be lost by it.
       this.#options.log.error({ error: errorText(error) }, 'a cycle broke')
@@ -277,6 +284,8 @@ export class Worker {
       models.startOver()
       devices.startOver()
       share?.changed()
+      for (const { task, why, retryMs } of this.#starts.withdrawn(performance.now()))
+        this.#source.withdrawTask(task, why, retryMs)
     }
     models.unload(unload)
   }
@@ -288,6 +297,7 @@ export class Worker {
     clearTimeout(this.#timer)
     let wait = Math.min(this.#source.pollMs * (0.9 + 0.2 * Math.random()), this.#source.lookAgainMs)
     if (this.#source.holdsIdle) wait = Math.min(wait, GIVE_BACK_MS)
+    wait = Math.min(wait, this.#starts.nextMs(performance.now()) + 1)
     if (this.#lookAgain < LOOK_AGAIN_MS.length && this.#free() > 0)
       wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)
     this.#timer = setTimeout(() => this.#wake(false), wait)
@@ -308,6 +318,7 @@ export class Worker {
       this.#options.workdirs,
     )
     this.#running.set(assignment.id, attempt)
+    if (this.#starts.has(assignment.task)) attempt.onStarted = () => this.#noteStarted(assignment.task)
     this.#options.watch?.started(assignment.task)
     attempt.span = AttemptSpan.start(assignment)
     if (isOnDevices(attempt)) void this.#executeOnDevices(task, attempt)
@@ -357,10 +368,16 @@ export class Worker {
   #settle(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
     this.#options.watch?.ended(task.name)
     if (attempt.copy !== undefined) attempt.endedAt = performance.now()
-    if (!settled.ok && settled.error instanceof BrokenWorker) this.#noteBroken(settled.error)
-    else if (this.#failedStarts < FAILED_STARTS) this.#failedStarts = 0
+    let outcome = settled
+    if (!settled.ok && settled.error instanceof StartFailure)
+      outcome = { ok: false, error: this.#noteFailedStart(attempt, settled.error) }
+    else if (!settled.ok && settled.error instanceof BrokenWorker) this.#noteBroken(settled.error)
+    else {
+      if (this.#failedStarts < FAILED_STARTS) this.#failedStarts = 0
+      if (settled.ok) attempt.started()
+    }
     const leftovers = attempt.cleanUp()
-    if (leftovers === undefined) this.#report(task, attempt, settled)
+    if (leftovers === undefined) this.#report(task, attempt, outcome)
     else {
       leftovers
         .catch((error: unknown) =>
@@ -369,7 +386,7 @@ export class Worker {
             'the workdir could not be removed',
           ),
         )
-        .finally(() => this.#report(task, attempt, settled))
+        .finally(() => this.#report(task, attempt, outcome))
     }
   }
 
@@ -422,6 +439,34 @@ export class Worker {
       'this worker could not start a job',
     )
     if (this.#failedStarts === FAILED_STARTS) this.breakDown(error)
+  }
+
+  #isStarting(task: string): boolean {
+    for (const { assignment, hasStarted } of this.#running.values())
+      if (assignment.task === task && !hasStarted) return true
+    return false
+  }
+
+  /**
+   * The job goes back to the queue. Three in a row withdraw the task from this worker for a while, and nothing else. Gives what is
+   * kept with the attempt.
+   */
+  #noteFailedStart(attempt: RunningAttempt, error: StartFailure): StartFailure {
+    const { id, task } = attempt.assignment
+    const { retryMs, withdrawn } = this.#starts.failed(task, error.message, performance.now())
+    const retryAt = new Date(Date.now() + retryMs).toISOString()
+    const text = `worker ${this.#options.name} cannot start task ${task}: ${error.message}; retries at ${retryAt}`
+    this.#options.log.error({ job: id, task, error: error.message, retryAt }, text)
+    attempt.services.log('error', text)
+    if (withdrawn) this.#source.withdrawTask(task, error.message, retryMs)
+    return new StartFailure(text)
+  }
+
+  #noteStarted(task: string): void {
+    if (!this.#starts.started(task)) return
+    this.#options.log.info({ task }, 'a task that could not be started has started again')
+    this.#source.restoreTask(task)
+    this.#wake(false)
   }
 
   #lose(id: string): void {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { BrokenWorker } from '../../src/worker/attempt.ts'
+import { StartFailure } from '../../src/worker/attempt.ts'
 import { createExecExecutor, type ExecOptions } from '../../src/worker/exec.ts'
 import { guardPid } from '../../src/worker/orphan-guard.ts'
 import { childrenOf, expectGone, Fixture, isAlive, markDescendants } from '../support/processes.ts'
@@ -232,9 +232,9 @@ describe('a failure', () => {
   ])('to start is the worker, not the job: %j', async (options, message) => {
     const failing = createExecExecutor(options)(newAttempt())
 
-    await expect(failing).rejects.toBeInstanceOf(BrokenWorker)
+    await expect(failing).rejects.toBeInstanceOf(StartFailure)
     await expect(failing).rejects.toMatchObject({
-      code: 'WORKER_BROKEN',
+      code: 'START_FAILED',
       message: expect.stringContaining(message) as string,
     })
   })

@@ -113,12 +113,17 @@ describe('a task in a process', () => {
 
   test('that is not exported is named, with what is', async () => {
     await expect(run('notATask')).rejects.toMatchObject({
-      code: 'UNKNOWN_TASK',
+      code: 'START_FAILED',
+      cause: expect.objectContaining({ code: 'UNKNOWN_TASK' }),
       message:
         /exports no task named "notATask" with a run function.*notATask \(object\).*report \(task "report"\)/,
     })
     const missing = pool.run({ module: 'file:///nowhere/tasks.mjs', task: 'a' }, new RecordedAttempt())
-    await expect(missing).rejects.toMatchObject({ code: 'ERR_MODULE_NOT_FOUND' })
+    await expect(missing).rejects.toMatchObject({
+      code: 'START_FAILED',
+      message: expect.stringContaining('/nowhere/tasks.mjs') as string,
+      cause: expect.objectContaining({ code: 'ERR_MODULE_NOT_FOUND' }),
+    })
   })
 
   test('cannot have a pool of its own', async () => {

@@ -64,6 +64,10 @@ class ControlledSource implements JobSource {
 
   broken(): void {}
 
+  withdrawTask(): void {}
+
+  restoreTask(): void {}
+
   flush(): undefined {
     return undefined
   }
@@ -96,6 +100,7 @@ async function start(source: ControlledSource, execute: () => unknown, capacity 
     models: new ModelKeeper({ models: new Map(), devices, log, onNews() {} }),
     tasks: new Map([['spin', spin]]),
     executors: new Map([['spin', execute]]),
+    name: 'loop',
     pool: undefined,
     share: undefined,
     workdirs: await Workdirs.open(root),

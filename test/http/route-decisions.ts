@@ -109,6 +109,8 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/workers/:id/checkpoint/save': 'workers:run',
   'POST /api/v1/workers/:id/devices': 'workers:run',
   'POST /api/v1/workers/:id/processes': 'workers:run',
+  'POST /api/v1/workers/:id/withdraw': 'workers:run',
+  'POST /api/v1/workers/:id/restore': 'workers:run',
   'POST /api/v1/workers/:id/broken': 'workers:run',
   'POST /api/v1/workers/:id/close': 'workers:run',
 }

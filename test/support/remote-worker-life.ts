@@ -15,6 +15,8 @@ import {
   loadStale,
   registerRemoteWorkers,
   reportBroken,
+  reportWithdrawn,
+  restoreTask,
   resyncWorkers,
   saveRemoteCheckpoint,
   saveRemoteProgress,
@@ -108,6 +110,9 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
   if (orders !== undefined && orders.cancels.length > 0)
     violations.push(`${id} is to cancel what nobody cancelled`)
   await call('stale', () => loadStale(calls))
+  const failed = { task: TASK.name, why: 'life is short', retryMs: 1 }
+  await ignoringEnd(() => call('withdraw', () => reportWithdrawn(calls, id, failed)))
+  await call('restore', () => restoreTask(calls, id, TASK.name))
   await ignoringEnd(() => call('broken', () => reportBroken(calls, id, 'life is hard')))
   await ignoringEnd(() => call('close', () => closeRemoteWorker(calls, id, 'life is over')))
   return violations

@@ -47,6 +47,9 @@ function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
     else if (workers.length === 0) world.out.line('no worker is alive; sluice worker starts one')
     else {
       writeTable(world.out, columns(world.now().getTime()), workers)
+      for (const { name, withdrawn } of workers)
+        for (const { task, why, retryAt } of withdrawn)
+          world.out.line(`${name} cannot start task ${task}: ${why}; retries at ${retryAt.toISOString()}`)
       for (const { name, broken } of workers)
         if (broken !== null)
           world.out.line(

@@ -91,11 +91,12 @@ export class IdlePoll {
 
   /**
    * Whether finding nothing for this worker means that nothing is there for its like. Not so for one that runs something, which may
-   * have as many of a lane as one worker may, that is draining, or that has no process free for tasks that need one.
+   * have as many of a lane as one worker may, that is draining, that cannot start some task, or that has no process free.
    */
   get speaksForOthers(): boolean {
     const { running, draining, hasPooled } = this.worker
-    return running === 0 && !draining && (!hasPooled || this.#request.freeProcesses > 0)
+    const { freeProcesses, limits } = this.#request
+    return running === 0 && !draining && limits === undefined && (!hasPooled || freeProcesses > 0)
   }
 
   /** Looks for jobs. What it finds is the answer. */

@@ -50,7 +50,7 @@ export class RemoteWorker implements IdleWorker {
   #offer: string | undefined
   #ordersTold: number
   /** The last poll brought nothing until its time was up: the same question need not be asked anew. */
-  #rested: { readonly readyHints: number; readonly free: number; readonly freeProcesses: number } | undefined
+  #rested: (Pick<RemoteCycle, 'free' | 'freeProcesses'> & { readonly readyHints: number }) | undefined
 
   /**
    * @param parts.resync Asks what a worker holds together with others that come.
@@ -207,7 +207,7 @@ export class RemoteWorker implements IdleWorker {
     const answer = await this.#room.wait(poll, readyHints, this.#ordersTold)
     this.#ordersTold = this.#room.ordersTold
     this.draining = answer.orders?.draining ?? this.draining
-    if (answer.assignments.length === 0 && !answer.again) {
+    if (answer.assignments.length === 0 && !answer.again && request.limits === undefined) {
       const { free, freeProcesses } = request
       this.#rested = { readyHints: this.#room.readyHints, free, freeProcesses }
     }
@@ -224,6 +224,7 @@ export class RemoteWorker implements IdleWorker {
       !request.resync &&
       request.ended.length === 0 &&
       request.news === undefined &&
+      request.limits === undefined &&
       request.free <= rested.free &&
       request.freeProcesses <= rested.freeProcesses &&
       this.#dispatcher.holdsExactly(request.running)

@@ -164,6 +164,11 @@ function toStatusBody(
       ...worker,
       tasks: [...worker.tasks],
       labels: { ...worker.labels },
+      withdrawn: worker.withdrawn.map(({ since, retryAt, ...each }) => ({
+        ...each,
+        since: since.toISOString(),
+        retryAt: retryAt.toISOString(),
+      })),
       startedAt: worker.startedAt.toISOString(),
       seenAt: worker.seenAt.toISOString(),
       jobs: worker.jobs.map((job, before) => ({

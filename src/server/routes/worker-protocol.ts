@@ -18,9 +18,11 @@ import {
   ProgressBody,
   RegisterBody,
   Registered,
+  RestoreBody,
   StepAnswer,
   StepBody,
   StepResultBody,
+  WithdrawBody,
   WorkerParams,
 } from '../../api/worker-protocol.ts'
 import type { Queryable } from '../../db/database.ts'
@@ -29,6 +31,8 @@ import {
   loadRemoteCheckpoint,
   loadRemoteStep,
   reportBroken,
+  reportWithdrawn,
+  restoreTask,
   saveRemoteCheckpoint,
   saveRemoteProgress,
   saveRemoteStep,
@@ -107,8 +111,12 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     },
     async (request, reply) => {
       const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false, news } = request.body
+      const { limits } = request.body
       const reported = ended.map(toEnded)
-      const told = news === undefined ? {} : { news: toNews(news) }
+      const told = {
+        ...(news !== undefined && { news: toNews(news) }),
+        ...(limits !== undefined && { limits: new Map(Object.entries(limits)) }),
+      }
       const checkRight = () => checkStillAllowed(parts.connections.keys, request)
       const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, checkRight, ...told }
       const onGone = (gone: () => void) => whenGone(reply.raw, gone)
@@ -194,6 +202,44 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     async (request) => {
       await workers.get(request.params.id, request.caller.keyId)
       await reportBroken(room.calls, request.params.id, request.body.why ?? 'it did not say why')
+      return { done: true }
+    },
+  )
+
+  server.post(
+    '/workers/:id/withdraw',
+    {
+      config,
+      schema: {
+        summary: 'Tell operators that this worker cannot start a task, and when it tries again',
+        tags,
+        params: WorkerParams,
+        body: WithdrawBody,
+        response: { 200: Done },
+      },
+    },
+    async ({ params, caller, body }) => {
+      await workers.get(params.id, caller.keyId)
+      await reportWithdrawn(room.calls, params.id, body)
+      return { done: true }
+    },
+  )
+
+  server.post(
+    '/workers/:id/restore',
+    {
+      config,
+      schema: {
+        summary: 'Tell that this worker has started a task that it could not start before',
+        tags,
+        params: WorkerParams,
+        body: RestoreBody,
+        response: { 200: Done },
+      },
+    },
+    async ({ params, caller, body }) => {
+      await workers.get(params.id, caller.keyId)
+      await restoreTask(room.calls, params.id, body.task)
       return { done: true }
     },
   )

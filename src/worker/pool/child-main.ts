@@ -1,6 +1,9 @@
+import { messageOf } from '../../errors.ts'
 import { toStorableJson } from '../../model/json.ts'
 import { withTrace } from '../../tracing.ts'
+import { StartFailure } from '../attempt.ts'
 import { createInlineExecutor } from '../inline.ts'
+import type { AnyTask } from '../task.ts'
 import { fromWireError, toDetailedError, type WireError } from '../thrown.ts'
 import { loadTask, runInitialiser } from './load-task.ts'
 import { type FromChild, parseToChild, type RunOrder, type ToChild } from './messages.ts'
@@ -70,10 +73,10 @@ async function initialise(order: ToChild & { type: 'init' }): Promise<void> {
 async function run(order: RunOrder): Promise<void> {
   const attempt = new RemoteAttempt(order, send)
   current = attempt
-  send({ type: 'started', run: order.run })
   let ending: { type: 'done'; result: string } | { type: 'threw'; error: WireError }
   try {
-    const task = await loadTask(order)
+    const task = await startTask(order)
+    send({ type: 'started', run: order.run })
     const result = await withTrace(order.trace, () => createInlineExecutor(task)(attempt))
     ending = { type: 'done', result: toStorableJson(result, `the result of task ${order.task}`) }
   } catch (error) {
@@ -82,6 +85,15 @@ async function run(order: RunOrder): Promise<void> {
   attempt.end()
   current = undefined
   send({ ...ending, run: order.run, rss: process.memoryUsage.rss() })
+}
+
+/** @throws {StartFailure} for whatever goes wrong: another worker may have another copy of the module. */
+async function startTask(order: RunOrder): Promise<AnyTask> {
+  try {
+    return await loadTask(order)
+  } catch (error) {
+    throw new StartFailure(`cannot load ${order.module}: ${messageOf(error)}`, error)
+  }
 }
 
 function send(message: FromChild, then?: () => void): void {

@@ -110,7 +110,7 @@ export class PoolChild {
    *
    * Rejects with what the task threw; with the signal's reason when the process
    * had to be killed for it; with `ATTEMPT_FAILED` when the process died; with
-   * `BrokenWorker` when it died before it began, which burns no attempt.
+   * `StartFailure` when it died before it had loaded the task, which burns no attempt.
    */
   run(ref: TaskRef, attempt: Attempt): Promise<unknown> {
     if (!this.isIdle) throw new SluiceError('POOL_FULL', `pool process ${this.pid} is not idle`)

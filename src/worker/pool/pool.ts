@@ -167,7 +167,7 @@ export class ProcessPool {
    * Rejects with what the task threw. When the attempt is stopped, the task's
    * signal fires; after the grace the process is killed and this rejects with
    * the signal's reason. When the process dies this rejects with `ATTEMPT_FAILED`,
-   * or with `BrokenWorker` when it died before it began.
+   * or with `StartFailure` when it died before it had loaded the task.
    *
    * @throws {SluiceError} `POOL_FULL` when `free` is 0, `CLOSED` when not running.
    */

@@ -1,6 +1,6 @@
 import { messageOf } from '../../errors.ts'
 import { MAX_TIMER_MS } from '../../model/setting-value.ts'
-import { type Attempt, BrokenWorker, Stop } from '../attempt.ts'
+import { type Attempt, StartFailure, Stop } from '../attempt.ts'
 import { fromWireError, toWireError } from '../thrown.ts'
 import type { OfRun, ServiceCall, ToChild, WorkdirAnswer } from './messages.ts'
 
@@ -46,6 +46,7 @@ export class ServedRun {
     switch (message.type) {
       case 'started':
         this.#started = true
+        this.attempt.started?.()
         return undefined
       case 'progress':
         try {
@@ -82,7 +83,10 @@ export class ServedRun {
     const { aborted, reason } = this.attempt.signal
     if (aborted) this.#reject(reason)
     else if (this.#started) this.#reject(error)
-    else this.#reject(new BrokenWorker('the pool process died before it began the task', error))
+    else
+      this.#reject(
+        new StartFailure(`the process ended before it had loaded the task: ${messageOf(error)}`, error),
+      )
   }
 
   async #serve(call: number, request: ServiceCall): Promise<void> {

@@ -7,7 +7,7 @@ import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
 import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
 import { Recorder } from '../../engine/recorder.ts'
-import { leaveIfDue, passOver, shareProcesses } from '../../engine/worker-control.ts'
+import { leaveIfDue, passOver, restoreTask, shareProcesses, withdraw } from '../../engine/worker-control.ts'
 import { messageOf } from '../../errors.ts'
 import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
@@ -141,6 +141,7 @@ export class DatabaseSource implements JobSource {
     if (this.#refreshedAt === 0) await this.#refresh()
     else if (performance.now() - this.#refreshedAt > 2 * this.#dispatcher.pollMs) void this.#refresh()
     const sentAt = performance.now()
+    this.#dispatcher.limitTasks(request.limits)
     const answer = await this.#dispatcher.cycle(
       request.ended,
       this.#silent ? 0 : request.free,
@@ -197,6 +198,18 @@ export class DatabaseSource implements JobSource {
   broken(why: string): void {
     passOver(this.#options.db, this.#workerId, why).catch((error: unknown) => {
       this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
+    })
+  }
+
+  withdrawTask(task: string, why: string, retryMs: number): void {
+    withdraw(this.#options.db, this.#workerId, task, why, retryMs).catch((error: unknown) => {
+      this.#options.log.warn({ task, error: messageOf(error) }, 'could not report a task as withdrawn')
+    })
+  }
+
+  restoreTask(task: string): void {
+    restoreTask(this.#options.db, this.#workerId, task).catch((error: unknown) => {
+      this.#options.log.warn({ task, error: messageOf(error) }, 'could not report a task as startable')
     })
   }
 

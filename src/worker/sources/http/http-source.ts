@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type {
   BrokenBody,
   CycleAnswerBody,
@@ -8,6 +9,7 @@ import type {
   ProcessesAnswer,
   RegisterBody,
   Registered,
+  WithdrawBody,
 } from '../../../api/worker-protocol.ts'
 import { builtEntry } from '../../../built-entry.ts'
 import { Heartbeat } from '../../../engine/heartbeat.ts'
@@ -86,6 +88,7 @@ export class HttpSource implements JobSource {
   #doubtful = false
   #resync = false
   #shares: string | undefined
+  #limits: CycleBody['limits']
   #closed = false
 
   constructor(options: HttpSourceOptions) {
@@ -99,7 +102,11 @@ export class HttpSource implements JobSource {
     this.#pooled = new Set(tasks.filter((task) => task.pooled === true).map((task) => task.name))
     this.#idle = new IdleWait({
       link: this.#link,
-      request: () => ({ path: this.#path('cycle'), running: this.#runningBut([]) }),
+      request: () => ({
+        path: this.#path('cycle'),
+        running: this.#runningBut([]),
+        ...(this.#limits !== undefined && { limits: this.#limits }),
+      }),
       onAnswer: (answer, current, ageMs) => this.#hear(answer, current, ageMs),
       onFailure: (error) => {
         // The worker's own cycle finds out what is wrong and keeps trying.
@@ -131,12 +138,15 @@ export class HttpSource implements JobSource {
   async cycle(request: CycleRequest): Promise<CycleAnswer> {
     const { ended, news } = request
     const inbox = this.#inbox
+    const limits = request.limits && Object.fromEntries(request.limits)
+    const sameLimits = isDeepStrictEqual(limits, this.#limits)
+    this.#limits = limits
     const free = this.#silent ? 0 : Math.max(0, request.free - inbox.assignments.length)
     const freeProcesses = this.#processesLeft(request.freeProcesses, inbox.assignments)
     if (ended.length === 0 && news === undefined && !this.#resync) {
       if (inbox.assignments.length > 0 || inbox.lost.length > 0 || inbox.unload.length > 0)
         return this.#takeInbox(inbox, free, freeProcesses)
-      if (this.#idle.covers(free, freeProcesses)) return NOTHING
+      if (sameLimits && this.#idle.covers(free, freeProcesses)) return NOTHING
     }
     const answer = await this.#exchange(ended, free, freeProcesses, news)
     // Kept for later when the server is away; gone when this worker had to start over.
@@ -180,8 +190,21 @@ export class HttpSource implements JobSource {
 
   broken(why: string): void {
     const body: BrokenBody = { why: why.slice(0, WHY_CHARACTERS) }
-    this.#link.post(this.#path('broken'), body, { timeoutMs: CALL_TIMEOUT_MS }).catch((error: unknown) => {
-      this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
+    this.#tell('broken', body, 'could not report as broken')
+  }
+
+  withdrawTask(task: string, why: string, retryMs: number): void {
+    const body: WithdrawBody = { task, why: why.slice(0, WHY_CHARACTERS), retryMs: Math.round(retryMs) }
+    this.#tell('withdraw', body, 'could not report a task as withdrawn')
+  }
+
+  restoreTask(task: string): void {
+    this.#tell('restore', { task }, 'could not report a task as startable')
+  }
+
+  #tell(what: string, body: object, failed: string): void {
+    this.#link.post(this.#path(what), body, { timeoutMs: CALL_TIMEOUT_MS }).catch((error: unknown) => {
+      this.#options.log.warn({ error: messageOf(error) }, failed)
     })
   }
 
@@ -234,6 +257,7 @@ export class HttpSource implements JobSource {
       running: this.#runningBut(sent),
       free: unsent.length > 0 ? 0 : free,
       freeProcesses,
+      ...(this.#limits !== undefined && { limits: this.#limits }),
       ...(sent.length > 0 && { ended: sent.map(toEndedBody) }),
       ...(resync && { resync }),
       ...(news !== undefined && { news: toNewsBody(news) }),

@@ -14,7 +14,7 @@ const OVERTAKEN_MS = 2000
 export interface IdleWaitOptions {
   readonly link: ServerLink
   /** What the worker runs, and where the request goes, at the moment it is sent. */
-  readonly request: () => { readonly path: string; readonly running: CycleBody['running'] }
+  readonly request: () => { readonly path: string } & Pick<CycleBody, 'running' | 'limits'>
   /**
    * Everything it is told while it waits. `current` is false when a newer request has been sent: then jobs come with that.
    * `ageMs`: since it asked.
@@ -60,8 +60,8 @@ export class IdleWait {
     const { link, request, onAnswer, onFailure } = this.#options
     const controller = new AbortController()
     this.#underWay = controller
-    const { path, running } = request()
-    const body: CycleBody = { running, free, freeProcesses, waitMs: WAIT_MS }
+    const { path, ...runs } = request()
+    const body: CycleBody = { ...runs, free, freeProcesses, waitMs: WAIT_MS }
     const sentAt = performance.now()
     try {
       const options = { timeoutMs: WAIT_MS + SLACK_MS, signal: controller.signal }
