@@ -39,10 +39,16 @@ async function act(input, ctx) {
   }
 }
 
-async function run({ gate, deaf, die, blockMs, sleepMs, fail, folder, step }, ctx) {
+async function run({ gate, deaf, die, blockMs, sleepMs, fail, folder, step, stepFile }, ctx) {
   const { job, attempt, signal } = ctx
   const facts = { job: job.id, attempt, pid: process.pid }
   if (folder) facts.folder = ctx.workdir
+  // Each run of the step's function leaves a line in the file.
+  const leave = () => {
+    appendFileSync(stepFile, `${attempt}\n`)
+    return attempt
+  }
+  const stepped = stepFile && (await ctx.step('once', leave))
   if (gate || folder || blockMs) tell({ kind: 'started', ...facts })
   if (die) process.kill(process.pid, 'SIGKILL')
   if (blockMs) {
@@ -61,7 +67,7 @@ async function run({ gate, deaf, die, blockMs, sleepMs, fail, folder, step }, ct
   if (step) await ctx.step(step, () => attempt)
   if (fail === 'for good') throw new Error('failed on purpose')
   if (fail && attempt <= fail) throw retryAt(1, 'failed on purpose')
-  return { attempt, pid: process.pid }
+  return { attempt, pid: process.pid, ...(stepFile && { stepped }) }
 }
 
 const log = Object.fromEntries(

@@ -15,3 +15,12 @@ export async function liveWorkers(sql: Sql): Promise<ReadonlyMap<number, string>
   )
   return new Map(rows.map(({ id, pid }) => [pid, id]))
 }
+
+/** When the database last heard of the worker with this process id. */
+export async function readLastHeartbeat(sql: Sql, pid: number): Promise<Date> {
+  const [row] = await sql<{ seen_at: Date }>(
+    'select seen_at from sluice.workers where pid = $1 order by id desc',
+    [pid],
+  )
+  return row!.seen_at
+}
