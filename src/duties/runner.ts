@@ -56,7 +56,7 @@ export class DutyRunner {
 
   /** @param name Who is recorded as having done a duty. */
   constructor(db: Queryable, log: Log, name: string, options: DutyRunnerOptions = {}) {
-    this.#db = db
+    this.#db = this.#watched(db)
     this.#log = log
     this.#name = name
     this.#duties = options.duties ?? DUTIES
@@ -103,7 +103,6 @@ export class DutyRunner {
       if (this.#mode === 'running') this.#fireEarly.within(due.nextTickInMs)
       if (due.nextWakeInMs !== null) this.#onWake(due.nextWakeInMs)
     } catch (error) {
-      this.#noteBroken(error)
       this.#log.warn({ error: messageOf(error) }, 'duties: the database cannot be reached')
       return
     }
@@ -112,9 +111,23 @@ export class DutyRunner {
     }
   }
 
-  /** An error the server answered with is no break: it was there. */
-  #noteBroken(error: unknown): void {
-    if (isConnectionLoss(error)) this.#brokenAt = performance.now()
+  /**
+   * The database, noting when it could not be reached. Only statements tell: a duty may also fail for reasons of its own,
+   * and one that always does must not keep dead workers from being taken over.
+   */
+  #watched(db: Queryable): Queryable {
+    return {
+      place: db.place,
+      run: async (statement, values) => {
+        try {
+          return await db.run(statement, values)
+        } catch (error) {
+          // An error the server answered with is no break: it was there.
+          if (isConnectionLoss(error)) this.#brokenAt = performance.now()
+          throw error
+        }
+      },
+    }
   }
 
   /** @param early Between two ticks: nothing is recorded, for there may be many. */
@@ -129,7 +142,6 @@ export class DutyRunner {
       if (report.nextDueInMs !== undefined) this.promoteIn(report.nextDueInMs)
       if (report.nextTickInMs !== undefined) this.#fireEarly.within(report.nextTickInMs)
     } catch (error) {
-      this.#noteBroken(error)
       this.#log.error(
         { duty: duty.name, error: messageOf(error) },
         'duty failed; it is tried again at its next tick',

@@ -92,7 +92,7 @@ export async function planRetry(db: Database, id: string, options: TreeRetryOpti
   try {
     await transactForCallers(db, async (tx) => {
       planned = await retry(tx, id, options)
-      throw new Error('roll back: this was a dry run')
+      throw new SluiceError('INTERNAL', 'rolled back: this was a dry run')
     })
   } catch (error) {
     if (planned === undefined) throw error

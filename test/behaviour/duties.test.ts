@@ -56,6 +56,27 @@ test('a duty that had nothing to do is as old as the last look, and one that nob
   await database.sql('delete from sluice.duties')
 })
 
+test('a duty that always fails does not postpone the take-over of dead workers', async () => {
+  const failing = { name: 'failing', everyMs: 10, run: () => Promise.reject(new Error('a bug in this duty')) }
+  let good = 0
+  const watching = {
+    name: 'watching',
+    everyMs: 10,
+    run: async ({ goodForMs }: { goodForMs: number }) => {
+      good = Math.max(good, goodForMs)
+      return {}
+    },
+  }
+  const log = recordingLog()
+  const runner = new DutyRunner(db, log, 'failing', { duties: [failing, watching], tickMs: 10 })
+  runner.start()
+  // Taking over waits for an unbroken time of good looks: far longer here than a failing duty leaves between two failures.
+  await until(() => good > 1000, 'an unbroken second')
+  await runner.stop()
+  expect(log.lines.filter(({ level }) => level === 'error').length).toBeGreaterThan(5)
+  await database.sql('delete from sluice.duties')
+})
+
 test('with ten processes, each tick of a duty goes to one of them', async () => {
   const EVERY_MS = 100
   let runs = 0
