@@ -236,6 +236,7 @@ create table sluice.composites (
   taken_by      uuid,                        -- who may take it again at once: its answer was lost
   version       integer not null default 0,
   window_size   integer check (window_size >= 0),
+  window_before integer check (window_before > 0),   -- while it is paused: the size that a resume goes back to
   tokens        integer not null default 0,  -- children in flight, or a few more; only a fan-out with a window counts them
   total         integer,                     -- how many children a fan-out will have
   completed     integer not null default 0,  -- how many of them have ended, as far as wake-ups were read

@@ -73,14 +73,35 @@ const Share = {
   ended: Type.Integer({ description: 'Of those, however they ended' }),
 }
 
+const FanOutShare = {
+  paused: Type.Optional(Type.Boolean({ description: 'Of a fan-out: its window is 0' })),
+  willFail: Type.Optional(Type.String({ description: 'Of a fan-out: why it cannot succeed any more' })),
+}
+
 /** How far something is that has others below it. */
 export const Below = Type.Object(
   {
     ...Share,
+    ...FanOutShare,
     fanOut: Type.Optional(
       Type.Object(
-        { step: Type.String(), ...Share },
+        { step: Type.String(), ...Share, ...FanOutShare },
         { description: 'Of a workflow: the first of its fan-outs that runs' },
+      ),
+    ),
+    waitsFor: Type.Optional(
+      Type.Object(
+        {
+          jobId: JobId,
+          step: Type.String({ description: 'With the groups and sub-workflows on the way: publish/notify' }),
+          status: Status,
+          reason: Type.Unsafe<string | null>({
+            ...TextOrNull,
+            description: 'What keeps it from starting, where that is known',
+          }),
+          text: Type.String({ description: 'The same in a few words' }),
+        },
+        { description: 'Of a workflow: the step it waits for; one that waits for approval first' },
       ),
     ),
   },

@@ -255,8 +255,14 @@ export const Counts = Type.Object({
   completed: Type.Integer(),
   failed: Type.Integer(),
   cancelled: Type.Integer(),
-  window: WholeOrNull,
+  window: Type.Unsafe<number | null>({ ...WholeOrNull, description: '0: paused; null: no limit' }),
   inFlight: Type.Integer(),
+  resumesAt: Type.Optional(
+    Type.Integer({ description: 'While it is paused: the window that a resume goes back to' }),
+  ),
+  willFail: Type.Optional(
+    Type.String({ description: 'While it runs: why it cannot succeed any more; absent: it still can' }),
+  ),
 })
 
 export const NotReached = Type.Object(
@@ -435,7 +441,14 @@ export const RetriedBody = Type.Object({
 export type RetriedBody = Static<typeof RetriedBody>
 
 export const WindowBody = Type.Object(
-  { concurrency: Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: '0 pauses the fan-out' }) },
+  {
+    concurrency: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: '0 pauses the fan-out' }),
+    ),
+    resume: Type.Optional(
+      Type.Boolean({ description: 'In place of concurrency: the size it had before it was paused' }),
+    ),
+  },
   STRICT,
 )
 export const WindowChangeBody = Type.Object({ before: Type.Integer(), after: Type.Integer() })

@@ -24,7 +24,7 @@ import { type Submission, Submitter } from '../engine/submitter.ts'
 import { type Trace, trace } from '../engine/trace.ts'
 import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
 import { TreeWatch } from '../engine/tree-watch.ts'
-import { resizeWindow, type WindowChange } from '../engine/window-control.ts'
+import { resizeWindow, resumeWindow, type WindowChange } from '../engine/window-control.ts'
 import { askToStop, setDraining } from '../engine/worker-control.ts'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, invalidArgument } from '../model/argument.ts'
@@ -396,6 +396,11 @@ export class Sluice {
   /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
   async resizeWindow(id: string, size: number): Promise<WindowChange> {
     return resizeWindow(this.#calls, id, size)
+  }
+
+  /** Resumes a paused fan-out with the window it had before. */
+  async resumeWindow(id: string): Promise<WindowChange> {
+    return resumeWindow(this.#calls, id)
   }
 
   /** For a view of a job's tree that is looked at again and again. */

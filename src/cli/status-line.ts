@@ -30,12 +30,21 @@ export class StatusLine {
     this.#drawn = false
   }
 
+  /** Of a workflow or a job that has not started: what it waits for. */
+  async #waitOf({ id, kind, status }: Awaited<ReturnType<System['getJob']>>): Promise<string> {
+    if (kind === null && status === 'running') return ''
+    const why = await this.#system.why(id).catch(() => undefined)
+    return why === undefined || why.job.status !== status ? '' : `: ${why.reason}`
+  }
+
   async #draw(): Promise<void> {
     const job = await this.#system.getJob(this.#id).catch(() => undefined)
     if (this.#timer === undefined) return
     if (job !== undefined) {
       const progress = job.progress === null ? '' : ` ${Math.round(job.progress * 100)}%`
-      const text = `job ${job.id} is ${job.status}${progress} ${job.message ?? ''}`
+      const waits = await this.#waitOf(job)
+      if (this.#timer === undefined) return
+      const text = `job ${job.id} is ${job.status}${progress} ${job.message ?? ''}${waits}`
       this.#output.write(`\r${cut(printable(text), (this.#output.columns ?? 80) - 1)}\u001b[K`)
       this.#drawn = true
     }

@@ -3,8 +3,8 @@ import type { Sluice } from '../app/app.ts'
 import type { ResultOptions } from '../app/job-handle.ts'
 import type { SubmitOptions } from '../app/submission.ts'
 import type { Explanation } from '../engine/explain.ts'
-import type { JobFilter } from '../engine/job-list.ts'
-import type { JobSummary, JobView } from '../store/find-jobs.ts'
+import type { JobFilter, ListedJob } from '../engine/job-list.ts'
+import type { JobView } from '../store/find-jobs.ts'
 import type { QueueSample } from '../store/sample-queues.ts'
 
 /**
@@ -26,6 +26,7 @@ export interface System
     | 'reprioritise'
     | 'reprioritiseMany'
     | 'resizeWindow'
+    | 'resumeWindow'
     | 'retry'
     | 'retryMany'
     | 'remove'
@@ -67,7 +68,7 @@ export interface System
     input: unknown,
     options: SubmitOptions & { readonly idempotencyKey?: string },
   ): Promise<Submitted>
-  listJobs(filter: Omit<JobFilter, 'ids' | 'parent'>): Promise<JobSummary[]>
+  listJobs(filter: Omit<JobFilter, 'ids' | 'parent'>): Promise<ListedJob[]>
   why(id: string): Promise<Why>
   sampleQueues(): Promise<Pick<QueueSample, 'lane' | 'depth' | 'oldestAt'>[]>
   fireSchedule(name: string): Promise<Pick<Submitted, 'id' | 'attached'>>

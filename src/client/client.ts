@@ -322,6 +322,11 @@ export class SluiceClient extends ViewClient {
     return this.link.call('PATCH', jobPath(id, '/window'), { body: { concurrency } })
   }
 
+  /** Resumes a paused fan-out with the window it had before. */
+  async resumeWindow(id: string): Promise<WindowChangeBody> {
+    return this.link.call('PATCH', jobPath(id, '/window'), { body: { resume: true } })
+  }
+
   /** Runs a job again that has ended; of a tree what failed, or a step and what follows from it. */
   async retry(id: string, options: RetryBody = {}): Promise<RetriedBody> {
     return this.link.call('POST', jobPath(id, '/retry'), { body: options })

@@ -7,6 +7,7 @@ import { explainWindow } from '../store/explain-window.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { type Branch, loadBranches, loadBranchesInFlight } from '../store/load-branches.ts'
 import { bodyOf } from '../workflow/advance/retry-plan.ts'
+import { withBelow } from './below.ts'
 import { type BudgetObstacle, type BudgetWait, explainBudget } from './explain-budget.ts'
 import { GraphCache } from './graph-cache.ts'
 import { getJob } from './job-control.ts'
@@ -232,7 +233,7 @@ async function behindParent(db: Queryable, job: JobView): Promise<Found> {
   return {
     wait: { ...FREE, kind: 'window', parentId, limit: parent.window, inUse: parent.inFlight },
     reason: paused
-      ? `it waits for the window of job ${parentId}, which is paused: sluice window ${parentId} N lets it go on`
+      ? `it waits for the window of job ${parentId}, which is paused: sluice window ${parentId} resume lets it go on`
       : `it waits for its place in the window of job ${parentId}: ${parent.inFlight} of ${parent.window} are in flight`,
     position: ahead + 1,
     estimateSeconds: paused || rate === null ? null : Math.ceil((ahead + 1) / rate),
@@ -252,10 +253,17 @@ async function aboveChildren(db: Queryable, job: JobView): Promise<Found> {
   const all = job.kind === 'fanout' ? view.total : await countSteps(db, view)
   return {
     wait: { ...FREE, kind: 'children', limit: all, inUse: all - view.ended },
-    reason: `${waitsForChildren(job, view, all)}${approvalsAmong(below)}`,
+    reason: `${waitsForChildren(job, view, all)}${approvalsAmong(below) || (await whichStep(db, job))}`,
     estimateSeconds: untilEnd(job, view),
     held: toHolders(job, below),
   }
+}
+
+/** Which step keeps a workflow, or why a fan-out cannot succeed any more. */
+async function whichStep(db: Queryable, job: JobView): Promise<string> {
+  const [{ below } = { below: undefined }] = await withBelow(db, [job])
+  if (below?.waitsFor !== undefined) return `; ${below.waitsFor.text}`
+  return below?.willFail === undefined ? '' : `; it will fail: ${below.willFail}`
 }
 
 /** Of a fan-out, whose children are alike: as fast as so far. */
@@ -275,7 +283,12 @@ async function countSteps(db: Queryable, { graph, node }: CompositeView): Promis
 function waitsForChildren(job: JobView, view: CompositeView, all: number): string {
   const ended = `${view.ended} of ${all} ${job.kind === 'fanout' ? 'children' : 'steps'} have ended`
   if (view.closing) return `it stops what is below it: ${ended}`
-  const window = view.window === null ? '' : `, ${view.inFlight} of at most ${view.window} are in flight`
+  const window =
+    view.window === null
+      ? ''
+      : view.window === 0
+        ? `, and it is paused: sluice window ${job.id} resume lets it go on`
+        : `, ${view.inFlight} of at most ${view.window} are in flight`
   return job.kind === 'fanout'
     ? `it waits for its children: ${ended}${window}`
     : `it waits for its steps: ${ended}`

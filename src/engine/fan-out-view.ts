@@ -88,6 +88,6 @@ export async function childrenOf(
   const states =
     status === undefined ? undefined : JOB_STATES.filter((each) => status.includes(statusOf(each)))
   const rows = await loadBranchesFrom(db, checkJobId(id), from, states, limit + 1)
-  const children = rows.slice(0, limit).map(toGraphNode)
+  const children = rows.slice(0, limit).map((row) => toGraphNode(row))
   return { children, next: rows.length > limit ? rows[limit]!.index : null }
 }

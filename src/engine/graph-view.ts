@@ -3,6 +3,7 @@ import { type CompositeKind, type JobStatus, statusOf } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import { type Branch, loadBranch, loadBranches } from '../store/load-branches.ts'
 import { bodyAt, type Step } from '../workflow/graph.ts'
+import { foresee } from './foresee.ts'
 import { GraphCache } from './graph-cache.ts'
 import { jobNotFound } from './job-control.ts'
 import { describeStep, type FanoutCounts } from './tree.ts'
@@ -64,18 +65,30 @@ const MAX_LEVELS = 20
 export async function loadGraph(db: Queryable, id: string): Promise<GraphView> {
   const top = await loadBranch(db, checkJobId(id))
   if (top === undefined) throw jobNotFound(db, id)
-  return { job: toGraphNode(top), path: await loadAbove(db, top), steps: await loadSteps(db, top) }
+  const children = top.kind === 'fanout' ? [] : await loadBranches(db, [top.id], MAX_STEPS)
+  const failing = await foresee(db, [top, ...children].filter(runs))
+  const toNode = (branch: Branch) => toGraphNode(branch, failing.get(branch.id))
+  const steps = await loadSteps(db, top, children, toNode)
+  return { job: toNode(top), path: await loadAbove(db, top), steps }
 }
 
-async function loadSteps(db: Queryable, { id, kind, graph, node }: Branch): Promise<GraphStep[]> {
+function runs({ kind, state }: Branch): boolean {
+  return kind === 'fanout' && state === 'running'
+}
+
+async function loadSteps(
+  db: Queryable,
+  { kind, graph, node }: Branch,
+  children: readonly Branch[],
+  toNode: (branch: Branch) => GraphNode,
+): Promise<GraphStep[]> {
   if (kind === null || kind === 'fanout' || graph === null || node === null) return []
   const graphs = new GraphCache(db)
   await graphs.load([graph])
-  const children = await loadBranches(db, [id], MAX_STEPS)
   const byPlace = new Map(children.map((child) => [child.index, child]))
   return bodyAt(graphs.get(graph), node).steps.map((step, place) => {
     const child = byPlace.get(place)
-    return { ...describe(step), ...(child !== undefined && { job: toGraphNode(child) }) }
+    return { ...describe(step), ...(child !== undefined && { job: toNode(child) }) }
   })
 }
 
@@ -106,7 +119,7 @@ async function loadAbove(db: Queryable, top: Branch): Promise<GraphView['path']>
 }
 
 /** A job of a tree as it is drawn. */
-export function toGraphNode(branch: Branch): GraphNode {
+export function toGraphNode(branch: Branch, willFail?: string): GraphNode {
   const { id, parentId, step, index, kind, task, state, error, attempt, progress, message } = branch
   const { readyAt, startedAt, finishedAt, total, completed, failed, cancelled, window, inFlight } = branch
   return {
@@ -122,6 +135,8 @@ export function toGraphNode(branch: Branch): GraphNode {
         cancelled: cancelled ?? 0,
         window,
         inFlight: inFlight ?? 0,
+        ...(branch.windowBefore !== null && { resumesAt: branch.windowBefore }),
+        ...(willFail !== undefined && { willFail }),
       },
     }),
   }

@@ -11,7 +11,6 @@ import {
   type Waits,
 } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
-import { type Below, countBelow } from '../store/count-below.ts'
 import {
   findChildren,
   findJobs,
@@ -22,6 +21,7 @@ import {
   listJobs as listPage,
 } from '../store/find-jobs.ts'
 import { listFailures } from '../store/list-failures.ts'
+import { type Below, withBelow } from './below.ts'
 
 /** Which jobs are meant: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
 export interface JobCriteria extends Omit<JobSearch, 'states' | 'again' | Moment> {
@@ -101,14 +101,17 @@ const FILTER_OPTIONS = optionNames<JobFilter>({
 })
 
 /** Jobs that match every filter given, newest first; 50 unless `limit` says otherwise. */
-export async function listJobs(db: Queryable, filter: JobFilter): Promise<JobView[]> {
+export async function listJobs(
+  db: Queryable,
+  filter: JobFilter,
+): Promise<(JobView & { readonly below?: Below })[]> {
   checkOptions(filter, FILTER_OPTIONS, 'filter')
   const { ids, parent, before, limit = DEFAULT_LIMIT, ...criteria } = filter
   checkWhole(limit, 'limit', 0, MAX_LISTED)
   if (before !== undefined) checkJobId(before)
   if (ids !== undefined) {
     refuseBeside('ids', filter, ['ids'])
-    return findJobs(db, checkList(ids, 'ids', checkJobId))
+    return withBelow(db, await findJobs(db, checkList(ids, 'ids', checkJobId)))
   }
   if (parent !== undefined) {
     refuseBeside('parent', filter, ['parent', 'before', 'limit'])
@@ -125,7 +128,7 @@ export async function listJobs(db: Queryable, filter: JobFilter): Promise<JobVie
     for (const job of jobs) found.push(job)
     place = next
   }
-  return found
+  return withBelow(db, found)
 }
 
 /**
@@ -152,22 +155,6 @@ export async function readPage(
       return { jobs: await withBelow(db, jobs), next: next === null ? null : toCursor(next) }
     place = next
   }
-}
-
-/** Says of workflows and fan-outs that run how far they are. Where there are none on the page it costs nothing. */
-async function withBelow(db: Queryable, jobs: readonly JobSummary[]): Promise<readonly ListedJob[]> {
-  const running = jobs.filter(
-    ({ kind, state }) => state === 'running' && (kind === 'workflow' || kind === 'fanout'),
-  )
-  if (running.length === 0) return jobs
-  const counts = await countBelow(
-    db,
-    running.map(({ id }) => id),
-  )
-  return jobs.map((job) => {
-    const below = counts.get(job.id)
-    return below === undefined ? job : { ...job, below }
-  })
 }
 
 async function readFailures(

@@ -206,6 +206,7 @@ function countsOf(branch: Branch): FanoutCounts | undefined {
     cancelled: cancelled ?? 0,
     window,
     inFlight: inFlight ?? 0,
+    ...(branch.windowBefore !== null && { resumesAt: branch.windowBefore }),
   }
 }
 

@@ -4,6 +4,7 @@ import { type CompositeKind, type JobStatus, statusOf } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import { type Fold, loadTreeChildren, loadTreeNodes, type TreeRow } from '../store/load-tree-nodes.ts'
 import { bodyAt, type Step } from '../workflow/graph.ts'
+import { foresee } from './foresee.ts'
 import { GraphCache } from './graph-cache.ts'
 import { jobNotFound } from './job-control.ts'
 
@@ -66,6 +67,10 @@ export interface FanoutCounts {
   readonly window: number | null
   /** How many have been let start and have not ended. */
   readonly inFlight: number
+  /** While it is paused: the window that a resume goes back to. */
+  readonly resumesAt?: number
+  /** While it runs: why it cannot succeed any more. Absent: it still can. */
+  readonly willFail?: string
 }
 
 /** A screen or two of a fan-out, however many children it has. */
@@ -76,8 +81,9 @@ const MAX_DEPTH = 1_000_000
 /** Of one workflow or group. */
 const MOST_NOT_REACHED = 100
 
-interface Draft extends Omit<TreeNode, 'children' | 'hidden' | 'notReached'> {
+interface Draft extends Omit<TreeNode, 'children' | 'hidden' | 'notReached' | 'counts'> {
   children: Draft[]
+  counts?: FanoutCounts
   hidden: number
   notReached?: NotReached
 }
@@ -109,12 +115,27 @@ export async function loadTree(db: Queryable, id: string, options: TreeOptions =
     level = attach(level, rows, places).filter(hasChildren)
   }
   if (depth > 0) await tellNotReached(db, places)
+  await tellFailing(db, places)
   return top
+}
+
+/** Of fan-outs that run: whether they can still succeed. */
+async function tellFailing(db: Queryable, places: Places): Promise<void> {
+  const running = [...places].flatMap(([draft, place]) =>
+    draft.counts !== undefined && draft.status === 'running'
+      ? [{ id: draft.id, ...draft.counts, ...place }]
+      : [],
+  )
+  const failing = await foresee(db, running)
+  for (const [draft] of places) {
+    const willFail = failing.get(draft.id)
+    if (willFail !== undefined) draft.counts = { ...draft.counts!, willFail }
+  }
 }
 
 /** Where all children of a workflow or group are known, its definition tells what is still to come. */
 async function tellNotReached(db: Queryable, places: Places): Promise<void> {
-  const whole = [...places].filter(([{ hidden }]) => hidden === 0)
+  const whole = [...places].filter(([{ hidden, kind }]) => hidden === 0 && kind !== 'fanout')
   const graphs = new GraphCache(db)
   await graphs.load(whole.map(([, { graph }]) => graph))
   for (const [draft, { graph, node }] of whole) {
@@ -159,14 +180,18 @@ function hasChildren({ kind, hidden }: Draft): boolean {
 }
 
 function toDraft(row: TreeRow, places: Places): Draft {
-  const { state, total, completed, failed, cancelled, window, inFlight, graph, node, ...rest } = row
+  const { state, total, completed, failed, cancelled, window, windowBefore, inFlight, graph, node, ...rest } =
+    row
+  const resumes = windowBefore === null ? {} : { resumesAt: windowBefore }
   const draft: Draft = {
     ...rest,
     status: statusOf(state),
-    ...(rest.kind === 'fanout' ? { counts: { total, completed, failed, cancelled, window, inFlight } } : {}),
+    ...(rest.kind === 'fanout'
+      ? { counts: { total, completed, failed, cancelled, window, inFlight, ...resumes } }
+      : {}),
     children: [],
     hidden: total,
   }
-  if (graph !== null && node !== null && rest.kind !== 'fanout') places.set(draft, { graph, node })
+  if (graph !== null && node !== null) places.set(draft, { graph, node })
   return draft
 }

@@ -22,9 +22,21 @@ export interface WindowChange {
  *   `concurrency`.
  */
 export async function resizeWindow(db: Queryable, id: string, size: number): Promise<WindowChange> {
-  const after = checkWhole(size, 'size', 0, MAX_COUNT)
-  const before = await resizeStoredWindow(db, checkJobId(id), after)
-  if (before !== undefined) return { before, after }
+  return changeWindow(db, id, checkWhole(size, 'size', 0, MAX_COUNT))
+}
+
+/**
+ * Resumes a paused fan-out with the window it had before. One that is not paused stays as it is.
+ *
+ * @throws {SluiceError} as `resizeWindow` does.
+ */
+export async function resumeWindow(db: Queryable, id: string): Promise<WindowChange> {
+  return changeWindow(db, id, null)
+}
+
+async function changeWindow(db: Queryable, id: string, size: number | null): Promise<WindowChange> {
+  const change = await resizeStoredWindow(db, checkJobId(id), size)
+  if (change !== undefined) return change
   const job = await getJob(db, id)
   if (job.kind === 'fanout' && isFinal(job.state)) {
     throw new SluiceError('ILLEGAL_TRANSITION', `job ${id} is ${job.status}: its window is closed`, {

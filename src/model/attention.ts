@@ -334,7 +334,7 @@ function pausedFanOuts({ concerns }: AttentionFacts): Attention[] {
     severity: 'warning',
     subject: `fan-out ${step}`,
     text: `of job ${root} is paused while ${count(waiting, 'child waits', 'children wait')}`,
-    advice: `Resume it with: sluice window ${id} NUMBER`,
+    advice: `Resume it with: sluice window ${id} resume`,
     link: `/workflows/${root}`,
   }))
 }

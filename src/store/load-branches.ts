@@ -23,6 +23,8 @@ export interface Branch {
   readonly node: string | null
   /** Of a fan-out that has begun: its window, and how its children stand. */
   readonly window: number | null
+  /** While it is paused: the window that a resume goes back to. */
+  readonly windowBefore: number | null
   readonly inFlight: number | null
   readonly total: number | null
   readonly completed: number | null
@@ -34,7 +36,7 @@ export interface Branch {
 
 const COLUMNS = `j.id, j.parent_id as "parentId", j.idx as index, j.step, j.task, j.composite as kind, j.state, left(j.error, 2000) as error,
           j.attempt, j.failures, n.progress, n.message, j.ready_at as "readyAt", j.started_at as "startedAt", j.finished_at as "finishedAt",
-          c.graph, c.node, f.window_size as window, f.total, f.completed, f.failed, f.cancelled, f.in_flight as "inFlight",
+          c.graph, c.node, f.window_size as window, f.window_before as "windowBefore", f.total, f.completed, f.failed, f.cancelled, f.in_flight as "inFlight",
           clock_timestamp() as now`
 const JOINS = `left join sluice.composites c on c.job_id = j.id
      left join lateral sluice.fanout_v1(j.id) f on true

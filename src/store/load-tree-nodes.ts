@@ -27,6 +27,8 @@ export interface TreeRow {
   readonly failed: number
   readonly cancelled: number
   readonly window: number | null
+  /** While it is paused: the window that a resume goes back to. */
+  readonly windowBefore: number | null
   readonly inFlight: number
   /** Of a composite that has begun: the hash of its graph and its place in it. */
   readonly graph: string | null
@@ -47,7 +49,7 @@ const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.co
                when j.composite = 'fanout' then coalesce(f.total, 0)
                else (select count(*) from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null)::integer end as total,
           coalesce(f.completed, 0) as completed, coalesce(f.failed, 0) as failed, coalesce(f.cancelled, 0) as cancelled,
-          f.window_size as "window", coalesce(f.in_flight, 0) as "inFlight", c.graph, c.node`
+          f.window_size as "window", f.window_before as "windowBefore", coalesce(f.in_flight, 0) as "inFlight", c.graph, c.node`
 const JOBS =
   'sluice.jobs j left join sluice.composites c on c.job_id = j.id left join lateral sluice.fanout_v1(j.id) f on true'
 

@@ -131,6 +131,11 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await says('10 in flight, window of 10')
     expect((await server.app.tree(fan, { depth: 0 })).counts).toMatchObject({ window: 10, inFlight: 10 })
 
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await says('Paused: 10 in flight finish')
+    await page.getByRole('button', { name: 'Resume with 10' }).click()
+    await says('10 in flight, window of 10')
+
     // A lane counts steps too: the list behind its number has them.
     await page.getByRole('link', { name: 'Now' }).click()
     const lane = page.getByRole('table', { name: 'Lanes' }).getByRole('row', { name: /^default/ })

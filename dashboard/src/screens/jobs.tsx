@@ -80,7 +80,7 @@ export function Screen() {
             columns={JOB_COLUMNS}
             rows={rows}
             rowKey={({ id }) => id}
-            onOpen={({ id }) => go(`/jobs/${id}`)}
+            onOpen={({ id, kind }) => go(kind === null ? `/jobs/${id}` : `/workflows/${id}`)}
             {...(mayChange && { selection: { chosen, onChange: setChosen } })}
             onEnd={() => hasNextPage && !isFetchingNextPage && void fetchNextPage()}
             empty={<NoJobs search={search} />}

@@ -1,6 +1,8 @@
+import type { Below } from '../../engine/below.ts'
+import type { ListedJob } from '../../engine/job-list.ts'
 import { ACTIVE_STATUSES, type JobStatus } from '../../model/job.ts'
 import { checkJobId } from '../../model/job-id.ts'
-import type { JobSummary, JobView } from '../../store/find-jobs.ts'
+import type { JobView } from '../../store/find-jobs.ts'
 import { positiveNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -57,12 +59,12 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
 }
 
 /** A database gives more than a server does: lists of jobs are long, and what they took and gave may be large. */
-function summaryOf(job: JobSummary & Partial<JobView>): JobSummary {
+function summaryOf(job: ListedJob & Partial<JobView>): ListedJob {
   const { input: _, result: __, checkpoint: ___, ...summary } = job
   return summary
 }
 
-function columns(now: number): Column<JobSummary>[] {
+function columns(now: number): Column<ListedJob>[] {
   return [
     { title: 'ID', value: (job) => job.id, align: 'right' },
     { title: 'TASK', value: (job) => job.task },
@@ -96,22 +98,32 @@ const COLOURS: Partial<Record<JobStatus, Colour>> = {
   cancelled: 'dim',
 }
 
-function shownStatus(job: JobSummary): string {
+function shownStatus(job: ListedJob): string {
   return job.cancelling ? 'cancelling' : job.status
 }
 
-function ranFor(job: JobSummary, now: number): string {
+function ranFor(job: ListedJob, now: number): string {
   if (job.startedAt === null || job.state === 'ready' || job.state === 'scheduled') return ''
   return roughly((job.finishedAt?.getTime() ?? now) - job.startedAt.getTime())
 }
 
-function detail(job: JobSummary, now: number): string {
+/** `2 of 5 steps; waits for approval of step review (job 12)`. */
+function describeBelow({ total, ended, waitsFor, paused, willFail }: Below, isFanOut: boolean): string {
+  const parts = [`${ended} of ${total} ${isFanOut ? 'children' : 'steps'}`]
+  if (paused === true) parts.push('paused')
+  if (willFail !== undefined) parts.push(`will fail: ${willFail}`)
+  if (waitsFor !== undefined) parts.push(waitsFor.text)
+  return parts.join('; ')
+}
+
+function detail(job: ListedJob, now: number): string {
   switch (job.state) {
     case 'scheduled': {
       const due = `due in ${roughly(job.readyAt.getTime() - now)}`
       return job.error === null ? due : `${due}, after: ${job.error}`
     }
     case 'running': {
+      if (job.below !== undefined) return describeBelow(job.below, job.kind === 'fanout')
       const progress = job.progress === null ? '' : `${Math.round(job.progress * 100)}%`
       return [progress, job.message ?? ''].filter((part) => part !== '').join(' ')
     }

@@ -7,8 +7,12 @@ import { writeErrorDetail } from '../output/error-detail.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { writeFacts, writeTable } from '../output/table.ts'
+import { writeTree } from './tree.ts'
 
 const SHORT = 60
+/** Characters of an input that are shown; of a workflow, whose steps say more, fewer. */
+const LONG = 4000
+const SHORT_OF_WORKFLOW = 200
 
 /** `sluice show JOB` */
 export const declareShow: Declare = (command, act) => {
@@ -28,6 +32,10 @@ function show(world: World, id: string, options: CommonOptions): Promise<ExitCod
     const { job: seen, reason } = await system.why(id)
     // It may have moved on between the two looks: a reason of another status says nothing of this one.
     const holds = job.finishedAt === null && seen.status === job.status
+    if (job.kind !== null) {
+      writeTree(world, await system.tree(id, { depth: 1 }))
+      world.out.line()
+    }
     writeFacts(world.out, facts(job, holds ? reason : undefined))
     if (attempts.length > 1 || attempts.some((each) => each.error !== null)) {
       world.out.line()
@@ -68,7 +76,7 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['finished', finished(job)],
     ['worker', text(job.worker)],
     ['attempts', job.attempt === 0 ? undefined : tries(job)],
-    ['input', value(job.input)],
+    ['input', bounded(value(job.input), job.kind === null ? LONG : SHORT_OF_WORKFLOW)],
     ['checkpoint', value(job.checkpoint)],
     ['result', job.status === 'completed' ? (value(job.result) ?? 'null') : undefined],
     ['error', text(job.error)],
@@ -97,6 +105,12 @@ function tries(job: JobView): string {
   if (job.failures > 0) parts.push(`${job.failures} failed`)
   if (job.losses > 0) parts.push(`${job.losses} lost`)
   return parts.join(', ')
+}
+
+/** The input of a workflow can be a list of thousands: `--json` has all of it. */
+function bounded(text: string | undefined, most: number): string | undefined {
+  if (text === undefined || text.length <= most) return text
+  return `${text.slice(0, most)}\n... ${text.length.toLocaleString('en')} characters in all; --json shows them`
 }
 
 /** On one line where it is short. */

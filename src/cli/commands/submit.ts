@@ -134,12 +134,18 @@ async function waitFor(
   const line = new StatusLine(world.err, system, job.id)
   const stopped = fired(soon).then(() => 'stopped' as const)
   // At once where somebody watches; elsewhere only when it takes its time, so that a script's log stays short.
-  const say = () =>
-    world.err.line(
-      `waiting for job ${job.id}; sluice show ${job.id} tells how it is, sluice why ${job.id} what it waits for`,
-    )
-  if (world.err.isTerminal) say()
-  const late = world.err.isTerminal ? undefined : setTimeout(say, SAY_AFTER_MS)
+  const say = async (why: boolean) => {
+    const found = why ? await system.why(job.id).catch(() => undefined) : undefined
+    const what = found === undefined ? '' : ` (${found.job.status}: ${found.reason})`
+    if (!ended)
+      world.err.line(
+        `waiting for job ${job.id}${what}; sluice show ${job.id} tells how it is, sluice why ${job.id} what it waits for`,
+      )
+  }
+  let ended = false
+  // The line below tells what it waits for as that changes.
+  if (world.err.isTerminal) await say(false)
+  const late = world.err.isTerminal ? undefined : setTimeout(() => void say(true), SAY_AFTER_MS)
   line.start()
   try {
     const outcome = await Promise.race([job.result().then((result) => ({ result })), stopped])
@@ -175,6 +181,7 @@ async function waitFor(
       },
     )
   } finally {
+    ended = true
     clearTimeout(late)
     line.stop()
   }

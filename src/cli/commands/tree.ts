@@ -40,7 +40,7 @@ interface Line {
 }
 
 /** Without recursion: trees may be a thousand levels deep. */
-function writeTree(world: World, top: TreeNode): void {
+export function writeTree(world: World, top: TreeNode): void {
   const open: Line[] = [{ branch: '', stem: '', node: top, parent: undefined, hidden: 0 }]
   for (let line = open.pop(); line !== undefined; line = open.pop()) {
     const { branch, stem, node, parent, hidden } = line

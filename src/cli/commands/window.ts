@@ -3,28 +3,35 @@ import { wholeNumber } from '../arguments.ts'
 import type { CommonOptions, Declare } from '../command.ts'
 import { eachJob } from '../each-job.ts'
 
-/** `sluice window JOB N` */
+/** `sluice window JOB N`, `sluice window JOB resume` */
 export const declareWindow: Declare = (command, act) => {
   command
     .argument('<job>', 'id of a running fan-out')
-    .argument('<size>', 'how many of its children may be in flight; 0 pauses it', size)
+    .argument(
+      '<size>',
+      'how many of its children may be in flight; 0 pauses it; resume goes back to the former size',
+      size,
+    )
     .addHelpText(
       'after',
       '\nMade smaller, it stops none of those in flight; no new one starts until there is room.',
     )
-    .action((id: string, wanted: number, options: CommonOptions) =>
+    .action((id: string, wanted: number | 'resume', options: CommonOptions) =>
       act((world) =>
         eachJob(world, options, [id], async (system) => {
-          const { before, after } = await system.resizeWindow(id, wanted)
+          const { before, after } = await (wanted === 'resume'
+            ? system.resumeWindow(id)
+            : system.resizeWindow(id, wanted))
           return { words: `window ${inWords(before)}, now ${inWords(after)}`, fields: { before, after } }
         }),
       ),
     )
 }
 
-function size(text: string): number {
+function size(text: string): number | 'resume' {
+  if (text === 'resume') return text
   const number = wholeNumber(text)
-  if (number < 0) throw new InvalidArgumentError('Write a whole number of at least 0.')
+  if (number < 0) throw new InvalidArgumentError('Write a whole number of at least 0, or resume.')
   return number
 }
 

@@ -30,12 +30,16 @@ export function describeCounts({
   cancelled,
   window,
   inFlight,
+  resumesAt,
+  willFail,
 }: FanoutCounts): string {
   const parts = [`${completed} of ${total} completed`]
   if (failed > 0) parts.push(`${failed} failed`)
   if (cancelled > 0) parts.push(`${cancelled} cancelled`)
   if (inFlight > 0) parts.push(`${inFlight} in flight`)
-  return `${parts.join(', ')}${window === null ? '' : `; ${window} at once`}`
+  const pace = window === null ? '' : window === 0 ? '; paused' : `; ${window} at once`
+  const former = resumesAt === undefined ? '' : ` (window was ${resumesAt})`
+  return `${parts.join(', ')}${pace}${former}${willFail === undefined ? '' : `; will fail: ${willFail}`}`
 }
 
 /** How long it ran, or has been running; nothing before it has started. */

@@ -17,8 +17,9 @@ import type { Queryable } from '../../db/database.ts'
 import { audit } from '../../engine/audit.ts'
 import * as jobControl from '../../engine/job-control.ts'
 import { planRetry, retry } from '../../engine/retry-tree.ts'
-import { resizeWindow } from '../../engine/window-control.ts'
+import { resizeWindow, resumeWindow } from '../../engine/window-control.ts'
 import { SluiceError } from '../../errors.ts'
+import { invalidArgument } from '../../model/argument.ts'
 import { isFinal, statusOf } from '../../model/job.ts'
 import { ADMIN_ROLE } from '../../model/permissions.ts'
 import type { JobView } from '../../store/find-jobs.ts'
@@ -151,9 +152,16 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { id } = request.params
+      const { concurrency, resume } = request.body
+      if ((concurrency === undefined) === (resume !== true))
+        throw invalidArgument(
+          'concurrency',
+          concurrency,
+          'a whole number of at least 0, or resume: true in its place',
+        )
       return change(parts, request, { action: 'job.window', target: `job ${id}` }, async (tx) => {
         await ownJob(tx, request, id)
-        const result = await resizeWindow(tx, id, request.body.concurrency)
+        const result = await (resume === true ? resumeWindow(tx, id) : resizeWindow(tx, id, concurrency!))
         return { result, before: { concurrency: result.before }, after: { concurrency: result.after } }
       })
     },

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ALL, type Step, type Strategy } from '../graph.ts'
-import { settleFanout, type Tally } from './strategy.ts'
+import { foreseeFailure, settleFanout, type Tally } from './strategy.ts'
 
 function fanOut(strategy: Partial<Strategy>): Step {
   return {
@@ -153,4 +153,22 @@ test('an early verdict is the one that the end would have given, and stays', () 
     ),
     { numRuns: 2000 },
   )
+})
+
+test.each([
+  [{ rule: 'all' }, { failed: 1, completed: 3 }, '1 of 10 children failed; all must complete'],
+  [{ rule: 'all' }, { failed: 0, completed: 3 }, undefined],
+  [{ rule: 'any' }, { failed: 9, completed: 0 }, undefined],
+  [{ rule: 'atLeast', n: 5 }, { failed: 5, completed: 0 }, undefined],
+  [{ rule: 'atLeast', n: 5 }, { failed: 6, completed: 0 }, '0 of 10 children completed; at least 5 must'],
+  [
+    { rule: 'percent', n: 95 },
+    { failed: 1, completed: 0 },
+    '0 of 10 children completed; 95 % must, which is 10',
+  ],
+  [{ rule: 'ignore' }, { failed: 9, completed: 0 }, undefined],
+  [{ rule: 'any', of: 'leaves' }, { failed: 9, completed: 0 }, undefined],
+] as const)('foresees that %o with %o fails: %s', (strategy, ended, why) => {
+  const step = { strategy: { of: 'children', early: false, ...strategy } } as unknown as Step
+  expect(foreseeFailure(step, { cancelled: 0, skipped: 0, total: 10, ...ended })).toBe(why)
 })

@@ -60,6 +60,17 @@ export function judge(strategy: Strategy, standing: Standing): 'completed' | 'fa
   return mustFail(strategy, standing) ? 'failed' : undefined
 }
 
+/**
+ * Why a fan-out that runs cannot succeed any more, whatever its open children do; `undefined` while it still can.
+ *
+ * @param tally Of its children. Where leaves are counted, only a failure under `all` is certain before they are known.
+ */
+export function foreseeFailure({ strategy }: Step, tally: Tally): string | undefined {
+  if (strategy.of === 'leaves' && strategy.rule !== 'all') return undefined
+  const standing = standingOf(tally)
+  return mustFail(strategy, standing) ? explainFailure(strategy, standing, 'children') : undefined
+}
+
 /** Whether it succeeds even when everything that is open fails. */
 function mustSucceed(strategy: Strategy, { completed, failed, inDoubt, open }: Standing): boolean {
   switch (strategy.rule) {

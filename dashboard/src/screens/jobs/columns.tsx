@@ -1,6 +1,6 @@
 import type { JobSummary } from '../../../../src/client/index.ts'
 import { useLaneReason } from '../../live/now.ts'
-import { JobLink, To } from '../../parts/link.tsx'
+import { To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { StateBadge, shownState } from '../../parts/state-badge.tsx'
 import { StepOf } from '../../parts/step-of.tsx'
@@ -22,9 +22,9 @@ export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
     width: '21%',
     cell: (job) => (
       <span title={job.task}>
-        <JobLink id={job.id}>
+        <To path={job.kind === null ? `/jobs/${job.id}` : `/workflows/${job.id}`}>
           {job.task} <span className="soft">#{job.id}</span>
-        </JobLink>
+        </To>
       </span>
     ),
   },
@@ -134,14 +134,21 @@ function Happening({ job }: { job: JobSummary }) {
 
 /** How many of its steps or children have ended; of a workflow also those of the fan-out it is at. */
 function HowFar({ job, below }: { job: JobSummary; below: NonNullable<JobSummary['below']> }) {
-  const { fanOut } = below
-  const words =
+  const { fanOut, waitsFor } = below
+  const far =
     job.kind === 'fanout'
       ? `${share(below)} children`
       : [
           ...(fanOut === undefined ? [] : [`${share(fanOut)} in ${fanOut.step}`]),
           `${share(below)} ${below.total === 1 ? 'step' : 'steps'}`,
         ].join(', ')
+  const { willFail, paused } = fanOut ?? below
+  const words = [
+    far,
+    ...(paused === true ? ['paused'] : []),
+    ...(willFail === undefined ? [] : [`will fail: ${willFail}`]),
+    ...(waitsFor === undefined || fanOut?.step === waitsFor.step ? [] : [waitsFor.text]),
+  ].join('; ')
   const { ended, total } = fanOut ?? below
   return (
     <span className="happening">

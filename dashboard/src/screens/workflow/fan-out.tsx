@@ -2,6 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Strip } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
+import { Note } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { hasEnded } from '../../parts/state-badge.tsx'
 import { ChildList, type ChildStatus } from './child-list.tsx'
@@ -34,6 +35,7 @@ export function FanOut({
   return (
     <div className="fan-out">
       <Legend counts={job.counts} strip={strip} onChoose={setStatus} />
+      {job.counts.willFail !== undefined && <Note kind="warn">Will fail: {job.counts.willFail}</Note>}
       <Problem error={error} />
       {strip === undefined ? (
         <div className="strip-place" data-loading="" />

@@ -31,7 +31,7 @@ export function WindowControl({ job, mayResize }: { job: GraphNode; mayResize: b
 
 function Resizable({
   job,
-  counts: { inFlight, total },
+  counts: { inFlight, total, resumesAt },
   window,
   movable,
 }: {
@@ -70,10 +70,17 @@ function Resizable({
   return (
     <div className="window">
       <p className="window-words">
-        <strong>{inFlight.toLocaleString()}</strong> in flight, window of{' '}
-        <strong>{shown.toLocaleString()}</strong>
-        {shown === 0 && ': paused'}
-        {over > 0 && (
+        {shown === 0 ? (
+          <>
+            <strong>Paused</strong>: {inFlight.toLocaleString()} in flight finish, and no other child starts
+          </>
+        ) : (
+          <>
+            <strong>{inFlight.toLocaleString()}</strong> in flight, window of{' '}
+            <strong>{shown.toLocaleString()}</strong>
+          </>
+        )}
+        {over > 0 && shown > 0 && (
           <span>; {over.toLocaleString()} more than that finish, and are not followed by others</span>
         )}
       </p>
@@ -117,7 +124,7 @@ function Resizable({
         <span>0</span>
         <span>{scale.toLocaleString()}</span>
       </div>
-      {movable && <ExactSize window={window} onSet={(size) => move(size, true)} />}
+      {movable && <ExactSize window={window} resumesAt={resumesAt} onSet={(size) => move(size, true)} />}
       <Problem error={error} />
     </div>
   )
@@ -159,7 +166,15 @@ function useResize(id: string, window: number) {
 }
 
 /** For sizes beyond the scale, and for who would rather type. */
-function ExactSize({ window, onSet }: { window: number; onSet: (size: number) => void }) {
+function ExactSize({
+  window,
+  resumesAt,
+  onSet,
+}: {
+  window: number
+  resumesAt: number | undefined
+  onSet: (size: number) => void
+}) {
   const [text, setText] = useState('')
   const wrong = text === '' || /^\d{1,9}$/.test(text) ? undefined : 'A whole number from 0'
   return (
@@ -183,9 +198,11 @@ function ExactSize({ window, onSet }: { window: number; onSet: (size: number) =>
       <Button type="submit" disabled={text === '' || wrong !== undefined}>
         Set
       </Button>
-      <Button disabled={window === 0} onClick={() => onSet(0)}>
-        Pause
-      </Button>
+      {window === 0 ? (
+        <Button onClick={() => onSet(resumesAt ?? 1)}>Resume with {resumesAt ?? 1}</Button>
+      ) : (
+        <Button onClick={() => onSet(0)}>Pause</Button>
+      )}
     </form>
   )
 }
