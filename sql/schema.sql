@@ -150,6 +150,7 @@ create table sluice.composites (
   taken_by uuid,
   version integer not null default 0,
   window_size integer,
+  window_before integer,
   tokens integer not null default 0,
   total integer,
   completed integer not null default 0,
@@ -163,6 +164,7 @@ create table sluice.composites (
   constraint composites_graph_fkey FOREIGN KEY (graph) REFERENCES sluice.graphs(hash),
   constraint composites_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
   constraint composites_pkey PRIMARY KEY (job_id),
+  constraint composites_window_before_check CHECK ((window_before > 0)),
   constraint composites_window_size_check CHECK ((window_size >= 0))
 ) with (fillfactor=50);
 
@@ -2976,13 +2978,13 @@ end $function$;
 
 --- function sluice.fanout_v1(p_id bigint)
 CREATE OR REPLACE FUNCTION sluice.fanout_v1(p_id bigint)
- RETURNS TABLE(total integer, completed integer, failed integer, cancelled integer, window_size integer, in_flight integer)
+ RETURNS TABLE(total integer, completed integer, failed integer, cancelled integer, window_size integer, in_flight integer, window_before integer)
  LANGUAGE sql
  STABLE
 AS $function$
   select c.total, (c.completed + w.completed)::integer, (c.failed + w.failed)::integer, (c.cancelled + w.cancelled)::integer, c.window_size,
          (case when c.window_size is not null then c.tokens - w.dropped
-               else c.total - c.completed - c.failed - c.cancelled - w.completed - w.failed - w.cancelled end)::integer
+               else c.total - c.completed - c.failed - c.cancelled - w.completed - w.failed - w.cancelled end)::integer, c.window_before
     from sluice.composites c
    cross join lateral (
      select coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
@@ -5350,20 +5352,25 @@ end $function$;
 
 --- function sluice.resize_window_v1(p_id bigint, p_size integer)
 CREATE OR REPLACE FUNCTION sluice.resize_window_v1(p_id bigint, p_size integer)
- RETURNS integer
+ RETURNS TABLE(before integer, after integer)
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_old integer;
+  v_old    integer;
+  v_former integer;
+  v_new    integer;
 begin
-  select c.window_size into v_old from sluice.composites c join sluice.jobs j on j.id = c.job_id
+  select c.window_size, c.window_before into v_old, v_former from sluice.composites c join sluice.jobs j on j.id = c.job_id
    where c.job_id = p_id and j.state = 'running' and c.window_size is not null for no key update of c;
   if v_old is not null then
-    update sluice.composites c set window_size = p_size where c.job_id = p_id;
+    v_new := coalesce(p_size, case when v_old = 0 then coalesce(v_former, 1) else v_old end);
+    update sluice.composites c
+       set window_size = v_new, window_before = case when v_new > 0 then null when v_old > 0 then v_old else c.window_before end
+     where c.job_id = p_id;
     insert into sluice.wakeups (job_id) values (p_id);
     perform pg_notify('sluice', 'wake');
+    return query select v_old, v_new;
   end if;
-  return v_old;
 end $function$;
 
 --- function sluice.resync_v1(p_worker bigint, p_named jsonb)

@@ -9,7 +9,7 @@ create type sluice.job_state as enum
 -- Jobs that only wait for their children. A job without a kind is a leaf: a task that runs.
 create type sluice.composite_kind as enum ('workflow', 'group', 'fanout');
 
--- Settings shared by all processes, in milliseconds: heartbeat and retention; and, once a server has been started, how long
+-- Settings shared by all processes, in milliseconds: heartbeat, how long finished jobs and the audit are kept; and, once a server has been started, how long
 -- a job may wait to start whose task says nothing about it.
 create table sluice.settings (
   name         text primary key,
@@ -18,7 +18,7 @@ create table sluice.settings (
   updated_at   timestamptz not null default clock_timestamp(),
   updated_by   text not null default 'sluice'
 );
-insert into sluice.settings (name, value) values ('heartbeat_ms', 5000), ('retention_ms', 604800000);
+insert into sluice.settings (name, value) values ('heartbeat_ms', 5000), ('retention_ms', 604800000), ('audit_retention_ms', 31536000000);
 
 create table sluice.lanes (
   name         text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),

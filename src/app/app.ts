@@ -18,14 +18,13 @@ import { type LaneOverrides, laneOverrides, type TaskPlace } from '../engine/lan
 import type { Log } from '../engine/log.ts'
 import type { PoolNumbers } from '../engine/pool-control.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
-import { planRetry, type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
+import { planRetry, type Retried, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import * as schedules from '../engine/schedules.ts'
 import { type Submission, Submitter } from '../engine/submitter.ts'
 import { type Trace, trace } from '../engine/trace.ts'
 import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
 import { TreeWatch } from '../engine/tree-watch.ts'
-import { resizeWindow, resumeWindow, type WindowChange } from '../engine/window-control.ts'
-import { askToStop, setDraining } from '../engine/worker-control.ts'
+import type { WindowChange } from '../engine/window-control.ts'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
@@ -49,6 +48,7 @@ import { parseInput } from '../worker/inline.ts'
 import type { AnyTask, Task } from '../worker/task.ts'
 import type { Workflow } from '../workflow/define/runnable.ts'
 import { AccessControl } from './access-control.ts'
+import { AuditedChanges } from './audited-changes.ts'
 import { JobHandle } from './job-handle.ts'
 import { OperatorChanges } from './operator-changes.ts'
 import { ProcessWork } from './process-work.ts'
@@ -137,6 +137,7 @@ export class Sluice {
   #closing: Promise<void> | undefined
   readonly #gate: AdmissionGate
   readonly #changes: OperatorChanges
+  readonly #audited: AuditedChanges
   #room: EngineRoom | undefined
   #access: AccessControl | undefined
 
@@ -146,6 +147,7 @@ export class Sluice {
     this.#calls = forCallers(parts.db)
     this.#gate = new AdmissionGate(this.#calls, parts.log)
     this.#changes = new OperatorChanges(parts.db, parts.actor)
+    this.#audited = new AuditedChanges(parts.db, parts.actor)
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
@@ -344,7 +346,7 @@ export class Sluice {
 
   /** Ends a waiting job at once, asks a running one to stop. Returns the state it is in now. */
   async cancel(id: string, reason = 'on request'): Promise<JobState> {
-    return jobControl.cancel(this.#calls, id, reason)
+    return this.#audited.cancel(id, reason)
   }
 
   /**
@@ -382,25 +384,25 @@ export class Sluice {
   }
 
   async approve(id: string): Promise<void> {
-    return jobControl.approve(this.#calls, id, this.#parts.actor)
+    return this.#audited.approve(id)
   }
 
   async reject(id: string, comment: string): Promise<void> {
-    return jobControl.reject(this.#calls, id, comment, this.#parts.actor)
+    return this.#audited.reject(id, comment)
   }
 
   async reprioritise(id: string, priority: number): Promise<void> {
-    return jobControl.reprioritise(this.#calls, id, priority)
+    return this.#audited.reprioritise(id, priority)
   }
 
   /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
   async resizeWindow(id: string, size: number): Promise<WindowChange> {
-    return resizeWindow(this.#calls, id, size)
+    return this.#audited.resizeWindow(id, size)
   }
 
   /** Resumes a paused fan-out with the window it had before. */
   async resumeWindow(id: string): Promise<WindowChange> {
-    return resumeWindow(this.#calls, id)
+    return this.#audited.resumeWindow(id)
   }
 
   /** For a view of a job's tree that is looked at again and again. */
@@ -417,7 +419,7 @@ export class Sluice {
     checkOptions(options, ['failed', 'only', 'from', 'input', 'dryRun'], 'options')
     const { dryRun = false, ...what } = options
     if (checkFlag(dryRun, 'dryRun')) return planRetry(this.#parts.db, id, what)
-    return retry(this.#calls, id, what)
+    return this.#audited.retry(id, what)
   }
 
   /** A job with what is below it; wide fan-outs are folded. It needs no program that knows the workflow. */
@@ -432,12 +434,12 @@ export class Sluice {
 
   /** Puts a finished job back in line; its history is kept. */
   async rerun(id: string): Promise<void> {
-    return jobControl.rerun(this.#calls, id)
+    return this.#audited.rerun(id)
   }
 
   /** Removes a finished job with all its traces. */
   async remove(id: string): Promise<void> {
-    return jobControl.remove(this.#calls, id)
+    return this.#audited.remove(id)
   }
 
   async listLanes(): Promise<Lane[]> {
@@ -522,27 +524,27 @@ export class Sluice {
   /** Stores a schedule. `sluice({ schedules })` is for those that belong to a program; this is for an operator's. */
   async createSchedule(name: string, options: ScheduleOptions): Promise<schedules.ScheduleView> {
     await this.#checkInput(options)
-    return schedules.createSchedule(this.#calls, name, options, this.#parts.actor)
+    return this.#audited.createSchedule(name, options)
   }
 
   /** An operator's change: it stays, whatever files say, until `resetSchedule`. */
   async setSchedule(name: string, change: ScheduleOptions): Promise<schedules.ScheduleView> {
     await this.#checkInput(change)
-    return schedules.changeSchedule(this.#calls, name, change, this.#parts.actor)
+    return this.#audited.setSchedule(name, change)
   }
 
   async resetSchedule(name: string): Promise<schedules.ScheduleView> {
-    return schedules.resetSchedule(this.#calls, name, this.#parts.actor)
+    return this.#audited.resetSchedule(name)
   }
 
   /** Removes a schedule; jobs it has submitted stay. One that a file names comes back when that is next applied. */
   async removeSchedule(name: string): Promise<void> {
-    return schedules.removeSchedule(this.#calls, name)
+    return this.#audited.removeSchedule(name)
   }
 
   /** Submits a schedule's job now, disabled or not; its ticks come as before. */
   async fireSchedule(name: string): Promise<JobHandle> {
-    const { id, attached } = await schedules.fireNow(this.#calls, name, this.#parts.actor)
+    const { id, attached } = await this.#audited.fireSchedule(name)
     this.#work.noteSubmitted()
     return new JobHandle(id, attached, this.#waiter)
   }
@@ -578,12 +580,12 @@ export class Sluice {
 
   /** Tells the live workers of that name (`*`: any) with all of `labels` to take nothing new, or to take work again. Returns how many there are. */
   async drainWorker(name: string, draining = true, labels: Labels = {}): Promise<number> {
-    return setDraining(this.#calls, name, draining, labels)
+    return this.#audited.drainWorker(name, checkFlag(draining, 'draining'), labels)
   }
 
   /** Asks the live workers of that name (`*`: any) with all of `labels` to end: what runs may finish, the rest is handed back. Returns how many there are. */
   async stopWorker(name: string, labels: Labels = {}): Promise<number> {
-    return askToStop(this.#calls, name, labels)
+    return this.#audited.stopWorker(name, labels)
   }
 
   /** Every task and workflow that some program has made known; of tasks with their lane. */

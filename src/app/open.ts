@@ -1,4 +1,4 @@
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import pino from 'pino'
 import type { LoadedConfig } from '../config/load-config.ts'
@@ -82,7 +82,10 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
    * that look and operate. Default true.
    */
   readonly publish?: boolean
-  /** Whose the submitted jobs are, and the author of changes. Default: `library`, and for changes the user of this process. */
+  /**
+   * Whose the submitted jobs are, and who the audit names for changes. Default: `library`, and in the audit the user of this
+   * process and its machine: `ann@build-7`.
+   */
   readonly actor?: string
 }
 
@@ -135,7 +138,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
   try {
     const db = await prepare(place.url, options)
     try {
-      const actor = toStorableText(options.actor ?? userName(), 200)
+      const actor = toStorableText(options.actor ?? userAndHost(), 200)
       const calls = forCallers(db)
       const heartbeatMs =
         options.publish === false
@@ -309,6 +312,11 @@ async function prepare(url: string, options: SluiceOptions): Promise<Database> {
     await migrate(url)
   }
   return new Database({ url, maxConnections: POOL_SIZE, applicationName: 'sluice' })
+}
+
+/** Who changes the database itself, in the audit: the user of the operating system, and the machine. */
+function userAndHost(): string {
+  return `${userName()}@${hostname()}`
 }
 
 function userName(): string {

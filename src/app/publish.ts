@@ -56,6 +56,7 @@ export async function publish(
     {
       ...(settings.given.has('heartbeat') && { heartbeatMs: settings.heartbeatMs }),
       ...(settings.given.has('retention') && { retentionMs: settings.retentionMs }),
+      ...(settings.given.has('auditRetention') && { auditRetentionMs: settings.auditRetentionMs }),
     },
     actor,
     false,

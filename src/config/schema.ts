@@ -155,6 +155,7 @@ const TOP = {
   shutdownGrace: value(SETTINGS.shutdownGrace.reader),
   /** How long finished jobs are kept. */
   retention: value(SETTINGS.retention.reader),
+  auditRetention: value(SETTINGS.auditRetention.reader),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: value(SETTINGS.deadline.reader),
   /** Quantities that running jobs draw from: one amount for the whole system, or the devices of each machine. */

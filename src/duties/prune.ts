@@ -1,6 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { forgetAnswers } from '../engine/idempotency.ts'
-import { pruneAudit, pruneSessions } from '../store/prune-access.ts'
+import { pruneAudit, pruneSessions, pruneSubmissions } from '../store/prune-access.ts'
 import { pruneFirings } from '../store/prune-firings.ts'
 import { pruneHistory } from '../store/prune-history.ts'
 import { pruneLeftovers } from '../store/prune-leftovers.ts'
@@ -19,6 +19,7 @@ const AUDIT_WINDOW = 10_000
 
 /** Where the last tick of this process stopped in a database. Another process begins at the beginning, which costs it a look. */
 const places = new WeakMap<Queryable, string>()
+const auditPlaces = new WeakMap<Queryable, string>()
 
 /** Deletes finished jobs older than the retention. */
 export const prune: Duty = {
@@ -39,7 +40,7 @@ export const prune: Duty = {
     await prunePast(db)
     await pruneSessions(db)
     await forgetAnswers(db)
-    const audited = await pruneAudits(db)
+    const audited = (await pruneAudits(db)) + (await pruneOldSubmissions(db))
     return pruned + audited === 0 ? {} : { summary: { pruned, audited } }
   },
 }
@@ -51,6 +52,18 @@ async function pruneAudits(db: Queryable): Promise<number> {
     const gone = await pruneAudit(db, AUDIT_WINDOW)
     pruned += gone
     if (gone < AUDIT_WINDOW) break
+  }
+  return pruned
+}
+
+/** Until a window reaches lines that are younger than jobs are kept. */
+async function pruneOldSubmissions(db: Queryable): Promise<number> {
+  let pruned = 0
+  for (let window = 0; window < WINDOWS; window++) {
+    const look = await pruneSubmissions(db, auditPlaces.get(db) ?? '0', AUDIT_WINDOW)
+    pruned += look.pruned
+    auditPlaces.set(db, look.place)
+    if (!look.more) break
   }
   return pruned
 }

@@ -59,6 +59,8 @@ export const SETTINGS = {
   shutdownGrace: setting('shutdownGrace', grace, 30_000),
   /** How long finished jobs are kept. */
   retention: setting('retention', stored, 7 * 86_400_000),
+  /** How long the audit is kept. Lines of submissions go with their jobs. */
+  auditRetention: setting('auditRetention', stored, 365 * 86_400_000),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: setting('deadline', orNone(stored), null),
   /** Root jobs that may wait of each task that draws from budgets, where nothing is said of that task. */
@@ -133,6 +135,7 @@ export interface Settings {
   readonly graceMs: number
   readonly shutdownGraceMs: number
   readonly retentionMs: number
+  readonly auditRetentionMs: number
   readonly deadlineMs: number | null
   readonly lanes: ReadonlyMap<string, LaneSettings>
   readonly admission: AdmissionSettings
@@ -189,6 +192,7 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     graceMs: find('grace').value,
     shutdownGraceMs: find('shutdownGrace').value,
     retentionMs: find('retention').value,
+    auditRetentionMs: find('auditRetention').value,
     deadlineMs: find('deadline').value,
     lanes: resolveLanes(sources, problems, heartbeat, stale),
     admission: resolveAdmission(sources, problems),

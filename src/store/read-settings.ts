@@ -3,6 +3,7 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface SharedSettings {
   readonly heartbeatMs: number
   readonly retentionMs: number
+  readonly auditRetentionMs: number
   /** True when an operator set the heartbeat: programs leave it alone. */
   readonly heartbeatByOperator: boolean
 }
@@ -19,6 +20,7 @@ export async function readSettings(db: Queryable): Promise<SharedSettings> {
   return {
     heartbeatMs: row('heartbeat_ms').value,
     retentionMs: row('retention_ms').value,
+    auditRetentionMs: row('audit_retention_ms').value,
     heartbeatByOperator: row('heartbeat_ms').byOperator,
   }
 }

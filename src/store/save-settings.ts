@@ -10,7 +10,11 @@ const SAVE = statement(
 /** Changes shared settings. What an operator set is only changed by an operator. */
 export async function saveSettings(
   db: Queryable,
-  settings: { readonly heartbeatMs?: number; readonly retentionMs?: number },
+  settings: {
+    readonly heartbeatMs?: number
+    readonly retentionMs?: number
+    readonly auditRetentionMs?: number
+  },
   by: string,
   operator: boolean,
 ): Promise<void> {
@@ -18,5 +22,7 @@ export async function saveSettings(
   const values: number[] = []
   if (settings.heartbeatMs !== undefined) names.push('heartbeat_ms') && values.push(settings.heartbeatMs)
   if (settings.retentionMs !== undefined) names.push('retention_ms') && values.push(settings.retentionMs)
+  if (settings.auditRetentionMs !== undefined)
+    names.push('audit_retention_ms') && values.push(settings.auditRetentionMs)
   if (names.length > 0) await db.run(SAVE, [names, values, by, operator])
 }

@@ -54,7 +54,7 @@ async function run(cli: Cli, ...args: string[]): Promise<string> {
   return stdout
 }
 
-describe('a fan-out that cannot succeed any more', () => {
+describe('a fan-out that cannot succeed any more', { timeout: 120_000 }, () => {
   let root = ''
   let fan = ''
   beforeAll(async () => {
@@ -103,7 +103,7 @@ describe('a fan-out that cannot succeed any more', () => {
   })
 })
 
-describe('a workflow', () => {
+describe('a workflow', { timeout: 120_000 }, () => {
   test.each(both)('says which step waits for approval over %s', async (_, cli) => {
     const { id } = await server.app.submit('release', null)
     const review = await until(async () => {

@@ -391,10 +391,10 @@ describe('reading', () => {
   })
 })
 
-test('lines older than the retention are deleted, from the oldest on', async () => {
+test('lines older than the retention of the audit are deleted, from the oldest on', async () => {
   const [count] = await database.sql<{ rows: number }>('select count(*)::integer as rows from sluice.audit')
   await database.sql(
-    `update sluice.audit set at = now() - interval '8 days' where id in (select id from sluice.audit order by id limit 25)`,
+    `update sluice.audit set at = now() - interval '366 days' where id in (select id from sluice.audit order by id limit 25)`,
   )
   const { db } = server.app.room
   expect(await pruneAudit(db, 20)).toBe(20)

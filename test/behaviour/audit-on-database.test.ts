@@ -1,0 +1,161 @@
+import { hostname, userInfo } from 'node:os'
+import { expect, test } from 'vitest'
+import { type Sluice, task } from '../../src/index.ts'
+import { pruneAudit, pruneSubmissions } from '../../src/store/prune-access.ts'
+import { useApps } from '../support/apps.ts'
+import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
+import * as state from '../support/state/audit.ts'
+import { findStep } from '../support/trees.ts'
+import { until } from '../support/until.ts'
+
+const database = useDatabase()
+const apps = useApps(database)
+const gate = new Gate()
+const plain = task({ name: 'plain', run: async () => null })
+const slow = task({ name: 'slow', run: async (_: unknown) => gate.pass() })
+const gated = task({ name: 'gated', approval: true, run: async () => null })
+const WORK = {
+  tasks: [plain, slow, gated],
+  budgets: { licences: 2, unused: 1 },
+  fleet: { pools: { burst: {} } },
+  workflows: [
+    {
+      name: 'wide',
+      definition: { steps: { fan: { task: 'slow', with_items: [1, 2, 3], concurrency: 1 } } },
+    },
+  ],
+}
+
+/** Every method of the library that changes something an operator looks after, with what the audit has to say of it. */
+const CHANGES: readonly (readonly [action: string, (app: Sluice) => Promise<string>])[] = [
+  ['job.cancel', async (app) => target(await newJob(app), (id) => app.cancel(id))],
+  ['job.priority', async (app) => target(await newJob(app), (id) => app.reprioritise(id, 5))],
+  ['job.approve', async (app) => target((await app.submit('gated', null)).id, (id) => app.approve(id))],
+  ['job.reject', async (app) => target((await app.submit('gated', null)).id, (id) => app.reject(id, 'no'))],
+  ['job.retry', async (app) => target(await ended(app), (id) => app.retry(id))],
+  ['job.retry', async (app) => target(await ended(app), (id) => app.rerun(id))],
+  ['job.delete', async (app) => target(await ended(app), (id) => app.remove(id))],
+  ['lane.change', async (app) => app.setLane('system', { slots: 3 }).then(() => 'lane system')],
+  ['lane.reset', async (app) => app.resetLane('system').then(() => 'lane system')],
+  ['budget.change', async (app) => app.setBudget('licences', { capacity: 3 }).then(() => 'budget licences')],
+  ['budget.reset', async (app) => app.resetBudget('licences').then(() => 'budget licences')],
+  ['budget.delete', async (app) => app.removeBudget('unused').then(() => 'budget unused')],
+  ['pool.change', async (app) => app.setPool('burst', { max: 2 }).then(() => 'pool burst')],
+  ['pool.reset', async (app) => app.resetPool('burst').then(() => 'pool burst')],
+  ['admission.change', async (app) => app.setAdmission({ maxActive: 500 }).then(() => 'admission')],
+  ['admission.reset', async (app) => app.resetAdmission().then(() => 'admission')],
+  [
+    'schedule.create',
+    async (app) => {
+      await app.createSchedule('nightly', { task: 'plain', cron: '0 3 * * *' })
+      return 'schedule nightly'
+    },
+  ],
+  [
+    'schedule.change',
+    async (app) => app.setSchedule('nightly', { enabled: false }).then(() => 'schedule nightly'),
+  ],
+  ['schedule.fire', async (app) => app.fireSchedule('nightly').then(() => 'schedule nightly')],
+  ['schedule.delete', async (app) => app.removeSchedule('nightly').then(() => 'schedule nightly')],
+  [
+    'key.create',
+    async (app) => app.access.createKey({ name: 'x', role: 'viewer' }).then(({ id }) => `key ${id}`),
+  ],
+  ['worker.drain', async (app) => app.drainWorker('w').then(() => 'worker w')],
+  ['worker.undrain', async (app) => app.drainWorker('w', false).then(() => 'worker w')],
+  [
+    'job.window',
+    async (app) => {
+      const { id } = await app.submit('wide', null)
+      const fan = await until(() => findStep(database.sql, id, 'fan'), 'the fan-out')
+      await until(async () => (await app.tree(fan, { depth: 0 })).counts?.window === 1, 'its window')
+      const about = await target(fan, () => app.resizeWindow(fan, 0))
+      await app.cancel(id)
+      gate.open()
+      await until(async () => (await app.getJob(id)).finishedAt !== null, 'it to end')
+      return about
+    },
+  ],
+  ['worker.stop', async (app) => app.stopWorker('w').then(() => 'worker w')],
+]
+
+async function target(id: string, change: (id: string) => Promise<unknown>): Promise<string> {
+  await change(id)
+  return `job ${id}`
+}
+
+async function newJob(app: Sluice): Promise<string> {
+  return (await app.submit('plain', null, { runAt: '1h' })).id
+}
+
+async function ended(app: Sluice): Promise<string> {
+  const id = await newJob(app)
+  await app.cancel(id)
+  return id
+}
+
+test('writes every change made by the library into the audit, by user and host', {
+  timeout: 120_000,
+}, async () => {
+  const app = await apps.open(WORK)
+  const worker = await apps.open(WORK)
+  await worker.work({ name: 'w' })
+  for (const [action, change] of CHANGES) {
+    const about = await change(app)
+    const { entries } = await app.access.readAudit({ action, target: about })
+    expect(entries[0], action).toMatchObject({
+      action,
+      target: about,
+      actor: `${userInfo().username}@${hostname()}`,
+      keyId: null,
+    })
+  }
+})
+
+test('names the actor that a program gives', async () => {
+  const app = await apps.open({ ...WORK, actor: 'billing' })
+  const id = await newJob(app)
+  await app.cancel(id, 'no longer needed')
+  const { entries } = await app.access.readAudit({ target: `job ${id}` })
+  expect(entries).toMatchObject([
+    {
+      actor: 'billing',
+      before: { status: 'queued' },
+      after: { status: 'cancelled', reason: 'no longer needed' },
+    },
+  ])
+})
+
+test('writes no line for a change that was refused', async () => {
+  const app = await apps.open(WORK)
+  const id = await ended(app)
+  const before = (await app.access.readAudit({ target: `job ${id}` })).entries.length
+  await expect(app.cancel(id)).rejects.toThrow('is cancelled and cannot be cancelled')
+  expect((await app.access.readAudit({ target: `job ${id}` })).entries).toHaveLength(before)
+})
+
+test('keeps the audit for a year by default, and lines of submissions as long as jobs', async () => {
+  const app = await apps.open(WORK)
+  await state.emptyAudit(database.sql)
+  await state.plantAudit(database.sql, 'lane.change', 366, 1)
+  await state.plantAudit(database.sql, 'lane.change', 364, 3)
+  await state.plantAudit(database.sql, 'job.submit', 8, 5)
+  await state.plantAudit(database.sql, 'job.submit', 6, 2)
+  const { db } = app.room
+  expect(await pruneAudit(db, 10)).toBe(1)
+  const first = await pruneSubmissions(db, '0', 4)
+  expect(first).toMatchObject({ pruned: 1, more: true })
+  const second = await pruneSubmissions(db, first.place, 4)
+  expect(second).toMatchObject({ pruned: 4, more: true })
+  expect(await pruneSubmissions(db, second.place, 4)).toEqual({ pruned: 0, more: false, place: second.place })
+  expect(await state.countAudit(database.sql)).toEqual({ 'lane.change': 3, 'job.submit': 2 })
+})
+
+test('takes the retention of the audit from the program', async () => {
+  await apps.open({ ...WORK, auditRetention: '30d' })
+  const app = await apps.open(WORK)
+  await state.emptyAudit(database.sql)
+  await state.plantAudit(database.sql, 'lane.change', 31, 1)
+  expect(await pruneAudit(app.room.db, 10)).toBe(1)
+})
