@@ -275,7 +275,7 @@ function fullSystem({ admission: { maxActive, active } }: AttentionFacts): Atten
       severity: 'warning',
       subject: 'admission',
       text: `rejects new jobs: ${active.toLocaleString('en')} of ${maxActive.toLocaleString('en')} are active`,
-      advice: 'Raise the ceiling with: sluice admission set --max-active NUMBER, or let jobs finish',
+      advice: 'Raise the ceiling with: sluice admission --max-active NUMBER, or let jobs finish',
       link: '/jobs?tab=active',
     },
   ]
