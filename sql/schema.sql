@@ -13,12 +13,15 @@ create table sluice.admission (
   max_active integer,
   max_queued jsonb not null default '{}'::jsonb,
   limited boolean not null generated always as (((max_active IS NOT NULL) OR (max_queued <> '{}'::jsonb))) stored,
+  deadline_ms bigint,
   complete boolean not null default false,
   settles_at xid8,
   operator_set text[] not null default '{}'::text[],
+  default_set text[] not null default '{}'::text[],
   declared jsonb not null default '{}'::jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
   updated_by text not null default 'sluice'::text,
+  constraint admission_deadline_ms_check CHECK (((deadline_ms >= 1) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint admission_max_active_check CHECK ((max_active >= 1)),
   constraint admission_one_check CHECK (one),
   constraint admission_pkey PRIMARY KEY (one)
@@ -675,7 +678,7 @@ create table sluice.tasks (
   refusal jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
   constraint tasks_class_id_fkey FOREIGN KEY (class_id) REFERENCES sluice.classes(id),
-  constraint tasks_deadline_ms_check CHECK (((deadline_ms >= 1) AND (deadline_ms <= '3153600000000'::bigint))),
+  constraint tasks_deadline_ms_check CHECK (((deadline_ms >= 0) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint tasks_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
   constraint tasks_max_losses_check CHECK ((max_losses >= 0)),
   constraint tasks_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
@@ -781,7 +784,7 @@ create table sluice.workflows (
   deadline_ms bigint,
   timeout_ms bigint,
   updated_at timestamp with time zone not null default clock_timestamp(),
-  constraint workflows_deadline_ms_check CHECK (((deadline_ms >= 1) AND (deadline_ms <= '3153600000000'::bigint))),
+  constraint workflows_deadline_ms_check CHECK (((deadline_ms >= 0) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint workflows_graph_fkey FOREIGN KEY (graph) REFERENCES sluice.graphs(hash),
   constraint workflows_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint workflows_pkey PRIMARY KEY (name),
@@ -958,7 +961,7 @@ $function$;
 
 --- function sluice.admission_v1()
 CREATE OR REPLACE FUNCTION sluice.admission_v1()
- RETURNS TABLE(max_active integer, max_queued jsonb, operator_set text[], active integer, queued jsonb, rate real)
+ RETURNS TABLE(max_active integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[], active integer, queued jsonb, rate real)
  LANGUAGE sql
  STABLE
  SET jit TO 'off'
@@ -971,7 +974,8 @@ AS $function$
   ), live as materialized (
     select j.task, j.state from listed g join sluice.jobs j on j.id = g.id where j.state < 'completed'
   )
-  select a.max_active, a.max_queued, a.operator_set,
+  select a.max_active, a.max_queued, a.deadline_ms, a.operator_set,
+         array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
          coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
@@ -1109,8 +1113,9 @@ begin
         join sluice.jobs p on p.id = g.parent
         left join sluice.tasks t on g.kind is null and t.name = g.task
         left join sluice.lanes l on l.name = t.lane
-       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms,
-                                           (select s.value from sluice.settings s where s.name = 'deadline_ms')) as ms) d
+       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms, (select a.deadline_ms from sluice.admission a)) as said) c
+       -- A composite keeps that there is none, for what is made below it.
+       cross join lateral (select case when g.kind is null then nullif(c.said, 0) else c.said end as ms) d
        cross join lateral (select case
            when g.state >= 'completed' then g.state
            when g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
@@ -1386,6 +1391,7 @@ declare
   v_given jsonb := p_given - 'implied';   -- what of it is taken
   v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
   v_queue jsonb;
+  v_plain text[] := '{maxActive,deadline}';   -- fields that are one value
   v_kept  jsonb;                          -- tasks whose depths come with their uses
 begin
   select * into v_old from sluice.admission for no key update;
@@ -1412,13 +1418,17 @@ begin
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
+         deadline_ms = case when v_given ? 'deadline' then (v_given ->> 'deadline')::bigint else a.deadline_ms end,
+         default_set = array(select f from unnest(a.default_set) f where p_operator or not p_given ? f
+                             union select f from jsonb_object_keys(v_given) f where p_default and f = any (v_plain) order by 1),
          operator_set = case when not p_operator then a.operator_set else array(
-           select distinct f from unnest(a.operator_set || array(select 'maxActive' where p_given ? 'maxActive')
+           select distinct f from unnest(a.operator_set || array(select f from unnest(v_plain) f where p_given ? f)
                                          || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
          declared = case when p_operator then a.declared else a.declared || p_given || jsonb_build_object('implied', v_kept)
            || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
+      or (v_given ? 'deadline' and a.deadline_ms is distinct from (v_given ->> 'deadline')::bigint)
       or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
@@ -3444,7 +3454,7 @@ begin
          with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, uses, ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
-                              coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
+                              nullif(coalesce(g."deadlineMs", t.deadline_ms, (select a.deadline_ms from sluice.admission a)), 0) as deadline_ms,
                               greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
                               g.lane is null as own_lane) p
    order by g.ord   -- a join may turn the order round
@@ -5293,10 +5303,11 @@ CREATE OR REPLACE FUNCTION sluice.reset_admission_v1(p_by text)
 AS $function$
 declare
   v_declared jsonb;
+  v_default  text[];
 begin
-  update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared into v_declared;
-  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared - 'implied', p_by, false);
-  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}'));
+  update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared, a.default_set into v_declared, v_default;
+  perform sluice.change_admission_v1('{"maxActive": null, "deadline": null}' || v_declared - 'implied', p_by, false);
+  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')), default_set = v_default;
 end $function$;
 
 --- function sluice.reset_budget_v1(p_name text, p_by text)
@@ -5853,8 +5864,8 @@ begin
     raise exception 'key: must be a text of 1 to 500 characters' using errcode = 'SL005', detail = 'key';
   elsif not isfinite(run_at) or run_at > '9999-12-31' then
     raise exception 'run_at: must be a time before the year 10000' using errcode = 'SL005', detail = 'run_at';
-  elsif not isfinite(deadline) or deadline <= interval '0' or deadline > interval '100 years' then
-    raise exception 'deadline: must be longer than 0 and at most 100 years' using errcode = 'SL005', detail = 'deadline';
+  elsif not isfinite(deadline) or deadline < interval '0' or deadline > interval '100 years' then
+    raise exception 'deadline: must be from 0, which is no deadline, to 100 years' using errcode = 'SL005', detail = 'deadline';
   elsif cardinality(tags) > 50 or exists (select 1 from unnest(tags) t where t is null or length(t) not between 1 and 100) then
     raise exception 'tags: must be at most 50 texts of 1 to 100 characters' using errcode = 'SL005', detail = 'tags';
   elsif length(submitted_by) not between 1 and 200 then

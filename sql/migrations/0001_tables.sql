@@ -9,8 +9,7 @@ create type sluice.job_state as enum
 -- Jobs that only wait for their children. A job without a kind is a leaf: a task that runs.
 create type sluice.composite_kind as enum ('workflow', 'group', 'fanout');
 
--- Settings shared by all processes, in milliseconds: heartbeat, how long finished jobs and the audit are kept; and, once a server has been started, how long
--- a job may wait to start whose task says nothing about it.
+-- Settings shared by all processes, in milliseconds: heartbeat, how long finished jobs and the audit are kept.
 create table sluice.settings (
   name         text primary key,
   value        bigint not null check (value > 0),
@@ -54,7 +53,7 @@ create table sluice.workflows (
   name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
   graph       text not null references sluice.graphs (hash),
   priority    integer not null default 0 check (priority between -1000000 and 1000000),
-  deadline_ms bigint check (deadline_ms between 1 and 3153600000000),
+  deadline_ms bigint check (deadline_ms between 0 and 3153600000000),
   timeout_ms  bigint check (timeout_ms > 0),
   updated_at  timestamptz not null default clock_timestamp()
 );
@@ -69,7 +68,7 @@ create table sluice.tasks (
   class_id    integer not null,
   priority    integer not null default 0 check (priority between -1000000 and 1000000),
   approval    boolean not null default false,
-  deadline_ms bigint check (deadline_ms between 1 and 3153600000000),
+  deadline_ms bigint check (deadline_ms between 0 and 3153600000000),
   max_losses  integer not null default 3 check (max_losses >= 0),
   on_lost     text not null default 'retry' check (on_lost in ('retry', 'fail')),
   uses        jsonb,                       -- by budget: {devices, each}, or the text of an expression; null: it draws from none

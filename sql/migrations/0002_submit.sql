@@ -142,7 +142,7 @@ begin
          with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, uses, ord)
     join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
    cross join lateral (select coalesce(g.priority, t.priority) as priority,
-                              coalesce(g."deadlineMs", t.deadline_ms, (select s.value from sluice.settings s where s.name = 'deadline_ms')) as deadline_ms,
+                              nullif(coalesce(g."deadlineMs", t.deadline_ms, (select a.deadline_ms from sluice.admission a)), 0) as deadline_ms,
                               greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
                               g.lane is null as own_lane) p
    order by g.ord   -- a join may turn the order round
@@ -201,7 +201,7 @@ begin
 end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs, tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
+-- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
 -- 'library'. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
@@ -268,8 +268,8 @@ begin
     raise exception 'key: must be a text of 1 to 500 characters' using errcode = 'SL005', detail = 'key';
   elsif not isfinite(run_at) or run_at > '9999-12-31' then
     raise exception 'run_at: must be a time before the year 10000' using errcode = 'SL005', detail = 'run_at';
-  elsif not isfinite(deadline) or deadline <= interval '0' or deadline > interval '100 years' then
-    raise exception 'deadline: must be longer than 0 and at most 100 years' using errcode = 'SL005', detail = 'deadline';
+  elsif not isfinite(deadline) or deadline < interval '0' or deadline > interval '100 years' then
+    raise exception 'deadline: must be from 0, which is no deadline, to 100 years' using errcode = 'SL005', detail = 'deadline';
   elsif cardinality(tags) > 50 or exists (select 1 from unnest(tags) t where t is null or length(t) not between 1 and 100) then
     raise exception 'tags: must be at most 50 texts of 1 to 100 characters' using errcode = 'SL005', detail = 'tags';
   elsif length(submitted_by) not between 1 and 200 then

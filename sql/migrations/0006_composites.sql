@@ -192,8 +192,9 @@ begin
         join sluice.jobs p on p.id = g.parent
         left join sluice.tasks t on g.kind is null and t.name = g.task
         left join sluice.lanes l on l.name = t.lane
-       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms,
-                                           (select s.value from sluice.settings s where s.name = 'deadline_ms')) as ms) d
+       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms, (select a.deadline_ms from sluice.admission a)) as said) c
+       -- A composite keeps that there is none, for what is made below it.
+       cross join lateral (select case when g.kind is null then nullif(c.said, 0) else c.said end as ms) d
        cross join lateral (select case
            when g.state >= 'completed' then g.state
            when g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state

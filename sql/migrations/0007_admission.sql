@@ -1,4 +1,4 @@
--- Admission: how many root jobs may be active in all, and how many of a task may wait.
+-- Admission: how many root jobs may be active in all, how many of a task may wait, and for how long where nobody says.
 --
 -- Where nothing is limited, a submission reads one row and that is all. Where something is, every submission that stores
 -- root jobs writes one row into a ledger, sluice.charges, at its end and under the lock of the row in sluice.admission.
@@ -14,9 +14,11 @@ create table sluice.admission (
   max_active   integer check (max_active >= 1),          -- root jobs that have not ended; null: no ceiling
   max_queued   jsonb not null default '{}',              -- root jobs that wait, by task
   limited      boolean not null generated always as (max_active is not null or max_queued <> '{}') stored,
+  deadline_ms  bigint check (deadline_ms between 1 and 3153600000000),   -- for jobs whose submission and task say nothing; null: none
   complete     boolean not null default false,           -- the ledger lists every active job that has to be in it
   settles_at   xid8,                                     -- once all older transactions have ended, it can be completed
-  operator_set text[] not null default '{}',             -- 'maxActive', 'maxQueued.TASK': files and code leave them alone
+  operator_set text[] not null default '{}',             -- 'maxActive', 'deadline', 'maxQueued.TASK': files and code leave them alone
+  default_set  text[] not null default '{}',             -- what the first start of a server declared, since nobody had
   declared     jsonb not null default '{}',              -- what files and code say; a reset goes back to it
   updated_at   timestamptz not null default clock_timestamp(),
   updated_by   text not null default 'sluice'
@@ -298,7 +300,7 @@ begin
   return v_set.complete;
 end $$;
 
--- Changes limits. p_given has any of maxActive and maxQueued, a map by task; null is a value: no limit. As with lanes, an
+-- Changes limits. p_given has any of maxActive, deadline in milliseconds, and maxQueued, a map by task; null is a value: no limit. As with lanes, an
 -- operator's change is remembered by field, and what files and programs say leaves those fields alone from then on. With
 -- "implied" the depths come with the uses of their tasks: sluice.settle_tasks_v1 takes them back.
 --   p_default  only what neither files, programs nor operators have said anything about
@@ -309,6 +311,7 @@ declare
   v_given jsonb := p_given - 'implied';   -- what of it is taken
   v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
   v_queue jsonb;
+  v_plain text[] := '{maxActive,deadline}';   -- fields that are one value
   v_kept  jsonb;                          -- tasks whose depths come with their uses
 begin
   select * into v_old from sluice.admission for no key update;
@@ -335,13 +338,17 @@ begin
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
+         deadline_ms = case when v_given ? 'deadline' then (v_given ->> 'deadline')::bigint else a.deadline_ms end,
+         default_set = array(select f from unnest(a.default_set) f where p_operator or not p_given ? f
+                             union select f from jsonb_object_keys(v_given) f where p_default and f = any (v_plain) order by 1),
          operator_set = case when not p_operator then a.operator_set else array(
-           select distinct f from unnest(a.operator_set || array(select 'maxActive' where p_given ? 'maxActive')
+           select distinct f from unnest(a.operator_set || array(select f from unnest(v_plain) f where p_given ? f)
                                          || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
          declared = case when p_operator then a.declared else a.declared || p_given || jsonb_build_object('implied', v_kept)
            || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
+      or (v_given ? 'deadline' and a.deadline_ms is distinct from (v_given ->> 'deadline')::bigint)
       or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
@@ -357,15 +364,16 @@ create function sluice.reset_admission_v1(p_by text) returns void
 language plpgsql as $$
 declare
   v_declared jsonb;
+  v_default  text[];
 begin
-  update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared into v_declared;
-  perform sluice.change_admission_v1('{"maxActive": null}' || v_declared - 'implied', p_by, false);
-  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}'));
+  update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared, a.default_set into v_declared, v_default;
+  perform sluice.change_admission_v1('{"maxActive": null, "deadline": null}' || v_declared - 'implied', p_by, false);
+  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')), default_set = v_default;
 end $$;
 
 -- The limits and what is known of them. Nothing is locked; what is active is looked up in the ledger.
 create function sluice.admission_v1()
-returns table (max_active integer, max_queued jsonb, operator_set text[], active integer, queued jsonb, rate real)
+returns table (max_active integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[], active integer, queued jsonb, rate real)
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -374,7 +382,8 @@ as $$
   ), live as materialized (
     select j.task, j.state from listed g join sluice.jobs j on j.id = g.id where j.state < 'completed'
   )
-  select a.max_active, a.max_queued, a.operator_set,
+  select a.max_active, a.max_queued, a.deadline_ms, a.operator_set,
+         array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
          coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { Name, WholeOrNull } from './scalars.ts'
+import { Duration, Name, NumberOrNull, WholeOrNull } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
 
@@ -21,6 +21,11 @@ export const AdmissionBody = Type.Object({
     ...Numbers,
     description: 'Root jobs that may wait, by task',
   }),
+  deadlineMs: Type.Unsafe<number | null>({
+    ...NumberOrNull,
+    description:
+      'How long jobs may wait for their start whose submission and task say nothing about it; null: for ever',
+  }),
   active: Type.Unsafe<number | null>({
     ...WholeOrNull,
     description:
@@ -32,7 +37,10 @@ export const AdmissionBody = Type.Object({
   }),
   drainRate: Type.Number({ description: 'Root jobs that ended in a second, as last measured' }),
   operatorSet: Type.Array(Type.String(), {
-    description: 'What an operator changed: maxActive, maxQueued.TASK; files leave it alone',
+    description: 'What an operator changed: maxActive, deadline, maxQueued.TASK; files leave it alone',
+  }),
+  defaultSet: Type.Array(Type.String(), {
+    description: 'What the first start of a server set and nobody has changed since: maxActive, deadline',
   }),
 })
 export type AdmissionBody = Static<typeof AdmissionBody>
@@ -41,6 +49,14 @@ export const AdmissionChangeBody = Type.Object(
   {
     maxActive: Type.Optional(Limit),
     maxQueued: Type.Optional(Type.Record(Name, Limit, STRICT)),
+    deadline: Type.Optional(
+      Type.Unsafe<string | number | null>({
+        ...Duration,
+        type: ['string', 'number', 'null'],
+        description:
+          'How long jobs may wait for their start whose submission and task say nothing about it; "none" or null: for ever',
+      }),
+    ),
   },
   { ...STRICT, minProperties: 1 },
 )

@@ -4,7 +4,7 @@ import { JOB_STATES, JOB_STATUSES } from '../model/job.ts'
 import { TIMELINE_EVENTS, type TimelineEvent } from '../model/job-timeline.ts'
 import type { JsonValue } from '../model/json.ts'
 import {
-  Duration,
+  Deadline,
   JobId,
   Json,
   Name,
@@ -63,7 +63,7 @@ export const SubmitBody = Type.Object(
         description: 'Not before: a time such as 2031-05-01T08:00:00Z, or a duration from now such as "10m"',
       }),
     ),
-    deadline: Type.Optional(Duration),
+    deadline: Type.Optional(Deadline),
     tags: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 50 })),
     resubmitOf: Type.Optional(
       Type.String({

@@ -33,6 +33,15 @@ export const WholeOrNull = Type.Unsafe<number | null>({ type: ['integer', 'null'
 export const Json = Type.Unknown({ description: 'Any JSON' })
 
 /** A duration as files and options write it. */
+/** How long a job may wait for its start. */
+export const Deadline = Type.Unsafe<string | number | null>({
+  type: ['string', 'number', 'null'],
+  description:
+    'How long it may wait for its start: a duration such as "15s" or "4h", or a number of milliseconds; "none" or null: for ever. ' +
+    'Left out: as its task says',
+  examples: ['4h'],
+})
+
 export const Duration = Type.Unsafe<string | number>({
   type: ['string', 'number'],
   description: 'A duration such as "250ms", "15s", "10m", "4h", "7d", or a number of milliseconds',

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { Readable } from './jobs.ts'
 import {
-  Duration,
+  Deadline,
   JobId,
   Json,
   Name,
@@ -50,9 +50,7 @@ const FIELDS = {
   ),
   lane: Type.Optional(Type.Unsafe<string | null>({ ...Name, type: ['string', 'null'] })),
   tags: Type.Optional(Tags),
-  deadline: Type.Optional(
-    Type.Unsafe<string | number | null>({ ...Duration, type: ['string', 'number', 'null'] }),
-  ),
+  deadline: Type.Optional(Deadline),
   enabled: Type.Optional(Type.Boolean({ description: 'false: its ticks go by' })),
   overlap: Type.Optional(Overlap),
   catchUp: Type.Optional(
@@ -90,7 +88,7 @@ export const ScheduleBody = Type.Object({
   priority: WholeOrNull,
   lane: TextOrNull,
   tags: Type.Array(Type.String()),
-  deadlineMs: NumberOrNull,
+  deadlineMs: Type.Unsafe<number | null>({ ...NumberOrNull, description: '0: none; null: as its task says' }),
   enabled: Type.Boolean(),
   overlap: Overlap,
   catchUp: Type.Integer(),

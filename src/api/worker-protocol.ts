@@ -67,7 +67,7 @@ export const WorkerTask = Type.Object(
     lane: Type.Optional(Name),
     priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
     approval: Type.Optional(Type.Boolean()),
-    deadlineMs: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_STORED_MS })),
+    deadlineMs: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_STORED_MS })),
     losses: Type.Optional(Type.Integer({ minimum: 0, maximum: 32_767 })),
     onLost: Type.Optional(Type.Unsafe<'retry' | 'fail'>({ type: 'string', enum: ['retry', 'fail'] })),
     requires: Type.Optional(Labels),

@@ -1,12 +1,12 @@
 import type { Database } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
+import type { AdmissionChange } from '../engine/admission.ts'
 import { audit } from '../engine/audit.ts'
 import type { OperatorBudgetChange } from '../engine/budget-control.ts'
 import type { TaskPlace } from '../engine/lane-control.ts'
 import * as acts from '../engine/operator-acts.ts'
 import type { PoolNumbers } from '../engine/pool-control.ts'
 import type { LaneSource } from '../model/settings.ts'
-import type { AdmissionChange } from '../store/change-admission.ts'
 import type { Lane } from '../store/list-lanes.ts'
 
 /**

@@ -5,7 +5,7 @@ import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
 import { isLongEnough } from '../model/choose-setting.ts'
 import { invalidConfig } from '../model/setting-value.ts'
-import { LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
+import { defaultDeadline, LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
 import { changeBudget } from '../store/change-budget.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { changePool } from '../store/change-pool.ts'
@@ -72,7 +72,7 @@ export async function publish(
   for (const [name, budget] of settings.budgets) await changeBudget(db, name, budget, actor, false)
   for (const [name, pool] of settings.pools) await changePool(db, name, pool, actor, false)
   if (settings.models.length > 0) await declareModels(db, settings.models)
-  const records = tasks.records(settings.deadlineMs)
+  const records = tasks.records(defaultDeadline(settings))
   if (records.length > 0) await saveTasks(db, records)
   if (workflows.records.length > 0) await saveWorkflows(db, workflows.records)
   if (Object.keys(settings.admission).length > 0)

@@ -17,8 +17,8 @@ export interface SubmitOptions {
   readonly lane?: string
   /** Not before this time (a Date), or after this long. */
   readonly runAt?: Date | Duration
-  /** Must have started this long after it could; else it fails. */
-  readonly deadline?: Duration
+  /** Must have started this long after it could; else it fails. `none`: it may wait for ever, whatever its task says. */
+  readonly deadline?: Duration | 'none' | null
   /** Up to 50 words to find it by. */
   readonly tags?: readonly string[]
   /** The id of a job that this one is submitted in place of, after an edit: both name each other. */
@@ -93,7 +93,7 @@ export function toSubmission(
   if (lane !== undefined) json += `,"lane":${text(lane, 'lane', 100)}`
   if (runAt !== undefined)
     json += runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${delay(runAt)}`
-  if (deadline !== undefined) json += `,"deadlineMs":${milliseconds(deadline, 'deadline', 1)}`
+  if (deadline !== undefined) json += `,"deadlineMs":${deadlineMs(deadline)}`
   if (tags !== undefined) json += `,"tags":${tagList(tags)}`
   if (resubmitOf !== undefined) json += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
@@ -126,6 +126,10 @@ function instant(value: Date): string {
   if (Number.isNaN(ms) || ms < 0 || ms > 253_402_300_799_000)
     throw invalidArgument('runAt', value, 'a time between the years 1970 and 9999')
   return value.toISOString()
+}
+
+function deadlineMs(value: Duration | 'none' | null): number {
+  return value === 'none' || value === null ? 0 : milliseconds(value, 'deadline', 1)
 }
 
 function milliseconds(value: Duration, field: string, min: number): number {

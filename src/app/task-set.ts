@@ -5,6 +5,7 @@ import { SluiceError } from '../errors.ts'
 import { isExpression } from '../model/amount.ts'
 import { formatPath, invalidConfig, type Problem } from '../model/setting-value.ts'
 import { suggest } from '../model/suggest.ts'
+import { storedDeadline } from '../model/task-fields.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import { type AnyTask, commonOptions } from '../worker/task.ts'
 import { checkExpressions } from './check-uses.ts'
@@ -128,7 +129,7 @@ function withOptions(name: string, code: AnyTask | undefined, options: TaskConfi
     ...base,
     priority: options.priority ?? base.priority,
     timeoutMs: options.timeout === undefined ? base.timeoutMs : (options.timeout ?? undefined),
-    deadlineMs: options.deadline === undefined ? base.deadlineMs : (options.deadline ?? undefined),
+    deadlineMs: storedDeadline(options.deadline) ?? base.deadlineMs,
     onLost: options.onLost ?? base.onLost,
     losses: options.losses ?? base.losses,
     approval: options.approval ?? base.approval,

@@ -37,18 +37,21 @@ function port(text: string): number {
   return number
 }
 
+export interface Serving {
+  readonly server: RunningServer
+  /** The first key of the database, when this start has made it. */
+  readonly adminKey: string | undefined
+  /** In words, what this start has set for everyone who submits; `undefined` unless it is the first. */
+  readonly limits: string | undefined
+}
+
 /**
  * Starts the HTTP server on an open application, and says on the standard output where it is; and, once in the life of a
  * database, its first key.
  */
-export async function serve(
-  world: World,
-  app: Sluice,
-  log: Logger,
-  options: ServeOptions,
-): Promise<{ readonly server: RunningServer; readonly adminKey: string | undefined }> {
+export async function serve(world: World, app: Sluice, log: Logger, options: ServeOptions): Promise<Serving> {
   const { calls, settings } = app.room
-  await declareServerDefaults(calls, 'server')
+  const limits = await declareServerDefaults(calls, settings, 'server')
   const server = await startServer({
     app,
     log,
@@ -67,7 +70,7 @@ export async function serve(
       'listening beyond this machine without TLS: keys travel readable; put a proxy with TLS in front',
     )
   }
-  return { server, adminKey }
+  return { server, adminKey, limits }
 }
 
 function portOf({ SLUICE_PORT }: NodeJS.ProcessEnv): number {

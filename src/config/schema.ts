@@ -86,7 +86,7 @@ const TASK = {
   /** How long one attempt may run. */
   timeout: value(orNone(TASK_FIELDS.timeout)),
   /** How long a job may wait for capacity before it fails. */
-  deadline: value(orNone(TASK_FIELDS.deadline)),
+  deadline: value(TASK_FIELDS.deadline),
   /** What happens after a failure. */
   retry,
   /** What happens when its worker dies: another attempt, or failure where a second run would do harm. */

@@ -1,8 +1,10 @@
 import type { Queryable } from '../db/database.ts'
 import { checkOptions, checkWhole, invalidArgument } from '../model/argument.ts'
+import type { Duration } from '../model/duration.ts'
 import { isName, MAX_COUNT, NAME_RULE } from '../model/setting-value.ts'
+import { DEADLINE } from '../model/task-fields.ts'
 import {
-  type AdmissionChange,
+  type AdmissionLimits,
   type Authority,
   changeAdmission,
   type DeclaredAdmission,
@@ -11,8 +13,13 @@ import { type Admission, readAdmission } from '../store/read-admission.ts'
 import { resetAdmission } from '../store/reset-admission.ts'
 import { tendAdmission } from '../store/tend-admission.ts'
 
-/** What a server sets on its first start where nobody has said anything. */
-export const DEFAULT_CEILING = 1024
+/** What an operator changes. `null` is a value: no limit. What is left out stays as it is. */
+export interface AdmissionChange extends Omit<AdmissionLimits, 'deadline'> {
+  /** How long jobs may wait for their start whose submission and task say nothing about it. */
+  readonly deadline?: Duration | 'none' | null
+}
+
+const FIELDS = ['maxActive', 'maxQueued', 'deadline'] as const
 
 /** The limits on what may enter, and how far they are used. */
 export async function getAdmission(db: Queryable): Promise<Admission> {
@@ -31,8 +38,8 @@ export async function setAdmission(db: Queryable, change: AdmissionChange, by: s
 }
 
 /** What operators change of it, as the audit has it. */
-export function admissionLimits({ maxActive, maxQueued }: Admission) {
-  return { maxActive, maxQueued }
+export function admissionLimits({ maxActive, maxQueued, deadlineMs }: Admission) {
+  return { maxActive, maxQueued, deadlineMs }
 }
 
 /** Undoes operators' changes: it is again as files and programs last said. */
@@ -62,11 +69,11 @@ export async function settleAdmission(db: Queryable): Promise<void> {
   }
 }
 
-function checkChange(change: AdmissionChange): AdmissionChange {
-  checkOptions(change, ['maxActive', 'maxQueued'], 'change')
-  const { maxActive, maxQueued } = change
-  if (maxActive === undefined && maxQueued === undefined)
-    throw invalidArgument('change', change, 'an object with maxActive, maxQueued or both')
+function checkChange(change: AdmissionChange): AdmissionLimits {
+  checkOptions(change, FIELDS, 'change')
+  const { maxActive, maxQueued, deadline } = change
+  if (FIELDS.every((field) => change[field] === undefined))
+    throw invalidArgument('change', change, `an object with some of ${FIELDS.join(', ')}`)
   if (maxActive !== undefined) checkLimit(maxActive, 'maxActive')
   if (maxQueued !== undefined) {
     if (typeof maxQueued !== 'object' || maxQueued === null || Array.isArray(maxQueued))
@@ -76,7 +83,17 @@ function checkChange(change: AdmissionChange): AdmissionChange {
       checkLimit(limit, `maxQueued.${task}`)
     }
   }
-  return change
+  return {
+    ...(maxActive !== undefined && { maxActive }),
+    ...(maxQueued !== undefined && { maxQueued }),
+    ...(deadline !== undefined && { deadline: checkDeadline(deadline) }),
+  }
+}
+
+function checkDeadline(value: unknown): number | null {
+  const ms = DEADLINE.read(value)
+  if (ms === undefined) throw invalidArgument('deadline', value, DEADLINE.expected)
+  return ms
 }
 
 function checkLimit(value: unknown, name: string): void {

@@ -1,8 +1,13 @@
 import type { Queryable } from '../db/database.ts'
 import { hasCode } from '../errors.ts'
 import type { LaneSource } from '../model/settings.ts'
-import type { AdmissionChange } from '../store/change-admission.ts'
-import { admissionLimits, forgetAdmissionChanges, getAdmission, setAdmission } from './admission.ts'
+import {
+  type AdmissionChange,
+  admissionLimits,
+  forgetAdmissionChanges,
+  getAdmission,
+  setAdmission,
+} from './admission.ts'
 import {
   changeBudgetAsOperator,
   forgetBudgetChanges,

@@ -2,18 +2,8 @@ import { SluiceError } from '../errors.ts'
 import { invalidArgument, show } from './argument.ts'
 import { cronProblem, Ticks } from './cron.ts'
 import { toStorableJson } from './json.ts'
-import {
-  choice,
-  count,
-  duration,
-  flag,
-  type InputOf,
-  isName,
-  MAX_STORED_MS,
-  NAME_RULE,
-  orNone,
-  type Reader,
-} from './setting-value.ts'
+import { choice, count, flag, type InputOf, isName, NAME_RULE, orNone, type Reader } from './setting-value.ts'
+import { DEADLINE, storedDeadline } from './task-fields.ts'
 import { isTimeZone } from './time-zone.ts'
 
 const MAX_KEY = 500
@@ -46,7 +36,7 @@ export const SCHEDULE_FIELDS = {
     `a list of at most ${MAX_TAGS} texts of 1 to ${MAX_TAG} characters`,
     `at most ${MAX_TAGS} texts of 1 to ${MAX_TAG} characters`,
   ),
-  deadline: orNone(duration({ min: 1, max: MAX_STORED_MS })),
+  deadline: DEADLINE,
   enabled: flag,
   overlap: choice('allow', 'skip'),
   catchUp: count({ min: 0, max: 100 }),
@@ -96,6 +86,7 @@ export interface Schedule {
   readonly priority: number | null
   readonly lane: string | null
   readonly tags: readonly string[]
+  /** 0: none, whatever its task says; null: as its task says. */
   readonly deadlineMs: number | null
   readonly enabled: boolean
   readonly overlap: 'allow' | 'skip'
@@ -150,7 +141,7 @@ export function completeSchedule(fields: ScheduleFields): Schedule {
     priority: fields.priority ?? null,
     lane: fields.lane ?? null,
     tags: fields.tags ?? [],
-    deadlineMs: fields.deadline ?? null,
+    deadlineMs: storedDeadline(fields.deadline) ?? null,
     enabled: fields.enabled ?? true,
     overlap: fields.overlap ?? 'allow',
     catchUp: fields.catchUp ?? 1,

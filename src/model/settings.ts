@@ -210,6 +210,11 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
   return settings
 }
 
+/** How long jobs may wait whose tasks, of this program, say nothing: null leaves it to the database, 0 is no deadline. */
+export function defaultDeadline({ deadlineMs, given }: Settings): number | null {
+  return given.has('deadline') ? (deadlineMs ?? 0) : null
+}
+
 function isSet(text: string | undefined): boolean {
   return text !== undefined && text.trim() !== ''
 }

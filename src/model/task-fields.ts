@@ -1,4 +1,12 @@
-import { choice, count, duration, flag, MAX_STORED_MS, MAX_TIMER_MS } from './setting-value.ts'
+import { choice, count, duration, flag, MAX_STORED_MS, MAX_TIMER_MS, orNone } from './setting-value.ts'
+
+/** How long a job may wait for its start; null: for ever. What is left out leaves it to the task, the settings, the database. */
+export const DEADLINE = orNone(duration({ min: 1, max: MAX_STORED_MS }))
+
+/** The same as it is stored: 0 is none, so that null can mean that nothing was said. */
+export function storedDeadline(ms: number | null | undefined): number | undefined {
+  return ms === null ? 0 : ms
+}
 
 /** How a task is tried again, wherever that is written: in code, in the config file, at a step of a workflow. */
 export const RETRY_FIELDS = {
@@ -12,7 +20,7 @@ export const RETRY_FIELDS = {
 export const TASK_FIELDS = {
   priority: count({ min: -1_000_000, max: 1_000_000 }),
   timeout: duration({ min: 1, max: MAX_TIMER_MS }),
-  deadline: duration({ min: 1, max: MAX_STORED_MS }),
+  deadline: DEADLINE,
   onLost: choice('retry', 'fail'),
   losses: count({ min: 0, max: 32_767 }),
   approval: flag,

@@ -8,6 +8,7 @@ export interface TaskRecord {
   readonly requires: Readonly<Record<string, unknown>>
   readonly priority: number
   readonly approval: boolean
+  /** 0: none; null: as the database says. */
   readonly deadlineMs: number | null
   readonly maxLosses: number
   readonly onLost: 'retry' | 'fail'

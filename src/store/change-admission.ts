@@ -1,13 +1,15 @@
 import { type Queryable, statement } from '../db/database.ts'
 
 /** `null` is a value: no limit. What is left out stays as it is. */
-export interface AdmissionChange {
+export interface AdmissionLimits {
   readonly maxActive?: number | null
   readonly maxQueued?: Readonly<Record<string, number | null>>
+  /** In milliseconds, for jobs whose submission and task say nothing about it. */
+  readonly deadline?: number | null
 }
 
 /** What files and programs say. */
-export interface DeclaredAdmission extends AdmissionChange {
+export interface DeclaredAdmission extends AdmissionLimits {
   /** The depths come with the `uses` of their tasks, and go with them. */
   readonly implied?: boolean
 }

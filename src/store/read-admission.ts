@@ -5,20 +5,24 @@ export interface Admission {
   readonly maxActive: number | null
   /** Root jobs that may wait, by task. */
   readonly maxQueued: Readonly<Record<string, number>>
+  /** How long jobs may wait for their start whose submission and task say nothing about it; `null`: for ever. */
+  readonly deadlineMs: number | null
   /** Root jobs that are active; `null` while there is no ceiling, since nobody counts them then. */
   readonly active: number | null
   /** How many wait, of the tasks that have a limit. */
   readonly queued: Readonly<Record<string, number>>
   /** Root jobs that ended in a second, as last measured. */
   readonly drainRate: number
-  /** What an operator has set: `maxActive`, `maxQueued.TASK`. */
+  /** What an operator has set: `maxActive`, `deadline`, `maxQueued.TASK`. */
   readonly operatorSet: readonly string[]
+  /** What the first start of a server set, and nobody has changed since: `maxActive`, `deadline`. */
+  readonly defaultSet: readonly string[]
 }
 
 const READ = statement(
   'read_admission',
-  `select max_active as "maxActive", max_queued as "maxQueued", active, queued, rate::float8 as "drainRate",
-          operator_set as "operatorSet" from sluice.admission_v1()`,
+  `select max_active as "maxActive", max_queued as "maxQueued", deadline_ms::float8 as "deadlineMs", active, queued, rate::float8 as "drainRate",
+          operator_set as "operatorSet", default_set as "defaultSet" from sluice.admission_v1()`,
 )
 
 /** The limits on what may enter, and how far they are used. Locks nothing. */

@@ -5,7 +5,7 @@ import { checkLabels, checkOptions, optionNames, show } from '../model/argument.
 import type { Duration } from '../model/duration.ts'
 import { DEFAULT_RETRY, type RetryOptions, type RetryPolicy } from '../model/retry.ts'
 import { isName, NAME_RULE, type Reader } from '../model/setting-value.ts'
-import { isModelName, MODEL_RULE, RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
+import { isModelName, MODEL_RULE, RETRY_FIELDS, storedDeadline, TASK_FIELDS } from '../model/task-fields.ts'
 import type { TaskContext } from './context.ts'
 import { type AnyModel, isModel } from './models/model.ts'
 
@@ -19,8 +19,8 @@ interface TaskOptionsBase {
   readonly retry?: RetryOptions
   /** How long one attempt may run. */
   readonly timeout?: Duration
-  /** How long a job may wait for capacity before it fails. */
-  readonly deadline?: Duration
+  /** How long a job may wait for capacity before it fails. `none`: for ever, whatever the settings say. */
+  readonly deadline?: Duration | 'none' | null
   /** What happens when its worker dies. Default `retry`. */
   readonly onLost?: 'retry' | 'fail'
   /** How many lost attempts are made good before the job fails. Default 3. */
@@ -66,6 +66,7 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly priority: number
   readonly retry: RetryPolicy
   readonly timeoutMs: number | undefined
+  /** 0: none; `undefined`: as the settings say. */
   readonly deadlineMs: number | undefined
   readonly onLost: 'retry' | 'fail'
   readonly losses: number
@@ -197,7 +198,7 @@ export function commonOptions(
       maxDelayMs: read('retry.maxDelay', retry.maxDelay, RETRY_FIELDS.maxDelay) ?? DEFAULT_RETRY.maxDelayMs,
     },
     timeoutMs: read('timeout', options.timeout, TASK_FIELDS.timeout),
-    deadlineMs: read('deadline', options.deadline, TASK_FIELDS.deadline),
+    deadlineMs: storedDeadline(read('deadline', options.deadline, TASK_FIELDS.deadline)),
     onLost: read('onLost', options.onLost, TASK_FIELDS.onLost) ?? 'retry',
     losses: read('losses', options.losses, TASK_FIELDS.losses) ?? 3,
     approval: read('approval', options.approval, TASK_FIELDS.approval) ?? false,

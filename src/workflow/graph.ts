@@ -41,6 +41,7 @@ export interface Step {
   /** Of the leaf jobs. What is absent comes from the task. */
   readonly retry?: Partial<RetryPolicy>
   readonly timeoutMs?: number
+  /** 0: none. */
   readonly deadlineMs?: number
 }
 

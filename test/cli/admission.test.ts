@@ -7,7 +7,9 @@ describe.each(WAYS)('over %s', (way) => {
   const { cli, direct } = useWay(way, useDatabase())
 
   test('sluice admission shows the limits, changes them, and goes back to what the file says', async () => {
-    expect((await cli.run(['admission'])).stdout).toMatch(/^active +no ceiling\nset by operator +nothing\n$/)
+    expect((await cli.run(['admission'])).stdout).toMatch(
+      /^active +no ceiling\nstart deadline +none\nset by operator +nothing\n$/,
+    )
     await cli.write(
       'sluice.yaml',
       'admission: { maxActive: 5, maxQueued: { noop: 2 } }\ntasks: { noop: { exec: [/bin/true] } }\n',
@@ -48,7 +50,29 @@ describe.each(WAYS)('over %s', (way) => {
     })
   })
 
+  test('sluice admission --deadline changes the start deadline of jobs that say nothing, and reset undoes it', async () => {
+    const changed = await cli.json<Admission>('admission', '--deadline', '90m', '--max-queued', 'noop=none')
+    expect(changed).toMatchObject({
+      deadlineMs: 5_400_000,
+      operatorSet: ['deadline', 'maxQueued.noop'],
+      defaultSet: [],
+    })
+    expect((await cli.run(['admission'])).stdout).toMatch(/^start deadline +1h30m, unless/m)
+    const { id } = await cli.json<{ id: string }>('submit', 'noop')
+    const { id: patient } = await cli.json<{ id: string }>('submit', 'noop', '--deadline', 'none')
+    const job = await cli.json<Record<'readyAt' | 'deadlineAt', string>>('show', id)
+    expect(Date.parse(job.deadlineAt) - Date.parse(job.readyAt)).toBe(5_400_000)
+    expect(await cli.json('show', patient)).toMatchObject({ deadlineAt: null })
+
+    expect(await cli.json<Admission>('admission', '--deadline', 'none')).toMatchObject({ deadlineMs: null })
+    expect(await cli.json<Admission>('admission', 'reset')).toMatchObject({
+      deadlineMs: null,
+      operatorSet: [],
+    })
+  })
+
   test.each([
+    [['--deadline', '0s'], 'a duration above 0 and up to 36500d'],
     [['--max-active', '0'], 'whole number of at least 1, or none'],
     [['--max-queued', 'noop'], 'such as resize=500'],
     [['--max-queued', 'noop=0'], 'such as resize=500'],

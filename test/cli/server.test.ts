@@ -44,10 +44,20 @@ describe('sluice server', () => {
     const { id } = submitted.body as { id: string }
     const job = (await ask(`${url}/api/v1/jobs/${id}`, key)).body as { readyAt: string; deadlineAt: string }
     expect(Date.parse(job.deadlineAt) - Date.parse(job.readyAt)).toBe(4 * 3_600_000)
-    expect((await ask(`${url}/api/v1/admin/admission`, key)).body).toMatchObject({ maxActive: 1024 })
+    expect((await ask(`${url}/api/v1/admin/admission`, key)).body).toMatchObject({
+      maxActive: 1024,
+      deadlineMs: 4 * 3_600_000,
+      defaultSet: ['deadline', 'maxActive'],
+    })
+    const limits =
+      'at most 1024 active jobs, jobs must start within 4h, for everyone who submits, also by library'
+    const off = 'switch off: sluice admission --max-active none --deadline none'
+    expect(first.stdout.match(/^limits set: .*$/gm)).toEqual([`limits set: ${limits}; ${off}`])
+    expect((await cli.run(['admission'])).stdout).toContain(`${limits}; ${off}`)
 
     const second = cli.start(['server', '--port', '0', '--json'])
-    await until(() => second.stdout.includes('\n'), 'the second server to say where it is')
+    await until(() => second.stdout.includes('\n'), 'the second server to say where it is', 60_000)
+    expect(second.stdout + second.stderr).not.toContain('limits set')
     const said = JSON.parse(second.stdout) as { url: string; adminKey?: string }
     expect(second.stdout.trimEnd()).not.toContain('\n')
     expect(said).not.toHaveProperty('adminKey')

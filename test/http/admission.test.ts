@@ -39,6 +39,24 @@ async function countJobs(): Promise<number> {
   return (await database.sql<{ n: number }>('select count(*)::integer as n from sluice.jobs'))[0]!.n
 }
 
+test('the start deadline of the database is read and changed, and a submission may have none', async () => {
+  const jobOf = async (body: object) => {
+    const { id } = (await submit(body)).json<{ id: string }>()
+    const { deadlineAt, readyAt } = await server.app.getJob(id)
+    return deadlineAt === null ? null : deadlineAt.getTime() - readyAt.getTime()
+  }
+  expect((await change({ deadline: '2h' })).json()).toMatchObject({
+    deadlineMs: 7_200_000,
+    operatorSet: expect.arrayContaining(['deadline']),
+    defaultSet: [],
+  })
+  expect(await jobOf({ task: 'later' })).toBe(7_200_000)
+  for (const deadline of ['none', null]) expect(await jobOf({ task: 'later', deadline })).toBeNull()
+  expect((await change({ deadline: 'soon' })).json()).toMatchObject({ code: 'INVALID_ARGUMENT' })
+  expect((await change({ deadline: null })).json()).toMatchObject({ deadlineMs: null })
+  expect(await jobOf({ task: 'later' })).toBeNull()
+})
+
 describe('at the ceiling', () => {
   test('a submission gets 429, with when to come back and how full it is', async () => {
     await change({ maxActive: 2 })

@@ -9,14 +9,12 @@ import { noteLateEndings } from '../../src/engine/remote-workers.ts'
 import { systemStatus } from '../../src/engine/system-status.ts'
 import { Tally } from '../../src/engine/tally.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
-import { declareDeadline } from '../../src/store/declare-deadline.ts'
 import { repeated } from './persistent-caller.ts'
 import { patiently } from './until.ts'
 
 /** What a server looks at and sets up, on an address where any statement may fail. */
 export async function liveServer(app: Sluice): Promise<void> {
   const { calls } = app.room
-  await repeated('declareDeadline', () => declareDeadline(calls, 4 * 3_600_000))
   await repeated('check a name', () => new NameKinds(calls).check('plain', 'task'))
   await repeated('systemStatus', () => systemStatus(calls))
   await repeated('readNow', () => readNow(calls))

@@ -1,5 +1,7 @@
 import { InvalidArgumentError } from 'commander'
+import { describeDefaults } from '../../engine/server-defaults.ts'
 import { ADMISSION_FIELDS } from '../../model/admission.ts'
+import { DEADLINE } from '../../model/task-fields.ts'
 import type { Admission } from '../../store/read-admission.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -14,9 +16,10 @@ type Depths = Readonly<Record<string, number | null>>
 interface AdmissionOptions extends CommonOptions {
   readonly maxActive?: Given<number | null>
   readonly maxQueued?: Depths
+  readonly deadline?: Given<number | null>
 }
 
-/** `sluice admission [--max-active N] [--max-queued TASK=N]`, `sluice admission reset` */
+/** `sluice admission [--max-active N] [--max-queued TASK=N] [--deadline DURATION]`, `sluice admission reset` */
 export const declareAdmission: Declare = (command, act) => {
   command
     .option(
@@ -28,6 +31,11 @@ export const declareAdmission: Declare = (command, act) => {
       '--max-queued <task=number|none>',
       'root jobs of a task that may wait; may be given several times',
       depth,
+    )
+    .option(
+      '--deadline <duration|none>',
+      'how long jobs may wait for their start whose submission and task say nothing about it',
+      setting(DEADLINE),
     )
     .action((options: AdmissionOptions) => act((world) => admission(world, options)))
   command
@@ -49,13 +57,13 @@ function depth(text: string, before: Depths = {}): Depths {
 }
 
 function admission(world: World, options: AdmissionOptions): Promise<ExitCode> {
-  const { maxActive, maxQueued } = options
-  if (maxActive === undefined && maxQueued === undefined)
-    return print(world, options, (system) => system.admission())
+  const { maxActive, maxQueued, deadline } = options
   const change = {
     ...(maxActive !== undefined && { maxActive: maxActive.value }),
     ...(maxQueued !== undefined && { maxQueued }),
+    ...(deadline !== undefined && { deadline: deadline.value }),
   }
+  if (Object.keys(change).length === 0) return print(world, options, (system) => system.admission())
   return print(world, options, (system) => system.setAdmission(change))
 }
 
@@ -72,14 +80,8 @@ function print(
   })
 }
 
-function factsOf({
-  maxActive,
-  maxQueued,
-  active,
-  queued,
-  drainRate,
-  operatorSet,
-}: Admission): [string, string][] {
+function factsOf(admission: Admission): [string, string | undefined][] {
+  const { maxActive, maxQueued, deadlineMs, active, queued, drainRate, operatorSet, defaultSet } = admission
   const tasks = Object.keys(maxQueued).sort()
   return [
     ['active', maxActive === null ? 'no ceiling' : `${active} of at most ${maxActive}`],
@@ -90,6 +92,11 @@ function factsOf({
     ...(maxActive === null && tasks.length === 0
       ? []
       : [['ended', `${drainRate.toFixed(1)} in a second`] as [string, string]]),
+    [
+      'start deadline',
+      deadlineMs === null ? 'none' : `${DEADLINE.format(deadlineMs)}, unless job or task say otherwise`,
+    ],
     ['set by operator', operatorSet.join(', ') || 'nothing'],
+    ['server default', describeDefaults(admission, defaultSet)],
   ]
 }

@@ -220,7 +220,10 @@ function writeSchedule(world: World, schedule: ScheduleView): void {
     ['priority', priority === null ? undefined : String(priority)],
     ['lane', schedule.lane ?? undefined],
     ['tags', tags.length === 0 ? undefined : tags.join(' ')],
-    ['deadline', deadlineMs === null ? undefined : SCHEDULE_FIELDS.deadline.format(deadlineMs)],
+    [
+      'deadline',
+      deadlineMs === null ? undefined : SCHEDULE_FIELDS.deadline.format(deadlineMs === 0 ? null : deadlineMs),
+    ],
     ['overlap', schedule.overlap],
     ['catch-up', String(schedule.catchUp)],
     ['owner', schedule.owner],

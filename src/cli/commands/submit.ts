@@ -3,7 +3,8 @@ import { hasCode, SluiceError } from '../../errors.ts'
 import type { Duration } from '../../model/duration.ts'
 import type { JobStatus } from '../../model/job.ts'
 import { suggest } from '../../model/suggest.ts'
-import { duration, moment, several, wholeNumber } from '../arguments.ts'
+import { TASK_FIELDS } from '../../model/task-fields.ts'
+import { type Given, moment, setting, several, wholeNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
@@ -20,7 +21,7 @@ interface SubmitCommandOptions extends CommonOptions {
   readonly priority?: number
   readonly lane?: string
   readonly runAt?: Date | Duration
-  readonly deadline?: Duration
+  readonly deadline?: Given<number | null>
   readonly tag?: readonly string[]
   readonly idempotencyKey?: string
   readonly wait?: boolean
@@ -37,7 +38,11 @@ export const declareSubmit: Declare = (command, act) => {
     .option('--priority <number>', 'higher starts first, within a lane', wholeNumber)
     .option('--lane <name>', "a lane other than the task's")
     .option('--run-at <time>', 'not before: 2031-05-01T08:00:00Z, or 10m from now', moment)
-    .option('--deadline <duration>', 'fail if it has not started this long after it could', duration)
+    .option(
+      '--deadline <duration|none>',
+      'fail if it has not started this long after it could; none: wait for ever',
+      setting(TASK_FIELDS.deadline),
+    )
     .option('--tag <tag>', 'a word to find it by; may be repeated', several)
     .option('--idempotency-key <key>', 'with a server: sent again with the same key, it is done once')
     .option('--wait', 'wait for the end; print the result, or exit with 1')
@@ -99,7 +104,7 @@ async function submitTo(
     ...(priority !== undefined && { priority }),
     ...(lane !== undefined && { lane }),
     ...(runAt !== undefined && { runAt }),
-    ...(deadline !== undefined && { deadline }),
+    ...(deadline !== undefined && { deadline: deadline.value }),
     ...(tag !== undefined && { tags: tag }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
   }

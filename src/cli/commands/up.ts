@@ -12,7 +12,7 @@ import { fired } from '../interrupts.ts'
 import { createLog } from '../log.ts'
 import { dataFolderOf } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
-import { addServeOptions, type ServeOptions, serve } from '../serve.ts'
+import { addServeOptions, type ServeOptions, type Serving, serve } from '../serve.ts'
 import { flow } from '../tour/flow.ts'
 import { Scoreboard } from '../tour/scoreboard.ts'
 import { LANES, tourTasks } from '../tour/tasks.ts'
@@ -59,9 +59,10 @@ async function up(world: World, options: UpOptions): Promise<ExitCode> {
   })
   try {
     if (stops.soon.aborted) return world.interrupts.code ?? EXIT.failed
-    const { server, adminKey } = await serve(world, app, log, options)
+    const serving = await serve(world, app, log, options)
+    const { server } = serving
     await work(app, log, options)
-    await sayWhere(world, app, server.url, adminKey, options)
+    await sayWhere(world, app, serving, options)
     const flowing = options.tour === true ? flow(app, log, world.now, stops.soon) : undefined
     await fired(stops.soon)
     log.info({}, 'stopping: requests and jobs may finish; once more to stop at once')
@@ -98,8 +99,7 @@ async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void>
 async function sayWhere(
   world: World,
   app: Sluice,
-  url: string,
-  adminKey: string | undefined,
+  { server: { url }, adminKey, limits }: Serving,
   options: UpOptions,
 ): Promise<void> {
   const token = await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
@@ -119,5 +119,6 @@ async function sayWhere(
     ...(signIn === undefined ? [] : ['the address signs one browser in, within 15 minutes']),
   ]
   if (once.length > 0) world.out.line(once.join('; '))
+  if (limits !== undefined) world.out.line(`limits set: ${limits}`)
   world.out.line(`listening on ${url}; dashboard at ${url}/, reference at ${url}/docs; Ctrl-C stops it`)
 }

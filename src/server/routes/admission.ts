@@ -61,6 +61,6 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
   }
 }
 
-function toBody({ operatorSet, ...rest }: Admission): AdmissionBody {
-  return { ...rest, operatorSet: [...operatorSet] }
+function toBody({ operatorSet, defaultSet, ...rest }: Admission): AdmissionBody {
+  return { ...rest, operatorSet: [...operatorSet], defaultSet: [...defaultSet] }
 }

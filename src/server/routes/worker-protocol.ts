@@ -39,6 +39,7 @@ import {
   shareProcesses,
 } from '../../engine/remote-workers.ts'
 import { SluiceError } from '../../errors.ts'
+import { defaultDeadline } from '../../model/settings.ts'
 import { forbidden } from '../access.ts'
 import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -80,7 +81,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
       const pooled = tasks.filter((task) => task.pooled === true).map((task) => task.name)
       const { keyId } = request.caller
-      const { deadlineMs } = room.settings
+      const deadlineMs = defaultDeadline(room.settings)
       const { id, differing } = await workers.register(
         {
           ...{ name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },

@@ -8,7 +8,7 @@ import {
   MAX_STORED_MS,
   type Reader,
 } from '../../model/setting-value.ts'
-import { RETRY_FIELDS, TASK_FIELDS } from '../../model/task-fields.ts'
+import { RETRY_FIELDS, storedDeadline, TASK_FIELDS } from '../../model/task-fields.ts'
 import { ALL, type Each, type Step, type Strategy } from '../graph.ts'
 import type { DefinitionPart } from './definition-part.ts'
 import { readItems } from './read-template.ts'
@@ -139,5 +139,5 @@ export function readTimeout(at: DefinitionPart, isLeaf: boolean): number | undef
 }
 
 export function readDeadline(at: DefinitionPart): number | undefined {
-  return at.read(TASK_FIELDS.deadline)
+  return storedDeadline(at.read(TASK_FIELDS.deadline))
 }

@@ -13,7 +13,7 @@ export interface StepOptionsBase {
   /** How long it may take: one attempt of a task, the whole of a workflow, group or fan-out. */
   readonly timeout?: Duration
   /** How long its jobs may wait for capacity before they fail. */
-  readonly deadline?: Duration
+  readonly deadline?: Duration | 'none' | null
 }
 
 export interface StepOptions extends StepOptionsBase {

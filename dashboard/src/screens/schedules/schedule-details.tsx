@@ -113,7 +113,7 @@ function factsOf(schedule: Schedule): Parameters<typeof Facts>[0]['facts'] {
     ['Submits', schedule.workflow === null ? (schedule.task ?? '–') : `workflow ${schedule.workflow}`],
     ['Jobs belong to', schedule.owner],
     ['Lane', schedule.lane ?? "the task's"],
-    ['Deadline', <Duration key="deadline" ms={schedule.deadlineMs} />],
+    ['Deadline', schedule.deadlineMs === 0 ? 'None' : <Duration key="deadline" ms={schedule.deadlineMs} />],
     ['While an earlier job runs', overlap === 'skip' ? 'The tick goes by' : 'Another is submitted'],
     ['Made up for after an outage', catchUp === 0 ? 'Nothing' : `The last ${catchUp}`],
     ['Changed', <Changed key="changed" schedule={schedule} />],
