@@ -5501,6 +5501,7 @@ AS $function$
 #variable_conflict use_column
 declare
   v_now    timestamptz := clock_timestamp();
+  v_due    timestamptz;
   v_count  integer;
   v_leaves bigint[];
 begin
@@ -5512,7 +5513,9 @@ begin
     return;
   end if;
   -- Whoever deletes a tree begins with the job of its root, and would then wait for what is locked here.
-  perform 1 from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
+  -- A workflow that was cancelled before its time keeps that time.
+  select case when j.started_at is null then greatest(j.ready_at, v_now) else v_now end into v_due
+    from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
   if not found then
     return;
   end if;
@@ -5545,8 +5548,10 @@ begin
   get diagnostics jobs = row_count;
 
   update sluice.jobs j
-     set state = case when j.id = p_root then 'running'::sluice.job_state else 'waiting'::sluice.job_state end,
-         attempt = greatest(j.attempt, 1) + 1, ready_at = v_now, started_at = case when j.id = p_root then v_now end, finished_at = null,
+     set state = case when j.id <> p_root then 'waiting'::sluice.job_state when v_due > v_now then 'scheduled'::sluice.job_state
+                      else 'running'::sluice.job_state end,
+         attempt = greatest(j.attempt, 1) + 1, ready_at = case when j.id = p_root then v_due else v_now end,
+         started_at = case when j.id = p_root and v_due <= v_now then v_now end, finished_at = null,
          cancel_at = null, result = null, error = null
    where j.id = any (p_composites);
 
@@ -5565,7 +5570,9 @@ begin
                     count(*) filter (where j.state = 'failed') as failed, count(*) filter (where j.state = 'cancelled') as cancelled
                from sluice.jobs j where j.parent_id = p.id and j.superseded_at is null) k) n
    where c.job_id = n.id;
-  perform sluice.start_composite_v1(p_root);
+  if v_due <= v_now then
+    perform sluice.start_composite_v1(p_root);
+  end if;
 
   if p_child is not null then
     perform sluice.advance_v1(jsonb_build_array(jsonb_build_object('job', c.job_id, 'version', c.version)), jsonb_build_array(p_child), '[]')

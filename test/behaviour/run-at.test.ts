@@ -2,8 +2,11 @@ import { expect, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { plantDue } from '../support/state/jobs.ts'
+import { until } from '../support/until.ts'
 
-const apps = useApps(useDatabase())
+const database = useDatabase()
+const apps = useApps(database)
 
 test('a job does not start before its time, and soon after', async () => {
   const clock = task({ name: 'clock', run: (_: unknown) => null })
@@ -53,4 +56,39 @@ test('a thousand jobs that are due at once all start', async () => {
   expect(await Promise.all(jobs.map((job) => job.result()))).toEqual(
     Array.from({ length: 1000 }, (_, n) => n),
   )
+})
+
+test('a job that is cancelled before its time and run again keeps that time', async () => {
+  const later = task({ name: 'later', run: (n: number) => n })
+  const app = await apps.open({ tasks: [later] })
+  const job = await app.submit(later, 1, { runAt: '1h', deadline: '2h' })
+  const { readyAt, deadlineAt } = await app.getJob(job.id)
+  await app.cancel(job.id)
+  await app.rerun(job.id)
+  expect(await app.getJob(job.id)).toMatchObject({ state: 'scheduled', readyAt, deadlineAt })
+
+  // A time that has passed meanwhile means now.
+  const soon = await app.submit(later, 2, { runAt: 50 })
+  await app.cancel(soon.id)
+  const due = (await app.getJob(soon.id)).readyAt.getTime()
+  await until(() => Date.now() > due, 'its time to pass')
+  await app.rerun(soon.id)
+  expect(await app.getJob(soon.id)).toMatchObject({ state: 'ready' })
+  await app.work()
+  expect(await soon.result()).toBe(2)
+})
+
+test('a workflow that is cancelled before its time and resumed keeps that time', async () => {
+  const step = task({ name: 'step', run: () => 'done' })
+  const definition = { steps: { only: { task: 'step' } }, output: '${{ steps.only.result }}' }
+  const app = await apps.open({ tasks: [step], workflows: [{ name: 'flow', definition }] })
+  const job = await app.submit('flow', {}, { runAt: '1h' })
+  const { readyAt } = await app.getJob(job.id)
+  await app.cancel(job.id)
+  await app.retry(job.id, { failed: true })
+  expect(await app.getJob(job.id)).toMatchObject({ state: 'scheduled', readyAt, startedAt: null })
+
+  await plantDue(database.sql, job.id)
+  await app.work()
+  expect(await job.result()).toBe('done')
 })

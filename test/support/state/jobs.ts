@@ -17,3 +17,8 @@ export async function forgetJobs(sql: Sql): Promise<void> {
 export async function makeReadySilently(sql: Sql, id: string): Promise<void> {
   await sql(`update sluice.jobs set state = 'ready', ready_at = clock_timestamp() where id = $1`, [id])
 }
+
+/** Makes a job that waits for its time due now. */
+export async function plantDue(sql: Sql, id: string): Promise<void> {
+  await sql('update sluice.jobs set ready_at = clock_timestamp() where id = $1', [id])
+}
