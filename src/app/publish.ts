@@ -49,7 +49,7 @@ export async function publish(
     ...stored.map(({ name }) => name),
     ...deleted.map(({ lane }) => lane),
   ])
-  const lost = config === undefined ? [] : findUnknownLanes(config, tasks.byName, known)
+  const lost = findUnknownLanes(config, tasks.byName, known)
   if (lost.length > 0) throw invalidConfig(lost)
   await saveSettings(
     db,

@@ -270,3 +270,15 @@ test('each setting can be given in the environment as the reference writes its d
   }
   expect(formatDuration(SETTINGS.retention.default)).toBe('7d')
 })
+
+test('a variable whose name is nearly right is refused, and one of somebody else is not', () => {
+  expect(problemsOf({ environment: { SLUICE_CAPACTIY: '5', SLUICE_LANES_A_SLOTS: '1' } })).toEqual([
+    'SLUICE_CAPACTIY: is not a variable of Sluice; did you mean SLUICE_CAPACITY?',
+  ])
+  const foreign = {
+    SLUICE_SERVICE_HOST: '10.0.0.1',
+    SLUICE_PORT_8080_TCP: 'tcp://10.0.0.1:8080',
+    SLUICE_TEAM: 'blue',
+  }
+  expect(problemsOf({ environment: foreign })).toEqual([])
+})

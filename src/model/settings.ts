@@ -21,6 +21,7 @@ import {
   type Problem,
   type Reader,
 } from './setting-value.ts'
+import { suggest } from './suggest.ts'
 
 /** One setting of the whole system: its key in the config file, its variable, its default and its bound. */
 export interface Setting<In, Out> {
@@ -206,6 +207,7 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
       problems.push({ path: variable, message: 'not supported by this version; unset it' })
     }
   }
+  findMisspelled(sources.environment ?? {}, problems)
   if (problems.length > 0) throw invalidConfig(problems)
   return settings
 }
@@ -213,6 +215,59 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
 /** How long jobs may wait whose tasks, of this program, say nothing: null leaves it to the database, 0 is no deadline. */
 export function defaultDeadline({ deadlineMs, given }: Settings): number | null {
   return given.has('deadline') ? (deadlineMs ?? 0) : null
+}
+
+/** Variables that are read elsewhere: by commands, by programs that Sluice starts, and by its own tests. */
+const OTHER_VARIABLES = [
+  'SLUICE_SERVER',
+  'SLUICE_KEY',
+  'SLUICE_DATA',
+  'SLUICE_LOG',
+  'SLUICE_PORT',
+  'SLUICE_POOL',
+  'SLUICE_BUILD',
+  'SLUICE_LABELS',
+  'SLUICE_REQUEST',
+  'SLUICE_OPTIONS',
+  'SLUICE_DEVICES',
+  'SLUICE_MODEL',
+  'SLUICE_HOST',
+  'SLUICE_DEBUG',
+  'SLUICE_RESULT',
+  'SLUICE_JOB_ID',
+  'SLUICE_ATTEMPT',
+  'SLUICE_MAX_ACTIVE',
+  'SLUICE_MAX_SCHEDULED',
+  'SLUICE_SEED',
+  'SLUICE_RUNS',
+  'SLUICE_LEVELS',
+  'SLUICE_LEAVES',
+]
+
+/**
+ * A misspelled variable would be ignored without a word. Only names that are close to a known one are refused: Kubernetes
+ * sets SLUICE_SERVICE_HOST and the like in every container beside a service called sluice.
+ */
+function findMisspelled(
+  environment: Readonly<Record<string, string | undefined>>,
+  problems: Problem[],
+): void {
+  const known = [
+    ...Object.values(SETTINGS).map((setting) => setting.environment),
+    ...OTHER_VARIABLES,
+    ...UNSUPPORTED_VARIABLES,
+  ]
+  for (const [variable, text] of Object.entries(environment)) {
+    if (!variable.startsWith('SLUICE_') || known.includes(variable) || !isSet(text)) continue
+    if (/^SLUICE_(LANE|TEST|SERVICE|PORT)_/.test(variable)) continue
+    const name = variable.slice('SLUICE_'.length)
+    const near = suggest(
+      name,
+      known.map((each) => each.slice('SLUICE_'.length)),
+    )
+    if (near !== undefined && name.length > 3)
+      problems.push({ path: variable, message: `is not a variable of Sluice; did you mean SLUICE_${near}?` })
+  }
 }
 
 function isSet(text: string | undefined): boolean {

@@ -116,8 +116,14 @@ describe('what a lane is set to', () => {
       code: 'INVALID_CONFIG',
     })
     await expect(apps.open({ tasks: [{ ...twice, lane: 'nowhere' }] })).rejects.toMatchObject({
-      code: 'UNKNOWN_LANE',
+      code: 'INVALID_CONFIG',
+      message: expect.stringMatching(
+        /^lane of task twice: no lane is called nowhere; there are .*default.*; write one of them, or declare it: sluice\(\{ lanes: \{ 'nowhere': \{\} \} \}\)$/,
+      ),
     })
+    await expect(apps.open({ tasks: [{ ...twice, lane: 'interactiv' }] })).rejects.toThrow(
+      'did you mean interactive?',
+    )
 
     const app = await apps.open({})
     await expect(app.setLane('nowhere', { slots: 1 })).rejects.toMatchObject({
