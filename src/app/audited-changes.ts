@@ -32,6 +32,7 @@ export class AuditedChanges {
 
   cancel(id: string, reason: string): Promise<JobState> {
     return this.#job('cancel', id, async (tx) => {
+      jobControl.checkReason(reason, 'reason')
       const { status } = await jobControl.getJob(tx, id)
       const state = await jobControl.cancel(tx, id, reason)
       return { result: state, before: { status }, after: { status: statusOf(state), reason } }
@@ -55,6 +56,7 @@ export class AuditedChanges {
 
   reprioritise(id: string, priority: number): Promise<void> {
     return this.#job('priority', id, async (tx) => {
+      jobControl.checkPriority(priority)
       const before = await jobControl.getJob(tx, id)
       const result = await jobControl.reprioritise(tx, id, priority)
       return { result, before: { priority: before.priority }, after: { priority } }
@@ -65,8 +67,8 @@ export class AuditedChanges {
     return this.#job('retry', id, async (tx) => {
       const { status } = await jobControl.getJob(tx, id)
       const result = await retry(tx, id, options)
-      const { failed, from } = options
-      return { result, before: { status }, after: { ...result, failed, from } }
+      const { failed, from, only } = options
+      return { result, before: { status }, after: { ...result, failed, from, only } }
     })
   }
 

@@ -104,7 +104,7 @@ export function checkPriority(priority: unknown): number {
   return read
 }
 
-function checkReason(text: unknown, name: string): string {
+export function checkReason(text: unknown, name: string): string {
   return toStorableText(checkStorable(text, name, { min: 0 }), MAX_REASON)
 }
 

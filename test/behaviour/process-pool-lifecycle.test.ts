@@ -176,7 +176,7 @@ describe('a process is replaced', () => {
 
     // In the same turn, so the pool cannot have heard of it.
     expect(pool.free).toBe(1)
-    await expect(run(pool, 'pid')).rejects.toBeInstanceOf(BrokenWorker)
+    await expect(run(pool, 'pid')).rejects.toMatchObject({ code: 'START_FAILED' })
 
     await expectFree(pool, 1)
     expect(await run(pool, 'pid')).not.toBe(first)

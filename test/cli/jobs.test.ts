@@ -89,7 +89,7 @@ describe.each(WAYS)('over %s', (way) => {
     test('--wait says that it waits when that takes its time, and for what', async () => {
       const running = cli.start(['submit', 'parked', '--wait', '--run-at', '1h'])
       await running.says(
-        /^waiting for job (\d+); sluice show \1 tells how it is, sluice why \1 what it waits for$/m,
+        /^waiting for job (\d+) \(queued: .+\); sluice show \1 tells how it is, sluice why \1 what it waits for$/m,
       )
       expect(running.stdout).toBe('')
       await running.end('SIGINT')

@@ -174,7 +174,7 @@ describe('every refusal is problem+json with a code', () => {
 
   test('a wrong method is told the right ones', async () => {
     const answer = await server.at('PUT', '/api/v1/admin/workers/lanes/default')
-    expect(answer.headers.allow).toBe('GET, PATCH')
+    expect(answer.headers.allow).toBe('DELETE, GET, PATCH')
   })
 
   test('JSON nested 100,000 deep is refused by name and hurts nobody', async () => {

@@ -60,7 +60,7 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
 
 /** A database gives more than a server does: lists of jobs are long, and what they took and gave may be large. */
 function summaryOf(job: ListedJob & Partial<JobView>): ListedJob {
-  const { input: _, result: __, checkpoint: ___, ...summary } = job
+  const { input: _, result: __, checkpoint: ___, errorDetail: ____, ...summary } = job
   return summary
 }
 

@@ -1,4 +1,5 @@
 import type { Sql } from '../database.ts'
+import { holdDuty, releaseDuty } from './duties.ts'
 
 /** A live worker that cannot start jobs. */
 export async function plantBrokenWorker(sql: Sql, name: string, why: string): Promise<void> {
@@ -33,29 +34,30 @@ export async function plantNearDeadline(sql: Sql, jobId: string, seconds: number
 
 /** A duty whose latest run failed. */
 export async function plantFailedDuty(sql: Sql, name: string, error: string): Promise<void> {
+  await releaseDuty(sql, name)
   await sql(
-    `update sluice.duties set ran_at = clock_timestamp(), failed_at = clock_timestamp() + interval '1 minute',
-            due_at = clock_timestamp() + interval '1 hour', error = $2 where name = $1`,
+    `insert into sluice.duties as d (name, ran_at, due_at, failed_at, error)
+     values ($1, clock_timestamp(), clock_timestamp(), clock_timestamp() + interval '1 minute', $2)
+     on conflict (name) do update set ran_at = excluded.ran_at, failed_at = excluded.failed_at, error = excluded.error`,
     [name, error],
   )
+  await holdDuty(sql, name)
 }
 
-/** A duty that was last done so many seconds ago, and is not done by itself for an hour. */
+/** A duty that was last done so many seconds ago, and is not done until it is reset. */
 export async function plantLateDuty(sql: Sql, name: string, seconds: number): Promise<void> {
   await sql(
     `insert into sluice.duties as d (name, ran_at, due_at)
-     values ($1, clock_timestamp() - make_interval(secs => $2), clock_timestamp() + interval '1 hour')
+     values ($1, clock_timestamp() - make_interval(secs => $2), clock_timestamp())
      on conflict (name) do update set ran_at = excluded.ran_at, due_at = excluded.due_at, failed_at = null`,
     [name, seconds],
   )
+  await holdDuty(sql, name)
 }
 
 /** The duty is due again, and nothing is known against it. */
 export async function resetDuty(sql: Sql, name: string): Promise<void> {
-  await sql(
-    `update sluice.duties set ran_at = clock_timestamp(), due_at = clock_timestamp(), failed_at = null where name = $1`,
-    [name],
-  )
+  await releaseDuty(sql, name)
 }
 
 /** A disabled schedule whose next tick passed so many seconds ago. */
@@ -73,6 +75,5 @@ export async function plantSample(sql: Sql, task: string, depth: number, reason:
      select c.id, $2, clock_timestamp(), 0, $3 from sluice.classes c where c.task = $1 limit 1`,
     [task, depth, reason],
   )
-  await plantLateDuty(sql, 'sample', 0)
-  await sql(`update sluice.duties set ran_at = ran_at - interval '5 seconds' where name = 'sample'`)
+  await plantLateDuty(sql, 'sample', 5)
 }
