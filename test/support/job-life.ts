@@ -408,7 +408,7 @@ export class JobLife {
   }
 
   async #lists(app: Sluice): Promise<void> {
-    this.violations.push(...(await liveLists(app, this.#round)))
+    this.violations.push(...(await liveLists(app, this.#sql, this.#round)))
   }
 
   /** A schedule that fires every second, and is then changed, fired by hand and removed. */

@@ -7,18 +7,20 @@ import { readPage } from '../../src/engine/job-list.ts'
 import { readTimeline } from '../../src/engine/job-timeline.ts'
 import type { Sluice } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
+import type { Sql } from './database.ts'
 import { repeated, settled } from './persistent-caller.ts'
+import { plantDue } from './state/jobs.ts'
 import { patiently } from './until.ts'
 
 /**
  * Lists, what is done to whole lists, and streams, on an address where any statement may fail. What is repeated does no
  * harm, and a stream tells everything once.
  */
-export async function liveLists(app: Sluice, round: number): Promise<string[]> {
-  return [...(await bulk(app, `bulk-${round}`)), ...(await stream(app, round))]
+export async function liveLists(app: Sluice, sql: Sql, round: number): Promise<string[]> {
+  return [...(await bulk(app, sql, `bulk-${round}`)), ...(await stream(app, round))]
 }
 
-async function bulk(app: Sluice, tag: string): Promise<string[]> {
+async function bulk(app: Sluice, sql: Sql, tag: string): Promise<string[]> {
   const { db, calls } = app.room
   const jobs = await repeated('submitMany', () =>
     app.submitMany('plain', [{ n: 1 }, { n: 2 }], {
@@ -47,6 +49,11 @@ async function bulk(app: Sluice, tag: string): Promise<string[]> {
   if (errors.some((error) => error !== 'cancelled: in bulk'))
     violations.push(`${tag} ended with ${errors.join()}`)
   await act({ action: 'retry' })
+  // They keep their time, which lies ahead, until it is made to come.
+  const again = await repeated('listJobs', () => app.listJobs({ tag }))
+  const states = again.map(({ state }) => state).join()
+  if (states !== 'scheduled,scheduled') violations.push(`${tag} is ${states} though its time lies ahead`)
+  for (const { id } of jobs) await plantDue(sql, id)
   await patiently(
     async () => (await repeated('listJobs', () => app.listJobs({ tag, status: ['completed'] }))).length === 2,
     `${tag} to run again`,
