@@ -209,11 +209,19 @@ test('snooze burns nothing: a task may snooze more often than it may fail', asyn
 })
 
 test.each([
-  ['snooze', () => snooze(Number.NaN)],
-  ['snooze', () => snooze('tomorrow' as never)],
-  ['retryAt', () => retryAt(new Date('never'))],
-])('%s refuses a time that is none, so that no job comes back at once for ever', (name, make) => {
-  expect(make).toThrow(`${name}: give a Date or a number of milliseconds`)
+  ['snooze', () => snooze(Number.NaN), 'NaN is no time; give a Date, or a duration such as 30s'],
+  [
+    'snooze',
+    () => snooze('tomorrow' as never),
+    '"tomorrow" is no duration; write milliseconds or text such as',
+  ],
+  [
+    'retryAt',
+    () => retryAt(new Date('never')),
+    'a Date without a time is no time; give a Date, or a duration',
+  ],
+])('%s refuses a time that is none, so that no job comes back at once for ever', (name, make, message) => {
+  expect(make).toThrow(`${name}: ${message}`)
 })
 
 test.each([

@@ -122,7 +122,12 @@ test('lists say how far workflows and fan-outs are that run, and of a step how t
     (await list('status=running&children=true')).find((job) => job.id === id)?.below
   await first.arrived(1)
   await rest.arrived(1)
-  expect(await belowOf(root)).toEqual({ total: 3, ended: 1, fanOut: { step: 'fan', total: 3, ended: 0 } })
+  expect(await belowOf(root)).toEqual({
+    total: 3,
+    ended: 1,
+    fanOut: { step: 'fan', total: 3, ended: 0 },
+    waitsFor: { step: 'fan', jobId: fan, status: 'running', reason: null, text: 'step fan: 0 of 3 done' },
+  })
   first.open()
   await rest.arrived(2)
   await expect.poll(() => belowOf(fan)).toEqual({ total: 3, ended: 1 })
