@@ -5,11 +5,13 @@ import { JsonView } from '../../parts/json-view.tsx'
 
 /** What each attempt threw, the latest first and open: class, stack with the task's own frames marked, causes, content. */
 export function Thrown({ job }: { job: Job }) {
-  const { data: attempts = [] } = useQuery({
+  const { data: attempts } = useQuery({
     queryKey: ['job', job.id, 'attempts'],
     queryFn: () => client.listAttempts(job.id),
   })
-  const threw = attempts.filter(hasDetail).reverse()
+  // The latest comes with the job, so the page does not jump when the attempts arrive.
+  const latest = job.errorDetail === null ? [] : [{ attempt: job.attempt, detail: job.errorDetail }]
+  const threw = attempts?.filter(hasDetail).reverse() ?? latest
   if (threw.length === 0) return null
   return (
     <div className="thrown">
