@@ -31,7 +31,7 @@ test('gpu cuts no name where there is no terminal', async () => {
   const world = {
     out,
     err: out,
-    environment: {},
+    environment: { DATABASE_URL: database.url },
     folder: '.',
     now: () => new Date(),
     open: async () => shown,

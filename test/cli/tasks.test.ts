@@ -17,8 +17,8 @@ describe.each(WAYS)('over %s', (way) => {
       /^NAME +KIND +LANE\nnoop +task +default\ntwice +workflow\n$/,
     )
     expect(await cli.json('tasks')).toEqual([
-      { name: 'noop', kind: 'task', lane: 'default' },
-      { name: 'twice', kind: 'workflow', lane: null },
+      { name: 'noop', kind: 'task', lane: 'default', moved: false },
+      { name: 'twice', kind: 'workflow', lane: null, moved: false },
     ])
   })
 

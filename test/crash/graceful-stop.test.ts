@@ -87,7 +87,10 @@ test('what ends within the grace is reported, not handed back', async () => {
   expect(await app.job(id).result()).toEqual({ attempt: 1, pid: leaving.pid })
 })
 
-test('workers that come and go under load lose nothing, whenever the stop falls', async () => {
+// Seven processes start one after the other, each within its own bound.
+test('workers that come and go under load lose nothing, whenever the stop falls', {
+  timeout: 120_000,
+}, async () => {
   const options = { database: database.url, ...QUICK }
   const start = () => startWorker({ options, work: { capacity: 4 }, tasks: { act: { losses: 0 } } })
   let stop = false
