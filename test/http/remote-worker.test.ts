@@ -492,6 +492,7 @@ test('one new job makes a few of 500 idle workers look, not all of them', { time
   })
   onTestFinished(() => spy.mockRestore())
   const hangUp = new AbortController()
+  const came = performance.now()
   const polls = all.map(async (each) => {
     const answer = await fetch(`${server.url}/api/v1/workers/${each}/cycle`, {
       method: 'POST',
@@ -513,7 +514,10 @@ test('one new job makes a few of 500 idle workers look, not all of them', { time
       )
     )[0]!.n
   await until(async () => (await known()) === 500, 'all of them to wait', 60_000)
-  expect(looks, 'those that come together are looked for together').toBeLessThan(200)
+  // Those that come within 20 ms are looked for together; on a slow machine their coming takes longer.
+  expect(looks, 'those that come together are looked for together').toBeLessThan(
+    100 + (performance.now() - came) / 20,
+  )
   const before = looks
   const job = await submit('for one of them')
   expect((await Promise.race(polls)).jobs).toMatchObject([{ id: job }])
