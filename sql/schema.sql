@@ -491,6 +491,17 @@ create table sluice.pools (
   constraint pools_pkey PRIMARY KEY (name)
 ) with (fillfactor=50);
 
+--- table sluice.priority_changes
+create table sluice.priority_changes (
+  job_id bigint not null,
+  priority integer not null,
+  next_idx integer not null default 0,
+  missed integer,
+  retry_at timestamp with time zone not null default clock_timestamp(),
+  constraint priority_changes_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint priority_changes_pkey PRIMARY KEY (job_id)
+) with (fillfactor=50);
+
 --- table sluice.recoveries
 create table sluice.recoveries (
   id bigint not null generated always as identity,
@@ -3847,6 +3858,7 @@ begin
     || case when p_filter ? 'finishedTo' then format(' and j.finished_at < %L', p_filter ->> 'finishedTo') else '' end
     || case p_filter ->> 'again' when 'true' then ' and (j.failures > 0 or j.losses > 0)'
                                  when 'false' then ' and j.failures = 0 and j.losses = 0' else '' end
+    || case when p_filter ? 'unstarted' then ' and (j.state <> ''running'' or j.composite is not null)' else '' end
     || case when p_filter ? 'error' then format(' and strpos(lower(j.error), %L) > 0', p_filter ->> 'error') else '' end;
   if p_filter ?| array['submittedTo', 'finishedTo'] then
     v_before := least(v_before, sluice.id_at_v1(
@@ -5263,6 +5275,46 @@ begin
   return query select b.name, b.auto, b.devices from sluice.budgets b where b.kind = 'device' order by b.name;
 end $function$;
 
+--- function sluice.reprioritise_v1(p_ids bigint[], p_priority integer)
+CREATE OR REPLACE FUNCTION sluice.reprioritise_v1(p_ids bigint[], p_priority integer)
+ RETURNS TABLE(id bigint, before integer)
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  v_roots bigint[];
+  v_left  integer := 1000;
+  v_batch record;
+begin
+  perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
+  return query
+  with locked as materialized (
+    select j.id, j.priority from sluice.jobs j
+     where j.id = any (p_ids) and (j.state < 'running' or j.state = 'running' and j.composite is not null)
+     order by j.id for no key update
+  ), changed as (
+    update sluice.jobs j
+       set priority = p_priority, rank = coalesce(sluice.rank_in_class_v1(j.class_id, p_priority, j.submitted_at), j.rank)
+     where j.id = any (array(select k.id from locked k))
+    returning j.id, j.composite
+  ), marked as (
+    insert into sluice.priority_changes (job_id, priority) select c.id, p_priority from changed c where c.composite is not null
+    on conflict (job_id) do update set priority = excluded.priority, next_idx = 0, missed = null, retry_at = clock_timestamp()
+  )
+  select k.id, k.priority from locked k join changed c on c.id = k.id order by k.id;
+  if not found then
+    return;
+  end if;
+  v_roots := array(select coalesce(j.root_id, j.id) from sluice.priority_changes m join sluice.jobs j on j.id = m.job_id where m.job_id = any (p_ids));
+  while v_left > 0 and v_roots <> '{}' loop
+    select * into v_batch from sluice.spread_priority_v1(v_left, v_roots);
+    exit when not v_batch.more;
+    v_left := v_left - greatest(v_batch.changed, 10);
+  end loop;
+  perform sluice.hint_v1('ready', 'commit');
+end $function$;
+
 --- function sluice.rerank_v1(p_lane text, p_ageing_ms integer, p_skip boolean)
 CREATE OR REPLACE FUNCTION sluice.rerank_v1(p_lane text, p_ageing_ms integer, p_skip boolean)
  RETURNS void
@@ -5504,6 +5556,7 @@ declare
   v_due    timestamptz;
   v_count  integer;
   v_leaves bigint[];
+  v_priority integer;
 begin
   select count(*) into v_count from (
     select 1 from unnest(p_composites, p_versions) g(id, version)
@@ -5514,7 +5567,7 @@ begin
   end if;
   -- Whoever deletes a tree begins with the job of its root, and would then wait for what is locked here.
   -- A workflow that was cancelled before its time keeps that time.
-  select case when j.started_at is null then greatest(j.ready_at, v_now) else v_now end into v_due
+  select case when j.started_at is null then greatest(j.ready_at, v_now) else v_now end, j.priority into v_due, v_priority
     from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
   if not found then
     return;
@@ -5537,8 +5590,10 @@ begin
 
   update sluice.jobs j
      set state = 'waiting', class_id = coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
+         -- It may have been changed after they ended.
+         priority = v_priority,
          rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
-                                                 j.priority, j.submitted_at), j.rank),
+                                                 v_priority, j.submitted_at), j.rank),
          -- Nobody is asked twice, except after a rejection.
          policy = case when j.approved_by is not null and j.error not like 'rejected:%' then j.policy - 'approval' else j.policy end,
          approved_by = case when j.error like 'rejected:%' then null else j.approved_by end,
@@ -5550,7 +5605,7 @@ begin
   update sluice.jobs j
      set state = case when j.id <> p_root then 'waiting'::sluice.job_state when v_due > v_now then 'scheduled'::sluice.job_state
                       else 'running'::sluice.job_state end,
-         attempt = greatest(j.attempt, 1) + 1, ready_at = case when j.id = p_root then v_due else v_now end,
+         priority = v_priority, attempt = greatest(j.attempt, 1) + 1, ready_at = case when j.id = p_root then v_due else v_now end,
          started_at = case when j.id = p_root and v_due <= v_now then v_now end, finished_at = null,
          cancel_at = null, result = null, error = null
    where j.id = any (p_composites);
@@ -5824,6 +5879,65 @@ begin
     end loop;
   end loop;
   return v_take;
+end $function$;
+
+--- function sluice.spread_priority_v1(p_limit integer, p_roots bigint[], OUT changed integer, OUT more boolean)
+CREATE OR REPLACE FUNCTION sluice.spread_priority_v1(p_limit integer, p_roots bigint[] DEFAULT NULL::bigint[], OUT changed integer, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_id     bigint;
+  v_mark   sluice.priority_changes;
+  v_leaves bigint[];
+  v_groups bigint[];
+  v_locked bigint[];
+  v_seen   integer;
+  v_last   integer;
+begin
+  changed := 0;
+  -- The newest first: of a tree that is the deepest, so that few marks exist at a time.
+  select m.job_id into v_id from sluice.priority_changes m join sluice.composites c on c.job_id = m.job_id
+   where m.retry_at <= clock_timestamp()
+     and (p_roots is null or exists (select 1 from sluice.jobs j where j.id = m.job_id and coalesce(j.root_id, j.id) = any (p_roots)))
+   order by m.job_id desc limit 1 for no key update of c skip locked;
+  more := found;
+  -- In a statement of its own, which sees what was committed before the lock was acquired.
+  select * into v_mark from sluice.priority_changes m where m.job_id = v_id;
+  if not found then
+    return;
+  end if;
+  update sluice.jobs j set priority = v_mark.priority where j.id = v_id and j.priority <> v_mark.priority and j.state < 'completed';
+  select array_agg(k.id) filter (where k.composite is null and k.state < 'completed' and k.priority <> v_mark.priority),
+         array_agg(k.id) filter (where k.composite is not null and k.state < 'completed'), count(*), max(k.idx)
+    into v_leaves, v_groups, v_seen, v_last
+    from (select * from sluice.jobs k where k.parent_id = v_id and k.superseded_at is null and k.idx >= v_mark.next_idx
+           order by k.idx limit p_limit) k;
+  v_locked := array(select j.id from sluice.jobs j where j.id = any (v_leaves) and j.state < 'completed' for no key update skip locked);
+  -- A job that runs keeps running; should it come back to the queue, its rank is computed from this priority.
+  update sluice.jobs j
+     set priority = v_mark.priority,
+         rank = case when j.state < 'running' then sluice.rank_in_class_v1(j.class_id, v_mark.priority, j.submitted_at) else j.rank end
+   where j.id = any (v_locked);
+  get diagnostics changed = row_count;
+  insert into sluice.priority_changes (job_id, priority) select g, v_mark.priority from unnest(v_groups) g
+  on conflict (job_id) do update set priority = excluded.priority, next_idx = 0, missed = null, retry_at = clock_timestamp();
+  v_mark.missed := least(v_mark.missed, (select min(j.idx) from sluice.jobs j
+                                          where j.id = any (v_leaves) and j.id <> all (v_locked) and j.state < 'completed'));
+  if v_seen = p_limit then
+    update sluice.priority_changes m set next_idx = v_last + 1, missed = v_mark.missed where m.job_id = v_id;
+  elsif v_mark.missed is not null then
+    update sluice.priority_changes m set next_idx = v_mark.missed, missed = null, retry_at = clock_timestamp() + interval '100 milliseconds'
+     where m.job_id = v_id;
+  else
+    delete from sluice.priority_changes m where m.job_id = v_id;
+  end if;
+  if changed > 0 then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
 end $function$;
 
 --- function sluice.start_composite_v1(p_id bigint)

@@ -337,6 +337,7 @@ declare
   v_due    timestamptz;
   v_count  integer;
   v_leaves bigint[];
+  v_priority integer;
 begin
   select count(*) into v_count from (
     select 1 from unnest(p_composites, p_versions) g(id, version)
@@ -347,7 +348,7 @@ begin
   end if;
   -- Whoever deletes a tree begins with the job of its root, and would then wait for what is locked here.
   -- A workflow that was cancelled before its time keeps that time.
-  select case when j.started_at is null then greatest(j.ready_at, v_now) else v_now end into v_due
+  select case when j.started_at is null then greatest(j.ready_at, v_now) else v_now end, j.priority into v_due, v_priority
     from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
   if not found then
     return;
@@ -370,8 +371,10 @@ begin
 
   update sluice.jobs j
      set state = 'waiting', class_id = coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
+         -- It may have been changed after they ended.
+         priority = v_priority,
          rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
-                                                 j.priority, j.submitted_at), j.rank),
+                                                 v_priority, j.submitted_at), j.rank),
          -- Nobody is asked twice, except after a rejection.
          policy = case when j.approved_by is not null and j.error not like 'rejected:%' then j.policy - 'approval' else j.policy end,
          approved_by = case when j.error like 'rejected:%' then null else j.approved_by end,
@@ -383,7 +386,7 @@ begin
   update sluice.jobs j
      set state = case when j.id <> p_root then 'waiting'::sluice.job_state when v_due > v_now then 'scheduled'::sluice.job_state
                       else 'running'::sluice.job_state end,
-         attempt = greatest(j.attempt, 1) + 1, ready_at = case when j.id = p_root then v_due else v_now end,
+         priority = v_priority, attempt = greatest(j.attempt, 1) + 1, ready_at = case when j.id = p_root then v_due else v_now end,
          started_at = case when j.id = p_root and v_due <= v_now then v_now end, finished_at = null,
          cancel_at = null, result = null, error = null
    where j.id = any (p_composites);

@@ -96,7 +96,7 @@ end $$;
 -- One page of a list of roots: ids, newest first, and where to go on; no place to go on when there is nothing more.
 --   p_filter  any of states, task, lane, key, tag, by, submittedFrom, submittedTo, finishedFrom, finishedTo, error (a part of
 --             it, in lower case), again (whether an attempt has failed or was lost), children (jobs of trees too, but
---             none that a rerun has replaced)
+--             none that a rerun has replaced), unstarted (no leaf jobs that run)
 --   p_before  only smaller ids
 --   p_look    how many rows it looks at where they lie side by side, and of a sparse index a fifth of it
 --
@@ -158,6 +158,7 @@ begin
     || case when p_filter ? 'finishedTo' then format(' and j.finished_at < %L', p_filter ->> 'finishedTo') else '' end
     || case p_filter ->> 'again' when 'true' then ' and (j.failures > 0 or j.losses > 0)'
                                  when 'false' then ' and j.failures = 0 and j.losses = 0' else '' end
+    || case when p_filter ? 'unstarted' then ' and (j.state <> ''running'' or j.composite is not null)' else '' end
     || case when p_filter ? 'error' then format(' and strpos(lower(j.error), %L) > 0', p_filter ->> 'error') else '' end;
   if p_filter ?| array['submittedTo', 'finishedTo'] then
     v_before := least(v_before, sluice.id_at_v1(

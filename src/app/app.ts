@@ -373,7 +373,7 @@ export class Sluice {
     return this.#actOnMany({ action: 'retry' }, filter, options.dryRun)
   }
 
-  /** Changes the priority of all waiting jobs that match. Goes about it as `cancelMany` does. */
+  /** Changes the priority of all waiting jobs and all workflows that match. Goes about it as `cancelMany` does. */
   async reprioritiseMany(
     filter: JobCriteria,
     priority: number,
@@ -391,6 +391,7 @@ export class Sluice {
     return this.#audited.reject(id, comment)
   }
 
+  /** Of a job that waits, or of a workflow: its jobs that have not started get it, and those it creates later. */
   async reprioritise(id: string, priority: number): Promise<void> {
     return this.#audited.reprioritise(id, priority)
   }

@@ -142,7 +142,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'nice',
-    summary: 'change the priority of a waiting job',
+    summary: 'change the priority of a waiting job or of a workflow',
     group: OPERATE,
     load: async () => (await import('./commands/nice.ts')).declareNice,
   },

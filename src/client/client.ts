@@ -285,7 +285,7 @@ export class SluiceClient extends ViewClient {
     await this.link.call('POST', jobPath(id, '/reject'), { body: { comment } })
   }
 
-  /** For whoever has `workers:manage`. */
+  /** Of a job that waits, or of a workflow with its jobs that have not started. Requires `workers:manage`. */
   async reprioritise(id: string, priority: number): Promise<void> {
     const path = `/admin/workers${jobPath(id, '/priority')}`
     await this.link.call('PATCH', path, { body: { priority } })
@@ -306,7 +306,7 @@ export class SluiceClient extends ViewClient {
     return this.#actOnMany({ action: 'retry', filter: withTexts(filter), dryRun }, onProgress)
   }
 
-  /** Changes the priority of all waiting jobs that match. */
+  /** Changes the priority of all waiting jobs and all workflows that match. */
   async reprioritiseMany(
     filter: JobCriteria,
     priority: number,

@@ -1,10 +1,14 @@
 import { followTasks } from '../store/follow-tasks.ts'
+import { spreadPriority } from '../store/spread-priority.ts'
 import type { Duty } from './duty.ts'
 
 // One transaction each: a claim steps over what it holds.
 const CHUNK = 1000
 
-/** Moves jobs that have not started to the lane that their task was moved to. What is cut short goes on with the next tick. */
+/**
+ * Moves jobs that have not started to the lane that their task was moved to, and gives jobs below a workflow the priority that it was
+ * given. What is cut short goes on with the next tick.
+ */
 export const follow: Duty = {
   name: 'follow',
   everyMs: 1000,
@@ -15,6 +19,13 @@ export const follow: Duty = {
       moved += chunk.moved
       more = chunk.more
     }
-    return moved === 0 ? {} : { summary: { moved } }
+    let reprioritised = 0
+    for (let more = true; more; ) {
+      const chunk = await spreadPriority(db, CHUNK)
+      reprioritised += chunk.changed
+      more = chunk.more
+    }
+    if (moved + reprioritised === 0) return {}
+    return { summary: { ...(moved > 0 && { moved }), ...(reprioritised > 0 && { reprioritised }) } }
   },
 }

@@ -33,7 +33,7 @@ export interface BulkOptions {
 const FOR: Readonly<Record<BulkAction['action'], readonly JobStatus[]>> = {
   cancel: ACTIVE_STATUSES,
   retry: ['failed', 'cancelled'],
-  priority: ['awaiting_approval', 'queued'],
+  priority: ACTIVE_STATUSES,
 }
 /** Without a status in the filter. Somebody decided that a cancelled job shall not run: only a filter that says so includes it. */
 const BY_DEFAULT: Readonly<Record<BulkAction['action'], readonly JobStatus[]>> = { ...FOR, retry: ['failed'] }
@@ -95,7 +95,8 @@ function searchFor({ action }: BulkAction, criteria: JobCriteria): JobSearch {
   const other = status.find((each) => !able.includes(each))
   if (other !== undefined)
     throw invalidArgument('filter.status', other, `one of ${able.join(', ')}: ${action} is for those`)
-  return toSearch({ ...criteria, status })
+  // Of what runs, only workflows have jobs that have not started.
+  return { ...toSearch({ ...criteria, status }), ...(action === 'priority' && { unstarted: true }) }
 }
 
 function checkAction(action: BulkAction): BulkAction {

@@ -13,7 +13,7 @@ import { findJobs, type JobView } from '../store/find-jobs.ts'
 import { findOwners } from '../store/find-owners.ts'
 import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
 import { rejectJob } from '../store/reject-job.ts'
-import { reprioritiseJob } from '../store/reprioritise-job.ts'
+import { reprioritiseJobs } from '../store/reprioritise-jobs.ts'
 import { rerunJob } from '../store/rerun-job.ts'
 
 /** Texts given with a cancel or a rejection are cut to this length. */
@@ -67,10 +67,11 @@ export async function reject(db: Queryable, id: string, comment: string, by: str
   }
 }
 
+/** Of a workflow: also of what is below it and has not started, and of what it makes later. */
 export async function reprioritise(db: Queryable, id: string, priority: number): Promise<void> {
-  if (!(await reprioritiseJob(db, checkJobId(id), checkPriority(priority)))) {
-    await refuse(db, id, 'reprioritised', 'only a job that waits can be')
-  }
+  const changed = await reprioritiseJobs(db, [checkJobId(id)], checkPriority(priority))
+  if (changed.length === 0)
+    await refuse(db, id, 'reprioritised', 'only a job that waits can be, or a workflow that has not ended')
 }
 
 export async function remove(db: Queryable, id: string): Promise<void> {

@@ -24,7 +24,7 @@ import { listFailures } from '../store/list-failures.ts'
 import { type Below, withBelow } from './below.ts'
 
 /** Which jobs are meant: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
-export interface JobCriteria extends Omit<JobSearch, 'states' | 'again' | Moment> {
+export interface JobCriteria extends Omit<JobSearch, 'states' | 'again' | 'unstarted' | Moment> {
   readonly status?: readonly JobStatus[]
   /** Of those that are queued, those that wait for this. */
   readonly waits?: Waits

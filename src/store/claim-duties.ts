@@ -42,6 +42,7 @@ const CLAIM = statement(
                             and exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
                                             and j.deadline_at <= statement_timestamp())
               when 'follow' then exists (select 1 from sluice.lane_sweep s where s.next_id is not null)
+                              or exists (select 1 from sluice.priority_changes)
                               or exists (select 1 from sluice.misplaced m where exists (
                                            select 1 from sluice.jobs j where j.class_id = m.class_id and j.state = 'ready'))
               when 'recover' then not exists (select 1 from sluice.generation g where g.claims_open)

@@ -79,6 +79,8 @@ export interface JobSearch {
   readonly again?: boolean
   /** Jobs of trees too. */
   readonly children?: boolean
+  /** Without jobs that run. Workflows that run are found: they have jobs that have not started. */
+  readonly unstarted?: boolean
   /** Failures whose errors are alike; these are not found by `listJobs`. */
   readonly fingerprint?: string
 }

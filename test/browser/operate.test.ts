@@ -5,6 +5,8 @@ import { startServer } from '../../src/server/start-server.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
+import { findStep } from '../support/trees.ts'
+import { until } from '../support/until.ts'
 import {
   confirm,
   expectAccessible,
@@ -54,6 +56,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
   const database = useDatabase()
   const server = useServer(database, {
     tasks,
+    workflows: [{ name: 'chain', definition: { steps: { first: { task: 'quick', with: 1 } } } }],
     lanes: { batch: { slots: 4 } },
     budgets: { licences: 3 },
     grace: '200ms',
@@ -192,6 +195,16 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await form.getByLabel('Reason').fill('a customer waits')
     await form.getByRole('button', { name: 'Change' }).click()
     await page.getByText(`quick #${job.id} has priority 7`).waitFor()
+
+    const tree = await server.app.submit('chain', null)
+    const step = await until(() => findStep(database.sql, tree.id, 'first'), 'its first step')
+    await page.goto(`/jobs/${tree.id}`)
+    await page.getByRole('button', { name: 'Priority …' }).click()
+    await form.getByText(/Jobs below it that have not started get this priority/).waitFor()
+    await form.getByLabel('Priority').fill('6')
+    await form.getByRole('button', { name: 'Change' }).click()
+    await page.getByText(`chain #${tree.id} has priority 6`).waitFor()
+    expect((await server.app.getJob(step)).priority).toBe(6)
 
     await page.goto('/lanes?lane=batch')
     // Who changed it is below, with the reason.

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { fail, task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { startTestServer, type TestServer } from '../support/http-server.ts'
+import { findStep } from '../support/trees.ts'
+import { until } from '../support/until.ts'
 import { Cli, type Ran } from './cli.ts'
 
 const database = useDatabase()
@@ -24,7 +26,7 @@ let key = ''
 beforeAll(async () => {
   server = await startTestServer(database.url, {
     tasks: [idle, other, picky],
-    workflows: [PAIR],
+    workflows: [PAIR, { name: 'parked', definition: { steps: { only: { task: 'idle', with: 1 } } } }],
     lanes: { shut: { enabled: false } },
   })
   key = await server.keyOf('operator', 'olga')
@@ -82,6 +84,18 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     const done = await run('nice', '-7', '--lane', 'shut', '--json')
     expect(JSON.parse(done.stdout)).toEqual({ matched: 5, changed: 5, refused: [], dryRun: false })
     for (const { priority } of await server.app.listJobs()) expect(priority).toBe(-7)
+  })
+
+  test('nice changes the priority of a running workflow and of its steps, by id and by filter', async () => {
+    await server.app.work()
+    const { id } = await server.app.submit('parked', {})
+    const step = await until(() => findStep(database.sql, id, 'only'), 'its step')
+    await server.app.stopWorking()
+    expect((await run('nice', id, '3')).stdout).toBe(`job ${id}: has priority 3\n`)
+    expect((await server.app.getJob(step)).priority).toBe(3)
+    const done = await run('nice', '8', '--task', 'parked', '--json')
+    expect(JSON.parse(done.stdout)).toMatchObject({ matched: 1, changed: 1 })
+    expect((await server.app.getJob(step)).priority).toBe(8)
   })
 
   test('retry runs again what it finds; one that cannot is told, and makes the exit code 1', async () => {

@@ -3,6 +3,7 @@ import { SluiceClient } from '../../src/client/index.ts'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
+import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 
 const idle = task({ name: 'idle', lane: 'closed', run: async (_: unknown) => 'ran' })
@@ -19,10 +20,16 @@ const flow = workflow({
     it.step('only', picky, {})
   },
 })
+const slow = workflow({
+  name: 'slow',
+  steps: (it: Flow<unknown>) => {
+    it.step('only', idle, {})
+  },
+})
 const database = useDatabase()
 const server = useServer(database, {
   tasks: [idle, picky],
-  workflows: [flow],
+  workflows: [flow, slow],
   lanes: { closed: { enabled: false } },
 })
 let key = ''
@@ -113,6 +120,25 @@ test('waiting jobs are reprioritised, others left alone', async () => {
   })
   expect((await server.app.getJob(jobs[1]!.id)).priority).toBe(7)
   expect((await server.app.getJob(jobs[0]!.id)).priority).toBe(0)
+})
+
+test('a running workflow is reprioritised with what is below it, by its id and by filter', async () => {
+  await server.app.work()
+  const tree = await server.app.submit(slow, {})
+  const step = await until(() => findStep(database.sql, tree.id, 'only'), 'its step')
+  const one = await server.call('PATCH', `/admin/workers/jobs/${tree.id}/priority`, {
+    key,
+    body: { priority: 4 },
+  })
+  expect([one.status, one.json()]).toEqual([200, { id: tree.id, status: 'running', priority: 4 }])
+  expect((await server.app.getJob(step)).priority).toBe(4)
+  const body = { action: 'priority', priority: 5, filter: { status: ['running'] } }
+  expect((await act({ ...body, dryRun: true })).json()).toMatchObject({ matched: 1 })
+  expect((await act(body)).json()).toMatchObject({ matched: 1, changed: 1 })
+  expect((await server.app.getJob(step)).priority).toBe(5)
+  await server.app.cancel(tree.id)
+  await until(async () => (await server.app.getJob(tree.id)).state === 'cancelled', 'it to end')
+  await server.app.stopWorking()
 })
 
 test('what failed is retried, plain jobs and trees; one whose key is taken is told apart', async () => {

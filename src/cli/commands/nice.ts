@@ -9,12 +9,15 @@ import { addManyOptions, isFiltered, type ManyFlags, manyJobs } from '../many-jo
 export const declareNice: Declare = (command, act) => {
   command
     .usage('[options] JOB PRIORITY\n       sluice nice [options] PRIORITY --task NAME')
-    .argument('<numbers...>', 'the id of a waiting job and its priority; with a filter only the priority')
+    .argument(
+      '<numbers...>',
+      'the id of a waiting job or of a workflow, and its priority; with a filter only the priority',
+    )
   addManyOptions(command)
   command
     .addHelpText(
       'after',
-      '\nA higher priority starts first, within a lane. With a filter: all jobs that match and wait.',
+      '\nA higher priority starts first, within a lane. A workflow passes it on to its jobs that have not started.\nWith a filter: all waiting jobs and all workflows that match.',
     )
     .action((numbers: string[], options: ManyFlags) => act((world) => nice(world, numbers, options)))
 }

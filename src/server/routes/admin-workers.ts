@@ -96,7 +96,7 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
     {
       config: manage,
       schema: {
-        summary: 'Change the priority of a waiting job',
+        summary: 'Change the priority of a waiting job, or of a workflow that has not ended',
         tags,
         params: JobParams,
         body: PriorityBody,

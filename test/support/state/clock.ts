@@ -17,3 +17,8 @@ export async function stepClockBack(sql: Sql, seconds: number): Promise<void> {
      update sluice.jobs set ready_at = ready_at + ${by} where state = 'ready' or (state = 'scheduled' and attempt > 0)`,
   )
 }
+
+/** The time by the database's clock, to the microsecond. */
+export async function readTime(sql: Sql): Promise<string> {
+  return (await sql<{ now: string }>('select clock_timestamp()::text as now'))[0]!.now
+}

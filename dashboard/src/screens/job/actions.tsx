@@ -42,7 +42,7 @@ export function JobActions({ job }: { job: Job }) {
           </Button>
         ))}
       {root && may('jobs:submit') && <Button onClick={() => setOpen('resubmit')}>Edit and resubmit …</Button>}
-      {!ended && may('workers:manage') && job.status !== 'running' && (
+      {!ended && may('workers:manage') && (job.status !== 'running' || job.kind !== null) && (
         <Button onClick={() => setOpen('priority')}>Priority …</Button>
       )}
       {!ended && theirs && may('jobs:cancel') && (

@@ -9,7 +9,7 @@ import { Problem } from '../../parts/problem.tsx'
 import { ReasonField } from '../../parts/reason-field.tsx'
 import { useTell } from '../../parts/toast.tsx'
 
-/** Gives a waiting job another place in line. */
+/** Gives a waiting job another place in line, or every job of a workflow that has not started. */
 export function PriorityDialog({ job, onClose }: { job: Job; onClose: () => void }) {
   const [text, setText] = useState(String(job.priority))
   const [reason, setReason] = useState('')
@@ -33,6 +33,12 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: () => void
         }}
       >
         <PriorityField value={text} onChange={setText} />
+        {job.kind !== null && (
+          <p className="soft">
+            Jobs below it that have not started get this priority, and so do jobs it creates later. Running
+            jobs keep running.
+          </p>
+        )}
         <ReasonField value={reason} onChange={setReason} />
         <Problem error={error} />
         <div className="dialog-foot">

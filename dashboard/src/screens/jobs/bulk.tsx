@@ -39,7 +39,8 @@ const WORDS: Readonly<Record<Action, { verb: string; done: string; effect: strin
   priority: {
     verb: 'Reprioritise',
     done: 'changed',
-    effect: 'Those that wait take their new place in line.',
+    effect:
+      'Those that wait take their new place in line. Workflows pass the priority on to every job that has not started.',
   },
 }
 
@@ -47,7 +48,7 @@ const FITS: Readonly<Record<Action, (job: JobSummary) => boolean>> = {
   cancel: (job) => !hasEnded(job),
   retry: (job) =>
     (job.status === 'failed' || job.status === 'cancelled') && !job.superseded && !waitsForWhole(job),
-  priority: ({ status }) => status === 'queued' || status === 'awaiting_approval',
+  priority: (job) => !hasEnded(job) && (job.status !== 'running' || job.kind !== null),
 }
 
 /** Whether a list can have jobs in it that the action is for: nothing that waits is retried, nothing that has ended cancelled. */
@@ -59,7 +60,7 @@ function mayFit(action: Action, { status, waits }: JobFilter): boolean {
 const STATUSES: Readonly<Record<Action, readonly JobStatus[]>> = {
   cancel: ACTIVE_STATUSES,
   retry: ['failed', 'cancelled'],
-  priority: ['queued', 'awaiting_approval'],
+  priority: ACTIVE_STATUSES,
 }
 
 /** Requests at a time, when chosen jobs are changed one by one. */
