@@ -20,6 +20,7 @@ export {
   type JobSummary,
   type Lane,
   type LaneChange,
+  type LaneOverrides,
   type LogLine,
   type ManyDone,
   type ManyProgress,

@@ -241,6 +241,77 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect(complaints).toEqual([])
   })
 
+  test('a lane is created, a task moved there with its waiting job and back; a lane is deleted and brought back', {
+    timeout: 60_000,
+  }, async () => {
+    const laneOf = async (job: { id: string }) => (await server.app.getJob(job.id)).lane
+    await server.app.setLane('batch', { enabled: false })
+    const job = await server.app.submit(quick, 2)
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, operator, '/lanes')
+    const form = page.getByRole('dialog')
+
+    await page.getByRole('button', { name: 'New lane …' }).click()
+    const create = form.getByRole('button', { name: 'Create the lane' })
+    expect(await create.isDisabled()).toBe(true)
+    await form.getByLabel('Name').fill('batch')
+    await create.click()
+    await form.getByText(/lane batch exists already/i).waitFor()
+    await form.getByLabel('Name').fill('night')
+    await form.getByLabel('Slots').fill('2')
+    await form.getByLabel('Reason').fill('nights are free')
+    await create.click()
+    await page.getByRole('heading', { name: 'Lane night' }).waitFor()
+    await page.getByText('created, slots 2').waitFor()
+    await page.getByText('nights are free').waitFor()
+    expect(await server.app.listLanes()).toContainEqual(
+      expect.objectContaining({ name: 'night', slots: 2, declared: false }),
+    )
+
+    await page.goto('/lanes?lane=batch')
+    await page.getByRole('button', { name: 'Move quick …' }).click()
+    await form.getByLabel('From batch to').selectOption('night')
+    await form.getByRole('button', { name: 'Move the task' }).click()
+    await page.getByText('quick is in lane night').waitFor()
+    // The lane it came from is paused, the new one is not: the waiting job has followed.
+    expect(await job.result()).toBe(2)
+    expect(await laneOf(job)).toBe('night')
+    await page.goto('/lanes?lane=night')
+    await page.getByText('from batch').waitFor()
+    await expectAccessible(page)
+    await expectFitsPhone(page)
+    await page.getByRole('button', { name: 'Move quick back …' }).click()
+    await confirm(page, 'Move it back')
+    await page.getByText('No task belongs to it').waitFor()
+    const second = await server.app.submit(quick, 3)
+    expect(await laneOf(second)).toBe('batch')
+
+    await page.goto('/lanes?lane=batch')
+    await page.getByRole('button', { name: 'Delete …' }).click()
+    const remove = form.getByRole('button', { name: 'Delete the lane' })
+    await remove.click()
+    await form.getByText(/lane batch is in use/i).waitFor()
+    await form.getByLabel(/^Its tasks and the jobs/).selectOption('night')
+    await remove.click()
+    await page.getByText('There is no lane batch').waitFor()
+    expect(await second.result()).toBe(3)
+    const gone = page.getByRole('table', { name: 'Deleted lanes' }).getByRole('row', { name: /^batch/ })
+    await gone.getByText('night').waitFor()
+    await gone.getByRole('button', { name: /Bring back/ }).click()
+    await confirm(page, 'Bring it back')
+    await page.getByRole('heading', { name: 'Lane batch' }).waitFor()
+    expect((await server.app.listLanes()).find(({ name }) => name === 'batch')).toMatchObject({
+      enabled: true,
+      slots: 4,
+      tasks: expect.arrayContaining(['quick']),
+    })
+    await page.goto('/lanes?lane=night')
+    await page.getByRole('button', { name: 'Delete …' }).click()
+    await remove.click()
+    await page.getByText('There is no lane night').waitFor()
+    expect(complaints).toEqual([])
+  })
+
   test('a worker is drained and brought back; another is stopped', async () => {
     const other = await sluice({ database: database.url, log: pino({ level: 'silent' }), tasks })
     onTestFinished(() => other.close())

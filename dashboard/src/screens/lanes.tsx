@@ -1,7 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import type { Lane } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
 import { useNowPicture } from '../live/now.ts'
+import { Button } from '../parts/controls.tsx'
 import { LANE_COLUMNS } from '../parts/lane-columns.tsx'
 import { useAddress } from '../parts/link.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
@@ -11,7 +13,9 @@ import { type Column, Table } from '../parts/table.tsx'
 import { Ago } from '../parts/time.tsx'
 import { useSession } from '../session.tsx'
 import { type ShownLane, SlotsCell, SwitchButton } from './lanes/controls.tsx'
+import { DeletedLanes } from './lanes/deleted.tsx'
 import { LaneDetails } from './lanes/details.tsx'
+import { NewLane } from './lanes/dialogs.tsx'
 import './lanes/lanes.css'
 
 /** How much runs at once, and the handles to change it. */
@@ -19,6 +23,12 @@ export function Screen() {
   const { search, change } = useAddress()
   const { may } = useSession()
   const lanes = useLanes()
+  const [creating, setCreating] = useState(false)
+  const { data: overrides } = useQuery({
+    queryKey: ['lanes', 'overrides'],
+    queryFn: () => client.laneOverrides(),
+    refetchInterval: 10_000,
+  })
   if (lanes.rows === undefined)
     return lanes.error === null ? (
       <Loading lines={8} />
@@ -31,7 +41,9 @@ export function Screen() {
       <PageHead
         title="Lanes"
         about="How many jobs of a kind run at once. Changes count at once, for all workers."
-      />
+      >
+        {may('workers:manage') && <Button onClick={() => setCreating(true)}>New lane …</Button>}
+      </PageHead>
       <Panel flush>
         <Table
           label="Lanes"
@@ -46,10 +58,23 @@ export function Screen() {
           }
         />
       </Panel>
-      {open !== undefined && <LaneDetails key={open.name} lane={open} />}
-      {open === undefined && search.lane !== undefined && (
-        <Empty title={`There is no lane ${search.lane}`}>It may have been renamed in the config.</Empty>
+      {creating && (
+        <NewLane onCreated={(name) => change({ lane: name })} onClose={() => setCreating(false)} />
       )}
+      {open !== undefined && (
+        <LaneDetails
+          key={open.name}
+          lane={open}
+          others={lanes.rows.map(({ name }) => name).filter((name) => name !== open.name)}
+          moved={overrides?.moved ?? []}
+        />
+      )}
+      {open === undefined && search.lane !== undefined && (
+        <Empty title={`There is no lane ${search.lane}`}>
+          It may have been deleted, or renamed in the config.
+        </Empty>
+      )}
+      {overrides !== undefined && <DeletedLanes deleted={overrides.deleted} />}
     </>
   )
 }

@@ -4,6 +4,8 @@ const LEFT_OUT: ReadonlySet<string> = new Set(['updatedAt', 'updatedBy', 'operat
 /** A line of the audit: `slots 4 → 6, paused`. */
 export function changeWords(action: string, before: unknown, after: unknown): string {
   const [from, to] = [fieldsOf(before), fieldsOf(after)]
+  if (action === 'lane.create') return `created, slots ${show(to.slots)}`
+  if (action === 'lane.delete') return 'deleted'
   const names = [...new Set([...Object.keys(from), ...Object.keys(to)])].filter((name) => !LEFT_OUT.has(name))
   const changes = names
     .filter((name) => JSON.stringify(from[name]) !== JSON.stringify(to[name]))

@@ -1,15 +1,27 @@
 import { useState } from 'react'
+import type { LaneOverrides } from '../../../../src/client/index.ts'
 import { Button, Field, Input, Select } from '../../parts/controls.tsx'
-import { To } from '../../parts/link.tsx'
 import { Facts, Panel } from '../../parts/panel.tsx'
 import { durationText, durationWords } from '../../parts/time.tsx'
 import { IfMay } from '../../session.tsx'
 import { type ShownLane, useLaneQuestion } from './controls.tsx'
+import { DeleteLane } from './dialogs.tsx'
 import { LaneHistory } from './history.tsx'
+import { TasksOfLane } from './tasks.tsx'
 
 /** One lane: its tasks, all its settings, and who changed them. */
-export function LaneDetails({ lane }: { lane: ShownLane }) {
+export function LaneDetails({
+  lane,
+  others,
+  moved,
+}: {
+  lane: ShownLane
+  /** The other lanes. */
+  others: readonly string[]
+  moved: LaneOverrides['moved']
+}) {
   const [editing, setEditing] = useState(false)
+  const [deleting, setDeleting] = useState(false)
   return (
     <>
       <Panel
@@ -23,6 +35,11 @@ export function LaneDetails({ lane }: { lane: ShownLane }) {
                 </Button>
               )}
               {lane.operatorSet.length > 0 && <ResetButton lane={lane} />}
+              {lane.name !== 'default' && (
+                <Button small onClick={() => setDeleting(true)}>
+                  Delete …
+                </Button>
+              )}
             </span>
           </IfMay>
         }
@@ -30,7 +47,6 @@ export function LaneDetails({ lane }: { lane: ShownLane }) {
         {lane.reason !== null && lane.depth > 0 && <p className="lane-reason">{lane.reason}</p>}
         <Facts
           facts={[
-            ['Tasks', lane.tasks.length === 0 ? 'none' : <Tasks key="tasks" lane={lane} />],
             ['In each worker', perWorkerWords(lane.perWorker)],
             ['Looked at every', durationWords(lane.pollMs)],
             ['A worker is lost after', durationWords(lane.staleMs)],
@@ -42,19 +58,11 @@ export function LaneDetails({ lane }: { lane: ShownLane }) {
         />
         {editing && <SettingsForm lane={lane} onClose={() => setEditing(false)} />}
       </Panel>
+      {deleting && <DeleteLane lane={lane} lanes={others} onClose={() => setDeleting(false)} />}
+      <TasksOfLane lane={lane} others={others} moved={moved} />
       <LaneHistory lane={lane} />
     </>
   )
-}
-
-function Tasks({ lane }: { lane: ShownLane }) {
-  return lane.tasks.map((task) => (
-    <span key={task}>
-      <To path="/jobs" search={{ task }}>
-        {task}
-      </To>{' '}
-    </span>
-  ))
 }
 
 function perWorkerWords(perWorker: number | null): string {

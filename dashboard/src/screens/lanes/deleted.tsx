@@ -1,0 +1,75 @@
+import type { LaneOverrides } from '../../../../src/client/index.ts'
+import { Button } from '../../parts/controls.tsx'
+import { Panel } from '../../parts/panel.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { Ago } from '../../parts/time.tsx'
+import { useSession } from '../../session.tsx'
+import { useLaneQuestion } from './controls.tsx'
+
+type Deleted = LaneOverrides['deleted'][number]
+
+const COLUMNS: readonly Column<Deleted>[] = [
+  { id: 'lane', head: 'Lane', cell: ({ lane }) => lane },
+  { id: 'to', head: 'What it held went to', cell: ({ movedTo }) => movedTo ?? 'no lane: it was not in use' },
+  {
+    id: 'when',
+    head: 'Deleted',
+    phone: 'below',
+    cell: ({ at, by }) => (
+      <>
+        <Ago at={at} /> <span className="soft">by {by}</span>
+      </>
+    ),
+  },
+]
+
+/** Lanes that files or programs declare and operators deleted: they can be brought back. */
+export function DeletedLanes({ deleted }: { deleted: readonly Deleted[] }) {
+  const { may } = useSession()
+  if (deleted.length === 0) return null
+  return (
+    <Panel title="Deleted lanes" flush>
+      <Table
+        label="Deleted lanes"
+        columns={[
+          ...COLUMNS,
+          ...(may('workers:manage')
+            ? [
+                {
+                  id: 'back',
+                  head: <span className="hidden-visually">Actions</span>,
+                  width: '170px',
+                  phone: '140px',
+                  align: 'right' as const,
+                  cell: ({ lane }: Deleted) => <BringBack lane={lane} />,
+                },
+              ]
+            : []),
+        ]}
+        rows={deleted}
+        rowKey={({ lane }) => lane}
+      />
+    </Panel>
+  )
+}
+
+function BringBack({ lane }: { lane: string }) {
+  const ask = useLaneQuestion()
+  return (
+    <Button
+      small
+      aria-label={`Bring back ${lane} …`}
+      onClick={() =>
+        ask({
+          title: `Bring back lane ${lane}`,
+          effect: 'It is again as files and programs say, and its tasks go back to it.',
+          action: 'Bring it back',
+          run: (voice) => voice.resetLane(lane),
+          done: `Lane ${lane} is there again`,
+        })
+      }
+    >
+      Bring back …
+    </Button>
+  )
+}
