@@ -19,13 +19,21 @@ export const isRoot = process.geteuid?.() === 0
 
 /** A folder for one test, removed after it, once nothing runs in it any more. */
 export async function temporaryFolder(mode = 0o755): Promise<string> {
+  const folder = await makeFolder(mode)
+  onTestFinished(() => removeFolder(folder))
+  return folder
+}
+
+/** For several tests: whoever makes it removes it. */
+export async function makeFolder(mode = 0o755): Promise<string> {
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'sluice-embedded-'))
   await chmod(folder, mode)
-  onTestFinished(async () => {
-    await endAll(folder)
-    await rm(folder, { recursive: true, force: true })
-  })
   return folder
+}
+
+export async function removeFolder(folder: string): Promise<void> {
+  await endAll(folder)
+  await rm(folder, { recursive: true, force: true })
 }
 
 let prepared: Promise<string> | undefined
