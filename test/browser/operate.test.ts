@@ -5,6 +5,7 @@ import { startServer } from '../../src/server/start-server.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
+import { plantWithdrawal } from '../support/state/workers.ts'
 import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 import {
@@ -189,6 +190,14 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       .first()
       .waitFor()
     expect((await server.app.getJob(job.id)).status).toBe('queued')
+    // Now says so too, and leads to the lane.
+    await page.goto('/')
+    const finding = page.getByRole('link', { name: 'Lane batch is paused while 1 job waits' })
+    await finding.waitFor()
+    expect(await page.getByText('Nothing needs attention').count()).toBe(0)
+    await finding.click()
+    await page.getByRole('heading', { name: 'Lane batch' }).waitFor()
+    await page.goto(`/jobs/${job.id}`)
     await page.getByRole('button', { name: 'Priority …' }).click()
     const form = page.getByRole('dialog')
     await form.getByLabel('Priority').fill('7')
@@ -312,7 +321,9 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect(complaints).toEqual([])
   })
 
-  test('a worker is drained and brought back; another is stopped', async () => {
+  test('a worker is drained and brought back, and says which task it cannot start; another is stopped', {
+    timeout: 60_000,
+  }, async () => {
     const other = await sluice({ database: database.url, log: pino({ level: 'silent' }), tasks })
     onTestFinished(() => other.close())
     await other.work({ name: 'worker-2', capacity: 2 })
@@ -325,6 +336,17 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await confirm(page, 'Bring back')
     await page.getByRole('button', { name: 'Drain worker-1' }).waitFor()
 
+    await plantWithdrawal(database.sql, 'worker-1', 'quick', 'there is no program quick')
+    await page.goto('/')
+    await page
+      .getByRole('link', {
+        name: 'Task quick cannot be started by worker worker-1: there is no program quick',
+      })
+      .click()
+    await page.getByRole('table', { name: 'Workers' }).getByText('worker-1').first().click()
+    await page.getByText(/^quick: there is no program quick; tries again in /).waitFor()
+
+    await page.goto('/workers')
     const row = page.getByRole('table', { name: 'Workers' }).getByRole('row', { name: /worker-2/ })
     await row.getByRole('button', { name: 'Stop worker-2' }).click()
     await page.getByRole('alertdialog').getByText('Nothing runs there now').waitFor()

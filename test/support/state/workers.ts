@@ -24,3 +24,12 @@ export async function readLastHeartbeat(sql: Sql, pid: number): Promise<Date> {
   )
   return row!.seen_at
 }
+
+/** The worker of that name could not start the task, and tries again in a minute. */
+export async function plantWithdrawal(sql: Sql, worker: string, task: string, why: string): Promise<void> {
+  await sql(
+    `insert into sluice.withdrawals (worker_id, task, why, retry_at)
+     select id, $2, $3, clock_timestamp() + interval '1 minute' from sluice.workers where name = $1 and ended_at is null`,
+    [worker, task, why],
+  )
+}

@@ -55,6 +55,9 @@ export function WorkerDetails({
         facts={[
           ['State', <WorkerState key="state" worker={worker} />],
           ...(worker.broken === null ? [] : ([['Cannot start jobs', worker.broken]] as const)),
+          ...(worker.withdrawn.length === 0
+            ? []
+            : ([['Cannot start', <Withdrawn key="withdrawn" worker={worker} />]] as const)),
           ['Heartbeat', <Ago key="seen" at={worker.seenAt} />],
           ['Started', <Ago key="started" at={worker.startedAt} />],
           ['Host and process', `${worker.host}, ${worker.pid}`],
@@ -76,4 +79,13 @@ export function WorkerDetails({
       </div>
     </Panel>
   )
+}
+
+/** Tasks whose jobs it does not take, since it could not start them. */
+function Withdrawn({ worker }: { worker: StatusWorker }) {
+  return worker.withdrawn.map(({ task, why, retryAt }) => (
+    <p key={task}>
+      {task}: {why}; tries again <Ago at={retryAt} />
+    </p>
+  ))
 }
