@@ -104,17 +104,21 @@ export class CycleSession {
     return this.#held.size > 0 ? 0 : performance.now() - this.#busyAt
   }
 
-  /** The shortest poll among the lanes it serves. */
-  get pollMs(): number {
-    return Math.min(30_000, ...this.#classes.map((each) => each.pollMs))
+  /** How long the poll is of each lane that it serves. */
+  get polls(): ReadonlyMap<string, number> {
+    return new Map(this.#classes.map((each) => [each.lane, each.pollMs]))
   }
 
   /** In how long to look again without a hint: something may lie before the place it looked from. Infinite: nothing may. */
   get lookAgainMs(): number {
     const planned = this.#budgeted ? this.#planner.lookAgainMs : Number.POSITIVE_INFINITY
+    return Math.min(this.#mayHaveMissedMs, planned)
+  }
+
+  get #mayHaveMissedMs(): number {
     const dueAt = Math.min(this.#places.topDueAt, this.#order.lookAt)
     const now = performance.now()
-    return Math.min(Math.max(0, dueAt - now), planned, this.#locked.lookAgainMs(now))
+    return Math.min(Math.max(0, dueAt - now), this.#locked.lookAgainMs(now))
   }
 
   /** Where it stands among workers. */
@@ -203,15 +207,24 @@ export class CycleSession {
     return loadClaimed(this.#options.connection, this.#workerId, ids)
   }
 
-  /** One cycle. All of `ended` must be held. When it resolves, the news is stored. */
+  /**
+   * One cycle. All of `ended` must be held. When it resolves, the news is stored.
+   *
+   * @param lanes Those to look at; all of them when left out, and while an earlier look may have missed something. Classes that
+   *   draw from budgets are always looked at, because they are planned together.
+   */
   async send(
     ended: readonly EndedAttempt[],
     free: number,
     freeProcesses: number,
     news?: ModelNews,
+    lanes?: ReadonlySet<string>,
   ): Promise<ClaimedRow[]> {
     const { done, endings } = encodeEndings(ended)
-    const open = free > 0 ? this.#claimable(freeProcesses) : []
+    const only = this.#mayHaveMissedMs === Number.POSITIVE_INFINITY ? lanes : undefined
+    const open = (free > 0 ? this.#claimable(freeProcesses) : []).filter(
+      (each) => only === undefined || each.budgeted || only.has(each.lane),
+    )
     const { budget, counts } = await this.#plan(open, ended, free, news)
     const now = performance.now()
     const classes = open.flatMap((each) => {

@@ -58,9 +58,9 @@ export class Dispatcher {
     return this.#session.workerId
   }
 
-  /** The shortest poll among the lanes it serves. */
-  get pollMs(): number {
-    return this.#session.pollMs
+  /** How long the poll is of each lane that it serves. */
+  get polls(): ReadonlyMap<string, number> {
+    return this.#session.polls
   }
 
   /** In how long to look again without a hint: something may lie before the place it looked from. Infinite: nothing may. */
@@ -123,12 +123,16 @@ export class Dispatcher {
     return reportDevices(this.#db, this.workerId, readings)
   }
 
-  /** @param news What became of models; stored when the answer says `newsTaken`. */
+  /**
+   * @param news What became of models; stored when the answer says `newsTaken`.
+   * @param lanes Those to look at; left out: all.
+   */
   async cycle(
     ended: readonly EndedAttempt[],
     free: number,
     freeProcesses: number,
     news?: ModelNews,
+    lanes?: ReadonlySet<string>,
   ): Promise<CycleAnswer> {
     if (this.#outOfStep) return this.#resync(ended)
     const fits = howManyFit(ended)
@@ -137,7 +141,7 @@ export class Dispatcher {
       return { ...answer, unsent: [...answer.unsent, ...ended.slice(fits)] }
     }
     try {
-      const rows = await this.#session.send(ended, free, freeProcesses, news)
+      const rows = await this.#session.send(ended, free, freeProcesses, news, lanes)
       for (const each of ended) this.#session.forget(each.id)
       if (isOutOfStep(rows)) {
         this.#log.warn(

@@ -24,6 +24,8 @@ export interface RemoteCycle {
   /** Of these tasks it takes at most so many. */
   readonly limits?: ReadonlyMap<string, number>
   readonly news?: ModelNews
+  /** The lanes to look at; left out: all. */
+  readonly lanes?: ReadonlySet<string>
 }
 
 export interface RemoteAnswer {
@@ -84,8 +86,9 @@ export class RemoteDispatcher {
     this.#session.follow(worker.id)
   }
 
-  get pollMs(): number {
-    return this.#session.pollMs
+  /** How long the poll is of each lane that it serves. */
+  get polls(): ReadonlyMap<string, number> {
+    return this.#session.polls
   }
 
   get lookAgainMs(): number {
@@ -227,8 +230,8 @@ export class RemoteDispatcher {
     const undelivered = [...held.keys()].filter((id) => !kept.has(id) && !sent.has(id))
     // What an earlier answer gave it fills the places it asks for now.
     const free = undelivered.length > 0 ? 0 : request.free
-    const { news } = request
-    const rows = await this.#send([...sent.values()], free, request.freeProcesses, recorded, news)
+    const { news, lanes } = request
+    const rows = await this.#send([...sent.values()], free, request.freeProcesses, recorded, news, lanes)
     const { unload } = this.#session
     const again = undelivered.length > 0 ? await this.#session.load(undelivered) : []
     return {
@@ -248,16 +251,17 @@ export class RemoteDispatcher {
     freeProcesses: number,
     recorded: Set<string>,
     news: ModelNews | undefined,
+    lanes?: ReadonlySet<string>,
   ): Promise<readonly ClaimedRow[]> {
     this.#newsTaken = false
     const fits = howManyFit(ended)
     if (fits < ended.length) {
       await this.#send(ended.slice(0, fits), 0, 0, recorded, undefined)
-      return this.#send(ended.slice(fits), free, freeProcesses, recorded, news)
+      return this.#send(ended.slice(fits), free, freeProcesses, recorded, news, lanes)
     }
     let rows: ClaimedRow[]
     try {
-      rows = await this.#session.send(ended, free, freeProcesses, news)
+      rows = await this.#session.send(ended, free, freeProcesses, news, lanes)
       this.#newsTaken = true
     } catch (error) {
       return this.#afterRefusal(error, ended, recorded)

@@ -10,6 +10,8 @@ export interface CycleRequest {
   readonly freeProcesses: number
   /** Of these tasks it takes at most so many: it could not start them. Absent: there are none. */
   readonly limits?: ReadonlyMap<string, number>
+  /** Nothing has happened, the time of a poll has come: only lanes that are due are looked at. */
+  readonly poll?: boolean
   /** Absent: nothing has happened to models. */
   readonly news?: ModelNews
 }
@@ -37,7 +39,7 @@ export interface SourceEvents {
 export interface JobSource {
   open(events: SourceEvents): Promise<void>
   cycle(request: CycleRequest): Promise<CycleAnswer>
-  /** How long an idle worker waits before it looks without a hint. */
+  /** In how long an idle worker looks without a hint: the poll of some lane is due then. */
   readonly pollMs: number
   /** How long it waits at most this time, because the last look may have missed something. Infinite: a poll is soon enough. */
   readonly lookAgainMs: number

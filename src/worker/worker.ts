@@ -77,6 +77,8 @@ export class Worker {
   /** False after a cycle whose other side was away. */
   #reached = true
   #lookAgain = LOOK_AGAIN_MS.length
+  /** The next cycle is a poll: nothing has happened. */
+  #polls = false
   #timer: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
   #onIdle: (() => void) | undefined
@@ -237,7 +239,14 @@ export class Worker {
       this.#ended = []
       const free = this.#free()
       const news = this.#options.models.takeNews()
-      const answer = await this.#ask({ ended, free, ...(news !== undefined && { news }) })
+      const poll = this.#polls && ended.length === 0
+      this.#polls = false
+      const answer = await this.#ask({
+        ended,
+        free,
+        ...(poll && { poll }),
+        ...(news !== undefined && { news }),
+      })
       this.#noteModels(answer)
       for (const id of answer.lost) this.#lose(id)
       if (answer.unsent.length > 0) this.#ended = [...answer.unsent, ...this.#ended]
@@ -295,12 +304,16 @@ export class Worker {
     if (this.#mode !== 'working') return
     if (!this.#reached) return
     clearTimeout(this.#timer)
-    let wait = Math.min(this.#source.pollMs * (0.9 + 0.2 * Math.random()), this.#source.lookAgainMs)
+    const poll = this.#source.pollMs
+    let wait = Math.min(poll, this.#source.lookAgainMs)
     if (this.#source.holdsIdle) wait = Math.min(wait, GIVE_BACK_MS)
     wait = Math.min(wait, this.#starts.nextMs(performance.now()) + 1)
     if (this.#lookAgain < LOOK_AGAIN_MS.length && this.#free() > 0)
       wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)
-    this.#timer = setTimeout(() => this.#wake(false), wait)
+    this.#timer = setTimeout(() => {
+      this.#polls = wait === poll
+      this.#wake(false)
+    }, wait)
   }
 
   #free(): number {

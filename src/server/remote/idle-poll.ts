@@ -31,7 +31,8 @@ export interface IdleWorker {
   readonly hasPooled: boolean
   /** Others may need the room of its models: it is looked for also while it takes no jobs. */
   readonly offersDevices: boolean
-  readonly pollMs: number
+  /** How long the poll is of each lane that it serves. */
+  readonly polls: ReadonlyMap<string, number>
   readonly lookAgainMs: number
   draining: boolean
   /** A cycle of it, one at a time. */
@@ -99,8 +100,8 @@ export class IdlePoll {
     return running === 0 && !draining && limits === undefined && (!hasPooled || freeProcesses > 0)
   }
 
-  /** Looks for jobs. What it finds is the answer. */
-  async look(): Promise<Looked> {
+  /** Looks for jobs, in these lanes or in all. What it finds is the answer. */
+  async look(lanes?: ReadonlySet<string>): Promise<Looked> {
     if (this.#over || this.#looking) return 'over'
     this.#looking = true
     try {
@@ -111,7 +112,7 @@ export class IdlePoll {
         this.#answer(NOTHING)
         return 'over'
       }
-      const found = await this.worker.look(this.#request)
+      const found = await this.worker.look(lanes === undefined ? this.#request : { ...this.#request, lanes })
       this.#looking = false
       if (saysNothing(found)) {
         if (this.#over) this.#answer(found)

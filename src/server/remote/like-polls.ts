@@ -1,3 +1,4 @@
+import { PollSchedule } from '../../engine/poll-schedule.ts'
 import type { IdlePoll } from './idle-poll.ts'
 
 /** How many of them ask the database at once while there is work for them. */
@@ -24,6 +25,9 @@ export class LikePolls {
   readonly #arrived = new Set<IdlePoll>()
   /** Only for those the next round is; the others have found nothing and have no hint. */
   #narrow = false
+  readonly #schedule = new PollSchedule()
+  /** The next round is a poll of lanes that are due. */
+  #isPoll = false
 
   get size(): number {
     return this.#polls.size
@@ -57,6 +61,7 @@ export class LikePolls {
       this.#lookedForArrivals = performance.now()
       // What was asked for meanwhile for all counts for these too.
       if (!this.#again) this.#narrow = true
+      this.#isPoll = false
       this.#look()
     }
     const waitMs = this.#lookedForArrivals + ARRIVALS_MS - performance.now()
@@ -64,10 +69,14 @@ export class LikePolls {
     else look()
   }
 
-  /** @param again Others may follow within milliseconds. */
-  look(again: boolean): void {
+  /**
+   * @param again Others may follow within milliseconds.
+   * @param poll Nothing has happened: only lanes that are due are looked at.
+   */
+  look(again: boolean, poll = false): void {
     if (again) this.#lookAgain = 0
     this.#narrow = false
+    this.#isPoll = poll
     this.#look()
   }
 
@@ -91,6 +100,7 @@ export class LikePolls {
 
   async #sweep(): Promise<void> {
     const narrow = this.#narrow
+    const lanes = this.#takeLanes(narrow)
     const hungry = [...(narrow ? this.#arrived : this.#polls)]
       .filter((poll) => poll.hungry && !poll.over)
       .sort(({ worker: a }, { worker: b }) => a.rank - b.rank || compareIds(a.id, b.id))
@@ -99,7 +109,7 @@ export class LikePolls {
     const lookInTurn = async () => {
       for (let poll = hungry.shift(); poll !== undefined && !exhausted; poll = hungry.shift()) {
         const { speaksForOthers } = poll
-        const looked = await poll.look()
+        const looked = await poll.look(lanes)
         if (looked === 'found') this.#lookAgain = 0
         if (looked === 'found' && narrow) {
           // There is work: the next round is wide.
@@ -112,6 +122,17 @@ export class LikePolls {
     await Promise.all(Array.from({ length: Math.min(narrow ? 1 : WIDTH, hungry.length) }, lookInTurn))
   }
 
+  /** The lanes that this round is for. All, unless it is a poll. */
+  #takeLanes(narrow: boolean): ReadonlySet<string> | undefined {
+    const now = performance.now()
+    const polls = pollsOf([...this.#polls].map(({ worker }) => worker))
+    const lanes = this.#isPoll ? this.#schedule.due(polls, now) : undefined
+    this.#isPoll = false
+    // Of those that have just come, the looks say nothing about the others.
+    if (!narrow) this.#schedule.looked(lanes ?? polls.keys(), now, Math.random())
+    return lanes
+  }
+
   /** Sets the timer that looks without a hint. */
   #rest(): void {
     clearTimeout(this.#timer)
@@ -119,11 +140,26 @@ export class LikePolls {
     const workers = [...this.#polls].filter((poll) => poll.hungry).map((poll) => poll.worker)
     if (this.#stopped || workers.length === 0) return
     let wait = Number.POSITIVE_INFINITY
-    for (const { pollMs, lookAgainMs } of workers) wait = Math.min(wait, pollMs, lookAgainMs)
+    for (const { lookAgainMs } of workers) wait = Math.min(wait, lookAgainMs)
     wait *= 0.9 + 0.2 * Math.random()
     if (this.#lookAgain < LOOK_AGAIN_MS.length) wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)
-    this.#timer = setTimeout(() => this.look(false), wait)
+    const poll = this.#schedule.nextMs(pollsOf(workers), performance.now())
+    this.#timer = setTimeout(
+      () => {
+        this.look(false, poll <= wait)
+      },
+      Math.min(poll, wait),
+    )
   }
+}
+
+/** The shortest poll of each lane. Workers that are alike serve the same ones, but may have read them at different times. */
+function pollsOf(workers: readonly IdlePoll['worker'][]): ReadonlyMap<string, number> {
+  const polls = new Map<string, number>()
+  for (const worker of workers)
+    for (const [lane, pollMs] of worker.polls)
+      polls.set(lane, Math.min(pollMs, polls.get(lane) ?? Number.POSITIVE_INFINITY))
+  return polls
 }
 
 /** Of two ids, whole numbers as text, which worker came first. */

@@ -86,8 +86,8 @@ export class RemoteWorker implements IdleWorker {
     return this.#dispatcher.running
   }
 
-  get pollMs(): number {
-    return this.#dispatcher.pollMs
+  get polls(): ReadonlyMap<string, number> {
+    return this.#dispatcher.polls
   }
 
   get lookAgainMs(): number {

@@ -6,6 +6,7 @@ import { databaseTraces } from '../../engine/database-traces.ts'
 import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
 import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
 import type { Log } from '../../engine/log.ts'
+import { PollSchedule } from '../../engine/poll-schedule.ts'
 import { Recorder } from '../../engine/recorder.ts'
 import { leaveIfDue, passOver, restoreTask, shareProcesses, withdraw } from '../../engine/worker-control.ts'
 import { messageOf } from '../../errors.ts'
@@ -41,6 +42,7 @@ export class DatabaseSource implements JobSource {
   readonly #options: DatabaseSourceOptions
   readonly #connection: Connection
   readonly #dispatcher: Dispatcher
+  readonly #schedule = new PollSchedule()
   readonly #recorder: Recorder
   readonly #store: AttemptStore
   #heartbeat: Heartbeat<Beat> | undefined
@@ -73,7 +75,7 @@ export class DatabaseSource implements JobSource {
   }
 
   get pollMs(): number {
-    return this.#dispatcher.pollMs
+    return this.#schedule.nextMs(this.#dispatcher.polls, performance.now())
   }
 
   get lookAgainMs(): number {
@@ -139,14 +141,19 @@ export class DatabaseSource implements JobSource {
 
   async cycle(request: CycleRequest): Promise<CycleAnswer> {
     if (this.#refreshedAt === 0) await this.#refresh()
-    else if (performance.now() - this.#refreshedAt > 2 * this.#dispatcher.pollMs) void this.#refresh()
+    else if (performance.now() - this.#refreshedAt > 2 * shortest(this.#dispatcher.polls))
+      void this.#refresh()
     const sentAt = performance.now()
+    const { polls } = this.#dispatcher
+    const lanes = request.poll === true ? this.#schedule.due(polls, sentAt) : undefined
+    this.#schedule.looked(lanes ?? polls.keys(), sentAt, Math.random())
     this.#dispatcher.limitTasks(request.limits)
     const answer = await this.#dispatcher.cycle(
       request.ended,
       this.#silent ? 0 : request.free,
       request.freeProcesses,
       request.news,
+      lanes,
     )
     if (request.ended.length > 0) this.#options.onEnded?.(firstDue(request.ended))
     if (this.#dispatcher.workerId === this.#workerId) return this.#unlessLate(answer, sentAt)
@@ -320,6 +327,10 @@ export class DatabaseSource implements JobSource {
       this.#options.log.warn({ error: messageOf(error) }, 'could not read the lanes')
     }
   }
+}
+
+function shortest(polls: ReadonlyMap<string, number>): number {
+  return Math.min(30_000, ...polls.values())
 }
 
 function firstDue(ended: CycleRequest['ended']): number | null {

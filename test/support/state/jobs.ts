@@ -13,11 +13,6 @@ export async function forgetJobs(sql: Sql): Promise<void> {
   await sql('delete from sluice.jobs')
 }
 
-/** Makes a scheduled job ready without telling anybody, as where hints do not arrive. */
-export async function makeReadySilently(sql: Sql, id: string): Promise<void> {
-  await sql(`update sluice.jobs set state = 'ready', ready_at = clock_timestamp() where id = $1`, [id])
-}
-
 /** Makes a job that waits for its time due now. */
 export async function plantDue(sql: Sql, id: string): Promise<void> {
   await sql('update sluice.jobs set ready_at = clock_timestamp() where id = $1', [id])

@@ -65,7 +65,6 @@ const NOTHING = { assignments: [], lost: [], unsent: [], reached: true, again: f
  */
 export class HttpSource implements JobSource {
   /** The server looks for jobs without being asked again. */
-  readonly pollMs = 30_000
   readonly lookAgainMs = Number.POSITIVE_INFINITY
   readonly holdsIdle = false
   /** The server looks for it in turn. */
@@ -114,6 +113,10 @@ export class HttpSource implements JobSource {
         this.#events?.wake(false)
       },
     })
+  }
+
+  get pollMs(): number {
+    return 30_000 * (0.9 + 0.2 * Math.random())
   }
 
   async open(events: SourceEvents): Promise<void> {
