@@ -11,8 +11,15 @@ create type sluice.job_state as enum ('awaiting_approval', 'scheduled', 'waiting
 create table sluice.admission (
   one boolean not null default true,
   max_active integer,
+  max_scheduled integer,
+  scheduled_limit integer generated always as (
+CASE
+    WHEN (max_scheduled IS NOT NULL) THEN NULLIF(max_scheduled, 0)
+    WHEN (max_active IS NOT NULL) THEN 100000
+    ELSE NULL::integer
+END) stored,
   max_queued jsonb not null default '{}'::jsonb,
-  limited boolean not null generated always as (((max_active IS NOT NULL) OR (max_queued <> '{}'::jsonb))) stored,
+  limited boolean not null generated always as (((max_active IS NOT NULL) OR (max_queued <> '{}'::jsonb) OR (COALESCE(max_scheduled, 0) > 0))) stored,
   deadline_ms bigint,
   complete boolean not null default false,
   settles_at xid8,
@@ -23,6 +30,7 @@ create table sluice.admission (
   updated_by text not null default 'sluice'::text,
   constraint admission_deadline_ms_check CHECK (((deadline_ms >= 1) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint admission_max_active_check CHECK ((max_active >= 1)),
+  constraint admission_max_scheduled_check CHECK ((max_scheduled >= 0)),
   constraint admission_one_check CHECK (one),
   constraint admission_pkey PRIMARY KEY (one)
 );
@@ -117,6 +125,8 @@ create table sluice.charges (
   bound integer not null,
   depths jsonb not null,
   counted integer not null,
+  scheduled integer,
+  length integer not null default 0,
   rate real not null default 0,
   constraint charges_pkey PRIMARY KEY (seq)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000);
@@ -175,6 +185,7 @@ create table sluice.composites (
 create unlogged table sluice.deferred_charges (
   id bigint not null generated always as identity,
   ids bigint[] not null,
+  checked boolean not null,
   constraint deferred_charges_pkey PRIMARY KEY (id)
 );
 
@@ -884,6 +895,9 @@ CREATE INDEX jobs_running ON sluice.jobs USING btree (worker_id, started_at) WHE
 --- index sluice.jobs_scheduled
 CREATE INDEX jobs_scheduled ON sluice.jobs USING btree (ready_at) WHERE (state = 'scheduled'::sluice.job_state);
 
+--- index sluice.jobs_scheduled_roots
+CREATE INDEX jobs_scheduled_roots ON sluice.jobs USING btree (id) WHERE ((state = 'scheduled'::sluice.job_state) AND (started_at IS NULL) AND (parent_id IS NULL));
+
 --- index sluice.jobs_superseded
 CREATE INDEX jobs_superseded ON sluice.jobs USING btree (parent_id) WHERE (superseded_at IS NOT NULL);
 
@@ -965,14 +979,14 @@ AS $function$
     union all
     select j.id from sluice.jobs j where j.state = 'running' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
     union all
-    select j.id from sluice.jobs j where j.state = 'scheduled' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
+    select j.id from sluice.jobs j where j.state = 'scheduled' and j.started_at is not null and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task)
     union all
     select j.id from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task))
 $function$;
 
 --- function sluice.admission_v1()
 CREATE OR REPLACE FUNCTION sluice.admission_v1()
- RETURNS TABLE(max_active integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[], active integer, queued jsonb, rate real)
+ RETURNS TABLE(max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[], active integer, scheduled integer, queued jsonb, rate real)
  LANGUAGE sql
  STABLE
  SET jit TO 'off'
@@ -983,19 +997,21 @@ AS $function$
   with listed as materialized (
     select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)
   ), live as materialized (
-    select j.task, j.state from listed g join sluice.jobs j on j.id = g.id where j.state < 'completed'
+    select j.task, j.state from listed g join sluice.jobs j on j.id = g.id
+     where j.state < 'completed' and (j.state <> 'scheduled' or j.started_at is not null)
   )
-  select a.max_active, a.max_queued, a.deadline_ms, a.operator_set,
+  select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, a.operator_set,
          array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
+         case when a.scheduled_limit is not null then sluice.count_scheduled_v1() end,
          coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
          coalesce((select max(l.rate) from sluice.ledger_v1() l), 0)
     from sluice.admission a
 $function$;
 
---- function sluice.admit_v1(p_ids bigint[], p_when text)
-CREATE OR REPLACE FUNCTION sluice.admit_v1(p_ids bigint[], p_when text)
+--- function sluice.admit_v1(p_ids bigint[], p_when text, p_checked boolean)
+CREATE OR REPLACE FUNCTION sluice.admit_v1(p_ids bigint[], p_when text, p_checked boolean DEFAULT true)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1007,17 +1023,19 @@ begin
   if cardinality(p_ids) = 0 then
     return;
   end if;
-  -- Where only some tasks have a limit, jobs of the others are none of its business.
+  -- Where only some tasks have a limit, jobs of the others are none of its business; nor are those that start now where only scheduled
+  -- ones have. The statement that calls this for COMMIT may be the one that schedules them: their new state cannot be seen yet.
   select a.max_active is not null
          or a.limited and exists (select 1 from sluice.jobs j where j.id = any (p_ids) and a.max_queued ? j.task)
+         or a.scheduled_limit is not null and (p_when = 'commit' or cardinality(sluice.scheduled_of_v1(p_ids)) > 0)
     into v_limited from sluice.admission a;
   if p_when = 'commit' then
     -- With a snapshot that is older than now, a limit may be there that cannot be seen.
     if v_limited or current_setting('transaction_isolation') <> 'read committed' then
-      insert into sluice.deferred_charges (ids) values (p_ids);
+      insert into sluice.deferred_charges (ids, checked) values (p_ids, p_checked);
     end if;
   elsif v_limited then
-    perform sluice.charge_v1(p_ids);
+    perform sluice.charge_v1(p_ids, p_checked);
   end if;
 end $function$;
 
@@ -1402,7 +1420,7 @@ declare
   v_given jsonb := p_given - 'implied';   -- what of it is taken
   v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
   v_queue jsonb;
-  v_plain text[] := '{maxActive,deadline}';   -- fields that are one value
+  v_plain text[] := '{maxActive,maxScheduled,deadline}';   -- fields that are one value
   v_kept  jsonb;                          -- tasks whose depths come with their uses
 begin
   select * into v_old from sluice.admission for no key update;
@@ -1428,6 +1446,7 @@ begin
   v_kept := coalesce(v_kept, v_old.declared -> 'implied', '{}');
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
+         max_scheduled = case when v_given ? 'maxScheduled' then coalesce((v_given ->> 'maxScheduled')::integer, 0) else a.max_scheduled end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
          deadline_ms = case when v_given ? 'deadline' then (v_given ->> 'deadline')::bigint else a.deadline_ms end,
          default_set = array(select f from unnest(a.default_set) f where p_operator or not p_given ? f
@@ -1439,11 +1458,13 @@ begin
            || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
+      or (v_given ? 'maxScheduled' and a.max_scheduled is distinct from coalesce((v_given ->> 'maxScheduled')::integer, 0))
       or (v_given ? 'deadline' and a.deadline_ms is distinct from (v_given ->> 'deadline')::bigint)
       or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
    where not a.limited or a.max_active is not null and v_old.max_active is null
+      or a.scheduled_limit is not null and v_old.scheduled_limit is null
       or a.max_active is null and not (a.max_queued - array(select jsonb_object_keys(v_old.max_queued))) = '{}';
   if not (select a.limited from sluice.admission a) then
     delete from sluice.charges;
@@ -1632,12 +1653,12 @@ CREATE OR REPLACE FUNCTION sluice.charge_deferred_v1()
 AS $function$
 begin
   delete from sluice.deferred_charges d where d.id = new.id;
-  perform sluice.charge_v1(new.ids);
+  perform sluice.charge_v1(new.ids, new.checked);
   return null;
 end $function$;
 
---- function sluice.charge_v1(p_ids bigint[])
-CREATE OR REPLACE FUNCTION sluice.charge_v1(p_ids bigint[])
+--- function sluice.charge_v1(p_ids bigint[], p_checked boolean)
+CREATE OR REPLACE FUNCTION sluice.charge_v1(p_ids bigint[], p_checked boolean)
  RETURNS void
  LANGUAGE plpgsql
  SET jit TO 'off'
@@ -1650,7 +1671,11 @@ declare
   v_set    sluice.admission;
   v_last   sluice.charges;
   v_depths jsonb;
+  v_later  bigint[];    -- those of them that are scheduled
+  v_most   integer;     -- the bound up to which nobody has to be looked up
+  v_active integer;
   v_fits   boolean;
+  v_within boolean;     -- the limits of their tasks
 begin
   if v_fixed then
     perform 1 from sluice.admission a where not a.limited for share;
@@ -1662,34 +1687,60 @@ begin
   if not v_set.limited then
     return;
   end if;
+  v_later := sluice.scheduled_of_v1(p_ids);
+  if cardinality(v_later) > 0 then
+    p_ids := array(select unnest(p_ids) except select unnest(v_later));
+  end if;
+  if v_set.scheduled_limit is null then
+    v_later := '{}';
+  end if;
   if v_set.max_active is null then
     p_ids := array(select j.id from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task);
-    if cardinality(p_ids) = 0 then
-      return;
-    end if;
+  end if;
+  if cardinality(p_ids) + cardinality(v_later) = 0 then
+    return;
   end if;
   select * into v_last from sluice.charges c order by c.seq desc limit 1;
   if v_fixed and v_last.seq is distinct from (select n.last_value from sluice.charge_numbers n) then
     raise exception 'could not serialize access: others have submitted since this transaction began'
       using errcode = '40001', hint = 'run the transaction again';
   end if;
+  if cardinality(v_later) > 0 and (not v_set.complete or v_last.scheduled is null
+                                   or p_checked and v_last.scheduled + cardinality(v_later) > v_set.scheduled_limit) then
+    v_last.scheduled := sluice.count_scheduled_v1() - cardinality(v_later);
+    if p_checked and v_last.scheduled + cardinality(v_later) > v_set.scheduled_limit then
+      perform sluice.refuse_scheduled_v1(v_set.scheduled_limit, v_last.scheduled, v_later);
+    end if;
+  end if;
+  -- Many jobs may be due at once. While far more than may be are active, some of them are enough to refuse.
+  if p_checked and v_set.complete and cardinality(p_ids) > 0 and v_last.bound > 2::bigint * v_set.max_active + 1000 then
+    v_active := sluice.some_active_v1(2 * v_set.max_active + 1000, p_ids);
+    if v_active + cardinality(p_ids) > v_set.max_active then
+      perform sluice.refuse_v1(jsonb_build_object('ceiling', v_set.max_active, 'active', v_active, 'atLeast', true), cardinality(p_ids),
+                               v_last.bound + cardinality(p_ids) - v_set.max_active, coalesce((select max(l.rate) from sluice.ledger_v1() l), 0));
+    end if;
+  end if;
   v_depths := v_last.depths;
-  v_fits := v_set.complete and v_last.seq is not null
-    and v_last.bound + cardinality(p_ids) <= coalesce(v_set.max_active, 2 * v_last.counted + 1000);
-  if v_fits and v_set.max_queued <> '{}' then
+  v_most := case when v_set.max_active is null or not p_checked then greatest(v_set.max_active, 2 * v_last.counted + 1000) else v_set.max_active end;
+  -- The ledger stays about as short as the list of active jobs, also where rows list none.
+  v_fits := v_set.complete and v_last.seq is not null and v_last.length < v_last.counted + 1000
+    and (cardinality(p_ids) = 0 or v_last.bound + cardinality(p_ids) <= v_most);
+  if v_fits and v_set.max_queued <> '{}' and cardinality(p_ids) > 0 then
     -- A task that got its limit since the last look is not in it yet.
     select coalesce(bool_and(n.depth <= (v_set.max_queued ->> n.task)::integer), true),
            v_last.depths || coalesce(jsonb_object_agg(n.task, n.depth) filter (where n.depth is not null), '{}')
-      into v_fits, v_depths
+      into v_within, v_depths
       from (select j.task, coalesce((v_last.depths ->> j.task)::bigint, 2147483647) + count(*) as depth
               from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task and j.state < 'running'
              group by j.task) n;
+    v_fits := v_within or not p_checked;
   end if;
   if v_fits then
-    insert into sluice.charges (ids, bound, depths, counted)
-      values (p_ids, v_last.bound + cardinality(p_ids), v_depths, v_last.counted);
+    insert into sluice.charges (ids, bound, depths, counted, scheduled, length)
+      values (p_ids, v_last.bound + cardinality(p_ids), v_depths, v_last.counted,
+              case when v_set.scheduled_limit is not null then v_last.scheduled + cardinality(v_later) end, v_last.length + 1);
   else
-    perform sluice.recount_v1(v_set, p_ids);
+    perform sluice.recount_v1(v_set, p_ids, v_last.scheduled + cardinality(v_later), p_checked);
   end if;
 end $function$;
 
@@ -2146,6 +2197,18 @@ begin
      group by a.budget
     having coalesce((p_offers -> a.budget ->> max(a.devices) - 1)::double precision < sum(a.each), true));
 end $function$;
+
+--- function sluice.count_scheduled_v1()
+CREATE OR REPLACE FUNCTION sluice.count_scheduled_v1()
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+  select count(*)::integer from sluice.jobs j where j.state = 'scheduled' and j.started_at is null and j.parent_id is null
+$function$;
 
 --- function sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea)
 CREATE OR REPLACE FUNCTION sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea)
@@ -3432,6 +3495,7 @@ begin
     -- Where only some tasks have a limit, jobs of the others take the short way.
     select a.max_active is not null or jsonb_path_exists(p_jobs, '$[*].audit')
            or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
+           or a.scheduled_limit is not null and jsonb_path_exists(p_jobs, '$[*] ? (exists (@.runAt) || exists (@.delayMs))')
       into v_more from sluice.admission a;
     if v_more then
       -- Only where the ids are needed: to collect them is a tenth of the time of a single job.
@@ -4166,6 +4230,7 @@ AS $function$
   select jsonb_build_object(
     'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
     'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
+                                            'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
                                             'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
                     from sluice.admission_v1() a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
@@ -4677,6 +4742,7 @@ AS $function$
 declare
   v_count      integer;
   v_composites bigint[];
+  v_roots      bigint[];
 begin
   -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read.
   if exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp()) then
@@ -4686,9 +4752,10 @@ begin
              started_at = case when j.composite is null then j.started_at else clock_timestamp() end
        where j.id = any (array(select k.id from sluice.jobs k where k.state = 'scheduled' and k.ready_at <= statement_timestamp()
                                 order by k.ready_at limit p_limit for no key update skip locked))
-      returning j.id, j.composite
+      returning j.id, j.composite, j.parent_id is null and (j.started_at is null or j.composite is not null) as is_root
     )
-    select count(*)::integer, array_agg(d.id) filter (where d.composite is not null) into v_count, v_composites from due d;
+    select count(*)::integer, array_agg(d.id) filter (where d.composite is not null), coalesce(array_agg(d.id) filter (where d.is_root), '{}')
+      into v_count, v_composites, v_roots from due d;
     perform sluice.start_composite_v1(c.id) from unnest(v_composites) c(id);
     if v_composites is not null then
       perform sluice.hint_v1('wake', 'soon');
@@ -4696,6 +4763,7 @@ begin
     if v_count > 0 then
       perform sluice.hint_v1('ready', 'soon');
     end if;
+    perform sluice.admit_v1(v_roots, 'soon', false);
   end if;
   return query select coalesce(v_count, 0),
     (select extract(epoch from min(j.ready_at) - clock_timestamp())::double precision * 1000 from sluice.jobs j where j.state = 'scheduled');
@@ -4915,8 +4983,8 @@ begin
   end loop;
 end $function$;
 
---- function sluice.recount_v1(p_set sluice.admission, p_new bigint[])
-CREATE OR REPLACE FUNCTION sluice.recount_v1(p_set sluice.admission, p_new bigint[])
+--- function sluice.recount_v1(p_set sluice.admission, p_new bigint[], p_scheduled integer, p_checked boolean)
+CREATE OR REPLACE FUNCTION sluice.recount_v1(p_set sluice.admission, p_new bigint[], p_scheduled integer, p_checked boolean)
  RETURNS void
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -4927,7 +4995,7 @@ CREATE OR REPLACE FUNCTION sluice.recount_v1(p_set sluice.admission, p_new bigin
 AS $function$
 declare
   v_rows    bigint[];
-  v_listed  bigint[];
+  v_gone    integer;       -- listed, and not active any more
   v_active  bigint[];
   v_since   timestamptz;
   v_rate    real;
@@ -4937,22 +5005,32 @@ declare
   v_depths  jsonb;         -- those that wait, by task
   v_bounds  jsonb;         -- with those that run, which may come back to wait
   v_over    record;
+  v_scheduled integer;
 begin
-  select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0) into v_rows, v_since, v_rate
+  select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0), (array_agg(l.scheduled order by l.seq desc))[1]
+    into v_rows, v_since, v_rate, v_scheduled
     from sluice.ledger_v1() l;
-  v_listed := array(select u.id from sluice.charges c, unnest(c.ids) u(id) where c.seq = any (v_rows) except select unnest(p_new));
-  select coalesce(array_agg(a.id) filter (where a.state < 'completed'), '{}'),
-         range_agg(tstzrange(a.since, greatest(a.since, coalesce(a.finished_at, v_now))))
-    into v_active, v_spans
-    from (select j.id, j.state, j.finished_at, least(v_now, greatest(j.submitted_at, v_since)) as since
-            from unnest(v_listed) g(id) join sluice.jobs j on j.id = g.id) a;
+  select coalesce(array_agg(a.id) filter (where a.active), '{}'), count(*) filter (where not a.active),
+         range_agg(tstzrange(a.since, greatest(a.since, coalesce(a.finished_at, v_now)))) filter (where a.kept)
+    into v_active, v_gone, v_spans
+    from (select g.id, g.since, j.finished_at, j.id is not null as kept,
+                 coalesce(j.state < 'completed' and (j.state <> 'scheduled' or j.started_at is not null), false) as active
+            from (select u.id, least(v_now, min(c.at)) as since from sluice.charges c, unnest(c.ids) u(id)
+                   where c.seq = any (v_rows) and u.id not in (select unnest(p_new)) group by u.id) g
+            left join sluice.jobs j on j.id = g.id) a;
   if v_since is not null then
     select coalesce(sum(extract(epoch from upper(s) - lower(s))), 0) into v_elapsed from unnest(v_spans) s;
-    v_rate := greatest((cardinality(v_listed) - cardinality(v_active) + 2 * v_rate) / (v_elapsed + 2),
-                       least(v_rate, 1 / greatest(v_elapsed, 1)));
+    v_rate := greatest((v_gone + 2 * v_rate) / (v_elapsed + 2), least(v_rate, 1 / greatest(v_elapsed, 1)));
   end if;
   if not p_set.complete then
     v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
+  end if;
+  if p_set.scheduled_limit is null then
+    v_scheduled := null;
+  elsif p_scheduled is null and not p_set.complete then
+    v_scheduled := sluice.count_scheduled_v1();
+  else
+    v_scheduled := coalesce(p_scheduled, v_scheduled);
   end if;
   select coalesce(jsonb_object_agg(t.task, coalesce(n.waiting, 0)), '{}'), coalesce(jsonb_object_agg(t.task, coalesce(n.active, 0)), '{}')
     into v_depths, v_bounds
@@ -4960,25 +5038,27 @@ begin
     left join (select j.task, count(*) filter (where j.state < 'running') as waiting, count(*) as active
                  from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
                 where p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
-  -- Before the ceiling: whoever sends fewer of a task then may fit under that as well.
-  for v_over in
-    select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
-      from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
-             where j.state < 'running' and p_set.max_queued ? j.task group by j.task) n
-     order by n.task
-  loop
-    if v_over.depth > v_over.most then
-      perform sluice.refuse_v1(jsonb_build_object('task', v_over.task, 'maxQueued', v_over.most, 'queued', v_over.depth - v_over.added),
-                               v_over.added, v_over.depth - v_over.most, v_rate);
+  if p_checked then
+    -- Before the ceiling: whoever sends fewer of a task then may fit under that as well.
+    for v_over in
+      select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
+        from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
+               where j.state < 'running' and p_set.max_queued ? j.task group by j.task) n
+       order by n.task
+    loop
+      if v_over.depth > v_over.most then
+        perform sluice.refuse_v1(jsonb_build_object('task', v_over.task, 'maxQueued', v_over.most, 'queued', v_over.depth - v_over.added),
+                                 v_over.added, v_over.depth - v_over.most, v_rate);
+      end if;
+    end loop;
+    if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
+      perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
+                               cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
     end if;
-  end loop;
-  if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
-    perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
-                             cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
   end if;
-  insert into sluice.charges (base, ids, bound, depths, counted, rate)
+  insert into sluice.charges (base, ids, bound, depths, counted, scheduled, rate)
     values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_bounds,
-            cardinality(v_active) + cardinality(p_new), v_rate);
+            cardinality(v_active) + cardinality(p_new), v_scheduled, v_rate);
   delete from sluice.charges c where c.seq = any (v_rows);
 end $function$;
 
@@ -5103,6 +5183,27 @@ begin
   return null;
 end $function$;
 
+--- function sluice.refuse_scheduled_v1(p_limit integer, p_scheduled integer, p_later bigint[])
+CREATE OR REPLACE FUNCTION sluice.refuse_scheduled_v1(p_limit integer, p_scheduled integer, p_later bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_due   timestamptz := (
+    select j.ready_at from sluice.jobs j
+     where j.state = 'scheduled' and j.started_at is null and j.parent_id is null and j.id not in (select unnest(p_later))
+     order by j.ready_at offset p_scheduled + cardinality(p_later) - p_limit - 1 limit 1);
+  v_after integer := greatest(1, least(60, ceil(extract(epoch from v_due - clock_timestamp()))))::integer;
+begin
+  raise exception '% of at most % jobs are scheduled for later, so % cannot be admitted; try again in % s', p_scheduled, p_limit,
+      case cardinality(p_later) when 1 then 'one more' else cardinality(p_later) || ' more' end, v_after
+    using errcode = 'SL007', detail = jsonb_build_object('maxScheduled', p_limit, 'scheduled', p_scheduled,
+      'requested', cardinality(p_later), 'retryAfter', v_after, 'drainRate', 0);
+end $function$;
+
 --- function sluice.refuse_v1(p_facts jsonb, p_count integer, p_need integer, p_rate real)
 CREATE OR REPLACE FUNCTION sluice.refuse_v1(p_facts jsonb, p_count integer, p_need integer, p_rate real)
  RETURNS void
@@ -5113,11 +5214,12 @@ declare
   v_after integer := case when p_rate < 0.001 then 5 else greatest(1, least(60, ceil(p_need / p_rate)))::integer end;
 begin
   raise exception '%', case when p_facts ? 'ceiling'
-      then format('%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s', p_facts ->> 'active', p_facts ->> 'ceiling',
+      then format('%s%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s', case when p_facts ? 'atLeast' then 'at least ' else '' end,
+                  p_facts ->> 'active', p_facts ->> 'ceiling',
                   case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
       else format('%s of at most %s jobs of %s wait, so %s cannot be admitted; try again in %s s', p_facts ->> 'queued', p_facts ->> 'maxQueued',
                   p_facts ->> 'task', case p_count when 1 then 'one more' else p_count || ' more' end, v_after) end
-    using errcode = 'SL007', detail = p_facts || jsonb_build_object('retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
+    using errcode = 'SL007', detail = p_facts - 'atLeast' || jsonb_build_object('requested', p_count, 'retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
 end $function$;
 
 --- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb, p_pooled text[], p_key bigint, p_rank integer, p_pool text, p_request text, p_build text, p_process_limit integer)
@@ -5357,7 +5459,11 @@ declare
   v_declared jsonb;
   v_default  text[];
 begin
-  update sluice.admission a set operator_set = '{}', max_queued = '{}' returning a.declared, a.default_set into v_declared, v_default;
+  -- Scheduled jobs that were stored while they had no limit were not counted.
+  update sluice.admission a
+     set operator_set = '{}', max_queued = '{}', max_scheduled = null, complete = a.complete and a.scheduled_limit is not null,
+         settles_at = case when a.scheduled_limit is not null then a.settles_at end
+  returning a.declared, a.default_set into v_declared, v_default;
   perform sluice.change_admission_v1('{"maxActive": null, "deadline": null}' || v_declared - 'implied', p_by, false);
   update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')), default_set = v_default;
 end $function$;
@@ -5749,6 +5855,32 @@ AS $function$
      end as obstacle) o
 $function$;
 
+--- function sluice.scheduled_of_v1(p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.scheduled_of_v1(p_ids bigint[])
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_first bigint;
+  v_last  bigint;
+begin
+  select min(u.id), max(u.id) into v_first, v_last from unnest(p_ids) u(id);
+  if v_last - v_first > 4 * cardinality(p_ids) then
+    return array(select j.id from unnest(p_ids) u(id) cross join lateral (
+                   select k.id from sluice.jobs k
+                    where k.id = u.id and k.state = 'scheduled' and k.started_at is null and k.parent_id is null) j);
+  end if;
+  return array(select s.id from (select j.id from sluice.jobs j
+                                  where j.state = 'scheduled' and j.started_at is null and j.parent_id is null
+                                    and j.id between v_first and v_last offset 0) s
+                where s.id in (select unnest(p_ids)));
+end $function$;
+
 --- function sluice.settle_tasks_v1(p_names text[])
 CREATE OR REPLACE FUNCTION sluice.settle_tasks_v1(p_names text[])
  RETURNS void
@@ -5880,6 +6012,22 @@ begin
   end loop;
   return v_take;
 end $function$;
+
+--- function sluice.some_active_v1(p_look integer, p_but bigint[])
+CREATE OR REPLACE FUNCTION sluice.some_active_v1(p_look integer, p_but bigint[])
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  -- An outer join, since the other way round every job would be looked for in the list.
+  select (count(distinct j.id) filter (where j.state < 'completed' and (j.state <> 'scheduled' or j.started_at is not null)))::integer
+    from (select u.id from sluice.ledger_v1() l, unnest(l.ids) u(id) limit p_look) g left join sluice.jobs j on j.id = g.id
+   where g.id not in (select unnest(p_but))
+$function$;
 
 --- function sluice.spread_priority_v1(p_limit integer, p_roots bigint[], OUT changed integer, OUT more boolean)
 CREATE OR REPLACE FUNCTION sluice.spread_priority_v1(p_limit integer, p_roots bigint[] DEFAULT NULL::bigint[], OUT changed integer, OUT more boolean)
@@ -6226,10 +6374,10 @@ begin
   if v_set.limited and not v_set.complete and v_set.settles_at <= pg_snapshot_xmin(pg_current_snapshot()) then
     update sluice.admission a set complete = true;
     -- Counted anew once more, with what those transactions left.
-    perform sluice.recount_v1(v_set, '{}');
+    perform sluice.recount_v1(v_set, '{}', null, false);
     return true;
   elsif v_set.limited then
-    perform sluice.recount_v1(v_set, '{}');
+    perform sluice.recount_v1(v_set, '{}', null, false);
   end if;
   return v_set.complete;
 end $function$;

@@ -214,6 +214,8 @@ alter table sluice.jobs alter column root_id set (n_distinct = -0.1);
 
 create index jobs_ready     on sluice.jobs (class_id, rank, id) where state = 'ready';
 create index jobs_scheduled on sluice.jobs (ready_at) where state = 'scheduled';
+-- Those that admission counts as scheduled: their first start lies in the future.
+create index jobs_scheduled_roots on sluice.jobs (id) where state = 'scheduled' and started_at is null and parent_id is null;
 -- With the time, so that a cycle can see in one step that nothing newer runs than what its worker knows of.
 create index jobs_running   on sluice.jobs (worker_id, started_at) where state = 'running';
 create index jobs_deadline  on sluice.jobs (deadline_at) where state = 'ready' and deadline_at is not null;

@@ -109,6 +109,7 @@ begin
     -- Where only some tasks have a limit, jobs of the others take the short way.
     select a.max_active is not null or jsonb_path_exists(p_jobs, '$[*].audit')
            or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
+           or a.scheduled_limit is not null and jsonb_path_exists(p_jobs, '$[*] ? (exists (@.runAt) || exists (@.delayMs))')
       into v_more from sluice.admission a;
     if v_more then
       -- Only where the ids are needed: to collect them is a tenth of the time of a single job.

@@ -227,6 +227,7 @@ as $$
   select jsonb_build_object(
     'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
     'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
+                                            'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
                                             'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
                     from sluice.admission_v1() a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(

@@ -17,6 +17,11 @@ export const AdmissionBody = Type.Object({
     type: ['integer', 'null'],
     description: 'Root jobs that may be active at once; past it, submissions get 429. null: no ceiling',
   }),
+  maxScheduled: Type.Unsafe<number | null>({
+    type: ['integer', 'null'],
+    description:
+      'Root jobs whose first start may lie in the future; past it, submissions with such a runAt get 429. null: no limit',
+  }),
   maxQueued: Type.Unsafe<Record<string, number>>({
     ...Numbers,
     description: 'Root jobs that may wait, by task',
@@ -29,7 +34,11 @@ export const AdmissionBody = Type.Object({
   active: Type.Unsafe<number | null>({
     ...WholeOrNull,
     description:
-      'Root jobs that have not ended; null while there is no ceiling, since nobody counts them then',
+      'Root jobs that have not ended, without scheduled ones; null while there is no ceiling, since nobody counts them then',
+  }),
+  scheduled: Type.Unsafe<number | null>({
+    ...WholeOrNull,
+    description: 'Root jobs whose first start lies in the future; null while they have no limit',
   }),
   queued: Type.Unsafe<Record<string, number>>({
     ...Numbers,
@@ -37,7 +46,8 @@ export const AdmissionBody = Type.Object({
   }),
   drainRate: Type.Number({ description: 'Root jobs that ended in a second, as last measured' }),
   operatorSet: Type.Array(Type.String(), {
-    description: 'What an operator changed: maxActive, deadline, maxQueued.TASK; files leave it alone',
+    description:
+      'What an operator changed: maxActive, maxScheduled, deadline, maxQueued.TASK; files leave it alone',
   }),
   defaultSet: Type.Array(Type.String(), {
     description: 'What the first start of a server set and nobody has changed since: maxActive, deadline',
@@ -48,6 +58,7 @@ export type AdmissionBody = Static<typeof AdmissionBody>
 export const AdmissionChangeBody = Type.Object(
   {
     maxActive: Type.Optional(Limit),
+    maxScheduled: Type.Optional(Limit),
     maxQueued: Type.Optional(Type.Record(Name, Limit, STRICT)),
     deadline: Type.Optional(
       Type.Unsafe<string | number | null>({

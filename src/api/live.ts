@@ -107,6 +107,12 @@ export const NowBody = Type.Object({
   admission: Type.Object({
     maxActive: WholeOrNull,
     active: Type.Unsafe<number | null>({ ...WholeOrNull, description: 'null while there is no ceiling' }),
+    maxScheduled: WholeOrNull,
+    scheduled: Type.Unsafe<number | null>({
+      ...WholeOrNull,
+      description:
+        'Root jobs whose first start lies in the future, not active; null while they have no limit',
+    }),
     queued: Count('Of the tasks that have a limit'),
     drainRate: Type.Number(),
     refusedPerMinute: Count('Submissions over HTTP answered with 429, on all servers'),

@@ -98,7 +98,8 @@ export function toSubmission(
   if (resubmitOf !== undefined) json += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
   // A link is stored by the statement for keyed jobs.
-  return { json: `${json}}`, task, key, keyed: key !== undefined || resubmitOf !== undefined }
+  const keyed = key !== undefined || resubmitOf !== undefined
+  return { json: `${json}}`, task, key, keyed, later: lateness(runAt) }
 }
 
 /**
@@ -126,6 +127,13 @@ function instant(value: Date): string {
   if (Number.isNaN(ms) || ms < 0 || ms > 253_402_300_799_000)
     throw invalidArgument('runAt', value, 'a time between the years 1970 and 9999')
   return value.toISOString()
+}
+
+/** The clock here may be wrong: only what is a day ahead of it is certain to lie in the future. */
+function lateness(runAt: Date | Duration | undefined): Submission['later'] {
+  if (runAt === undefined) return undefined
+  const ms = runAt instanceof Date ? runAt.getTime() - Date.now() - 86_400_000 : parseDuration(runAt, 'runAt')
+  return ms > 0 ? 'certain' : 'maybe'
 }
 
 function deadlineMs(value: Duration | 'none' | null): number {

@@ -118,6 +118,8 @@ const task: Shape<TaskInput | null, TaskConfig> = object(TASK)
 const ADMISSION = {
   /** Root jobs that may be active at once; a workflow counts once. Past it, new work is refused. `none` for no ceiling. */
   maxActive: value(ADMISSION_FIELDS.maxActive),
+  /** Root jobs whose first start may lie in the future (`runAt`). Until then they are not active. Default 100,000 where `maxActive` is set. */
+  maxScheduled: value(ADMISSION_FIELDS.maxScheduled),
   /** Root jobs that may wait, by task. */
   maxQueued: record(value(ADMISSION_FIELDS.maxQueued)),
 } as const

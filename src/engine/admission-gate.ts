@@ -3,6 +3,7 @@ import type { Queryable } from '../db/database.ts'
 import { hasCode, SluiceError } from '../errors.ts'
 import { findKeyHolder } from '../store/find-key-holder.ts'
 import type { Log } from './log.ts'
+import { countsAgainst, type RefusingLimit, refusingLimit } from './refusing-limit.ts'
 import type { Submission } from './submitter.ts'
 
 /** How long a refusal is taken for the answer to others. */
@@ -15,13 +16,18 @@ const MAX_RETRY_AFTER = 60
 /** How often a limit that rejects jobs writes a line to the log while it goes on. */
 const LOG_AGAIN_MS = 60_000
 
+const REACHED = {
+  active: 'the ceiling on active jobs is reached',
+  scheduled: 'too many jobs are scheduled for later',
+  queued: 'too many of the task are waiting',
+} as const
+
 /** What the database said when it refused. */
 interface Refusal {
   readonly at: number
   readonly message: string
   readonly details: Readonly<Record<string, unknown>>
-  /** How many jobs there was still room for. */
-  readonly room: number
+  readonly limit: RefusingLimit
   /** What callers are told, by when they are to come back. */
   readonly answers: Map<number, Refused>
 }
@@ -48,6 +54,8 @@ export class AdmissionGate {
   /** Since when somebody has been on the way to ask. */
   #sentAt = Number.NEGATIVE_INFINITY
   readonly #depths = new Map<string, Refusal>()
+  /** Of scheduled jobs, by task: jobs of another task may have to be approved, and those are not scheduled. */
+  readonly #scheduled = new Map<string, Refusal>()
   /** Jobs refused in this second and in the one before it. */
   #second = 0
   #refused = 0
@@ -75,17 +83,17 @@ export class AdmissionGate {
       return await submit()
     } catch (error) {
       if (!hasCode(error, 'ADMISSION_REJECTED')) throw error
-      throw this.#refuse(this.#remember(error), submissions.length)
+      throw this.#refuse(this.#remember(error, submissions), submissions.length)
     }
   }
 
-  /** The ceiling has just refused a single job: one more, without a key, will most likely be refused from memory. */
+  /** The ceiling has just refused a single job: one more, without `key` and `runAt`, will most likely be refused from memory. */
   get shut(): boolean {
     return this.#isFresh(this.#ceiling, 1)
   }
 
   /**
-   * The answer to a single job without a key, where it is known, as `pass` would give it. `undefined` when it is not, or
+   * The answer to a single job without `key` and `runAt`, where it is known, as `pass` would give it. `undefined` when it is not, or
    * when it is this one's turn to come to `pass` and ask again.
    */
   refuseOne(): Refused | undefined {
@@ -103,18 +111,23 @@ export class AdmissionGate {
   forget(): void {
     this.#ceiling = undefined
     this.#depths.clear()
+    this.#scheduled.clear()
   }
 
   #remembered(submissions: readonly Submission[]): Refusal | undefined {
-    if (this.#holds(this.#ceiling, submissions.length)) return this.#ceiling
-    for (const [task, refusal] of this.#depths) {
-      if (this.#holds(refusal, submissions.filter((each) => each.task === task).length)) return refusal
+    for (const refusal of [this.#ceiling, ...this.#depths.values()]) {
+      const counts = (each: Submission) => refusal !== undefined && countsAgainst(refusal.limit, each)
+      if (this.#holds(refusal, submissions.filter(counts).length)) return refusal
+    }
+    for (const [task, refusal] of this.#scheduled) {
+      const counts = (each: Submission) => each.task === task && each.later === 'certain'
+      if (this.#holds(refusal, submissions.filter(counts).length)) return refusal
     }
     return undefined
   }
 
   #isFresh(refusal: Refusal | undefined, count: number): boolean {
-    return refusal !== undefined && this.#now() - refusal.at < REMEMBERED_MS && count > refusal.room
+    return refusal !== undefined && this.#now() - refusal.at < REMEMBERED_MS && count > refusal.limit.room
   }
 
   /** True when so many are refused by it; not for the one whose turn it is to ask again. */
@@ -137,13 +150,14 @@ export class AdmissionGate {
     return key !== undefined && (await findKeyHolder(this.#db, task, key)) !== undefined
   }
 
-  #remember({ message, details }: SluiceError): Refusal {
-    const { ceiling, active, task, maxQueued, queued } = details
-    const limit =
-      ceiling === undefined ? Number(maxQueued) - Number(queued) : Number(ceiling) - Number(active)
-    const refusal = { at: this.#now(), message, details, room: Math.max(0, limit), answers: new Map() }
-    if (ceiling !== undefined) this.#ceiling = refusal
-    else this.#depths.set(String(task), refusal)
+  #remember(error: SluiceError, submissions: readonly Submission[]): Refusal {
+    // How many jobs were asked for then says nothing to others.
+    const { requested: _, ...details } = error.details
+    const limit = refusingLimit(details)
+    const refusal = { at: this.#now(), message: error.message, details, limit, answers: new Map() }
+    if (limit.kind === 'active') this.#ceiling = refusal
+    else if (limit.kind === 'queued') this.#depths.set(limit.task!, refusal)
+    else if (submissions.length === 1) this.#scheduled.set(submissions[0]!.task, refusal)
     return refusal
   }
 
@@ -153,11 +167,11 @@ export class AdmissionGate {
   }
 
   #answer(refusal: Refusal, count: number): Refused {
-    const { message, details, room, answers } = refusal
-    this.#logRejection(details, count)
+    const { message, details, limit, answers } = refusal
+    this.#logRejection(limit, details, count)
     const rate = Number(details.drainRate)
     const before = this.#countRefused(count)
-    const seconds = Math.ceil((before + count - room) / rate)
+    const seconds = Math.ceil((before + count - limit.room) / rate)
     const retryAfter =
       rate > 0 ? Math.min(MAX_RETRY_AFTER, Math.max(1, seconds)) : Number(details.retryAfter ?? 1)
     let answer = answers.get(retryAfter)
@@ -170,25 +184,16 @@ export class AdmissionGate {
   }
 
   /** The first job that a limit rejects writes a line; from then on there is one a minute, with how many there were. */
-  #logRejection(details: Refusal['details'], count: number): void {
-    const { ceiling, active, task, maxQueued, queued } = details
-    const limit = ceiling === undefined ? `task ${String(task)}` : 'ceiling'
-    const last = this.#logged.get(limit)
+  #logRejection({ kind, task }: RefusingLimit, details: Refusal['details'], count: number): void {
+    const name = `${kind} ${task ?? ''}`
+    const last = this.#logged.get(name)
     const jobs = (last?.jobs ?? 0) + count
     const now = this.#now()
     const isDue = last === undefined || now - last.at >= LOG_AGAIN_MS
-    this.#logged.set(limit, isDue ? { at: now, jobs: 0 } : { at: last.at, jobs })
+    this.#logged.set(name, isDue ? { at: now, jobs: 0 } : { at: last.at, jobs })
     if (!isDue) return
-    if (ceiling === undefined)
-      this.#log.warn(
-        { task, maxQueued, queued, rejected: jobs },
-        'jobs rejected: too many of the task are waiting',
-      )
-    else
-      this.#log.warn(
-        { ceiling, active, rejected: jobs },
-        'jobs rejected: the ceiling on active jobs is reached',
-      )
+    const { drainRate: _, retryAfter: __, ...facts } = details
+    this.#log.warn({ ...facts, rejected: jobs }, `jobs rejected: ${REACHED[kind]}`)
   }
 
   /** How many others were refused lately: they come back first. */

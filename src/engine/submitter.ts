@@ -3,6 +3,7 @@ import { isConnectionLoss, isRetryable, sqlState, translateError } from '../db/s
 import { hasCode } from '../errors.ts'
 import { insertJobs } from '../store/insert-jobs.ts'
 import { type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
+import { countsAgainst, type Lateness, refusingLimit } from './refusing-limit.ts'
 
 /** One job as `sluice.submit_v1` takes it: JSON text of an object. */
 export interface Submission {
@@ -11,6 +12,8 @@ export interface Submission {
   readonly task: string
   readonly key?: string | undefined
   readonly keyed: boolean
+  /** Given where it has a `runAt`. */
+  readonly later?: Lateness | undefined
   /** Stored by another way than tasks. One that nobody knew to be one is found out by the database. */
   readonly workflow?: boolean
 }
@@ -28,6 +31,7 @@ export function isFullBatch(jobs: number, characters: number): boolean {
 interface Waiting {
   readonly json: string
   readonly task: string
+  readonly later: Lateness | undefined
   readonly workflow: boolean
   readonly resolve: (job: SubmittedJob) => void
   readonly reject: (error: unknown) => void
@@ -61,8 +65,8 @@ export class Submitter {
     return new Promise((resolve, reject) => {
       // Producers that were answered together submit together: wait until all of them have had their turn.
       if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
-      const { json, task, workflow = false } = submission
-      this.#waiting.push({ json, task, workflow, resolve, reject })
+      const { json, task, later, workflow = false } = submission
+      this.#waiting.push({ json, task, later, workflow, resolve, reject })
     })
   }
 
@@ -137,8 +141,9 @@ export class Submitter {
         for (const each of batch) each.reject(error)
         return
       }
-      if (hasCode(error, 'ADMISSION_REJECTED')) {
-        const [fitting, others] = divide(batch, error.details)
+      const divided = hasCode(error, 'ADMISSION_REJECTED') ? divide(batch, error.details) : undefined
+      if (divided !== undefined) {
+        const [fitting, others] = divided
         for (const each of others) each.reject(error)
         if (fitting.length > 0) await this.#sendMerged(fitting)
         return
@@ -177,17 +182,19 @@ export class Submitter {
 /**
  * Those of a refused batch for which there is room, the first ones, and the others; at least one of them. One by one,
  * each of hundreds would be counted against the limit and refused by itself.
+ *
+ * `undefined` where the database counted others than their submissions tell: then each has to be asked for.
  */
 function divide(
   batch: readonly Waiting[],
-  { ceiling, active, task, maxQueued, queued }: Readonly<Record<string, unknown>>,
-): [Waiting[], Waiting[]] {
-  const counts = (each: Waiting) => task === undefined || each.task === task
-  const counted = batch.filter(counts).length
-  const room = ceiling === undefined ? Number(maxQueued) - Number(queued) : Number(ceiling) - Number(active)
-  let left = Math.max(0, Math.min(room, counted - 1))
+  details: Readonly<Record<string, unknown>>,
+): [Waiting[], Waiting[]] | undefined {
+  const limit = refusingLimit(details)
+  const counted = batch.filter((each) => countsAgainst(limit, each)).length
+  if (counted !== details.requested) return undefined
+  let left = Math.min(limit.room, counted - 1)
   const fitting: Waiting[] = []
   const others: Waiting[] = []
-  for (const each of batch) (!counts(each) || left-- > 0 ? fitting : others).push(each)
+  for (const each of batch) (!countsAgainst(limit, each) || left-- > 0 ? fitting : others).push(each)
   return [fitting, others]
 }

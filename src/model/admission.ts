@@ -5,15 +5,19 @@ import { count, formatPath, type InputOf, isName, NAME_RULE, orNone, type Proble
 export const ADMISSION_FIELDS = {
   /** Root jobs that may be active at once, workflows included. */
   maxActive: orNone(count({ min: 1 })),
+  /** Root jobs whose first start may lie in the future; where nobody says, 100,000 with a ceiling and no limit without. */
+  maxScheduled: orNone(count({ min: 1 })),
   /** Root jobs of one task that may wait. */
   maxQueued: orNone(count({ min: 1 })),
 } as const
 
 export const MAX_ACTIVE_VARIABLE = 'SLUICE_MAX_ACTIVE'
+export const MAX_SCHEDULED_VARIABLE = 'SLUICE_MAX_SCHEDULED'
 
 /** Limits as a config file or a caller writes them. */
 export interface AdmissionSource {
   readonly maxActive?: InputOf<typeof ADMISSION_FIELDS.maxActive> | undefined
+  readonly maxScheduled?: InputOf<typeof ADMISSION_FIELDS.maxScheduled> | undefined
   readonly maxQueued?:
     | { readonly [task: string]: InputOf<typeof ADMISSION_FIELDS.maxQueued> | undefined }
     | undefined
@@ -22,6 +26,7 @@ export interface AdmissionSource {
 /** What was given somewhere; nothing has a default. `null`: no limit. */
 export interface AdmissionSettings {
   readonly maxActive?: number | null
+  readonly maxScheduled?: number | null
   readonly maxQueued?: Readonly<Record<string, number | null>>
 }
 
@@ -36,6 +41,7 @@ export function resolveAdmission(
     reader: typeof ADMISSION_FIELDS.maxActive,
   ) => chooseSetting(sources, problems, ['admission', ...path], variable, reader, null)
   const ceiling = find(['maxActive'], MAX_ACTIVE_VARIABLE, ADMISSION_FIELDS.maxActive)
+  const scheduled = find(['maxScheduled'], MAX_SCHEDULED_VARIABLE, ADMISSION_FIELDS.maxScheduled)
   const depths = new Map<string, number | null>()
   for (const source of [sources.file, sources.options]) {
     for (const task of Object.keys(source?.admission?.maxQueued ?? {})) {
@@ -49,6 +55,7 @@ export function resolveAdmission(
   }
   return {
     ...(ceiling.given && { maxActive: ceiling.value }),
+    ...(scheduled.given && { maxScheduled: scheduled.value }),
     ...(depths.size > 0 && { maxQueued: Object.fromEntries(depths) }),
   }
 }

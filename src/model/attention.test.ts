@@ -13,7 +13,7 @@ const NONE: Concerns = {
   schedules: [],
 }
 const WELL: AttentionFacts = {
-  admission: { maxActive: 10, active: 9 },
+  admission: { maxActive: 10, active: 9, maxScheduled: 5, scheduled: 4 },
   lanes: [{ name: 'default', slots: null, enabled: true, depth: 4 }],
   workers: { live: 1, silent: 0 },
   devices: [],
@@ -37,12 +37,13 @@ test('reports problems before warnings, and warnings before notes', () => {
     ...WELL,
     states: { awaiting_approval: 4 },
     steps: { awaiting_approval: 1 },
-    admission: { maxActive: 10, active: 10 },
+    admission: { maxActive: 10, active: 10, maxScheduled: 5, scheduled: 5 },
     concerns: { ...NONE, broken: [{ name: 'w', why: 'no disk' }] },
   })
-  expect(found.map(({ severity }) => severity)).toEqual(['problem', 'warning', 'note'])
+  expect(found.map(({ severity }) => severity)).toEqual(['problem', 'warning', 'warning', 'note'])
   expect(found.map(sentenceOf).slice(1)).toEqual([
     'Admission rejects new jobs: 10 of 10 are active',
+    'Admission rejects new jobs that start later: 5 of 5 are scheduled',
     '5 jobs wait for approval',
   ])
 })

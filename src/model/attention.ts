@@ -19,7 +19,12 @@ export interface Attention {
 
 /** What the rules judge: one snapshot, read by `readMoment`. */
 export interface AttentionFacts {
-  readonly admission: { readonly maxActive: number | null; readonly active: number | null }
+  readonly admission: {
+    readonly maxActive: number | null
+    readonly active: number | null
+    readonly maxScheduled: number | null
+    readonly scheduled: number | null
+  }
   readonly lanes: readonly {
     readonly name: string
     readonly slots: number | null
@@ -111,6 +116,7 @@ const RULES: readonly Rule[] = [
   strandedTasks,
   silentWorkers,
   fullSystem,
+  fullSchedule,
   nearDeadline,
   risingFailures,
   pausedLanes,
@@ -277,6 +283,20 @@ function fullSystem({ admission: { maxActive, active } }: AttentionFacts): Atten
       text: `rejects new jobs: ${active.toLocaleString('en')} of ${maxActive.toLocaleString('en')} are active`,
       advice: 'Raise the ceiling with: sluice admission --max-active NUMBER, or let jobs finish',
       link: '/jobs?tab=active',
+    },
+  ]
+}
+
+function fullSchedule({ admission: { maxScheduled, scheduled } }: AttentionFacts): Attention[] {
+  if (maxScheduled === null || scheduled === null || scheduled < maxScheduled) return []
+  return [
+    {
+      rule: 'scheduled_limit_reached',
+      severity: 'warning',
+      subject: 'admission',
+      text: `rejects new jobs that start later: ${scheduled.toLocaleString('en')} of ${maxScheduled.toLocaleString('en')} are scheduled`,
+      advice: 'Raise the limit with: sluice admission --max-scheduled NUMBER, or cancel scheduled jobs',
+      link: '/jobs?tab=scheduled',
     },
   ]
 }

@@ -29,8 +29,8 @@ const STATUS = ERROR_STATUS[CODE]
  * fraction of what it costs to accept, or those who are refused keep it from its work.
  *
  * Only where the answer is certain: the database has just refused one, the key was good less than 100 ms ago, and the
- * submission is a single one that is well formed, repeats nothing (no `Idempotency-Key`) and can attach to nothing (no
- * `key`). Everything else goes its usual way. Call it when all routes are there.
+ * submission is a single one that is well formed, repeats nothing (no `Idempotency-Key`), can attach to nothing (no
+ * `key`) and is to start now (no `runAt`). Everything else goes its usual way. Call it when all routes are there.
  */
 export function refuseEarly(
   server: Server,
@@ -67,13 +67,14 @@ export function refuseEarly(
     return true
   }
 
-  /** Nobody could answer it otherwise: it is as it has to be, and has no key. */
+  /** Nobody could answer it otherwise: it is as it has to be, and has neither a key nor a time. */
   const isCertain = (body: Buffer): boolean => {
     if (!isUtf8(body)) return false
     const value = parse(body)
     if (!submission.Check(value)) return false
-    const { task, workflow, name, key } = value as SubmitJson & { name?: string }
-    return key === undefined && [task, workflow, name].filter((each) => each !== undefined).length === 1
+    const { task, workflow, name, key, runAt } = value as SubmitJson & { name?: string }
+    if (key !== undefined || runAt !== undefined) return false
+    return [task, workflow, name].filter((each) => each !== undefined).length === 1
   }
 
   /** Many are told the same: all of it but the id of the request. */

@@ -35,6 +35,8 @@ export class Metrics {
   readonly #duties: Gauge<'duty'>
   readonly #active: Gauge
   readonly #ceiling: Gauge
+  readonly #scheduled: Gauge
+  readonly #maxScheduled: Gauge
   readonly #drainRate: Gauge
   readonly #reachable: Gauge
   readonly #budgets: BudgetMetrics
@@ -94,6 +96,14 @@ export class Metrics {
       'admission_ceiling',
       'Root jobs that may be active; absent where there is no ceiling',
     )
+    this.#scheduled = gauge(
+      'admission_scheduled',
+      'Root jobs whose first start lies in the future; absent where they have no limit',
+    )
+    this.#maxScheduled = gauge(
+      'admission_max_scheduled',
+      'Root jobs whose first start may lie in the future; absent where they have no limit',
+    )
     this.#drainRate = gauge('admission_drain_rate', 'Root jobs that end per second, as last measured')
     this.#reachable = gauge('database_reachable', '1 when this scrape could read the database')
     this.#budgets = new BudgetMetrics(this.#registry)
@@ -141,6 +151,8 @@ export class Metrics {
       for (const { lane, seconds } of claims) this.#claimLatency.observe({ lane }, seconds)
       setOrRemove(this.#active, admission.active)
       setOrRemove(this.#ceiling, admission.maxActive)
+      setOrRemove(this.#scheduled, admission.scheduled)
+      setOrRemove(this.#maxScheduled, admission.maxScheduled)
       this.#drainRate.set(admission.drainRate)
       this.#reachable.set(1)
     } catch (error) {

@@ -8,7 +8,9 @@ const APPROVE = statement(
           deadline_at = greatest(ready_at, clock_timestamp()) + make_interval(secs => deadline_ms / 1000.0),
           approved_by = $2
     where id = $1 and state = 'awaiting_approval'
-   returning id, pg_notify('sluice', 'ready')`,
+   returning id, pg_notify('sluice', 'ready'),
+             -- Until its time it is scheduled, and no longer active.
+             case when state = 'scheduled' and parent_id is null then sluice.admit_v1(array[id], 'commit', false) end`,
 )
 
 /** Lets a job run that waited for approval. False when it did not wait for one. */

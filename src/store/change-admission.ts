@@ -3,6 +3,7 @@ import { type Queryable, statement } from '../db/database.ts'
 /** `null` is a value: no limit. What is left out stays as it is. */
 export interface AdmissionLimits {
   readonly maxActive?: number | null
+  readonly maxScheduled?: number | null
   readonly maxQueued?: Readonly<Record<string, number | null>>
   /** In milliseconds, for jobs whose submission and task say nothing about it. */
   readonly deadline?: number | null

@@ -3,17 +3,21 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface Admission {
   /** Root jobs that may be active at once; `null`: no ceiling. */
   readonly maxActive: number | null
+  /** Root jobs whose first start may lie in the future; `null`: no limit. */
+  readonly maxScheduled: number | null
   /** Root jobs that may wait, by task. */
   readonly maxQueued: Readonly<Record<string, number>>
   /** How long jobs may wait for their start whose submission and task say nothing about it; `null`: for ever. */
   readonly deadlineMs: number | null
   /** Root jobs that are active; `null` while there is no ceiling, since nobody counts them then. */
   readonly active: number | null
+  /** Root jobs whose first start lies in the future, which are not active; `null` while they have no limit. */
+  readonly scheduled: number | null
   /** How many wait, of the tasks that have a limit. */
   readonly queued: Readonly<Record<string, number>>
   /** Root jobs that ended in a second, as last measured. */
   readonly drainRate: number
-  /** What an operator has set: `maxActive`, `deadline`, `maxQueued.TASK`. */
+  /** What an operator has set: `maxActive`, `maxScheduled`, `deadline`, `maxQueued.TASK`. */
   readonly operatorSet: readonly string[]
   /** What the first start of a server set, and nobody has changed since: `maxActive`, `deadline`. */
   readonly defaultSet: readonly string[]
@@ -21,7 +25,8 @@ export interface Admission {
 
 const READ = statement(
   'read_admission',
-  `select max_active as "maxActive", max_queued as "maxQueued", deadline_ms::float8 as "deadlineMs", active, queued, rate::float8 as "drainRate",
+  `select max_active as "maxActive", max_scheduled as "maxScheduled", max_queued as "maxQueued", deadline_ms::float8 as "deadlineMs",
+          active, scheduled, queued, rate::float8 as "drainRate",
           operator_set as "operatorSet", default_set as "defaultSet" from sluice.admission_v1()`,
 )
 

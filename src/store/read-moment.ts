@@ -9,6 +9,9 @@ export interface Moment {
     /** `null`: no ceiling, and nobody counts. */
     readonly maxActive: number | null
     readonly active: number | null
+    /** Of root jobs whose first start lies in the future; `null`: no limit, and nobody counts. */
+    readonly maxScheduled: number | null
+    readonly scheduled: number | null
     readonly queued: number
     /** Root jobs that ended in a second, as last measured. */
     readonly drainRate: number

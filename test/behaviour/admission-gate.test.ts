@@ -75,6 +75,27 @@ test('a limit that rejects jobs writes one line to the log, and one a minute whi
   expect(lines).toHaveLength(3)
 })
 
+test('a refusal of one kind says nothing of jobs of the other: those that start now, and those that start later', async () => {
+  const { asked, refuse, pass, lines } = await open()
+  const certain: Submission = { ...plain, later: 'certain' }
+  const maybe: Submission = { ...plain, later: 'maybe' }
+  await pass([plain], refuse({ ceiling: 5, active: 5 }))
+  for (const each of [certain, maybe]) expect(await pass([each], async () => 'in')).toBe('in')
+  const full = refuse({ maxScheduled: 9, scheduled: 9, requested: 1 })
+  expect(await pass([certain], full)).toMatchObject({ details: { maxScheduled: 9, scheduled: 9 } })
+  expect(lines.at(-1)).toEqual([
+    { maxScheduled: 9, scheduled: 9, rejected: 1 },
+    'jobs rejected: too many jobs are scheduled for later',
+  ])
+  asked.times = 0
+  for (let n = 0; n < 3; n++)
+    expect(await pass([certain], full)).toMatchObject({ code: 'ADMISSION_REJECTED' })
+  expect(asked.times).toBe(0)
+  // Its time may have come; and a job of another task may have to be approved, which makes it active.
+  expect(await pass([maybe], async () => 'in')).toBe('in')
+  expect(await pass([{ ...certain, task: 'other' }], async () => 'in')).toBe('in')
+})
+
 test('one asks again before the answer is too old, while the others are still refused', async () => {
   const { clock, asked, refuse, pass } = await open()
   const full = refuse({ ceiling: 5, active: 5 })

@@ -357,7 +357,9 @@ describe('the depth of a task', () => {
   test('refuses more waiting jobs of it, and leaves other tasks alone', async () => {
     const app = await open({ maxQueued: { idle: 2 } })
     await app.submit(idle, 1)
-    await app.submit(idle, 2, { runAt: '1h' })
+    await app.submit(idle, 2)
+    // Its time has not come, so it does not wait for its turn yet.
+    await app.submit(idle, 'later', { runAt: '1h' })
     await expect(app.submit(idle, 3)).rejects.toMatchObject({
       code: 'ADMISSION_REJECTED',
       details: { task: 'idle', maxQueued: 2, queued: 2, retryAfter: expect.any(Number) },

@@ -146,6 +146,8 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     const [first] = await server.app.submitMany(fails, ['later', 'later still'], { runAt })
     const { page, complaints } = await visit(server.url, { timezoneId: 'Asia/Tokyo' })
     await signIn(page, await server.keyOf('viewer'))
+    await server.app.setAdmission({ maxActive: 50 })
+    await page.getByText('2 of 100,000 scheduled').waitFor()
     await page.getByRole('link', { name: /^Scheduled\s*2$/ }).click()
     await expect.poll(() => rows(page).count()).toBe(2)
     await page.getByRole('link', { name: /^Scheduled\s*2$/ }).waitFor()
@@ -167,6 +169,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     await page.getByRole('link', { name: /^Queued/ }).click()
     await page.getByText('No job is here: Queued').waitFor()
     await server.app.cancelMany({ task: 'fails', status: ['queued'] })
+    await server.app.resetAdmission()
     expect(complaints).toEqual([])
   })
 

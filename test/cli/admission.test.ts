@@ -8,7 +8,7 @@ describe.each(WAYS)('over %s', (way) => {
 
   test('sluice admission shows the limits, changes them, and goes back to what the file says', async () => {
     expect((await cli.run(['admission'])).stdout).toMatch(
-      /^active +no ceiling\nstart deadline +none\nset by operator +nothing\n$/,
+      /^active +no ceiling\nscheduled +no limit\nstart deadline +none\nset by operator +nothing\n$/,
     )
     await cli.write(
       'sluice.yaml',
@@ -40,7 +40,7 @@ describe.each(WAYS)('over %s', (way) => {
     })
     const { stdout } = await cli.run(['admission'])
     expect(stdout).toMatch(
-      /^active +2 of at most 9\nwaiting other +0 of at most 3\nended +\d+\.\d in a second\n/,
+      /^active +2 of at most 9\nscheduled +0 of at most 100000\nwaiting other +0 of at most 3\nended +\d+\.\d in a second\n/,
     )
     expect(await cli.json<Admission>('submit', 'noop')).toBeDefined()
     expect(await cli.json<Admission>('admission', 'reset')).toMatchObject({
@@ -71,7 +71,32 @@ describe.each(WAYS)('over %s', (way) => {
     })
   })
 
+  test('sluice admission --max-scheduled bounds jobs for later, which leave room for those that start now', async () => {
+    const limits = ['--max-active', '50', '--max-scheduled', '1', '--max-queued', 'noop=none']
+    expect(await cli.json<Admission>('admission', ...limits)).toMatchObject({
+      maxScheduled: 1,
+      scheduled: 0,
+      operatorSet: ['maxActive', 'maxQueued.noop', 'maxScheduled'],
+    })
+    const { id } = await cli.json<{ id: string }>('submit', 'noop', '--run-at', '1d')
+    const refused = await cli.run(['submit', 'noop', '--run-at', '1d'])
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toContain(
+      '1 of at most 1 jobs are scheduled for later, so one more cannot be admitted',
+    )
+    expect(await cli.json('submit', 'noop')).toBeDefined()
+    expect((await cli.run(['admission'])).stdout).toMatch(/^scheduled +1 of at most 1$/m)
+    await cli.run(['kill', id])
+    expect(await cli.json('submit', 'noop', '--run-at', '1d')).toBeDefined()
+    expect(await cli.json<Admission>('admission', '--max-scheduled', 'none')).toMatchObject({
+      maxScheduled: null,
+      scheduled: null,
+    })
+    await cli.run(['admission', 'reset'])
+  })
+
   test.each([
+    [['--max-scheduled', '0'], 'whole number of at least 1, or none'],
     [['--deadline', '0s'], 'a duration above 0 and up to 36500d'],
     [['--max-active', '0'], 'whole number of at least 1, or none'],
     [['--max-queued', 'noop'], 'such as resize=500'],

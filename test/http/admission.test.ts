@@ -70,6 +70,33 @@ describe('at the ceiling', () => {
     expect(answer.json().retryAfter).toBe(Number(answer.headers['retry-after']))
   })
 
+  test('a submission for later gets in, up to maxScheduled, and one that starts now is still refused', async () => {
+    await change({ maxActive: 1, maxScheduled: 2 })
+    const runAt = new Date(Date.now() + 365 * 86_400_000).toISOString()
+    await submit({ task: 'later' })
+    for (let n = 0; n < 2; n++) {
+      expect((await submit({ task: 'later' })).status).toBe(429)
+      expect((await submit({ task: 'later', runAt })).status).toBe(202)
+    }
+    for (let n = 0; n < 2; n++) {
+      const answer = await submit({ task: 'later', runAt: n === 0 ? runAt : '1h' })
+      expect(answer.status).toBe(429)
+      expect(answer.json()).toMatchObject({ code: 'ADMISSION_REJECTED', maxScheduled: 2, scheduled: 2 })
+      expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/)
+    }
+    const many = await server.call('POST', '/jobs/bulk', { key, body: { jobs: [{ task: 'later', runAt }] } })
+    expect(many.status).toBe(429)
+    expect((await server.call('GET', '/admin/admission', { key: operator })).json()).toMatchObject({
+      maxActive: 1,
+      active: 1,
+      maxScheduled: 2,
+      scheduled: 2,
+    })
+    await change({ maxScheduled: null })
+    expect((await submit({ task: 'later', runAt })).status).toBe(202)
+    await server.app.resetAdmission()
+  })
+
   test('attaching to an active job goes on, also right after a refusal', async () => {
     await change({ maxActive: 1 })
     const first = (await submit({ task: 'later', key: 'a' })).json<{ id: string }>()

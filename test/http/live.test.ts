@@ -126,7 +126,9 @@ describe('the live view', () => {
   test('counts failures and refusals, and the client reads it with dates', async () => {
     const client = new SluiceClient({ server: server.url, key: operator })
     await expect((await client.submit('bad', 1)).result()).rejects.toMatchObject({ code: 'JOB_FAILED' })
-    const held = await server.app.submitMany(slow, Array.from({ length: 4 }), { runAt: '1h' })
+    const { active, scheduled } = await server.app.admission()
+    const held = await server.app.submitMany(gated, Array.from({ length: 5 - active! }))
+    const later = await client.submit('slow', 1, { runAt: '1h' })
     await expect(client.submit('slow', 1)).rejects.toMatchObject({ code: 'ADMISSION_REJECTED' })
     const stop = new AbortController()
     const links: boolean[] = []
@@ -139,12 +141,18 @@ describe('the live view', () => {
       expect(data).toMatchObject({
         failedPerMinute: 1,
         failedLastHour: 1,
-        admission: { active: 5, refusedPerMinute: 1, retryAfter: expect.any(Number) },
+        admission: {
+          active: 5,
+          maxScheduled: 100_000,
+          scheduled: scheduled! + 1,
+          refusedPerMinute: 1,
+          retryAfter: expect.any(Number),
+        },
       })
       break
     }
     expect(links).toEqual([true])
-    for (const { id } of held) await server.app.cancel(id)
+    for (const { id } of [...held, later]) await server.app.cancel(id)
   })
 })
 

@@ -380,6 +380,30 @@ describe('the checker reports', () => {
     expect(await other.rules()).toEqual(['ceiling'])
   })
 
+  test('more scheduled root jobs than may be, and not that one is due above the ceiling', async () => {
+    const scene = await Scene.open()
+    const set = (active: number | null, scheduled: number | null) =>
+      scene.commit(['update sluice.admission set max_active = $1, max_scheduled = $2', active, scheduled])
+    onTestFinished(() => set(null, null))
+    const schedule = async () => {
+      const [row] = await database.sql<{ id: string }>(
+        `insert into sluice.jobs (class_id, task, state, ready_at) select class_id, task, 'scheduled', now() + interval '1 day'
+           from sluice.jobs where class_id is not null limit 1 returning id`,
+      )
+      return row!.id
+    }
+    await scene.job()
+    await set(1, 1)
+    const first = await schedule()
+    await scene.commit([`update sluice.jobs set state = 'ready' where id = $1`, first])
+    await schedule()
+    expect(await scene.rules()).toEqual([])
+    await schedule()
+    expect(await scene.rules()).toEqual(['scheduled'])
+    await scene.job()
+    expect(await scene.rules()).toEqual(['scheduled', 'ceiling'])
+  })
+
   test('more waiting jobs of a task than may wait', async () => {
     const scene = await Scene.open()
     const set = (most: object) => scene.commit(['update sluice.admission set max_queued = $1', most])

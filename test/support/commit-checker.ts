@@ -20,6 +20,7 @@ export type Rule =
   | 'old lease'
   | 'transition'
   | 'ceiling'
+  | 'scheduled'
   | 'depth'
   | TreeRule
   | BudgetRule
@@ -226,7 +227,7 @@ export class CommitChecker {
   }
 
   /**
-   * What grew, grew within the limits. A limit counts for submissions that began after its commit: those that began in a
+   * What was submitted, was accepted within the limits; jobs whose time has come are let in above them. A limit counts for submissions that began after its commit: those that began in a
    * transaction before it are judged by the one they saw.
    */
   #judgeAdmission({ jobs }: Steps): void {
@@ -244,10 +245,14 @@ export class CommitChecker {
     )
     const limits = this.#state.limitsSince(began - this.#visibleMs)
     const ceiling = most(limits.map((each) => each.maxActive))
-    if (limits.length > 0 && this.#state.active > ceiling)
+    const active = entered.filter(({ after }) => !after!.isScheduled)
+    if (limits.length > 0 && active.length > 0 && this.#state.active > ceiling)
       this.#report('ceiling', `${this.#state.active} root jobs are active, ${ceiling} may be`)
+    const maxScheduled = most(limits.map((each) => each.maxScheduled))
+    if (limits.length > 0 && active.length < entered.length && this.#state.scheduled > maxScheduled)
+      this.#report('scheduled', `${this.#state.scheduled} root jobs are scheduled, ${maxScheduled} may be`)
     for (const task of new Set(
-      entered.filter(({ after }) => after!.state !== 'running').map(({ after }) => after!.task),
+      active.filter(({ after }) => after!.state !== 'running').map(({ after }) => after!.task),
     )) {
       const depth = most(limits.map((each) => each.maxQueued[task] ?? null))
       const queued = this.#state.waitingBefore(task, began - this.#visibleMs)

@@ -33,6 +33,8 @@ export interface ReplayedJob {
   /** A workflow, group or fan-out: it is never claimed. */
   readonly isComposite: boolean
   readonly isChild: boolean
+  /** Its first start lies in the future: not active yet. */
+  readonly isScheduled: boolean
   readonly task: string
   readonly submittedAt: number
 }
@@ -49,6 +51,8 @@ export interface ReplayedLane {
 export interface ReplayedLimits {
   /** null: no ceiling. */
   readonly maxActive: number | null
+  /** null: no limit. */
+  readonly maxScheduled: number | null
   readonly maxQueued: Readonly<Record<string, number>>
 }
 
@@ -79,7 +83,8 @@ export class ReplayedState {
   readonly runningOn = new Counter()
   readonly slotsIn = new Counter()
   readonly activeKeys = new Counter()
-  /** Root jobs that have not ended, and those that wait, by task. */
+  /** Root jobs that have not ended: those whose first start lies in the future, the others, and of these the ones that wait, by task. */
+  scheduled = 0
   active = 0
   readonly queued = new Counter()
   /** Jobs that could start before it skip the number of an attempt that a crash may have forgotten. */
@@ -229,7 +234,8 @@ export class ReplayedState {
   }
 
   #count(job: ReplayedJob, by: 1 | -1, steps: Steps): void {
-    if (!job.isChild && !hasEnded(job.state)) {
+    if (job.isScheduled) this.scheduled += by
+    else if (!job.isChild && !hasEnded(job.state)) {
       this.active += by
       if (job.state !== 'running') this.queued.add(job.task, by)
     }
@@ -259,6 +265,7 @@ export class ReplayedState {
       result: row.result ?? null,
       isComposite: row.composite != null,
       isChild: row.parent_id != null,
+      isScheduled: row.state === 'scheduled' && row.started_at == null && row.parent_id == null,
       task: row.task!,
       submittedAt: Date.parse(row.submitted_at ?? ''),
     }
@@ -290,8 +297,12 @@ function workerOf(row: Change['row']): { capacity: number; cores: number; seenAt
 
 function limitsOf(row: Change['row']): ReplayedLimits {
   const queued = row.max_queued ?? '{}'
+  const maxActive = numberOrNull(row.max_active)
+  // As somebody said it, 0: no limit. Where nobody has, it comes with the ceiling.
+  const said = numberOrNull(row.max_scheduled)
   return {
-    maxActive: numberOrNull(row.max_active),
+    maxActive,
+    maxScheduled: said === null ? (maxActive === null ? null : 100_000) : said || null,
     // As the decoder prints it; rows that were there before come as objects.
     maxQueued: queued.startsWith('{') ? JSON.parse(queued) : {},
   }

@@ -15,17 +15,23 @@ type Depths = Readonly<Record<string, number | null>>
 
 interface AdmissionOptions extends CommonOptions {
   readonly maxActive?: Given<number | null>
+  readonly maxScheduled?: Given<number | null>
   readonly maxQueued?: Depths
   readonly deadline?: Given<number | null>
 }
 
-/** `sluice admission [--max-active N] [--max-queued TASK=N] [--deadline DURATION]`, `sluice admission reset` */
+/** `sluice admission [--max-active N] [--max-scheduled N] [--max-queued TASK=N] [--deadline DURATION]`, `sluice admission reset` */
 export const declareAdmission: Declare = (command, act) => {
   command
     .option(
       '--max-active <number|none>',
       'root jobs that may be active at once',
       setting(ADMISSION_FIELDS.maxActive),
+    )
+    .option(
+      '--max-scheduled <number|none>',
+      'root jobs whose first start may lie in the future',
+      setting(ADMISSION_FIELDS.maxScheduled),
     )
     .option(
       '--max-queued <task=number|none>',
@@ -57,9 +63,10 @@ function depth(text: string, before: Depths = {}): Depths {
 }
 
 function admission(world: World, options: AdmissionOptions): Promise<ExitCode> {
-  const { maxActive, maxQueued, deadline } = options
+  const { maxActive, maxScheduled, maxQueued, deadline } = options
   const change = {
     ...(maxActive !== undefined && { maxActive: maxActive.value }),
+    ...(maxScheduled !== undefined && { maxScheduled: maxScheduled.value }),
     ...(maxQueued !== undefined && { maxQueued }),
     ...(deadline !== undefined && { deadline: deadline.value }),
   }
@@ -81,10 +88,12 @@ function print(
 }
 
 function factsOf(admission: Admission): [string, string | undefined][] {
-  const { maxActive, maxQueued, deadlineMs, active, queued, drainRate, operatorSet, defaultSet } = admission
+  const { maxActive, maxScheduled, maxQueued, deadlineMs, drainRate, operatorSet, defaultSet } = admission
+  const { active, scheduled, queued } = admission
   const tasks = Object.keys(maxQueued).sort()
   return [
     ['active', maxActive === null ? 'no ceiling' : `${active} of at most ${maxActive}`],
+    ['scheduled', maxScheduled === null ? 'no limit' : `${scheduled} of at most ${maxScheduled}`],
     ...tasks.map((task): [string, string] => [
       `waiting ${task}`,
       `${queued[task] ?? 0} of at most ${maxQueued[task]}`,

@@ -59,11 +59,15 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
           path="/jobs"
           search={{ tab: 'active' }}
           line={lines.active}
-          foot={
-            admission.retryAfter === null
-              ? `${admission.refusedPerMinute.toLocaleString()} refused a minute`
-              : `${admission.refusedPerMinute.toLocaleString()} refused a minute, told to wait ${admission.retryAfter} s`
-          }
+          foot={[
+            ...(admission.scheduled === null || admission.maxScheduled === null || admission.scheduled === 0
+              ? []
+              : [
+                  `${admission.scheduled.toLocaleString()} of ${admission.maxScheduled.toLocaleString()} scheduled`,
+                ]),
+            `${admission.refusedPerMinute.toLocaleString()} refused a minute`,
+            ...(admission.retryAfter === null ? [] : [`told to wait ${admission.retryAfter} s`]),
+          ].join(', ')}
         >
           <Meter
             label="Active jobs"

@@ -1,0 +1,34 @@
+import pg from 'pg'
+import type { Sql } from '../database.ts'
+
+/** Holds the lock under which jobs are admitted, until the returned function is called. */
+export async function holdAdmissionLock(url: string): Promise<() => Promise<void>> {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query('begin')
+  await client.query('select 1 from sluice.admission for update')
+  return () => client.end()
+}
+
+/** Ends the connections that wait for a lock, as if their processes had died. Returns how many there were. */
+export async function killWaitingConnections(sql: Sql): Promise<number> {
+  const killed = await sql(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%promote%'`,
+  )
+  return killed.length
+}
+
+/** What the ledger says at most, and how many rows it has. */
+export async function readLedger(sql: Sql): Promise<{ bound: number; scheduled: number; rows: number }> {
+  const [row] = await sql<{ bound: number; scheduled: number; rows: number }>(
+    `select l.bound, l.scheduled, count(*) over ()::integer as rows from sluice.ledger_v1() l order by l.seq desc limit 1`,
+  )
+  return row!
+}
+
+/** Forgets what operators, files and programs have said about admission. */
+export async function forgetAdmission(sql: Sql): Promise<void> {
+  await sql(`update sluice.admission set operator_set = '{}', declared = '{}'`)
+  await sql(`select sluice.reset_admission_v1('test')`)
+}
