@@ -5,18 +5,29 @@ import { discardClient, endClient } from './end-client.ts'
 import { CONNECT_TIMEOUT_MS, queryWithin, RAW_ROWS, type RowForm, unreachable, wire } from './query.ts'
 import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
 
+export interface ConnectionOptions {
+  readonly url: string
+  readonly applicationName: string
+  /** The limit of a statement, and of opening a connection unless `openMs` says otherwise. */
+  readonly timeoutMs: number
+  /** The limit of connecting, and again of the first statement on a new connection, which the server has to plan. */
+  readonly openMs?: number
+}
+
 /**
  * One connection of its own, for whoever must not wait for the pool: the cycle and the heartbeat.
  * Reconnects at the next use after a loss.
  */
 export class Connection implements RawQueryable {
-  readonly #options: { url: string; applicationName: string; timeoutMs: number }
+  readonly #options: Required<ConnectionOptions>
   #client: pg.Client | undefined
+  /** No statement has been answered on `#client` yet. */
+  #fresh = true
   #prepare = true
   #closed = false
 
-  constructor(options: { url: string; applicationName: string; timeoutMs: number }) {
-    this.#options = options
+  constructor(options: ConnectionOptions) {
+    this.#options = { openMs: options.timeoutMs, ...options }
   }
 
   async run<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
@@ -30,9 +41,12 @@ export class Connection implements RawQueryable {
   async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
     const client = this.#client ?? (await this.#connect())
     const prepared = this.#prepare
+    const { timeoutMs, openMs } = this.#options
     try {
       const query = { ...wire(statement, prepared), ...form }
-      return await queryWithin<R>(client, query, values, this.#options.timeoutMs)
+      const rows = await queryWithin<R>(client, query, values, this.#fresh ? openMs : timeoutMs)
+      if (this.#client === client) this.#fresh = false
+      return rows
     } catch (error) {
       if (prepared && isPreparedStatementClash(error)) {
         this.#prepare = false
@@ -62,7 +76,7 @@ export class Connection implements RawQueryable {
     const client = new pg.Client({
       connectionString: this.#options.url,
       application_name: this.#options.applicationName,
-      connectionTimeoutMillis: Math.min(CONNECT_TIMEOUT_MS, this.#options.timeoutMs),
+      connectionTimeoutMillis: Math.min(CONNECT_TIMEOUT_MS, this.#options.openMs),
       keepAlive: true,
     })
     client.on('error', () => {
@@ -74,6 +88,7 @@ export class Connection implements RawQueryable {
       throw unreachable(cause)
     }
     this.#client = client
+    this.#fresh = true
     return client
   }
 }

@@ -7,7 +7,7 @@ import type { FromThread, ThreadData, ToThread } from './heartbeat.ts'
 // busy pool nor a task that blocks the main loop stops it. It also watches the main loop and tells which tasks ran while it
 // stood still.
 
-const { heartbeatMs, taskNames, shared } = workerData as ThreadData
+const { heartbeatMs, renewedAt, taskNames, shared } = workerData as ThreadData
 const counters = new Int32Array(shared)
 /** The main loop counts as blocked after this long without a tick; it ticks every 250 ms. */
 const BLOCKED_MS = 2000
@@ -17,7 +17,7 @@ const WATCH_MS = Math.min(250, heartbeatMs / 4)
 
 /** How beats are sent. */
 export interface Beats {
-  /** Renews the leases. `undefined`: the worker has been declared dead. Fails within one heartbeat. */
+  /** Renews the leases. `undefined`: the worker has been declared dead. Fails within one heartbeat, also while it connects. */
   beat(workerId: string): Promise<unknown>
   /** Whether a beat failed by an answer: then the network is not what is wrong. */
   isAnswer?(error: unknown): boolean
@@ -27,7 +27,8 @@ export interface Beats {
 let beats: Beats
 let watch: NodeJS.Timeout
 let { workerId } = workerData as ThreadData
-let lastGood = performance.now()
+/** On a busy machine seconds may pass between the registration and the start of this thread. */
+let lastGood = performance.now() - Number(process.hrtime.bigint() - renewedAt) / 1e6
 let lastAnswer = lastGood
 let timer: NodeJS.Timeout | undefined
 let beating = false

@@ -1,21 +1,50 @@
 import { workerData } from 'node:worker_threads'
 import { Connection } from '../db/connection.ts'
 import { sqlState } from '../db/sqlstate.ts'
-import { beat } from '../store/beat.ts'
+import { type Beat, beat } from '../store/beat.ts'
 import { keepBeating } from './beat-loop.ts'
 import type { ThreadData } from './heartbeat.ts'
 
 // The thread of a worker that speaks to the database itself.
 
 const { target, heartbeatMs } = workerData as ThreadData & { readonly target: { readonly url: string } }
+
+/**
+ * A new connection gets at least this long, however short the heartbeat. On a busy machine the login and the first beat, which
+ * the server has to plan, take hundreds of milliseconds: with a shorter limit each new connection would be given up like the one before.
+ */
+const SHORTEST_OPEN_MS = 1000
+
 const connection = new Connection({
   url: target.url,
   applicationName: 'sluice-heartbeat',
   timeoutMs: heartbeatMs,
+  openMs: Math.max(SHORTEST_OPEN_MS, heartbeatMs),
 })
+/** The beat sent last, which may be under way after its sender gave up. */
+let last: Promise<unknown> = Promise.resolve()
+
+/** Fails within a heartbeat. A connection that is being opened is left to its own limit, and a later beat finds it open. */
+async function send(workerId: string): Promise<Beat | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  let isLate = false
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      isLate = true
+      reject(new Error(`PostgreSQL has not answered within one heartbeat (${heartbeatMs} ms)`))
+    }, heartbeatMs)
+  })
+  const answer = last.then(() => (isLate ? undefined : beat(connection, workerId)))
+  last = answer.catch(() => {})
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
 
 keepBeating({
-  beat: (workerId) => beat(connection, workerId),
+  beat: send,
   isAnswer: (error) => sqlState(error) !== undefined,
   close: () => connection.close(),
 })

@@ -17,6 +17,8 @@ export interface ThreadData {
   readonly target: unknown
   readonly workerId: string
   readonly heartbeatMs: number
+  /** By `process.hrtime.bigint()`, which all threads of a process share: the leases cannot have been renewed before. */
+  readonly renewedAt: bigint
   /** Names of tasks that run inline; their running counts are in `shared`, from the second number on. */
   readonly taskNames: readonly string[]
   /** The first number is the main loop's tick. */
@@ -48,10 +50,15 @@ export interface HeartbeatEvents<Beat> {
 
 const TICK_MS = 250
 
+/** A new thread cannot know when the one that died last got through. */
+const LONG_AGO = 0n
+
 export interface HeartbeatOptions<Beat> {
   readonly thread: BeatThread
   readonly workerId: string
   readonly heartbeatMs: number
+  /** From before the worker was registered, by `process.hrtime.bigint()`: silence counts from here until a beat gets through. */
+  readonly registeredAt: bigint
   readonly inlineTasks: readonly string[]
   readonly events: HeartbeatEvents<Beat>
   readonly log: Log
@@ -78,7 +85,7 @@ export class Heartbeat<Beat> {
     options.inlineTasks.forEach((name, index) => {
       this.#index.set(name, index + 1)
     })
-    ;[this.#thread, this.#exited] = this.#startThread()
+    ;[this.#thread, this.#exited] = this.#startThread(options.registeredAt)
     this.#tick = setInterval(() => {
       this.#counters[0] = this.#counters[0]! + 1
     }, TICK_MS)
@@ -115,12 +122,13 @@ export class Heartbeat<Beat> {
     clearTimeout(timer)
   }
 
-  #startThread(): [Worker, Promise<void>] {
+  #startThread(renewedAt: bigint): [Worker, Promise<void>] {
     const { thread: how, heartbeatMs, inlineTasks, events, log } = this.#options
     const workerData: ThreadData = {
       target: how.target,
       workerId: this.#workerId,
       heartbeatMs,
+      renewedAt,
       taskNames: inlineTasks,
       shared: this.#shared,
     }
@@ -133,7 +141,7 @@ export class Heartbeat<Beat> {
         if (this.#stopping) return
         // Without it nobody would notice that the leases run out: what runs counts as abandoned, and a new one starts.
         events.silent(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
-        ;[this.#thread, this.#exited] = this.#startThread()
+        ;[this.#thread, this.#exited] = this.#startThread(LONG_AGO)
       })
     })
     return [thread, exited]

@@ -1,29 +1,43 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { databaseBeats, Heartbeat } from '../../src/engine/heartbeat.ts'
+import { databaseBeats, Heartbeat, type HeartbeatEvents } from '../../src/engine/heartbeat.ts'
+import type { Log } from '../../src/engine/log.ts'
 import { useDatabase } from '../support/database.ts'
 import { startRequestProxy } from '../support/request-proxy.ts'
+import { startProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
+const QUIET = { debug() {}, info() {}, warn() {}, error() {} }
+
+interface Heard {
+  readonly heartbeatMs: number
+  readonly registeredAt?: bigint
+  readonly log?: Log
+  readonly events?: Partial<HeartbeatEvents<unknown>>
+}
+
+function startHeartbeat(url: string, { events, ...options }: Heard): Heartbeat<unknown> {
+  const heartbeat = new Heartbeat({
+    thread: databaseBeats(url),
+    workerId: '1',
+    registeredAt: process.hrtime.bigint(),
+    inlineTasks: [],
+    log: QUIET,
+    ...options,
+    events: { beat() {}, silent() {}, ...events },
+  })
+  onTestFinished(() => heartbeat.stop())
+  return heartbeat
+}
 
 test('a beat asked for while one is under way follows it at once', async () => {
   const proxy = await startRequestProxy(database.directUrl)
+  onTestFinished(() => proxy.close())
   const isBeat = ({ statement }: { statement: string }) => statement === 'beat'
   const first = proxy.hold(isBeat)
   let beats = 0
   // So far apart that only a beat that was asked for can come in time.
-  const heartbeat = new Heartbeat({
-    thread: databaseBeats(proxy.url),
-    workerId: '1',
-    heartbeatMs: 60_000,
-    inlineTasks: [],
-    log: { debug() {}, info() {}, warn() {}, error() {} },
-    events: { beat: () => beats++, silent() {} },
-  })
-  onTestFinished(async () => {
-    await heartbeat.stop()
-    await proxy.close()
-  })
+  const heartbeat = startHeartbeat(proxy.url, { heartbeatMs: 60_000, events: { beat: () => beats++ } })
 
   const held = await first
   // Carried out by the server, not yet answered: it cannot have seen what is announced now.
@@ -33,4 +47,50 @@ test('a beat asked for while one is under way follows it at once', async () => {
   held.pass()
   ;(await second).pass()
   await until(() => beats === 2, 'the second beat to be answered')
+})
+
+const SHORT_MS = 200
+
+test('a new connection whose first beat takes longer than a heartbeat is kept', async () => {
+  const proxy = await startRequestProxy(database.directUrl)
+  onTestFinished(() => proxy.close())
+  let connections = 0
+  proxy.takeOver((request) => {
+    // The text of the statement is sent once a connection, with the first beat.
+    if (request.statement !== 'beat' || request.sql === '') return false
+    connections++
+    setTimeout(() => request.pass(), 3 * SHORT_MS)
+    return true
+  })
+  let beats = 0
+  startHeartbeat(proxy.url, { heartbeatMs: SHORT_MS, events: { beat: () => beats++ } })
+  await until(() => beats >= 3, 'three beats')
+  expect(connections).toBe(1)
+})
+
+test('a beat over a new connection fails after one heartbeat, while the connection has its time', async () => {
+  const proxy = await startProxy(database.directUrl)
+  onTestFinished(() => proxy.close())
+  let connections = 0
+  proxy.onConnect((connection) => {
+    connections++
+    connection.blackhole()
+  })
+  const tried = new Promise<number>((resolve) => {
+    const log = { ...QUIET, warn: () => resolve(connections) }
+    startHeartbeat(proxy.url, { heartbeatMs: SHORT_MS, log })
+  })
+  expect(await tried, 'connections when the first beat failed').toBeLessThan(2)
+  await until(() => connections > 1, 'another connection after the one that never answers')
+})
+
+test('silence counts from the registration of the worker, not from the start of its heartbeat', async () => {
+  const proxy = await startProxy(database.directUrl)
+  onTestFinished(() => proxy.close())
+  proxy.onConnect((connection) => connection.blackhole())
+  const registeredAt = process.hrtime.bigint() - 3_600_000_000_000n
+  const silentMs = await new Promise<number>((silent) => {
+    startHeartbeat(proxy.url, { heartbeatMs: SHORT_MS, registeredAt, events: { silent } })
+  })
+  expect(silentMs).toBeGreaterThan(3_600_000)
 })

@@ -92,12 +92,14 @@ export class DatabaseSource implements JobSource {
 
   async open(events: SourceEvents): Promise<void> {
     const { db, listener, inlineTasks, heartbeatMs, log } = this.#options
+    const registeredAt = process.hrtime.bigint()
     await this.#dispatcher.open()
     this.#workerId = this.#dispatcher.workerId
     this.#heartbeat = new Heartbeat({
       thread: databaseBeats(db.url),
       workerId: this.#workerId,
       heartbeatMs,
+      registeredAt,
       inlineTasks,
       log,
       events: {

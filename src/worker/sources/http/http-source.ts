@@ -121,12 +121,14 @@ export class HttpSource implements JobSource {
 
   async open(events: SourceEvents): Promise<void> {
     this.#events = events
+    const registeredAt = process.hrtime.bigint()
     await this.#register()
     const { server, key, inlineTasks, log } = this.#options
     this.#heartbeat = new Heartbeat<HeartbeatAnswer>({
       thread: { entry: builtEntry('./heartbeat-thread', import.meta.url), target: { server, key } },
       workerId: this.#workerId,
       heartbeatMs: this.#heartbeatMs,
+      registeredAt,
       inlineTasks,
       log,
       events: {
