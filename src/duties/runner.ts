@@ -24,6 +24,9 @@ const TICK_MS = 1500
 /** Two looks at the database further apart than this, whoever made them, are no unbroken time. */
 const LONGEST_GAP_MS = 2 * TICK_MS
 
+/** Each has one statement under way at most. Only taking over dead workers may come on top. */
+const MOST_BATCHES = 2
+
 export interface DutyRunnerOptions {
   readonly duties?: readonly Duty[]
   readonly tickMs?: number
@@ -37,7 +40,9 @@ export interface DutyRunnerOptions {
  * Modes: `new` -> `running` by `start()` -> `stopped` by `stop()`, for good.
  * Stopping before the start, and twice, is harmless. Every process may run one:
  * each tick of a duty goes to one of them, and two doing it at once is safe. A
- * tick that throws is logged; the next one runs.
+ * tick that throws is logged; the next one runs. Ticks go on beside a duty that
+ * takes long, so the database is looked at without a break and dead workers are
+ * taken over in time.
  */
 export class DutyRunner {
   readonly #db: Queryable
@@ -49,7 +54,11 @@ export class DutyRunner {
   readonly #promoteEarly = new Early(() => this.#runEarly(promote), TICK_MS)
   readonly #fireEarly = new Early(() => this.#runEarly(schedule), TICK_MS)
   #timer: NodeJS.Timeout | undefined
-  #ticking: Promise<void> | undefined
+  #looking: Promise<void> | undefined
+  /** What each look has claimed, until it is done. */
+  readonly #batches = new Set<Promise<void>>()
+  /** Names of the duties that run now. */
+  readonly #underWay = new Set<string>()
   #goodForMs = 0
   #brokenAt = performance.now()
   #mode: 'new' | 'running' | 'stopped' = 'new'
@@ -78,13 +87,14 @@ export class DutyRunner {
   async stop(): Promise<void> {
     this.#mode = 'stopped'
     clearTimeout(this.#timer)
-    await Promise.all([this.#ticking, this.#promoteEarly.stop(), this.#fireEarly.stop()])
+    await Promise.all([this.#promoteEarly.stop(), this.#fireEarly.stop(), this.#looking])
+    await Promise.all(this.#batches)
   }
 
   #next(ms: number): void {
     if (this.#mode !== 'running') return
     this.#timer = setTimeout(() => {
-      this.#ticking = this.#tick().finally(() => this.#next(this.#tickMs * (0.8 + 0.4 * Math.random())))
+      this.#looking = this.#tick().finally(() => this.#next(this.#tickMs * (0.8 + 0.4 * Math.random())))
     }, ms)
   }
 
@@ -93,7 +103,7 @@ export class DutyRunner {
     try {
       due = await claimDuties(
         this.#db,
-        this.#duties,
+        this.#free(),
         this.#name,
         LONGEST_GAP_MS,
         performance.now() - this.#brokenAt,
@@ -106,8 +116,25 @@ export class DutyRunner {
       this.#log.warn({ error: messageOf(error) }, 'duties: the database cannot be reached')
       return
     }
-    for (const duty of this.#duties) {
-      if (due.names.includes(duty.name) && this.#mode === 'running') await this.#run(duty)
+    const claimed = this.#duties.filter(({ name }) => due.names.includes(name))
+    if (claimed.length === 0) return
+    const batch = this.#runInTurn(claimed).finally(() => this.#batches.delete(batch))
+    this.#batches.add(batch)
+  }
+
+  /** Beside batches that take long others run too, as far as they leave connections of the pool to the rest of the process. */
+  #free(): readonly Duty[] {
+    const isFull = this.#batches.size >= MOST_BATCHES
+    return this.#duties.filter((duty) => !this.#underWay.has(duty.name) && (!isFull || duty === recover))
+  }
+
+  async #runInTurn(duties: readonly Duty[]): Promise<void> {
+    for (const duty of duties) {
+      // While it waited for its turn, a later look may have claimed it again.
+      if (this.#mode !== 'running' || this.#underWay.has(duty.name)) continue
+      this.#underWay.add(duty.name)
+      await this.#run(duty)
+      this.#underWay.delete(duty.name)
     }
   }
 

@@ -11,6 +11,7 @@ import { task } from '../../src/index.ts'
 import { listDuties } from '../../src/store/list-duties.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
 import { ageSaturation, plantReady } from '../support/state/waits.ts'
 import { until } from '../support/until.ts'
 
@@ -74,6 +75,27 @@ test('a duty that always fails does not postpone the take-over of dead workers',
   await until(() => good > 1000, 'an unbroken second')
   await runner.stop()
   expect(log.lines.filter(({ level }) => level === 'error').length).toBeGreaterThan(5)
+  await database.sql('delete from sluice.duties')
+})
+
+test('a duty that takes long holds up neither the looks at the database nor the other duties', async () => {
+  const gate = new Gate()
+  const slow = { name: 'slow', everyMs: 10, run: async () => gate.pass().then(() => ({})) }
+  let others = 0
+  const other: Duty = {
+    name: 'other',
+    everyMs: 10,
+    run: async () => {
+      others++
+      return {}
+    },
+  }
+  const runner = new DutyRunner(db, recordingLog(), 'slow', { duties: [slow, other], tickMs: 10 })
+  runner.start()
+  await gate.arrived()
+  await until(() => others >= 3, 'the other duty to run three times')
+  gate.open()
+  await runner.stop()
   await database.sql('delete from sluice.duties')
 })
 
