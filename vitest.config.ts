@@ -17,8 +17,9 @@ export default defineConfig({
     include: ['src/**/*.test.ts', 'dashboard/src/**/*.test.ts', 'test/**/*.test.ts'],
     exclude: ['test/long/**', 'node_modules/**', 'dist/**'],
     globalSetup: ['test/support/global-setup.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Far above what any test needs: it stops one that hangs, and the waits inside of tests say first what they waited for.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     pool: 'forks',
     // Files of one process share what is loaded: loading it for each took a fifth of the time of the suite.
     isolate: false,

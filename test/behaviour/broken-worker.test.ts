@@ -31,7 +31,6 @@ async function expectWithdrawn(app: Sluice, id: string, worker: string): Promise
   await until(
     async () => (await app.listWorkers()).find(({ name }) => name === worker)?.withdrawn.length === 1,
     'the task to be withdrawn',
-    30_000,
   )
   await until(async () => (await app.getJob(id)).status === 'queued', 'the last try to be handed back')
   const [seen] = (await app.listWorkers()).filter(({ name }) => name === worker)

@@ -82,7 +82,7 @@ for (const [name, example] of Object.entries(WORKFLOWS)) {
     test.skip(`${title}: skipped, ${lacking} is not installed`, () => {})
     continue
   }
-  test(title, { timeout: 60_000 }, async () => {
+  test(title, { timeout: 240_000 }, async () => {
     const input = JSON.stringify(example.input)
     const which = example.workflow === undefined ? [] : ['--workflow', example.workflow]
     const args = ['dist/cli/main.js', 'run', join('examples', name), '--json', '--input', input, ...which]
@@ -92,7 +92,7 @@ for (const [name, example] of Object.entries(WORKFLOWS)) {
   })
 }
 
-test('the words that the example counts are those that are there', { timeout: 60_000 }, async () => {
+test('the words that the example counts are those that are there', { timeout: 240_000 }, async () => {
   const names = await readdir(join(root, 'docs'), { recursive: true })
   const texts = await Promise.all(
     names.filter((name) => name.endsWith('.md')).map((name) => readFile(join(root, 'docs', name), 'utf8')),

@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(() => rm(folder, { recursive: true, force: true }))
 
 afterAll(async () => {
-  await vi.waitFor(() => expect(descendants.left()).toEqual([]), { timeout: 10_000 })
+  await vi.waitFor(() => expect(descendants.left()).toEqual([]), { timeout: 60_000 })
 })
 
 interface Echo {
@@ -334,7 +334,7 @@ describe('what a program leaves running', () => {
     await attempt.logged('running')
     const killed = guardPid()!
     process.kill(killed, 'SIGKILL')
-    await expect.poll(guardPid, { timeout: 10_000 }).toBeUndefined()
+    await expect.poll(guardPid, { timeout: 60_000 }).toBeUndefined()
 
     await shell('true')(newAttempt())
 

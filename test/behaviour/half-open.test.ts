@@ -45,7 +45,7 @@ async function open(
 }
 
 const ONE: Statement = { name: 'half_open_one', text: 'select 1 as one' }
-const LIMIT = { timeout: 90_000 }
+const LIMIT = { timeout: 240_000 }
 
 // The longest first, so that the others fit beside it.
 test.concurrent(
@@ -145,10 +145,14 @@ test.concurrent('workflows go on without hints, and not at the pace of upkeep', 
   )
   const app = await open(context, proxy.url, { workflows: [{ name: 'five', definition: { steps } }] })
   await app.work()
-  const started = performance.now()
-  await (await app.submit('five', null)).result()
-  // Upkeep looks every 1.5 s: six decisions would take 9 s.
-  expect(performance.now() - started).toBeLessThan(5000)
+  // Upkeep looks every 1.5 s: six decisions would take 9 s each time. Other things take time too, but not each time.
+  let tookMs = Number.POSITIVE_INFINITY
+  for (let n = 0; n < 3 && tookMs > 5000; n++) {
+    const started = performance.now()
+    await (await app.submit('five', null)).result()
+    tookMs = performance.now() - started
+  }
+  expect(tookMs).toBeLessThan(5000)
 })
 
 test.concurrent(
@@ -276,7 +280,8 @@ test.concurrent(
     await (await app.submit('noted', null)).result()
     const [cycle] = proxy.connections('sluice-cycle')
     await quiet(cycle!)
-    cycle!.delay(5000)
+    // Each way. The limit of a cycle is 15 s.
+    cycle!.delay(7000)
 
     const job = await app.submit('noted', null)
     const claimed = () => database.sql('select 1 from sluice.jobs where id = $1 and attempt = 1', [job.id])
@@ -318,11 +323,7 @@ test.concurrent(
     )
     expect(performance.now() - started).toBeLessThan(5000)
 
-    await until(
-      () => proxy.connections('sluice-listen').some((each) => each !== deaf),
-      'another LISTEN',
-      30_000,
-    )
+    await until(() => proxy.connections('sluice-listen').some((each) => each !== deaf), 'another LISTEN')
     // From here on only a hint can be in time.
     await other.setLane('default', { poll: '10m' })
     await until(async () => (await (await other.submit(echo, { n: 3 })).result()) === 3, 'a hint to be heard')

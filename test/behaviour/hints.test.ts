@@ -70,7 +70,7 @@ async function expectHints(producer: Sluice): Promise<void> {
   }
 }
 
-test('a hint starts a job long before the poll would', { timeout: 90_000 }, async () => {
+test('a hint starts a job long before the poll would', { timeout: 240_000 }, async () => {
   const producer = await apps.open(HINTED)
   const worker = await apps.open(HINTED)
   await worker.work()
@@ -78,7 +78,7 @@ test('a hint starts a job long before the poll would', { timeout: 90_000 }, asyn
 })
 
 test('a listening connection that breaks is opened again, and hints are heard again', {
-  timeout: 90_000,
+  timeout: 240_000,
 }, async () => {
   const proxy = await startProxy(database.url)
   const producer = await apps.open(HINTED)

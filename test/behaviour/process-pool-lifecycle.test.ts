@@ -20,7 +20,7 @@ afterEach(async () => {
 
 afterAll(async () => {
   await rm(folder, { recursive: true })
-  await vi.waitFor(() => expect(descendants.left()).toEqual([]), { timeout: 10_000 })
+  await vi.waitFor(() => expect(descendants.left()).toEqual([]), { timeout: 60_000 })
 })
 
 function newPool(options: Partial<PoolOptions> = {}): ProcessPool {
@@ -40,7 +40,7 @@ function run(pool: ProcessPool, task: string, input?: unknown, attempt = new Rec
 }
 
 async function expectFree(pool: ProcessPool, free: number): Promise<void> {
-  await expect.poll(() => pool.free, { timeout: 10_000, interval: 5 }).toBe(free)
+  await expect.poll(() => pool.free, { timeout: 60_000, interval: 5 }).toBe(free)
 }
 
 describe('the start', () => {
@@ -163,7 +163,7 @@ describe('a process is replaced', () => {
 
     process.kill(first, 'SIGKILL')
 
-    await expect.poll(() => warned.length, { timeout: 10_000, interval: 5 }).toBe(1)
+    await expect.poll(() => warned.length, { timeout: 60_000, interval: 5 }).toBe(1)
     await expectFree(pool, 1)
     expect(await run(pool, 'pid')).not.toBe(first)
     expect(warned).toEqual([expect.stringMatching(/^pool process was killed by SIGKILL.*; it is replaced$/)])
@@ -196,7 +196,7 @@ describe('a process is replaced', () => {
     writeFileSync(broken, '')
 
     await expect(run(pool, 'crash', 'kill')).rejects.toThrow('SIGKILL')
-    await expect.poll(() => times.length, { timeout: 20_000 }).toBe(4)
+    await expect.poll(() => times.length, { timeout: 60_000 }).toBe(4)
     expect(pool.free).toBe(0)
     rmSync(broken)
     await expectFree(pool, 1)
@@ -271,7 +271,7 @@ describe('the stop', () => {
     })
     writeFileSync(broken, '')
     await expect(run(pool, 'crash', 'exit')).rejects.toThrow('exited with code 0')
-    await expect.poll(() => causes.length, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => causes.length, { timeout: 60_000 }).toBe(1)
 
     await pool.stop(60_000)
     expect(descendants.left()).toEqual([])

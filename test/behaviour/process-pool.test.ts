@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await pool.stop(0)
   await rm(folder, { recursive: true })
-  await vi.waitFor(() => expect(descendants.left()).toEqual([]), { timeout: 10_000 })
+  await vi.waitFor(() => expect(descendants.left()).toEqual([]), { timeout: 60_000 })
 })
 
 function run(
@@ -250,7 +250,7 @@ describe('a stop', () => {
       attempt.stop('cancelled')
 
       await expect(running).rejects.toBe(attempt.signal.reason)
-      await expect.poll(() => pool.free, { timeout: 10_000 }).toBe(2)
+      await expect.poll(() => pool.free, { timeout: 60_000 }).toBe(2)
     },
   )
 
@@ -280,7 +280,7 @@ describe('a crash', () => {
 
     await expect(run('crash', how)).rejects.toMatchObject({ code: 'ATTEMPT_FAILED', message })
 
-    await expect.poll(() => pool.free, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => pool.free, { timeout: 60_000 }).toBe(1)
     expect(existsSync(gate)).toBe(false)
     writeFileSync(gate, '')
     expect(await beside).toEqual(expect.any(Number))
@@ -293,7 +293,7 @@ describe('a crash', () => {
     await expect(run('crash', 'kill')).rejects.toThrow('SIGKILL')
 
     await expectGone(grandchild)
-    await expect.poll(() => pool.free, { timeout: 10_000 }).toBe(2)
+    await expect.poll(() => pool.free, { timeout: 60_000 }).toBe(2)
   })
 })
 

@@ -207,7 +207,7 @@ describe.each(KINDS)('the provisioner %s', (kind, open) => {
     const mine = () =>
       place.environments().filter(({ SLUICE_REQUEST }) => SLUICE_REQUEST?.startsWith(asked.token))
     // A process notes it when it has come up, not when it was started.
-    await expect.poll(mine, { timeout: 10_000 }).toHaveLength(3)
+    await expect.poll(mine, { timeout: 60_000 }).toHaveLength(3)
     const sorted = mine().sort((a, b) => (a.SLUICE_REQUEST! < b.SLUICE_REQUEST! ? -1 : 1))
     expect(sorted[1]).toEqual({
       SLUICE_POOL: POOL,
@@ -230,7 +230,7 @@ describe.each(KINDS)('the provisioner %s', (kind, open) => {
     await provisioner.stop([first, 'nobody-knows-me'], 'it did not come', soon())
 
     const state = async () => (await provisioner.describe([first], soon()))[0]!.state
-    await expect.poll(state, { timeout: 10_000 }).toBe('stopped')
+    await expect.poll(state, { timeout: 60_000 }).toBe('stopped')
     expect((await provisioner.describe([second], soon()))[0]!.state).toBe('running')
   })
 
@@ -421,7 +421,7 @@ describe('options of provisioners', () => {
     ])
 
     await other.stop([ids[0], reused], 'test', soon())
-    await expect.poll(() => states(owner, ids), { timeout: 10_000 }).toEqual(['stopped', 'running'])
+    await expect.poll(() => states(owner, ids), { timeout: 60_000 }).toEqual(['stopped', 'running'])
     expect(await states(other, ids)).toEqual(['stopped', 'running'])
     await other.stop([ids[0]], 'test', soon())
     await expect(other.stop([foreign], 'test', soon())).rejects.toMatchObject({

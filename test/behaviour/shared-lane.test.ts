@@ -3,7 +3,7 @@ import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 
 // A lane whose tasks are served by different workers: none of them sees what the other could take.
@@ -115,7 +115,7 @@ test('two workers with a task each share many slots, and both get on', async () 
   }
   await one.work({ capacity: 10 })
   await other.work({ capacity: 10 })
-  await until(() => order.length === 800, 'all to run', 25_000)
+  await untilNoneLeft(() => 800 - order.length, 'all to run')
   // Neither waits for the other's last: a block of 20 is 40 jobs away from its turn at most, give or take the slots.
   const firstOfLast = Math.min(order.indexOf('a 19/0'), order.indexOf('b 19/0'))
   expect(firstOfLast).toBeGreaterThan(400)

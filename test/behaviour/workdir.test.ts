@@ -87,7 +87,7 @@ test('removes a folder into which a program still writes', async () => {
   const script = 'mkdir -p a; i=0; while :; do i=$((i+1)); echo x > a/$i; echo x > $i; done'
   const writer = spawn('sh', ['-c', script], { cwd: path, stdio: 'ignore' })
   try {
-    await expect.poll(() => existsSync(join(path, 'a/20')), { timeout: 10_000, interval: 5 }).toBe(true)
+    await expect.poll(() => existsSync(join(path, 'a/20')), { timeout: 60_000, interval: 5 }).toBe(true)
 
     await workdirs.remove(path)
     expect(readdirSync(workdirs.path)).toEqual([])

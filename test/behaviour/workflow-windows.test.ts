@@ -197,7 +197,7 @@ test('a fan-out in one lane leaves the jobs of another their share of the worker
 })
 
 test(`windows hold while children end in every way and are resized all the time (seed ${seed})`, {
-  timeout: 60_000,
+  timeout: 240_000,
 }, async () => {
   const random = new SeededRandom(seed)
   const runs = Array.from({ length: 6 }, (_, n) => ({

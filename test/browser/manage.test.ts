@@ -109,7 +109,7 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     failed.push(orders.id)
   })
 
-  test('each role is offered what it allows, and nothing else', { timeout: 60_000 }, async () => {
+  test('each role is offered what it allows, and nothing else', { timeout: 240_000 }, async () => {
     // One after the other in one browser: what was loaded for the first is there for all.
     const { page, complaints } = await visit(server.url)
     for (const [role, screens, buttons] of OFFERS) {

@@ -165,7 +165,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
   })
 
   test('a lane is paused and resumed, the job says so; its settings are changed, and go back to those of the file', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const lane = async (name: string) => (await server.app.listLanes()).find((each) => each.name === name)
     const before = await lane('batch')
@@ -425,7 +425,7 @@ describe.skipIf(noBrowser !== undefined)('a server that is restarted', () => {
     await expectFitsPhone(page, 'a stale page')
     const { id } = await app.submit(release, 'while it was away')
     running = await start(Number(new URL(url).port))
-    await page.getByText('Live', { exact: true }).waitFor({ timeout: 30_000 })
+    await page.getByText('Live', { exact: true }).waitFor({ timeout: 60_000 })
     await page.getByRole('link', { name: `#${id}` }).waitFor()
     await running.stop()
   })

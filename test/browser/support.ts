@@ -46,7 +46,7 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
     viewport: WIDE,
     ...options,
   })
-  context.setDefaultTimeout(15_000)
+  context.setDefaultTimeout(60_000)
   const page = await context.newPage()
   countRequests(page)
   const complaints: string[] = []
@@ -95,7 +95,7 @@ export async function complete(page: Page): Promise<void> {
           .evaluateAll((all) => all.map(({ outerHTML }) => outerHTML.slice(0, 80)))
         return [...awaited, ...held, ...[...(underWay.get(page) ?? [])].map((request) => request.url())]
       },
-      { message: `what has not come yet at ${page.url()}`, timeout: 15_000 },
+      { message: `what has not come yet at ${page.url()}`, timeout: 60_000 },
     )
     .toEqual([])
   expect(await main.locator(':scope > *').count(), `what is shown at ${page.url()}`).toBeGreaterThan(0)

@@ -65,7 +65,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
   })
 
   test('the address of sluice up signs in once, and its token does not stay in it', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const token = await transactForCallers(server.app.room.db, (tx) =>
       offerSignIn(tx, authorOfDatabase('test')),
@@ -88,7 +88,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
   })
 
   test('why a job waits is three clicks away from the first page, and the answer changes as it does', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const first = await server.app.submit(hold, 'first')
     await gates.first.arrived()
@@ -115,7 +115,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
   })
 
   test('a failed job shows what each attempt threw: class, own frames, causes and properties', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const { id } = await server.app.submit(pays, undefined)
     await until(async () => (await server.app.getJob(id)).finishedAt !== null, 'the job to fail')
@@ -140,7 +140,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
   })
 
   test('the number of scheduled jobs leads to these, told in the time of whoever looks', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const runAt = new Date(Date.now() + 26 * 3_600_000)
     const [first] = await server.app.submitMany(fails, ['later', 'later still'], { runAt })
@@ -174,7 +174,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
   })
 
   test('devices tell what lies on them now and lay there before, and why a job waits for one', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const served = await server.app.submit(chat, undefined)
     await serving.arrived()
@@ -225,7 +225,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
   })
 
   test('a filter is in the address, and all that match are retried after the page has said how many', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const jobs = await server.app.submitMany(fails, ['<b>a</b>', '<b>b</b>', 'c'])
     await Promise.all(jobs.map((job) => job.result().catch(() => undefined)))

@@ -99,7 +99,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
   }
 
   test('a window is pulled wider with the arrow keys and by pointer, and more children are in flight', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const { id } = await server.app.submit(wide, { items: Array.from({ length: 40 }, (_, n) => n) })
     const fan = await until(() => findStep(database.sql, id, 'fan'), 'the fan-out')
@@ -184,7 +184,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
   })
 
   test('a workflow inside another is opened; what failed there can run again once the whole has ended', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     shut.door = true
     const { id } = await server.app.submit(half, { doors: [1] })
@@ -220,7 +220,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
   })
 
   test('a failure is followed back to where its input differs, and runs again from there with another', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const good = (await server.app.submit(decode, { encodings: ['utf-8', 'utf-8', 'utf-8'] })).id
     await ended(good, 'completed')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BudgetsView, BudgetView } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 import type { Running } from './cli.ts'
 import { useWay, WAYS } from './ways.ts'
 
@@ -199,10 +199,9 @@ describe.each(WAYS)('over %s', (way) => {
   test('a worker that leaves takes its models with it; what waited runs when it may', async () => {
     await cli.write('go', '')
     expect(existsSync(join(cli.folder, 'go'))).toBe(true)
-    await until(
-      async () => (await database.sql(`select 1 from sluice.jobs where state < 'completed'`)).length === 0,
+    await untilNoneLeft(
+      async () => (await database.sql(`select 1 from sluice.jobs where state < 'completed'`)).length,
       'all jobs to end',
-      30_000,
     )
     await worker.end('SIGTERM')
     const { stdout } = await cli.run(['gpu'])

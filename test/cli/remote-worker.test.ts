@@ -39,14 +39,14 @@ async function start(args: readonly string[], env: Readonly<Record<string, strin
     worker.kill('SIGKILL')
     await rm(folder, { recursive: true, force: true })
   })
-  await until(() => log.includes('ready to take jobs'), 'the worker to be ready', 30_000)
+  await until(() => log.includes('ready to take jobs'), 'the worker to be ready')
   return { worker, folder, log: () => log }
 }
 
 test.each(['in the environment', 'on the command line'])(
   'sluice worker --server works without a database; the key %s stays with it',
   {
-    timeout: 60_000,
+    timeout: 240_000,
   },
   async (where) => {
     const key = await server.keyOf('worker')
@@ -67,7 +67,7 @@ test.each(['in the environment', 'on the command line'])(
   },
 )
 
-test('a key that does not do is refused at the start, and not repeated', { timeout: 60_000 }, async () => {
+test('a key that does not do is refused at the start, and not repeated', { timeout: 240_000 }, async () => {
   const { DATABASE_URL: _, ...rest } = process.env
   const folder = await mkdtemp(join(tmpdir(), 'sluice-remote-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))

@@ -27,7 +27,7 @@ test('rm deletes a workflow with the jobs below it only with --tree', async () =
   await expect(app.getJob(job.id)).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
 })
 
-test('submit --wait says once that a job was cancelled', { timeout: 60_000 }, async () => {
+test('submit --wait says once that a job was cancelled', { timeout: 240_000 }, async () => {
   const gate = new Gate()
   gate.open()
   const held = task({

@@ -16,7 +16,7 @@ test('a worker that is asked to stop lets its job finish and ends by itself', {
   const worker = cli.start(['worker', '--name', 'w1'], { environment: { GO: go } })
   await worker.says('ready to take jobs')
   const { id } = await cli.json<{ id: string }>('submit', 'wait')
-  await expect.poll(async () => (await cli.json('show', id)).status, { timeout: 30_000 }).toBe('running')
+  await expect.poll(async () => (await cli.json('show', id)).status, { timeout: 60_000 }).toBe('running')
   const told = await cli.run(['workers', 'stop', 'w1'])
   expect([told.code, told.stdout]).toEqual([0, 'worker w1 ends once what it runs has ended\n'])
   await worker.says('asked to stop')

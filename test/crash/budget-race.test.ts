@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { sluice } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 import { SHORT_LEASES, startWorker, type WorkerProcess } from '../support/worker-process.ts'
 
@@ -47,17 +47,17 @@ test('eight processes that race for one budget never hold more of it than there 
       )
       return row!.n
     }
-    await until(async () => (await ended()) > EACH / 2, 'the race to be on', 30_000)
+    await until(async () => (await ended()) > EACH / 2, 'the race to be on')
     await app.setBudget('seats', { capacity: 1 })
     await app.setBudget('vram', { limits: { gpu0: '10GB' } })
     await Promise.all(workers.slice(0, 3).map((worker) => worker.kill()))
     // Only the small model fits, with what draws from no device.
     const small = async () =>
       (await database.sql(`select 1 from sluice.jobs where task <> 'large' and state < 'completed'`)).length
-    await until(async () => (await small()) < EACH / 2, 'those that still fit to go on', 30_000)
+    await until(async () => (await small()) < EACH / 2, 'those that still fit to go on')
     await app.resetBudget('seats')
     await app.resetBudget('vram')
-    await until(async () => (await ended()) === 3 * EACH, 'all to complete', 60_000)
+    await untilNoneLeft(async () => 3 * EACH - (await ended()), 'all to complete')
     const { budgets, violations } = await commits.catchUp()
     expect(violations.slice(0, 10)).toEqual([])
     expect(budgets.seen.reservations).toBeGreaterThanOrEqual(3 * EACH)
@@ -68,4 +68,4 @@ test('eight processes that race for one budget never hold more of it than there 
   } finally {
     await app.close()
   }
-}, 150_000)
+}, 600_000)

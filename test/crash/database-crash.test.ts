@@ -4,7 +4,7 @@ import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { hasCode, type Sluice, sluice, task } from '../../src/index.ts'
 import { keepersOf, query, serverStart, serversOf, temporaryFolder } from '../support/embedded.ts'
 import { Gate } from '../support/gate.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 import { WatchedCommits } from '../support/watched-commits.ts'
 import { startWorker, type WorkerProcess } from '../support/worker-process.ts'
 
@@ -71,7 +71,7 @@ class Station {
   async drain(): Promise<void> {
     this.#stop = true
     await this.#submitting
-    await until(async () => (await this.count(`state < 'completed'`)) === 0, 'all jobs to end', 30_000)
+    await untilNoneLeft(() => this.count(`state < 'completed'`), 'all jobs to end')
   }
 
   async count(condition: string): Promise<number> {
@@ -93,7 +93,6 @@ class Station {
     await until(
       async () => (await serverStart(this.url).catch(() => before)) !== before,
       'the server to come back',
-      30_000,
     )
   }
 }
@@ -138,7 +137,6 @@ test('what was accepted, stepped and finished survives a crash with synchronous_
     await until(
       async () => (await serverStart(embedded.url).catch(() => before)) !== before,
       'the server to come back',
-      30_000,
     )
   }
   const gate = new Gate()

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { sluice } from '../../src/index.ts'
 import { endAll, query, temporaryFolder } from '../support/embedded.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 import { WatchedCommits } from '../support/watched-commits.ts'
 import { SHORT_LEASES, startWorker, type WorkerProcess } from '../support/worker-process.ts'
 
@@ -41,11 +41,11 @@ test('workers, database and its keeper killed at once, twice: after a start all 
   await app.close()
 
   for (const enough of [JOBS / 6, JOBS / 3]) {
-    await until(async () => (await ended(url)) > enough, `${enough} jobs to end`, 30_000)
+    await until(async () => (await ended(url)) > enough, `${enough} jobs to end`)
     await Promise.all([...workers.map((worker) => worker.kill()), endAll(folder)])
     workers = [await start(), await start()]
   }
-  await until(async () => (await ended(url)) === JOBS, 'the rest to be done', 30_000)
+  await untilNoneLeft(async () => JOBS - (await ended(url)), 'the rest to be done')
   const rows = await query<{ id: string; state: string }>(
     url,
     'select id, state from sluice.jobs order by id',

@@ -58,19 +58,18 @@ test('all workers are replaced under load, by their labels, and no job fails or 
       }
     }),
   )
-  await until(() => submitted.length > 20, 'jobs to flow', 30_000)
+  await until(() => submitted.length > 20, 'jobs to flow')
   const fresh = [await start('green-1', { colour: 'green' }), await start('green-2', { colour: 'green' })]
   expect(await app.drainWorker('*', true, { colour: 'blue' })).toBe(2)
   await until(
     async () =>
       (await app.listWorkers()).every((each) => each.labels.colour !== 'blue' || each.running === 0),
     'the old ones to have nothing left to do',
-    30_000,
   )
   expect(await app.stopWorker('*', { colour: 'blue' })).toBe(2)
-  await until(async () => (await app.listWorkers()).length === 2, 'the old ones to leave', 30_000)
+  await until(async () => (await app.listWorkers()).length === 2, 'the old ones to leave')
   const before = submitted.length
-  await until(() => submitted.length > before + 20, 'jobs to flow on', 30_000)
+  await until(() => submitted.length > before + 20, 'jobs to flow on')
   over = true
   await load
   expect((await app.listWorkers()).map(({ name }) => name)).toEqual(['green-1', 'green-2'])

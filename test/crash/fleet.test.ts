@@ -4,7 +4,7 @@ import { Cli } from '../cli/cli.ts'
 import { useDatabase } from '../support/database.ts'
 import { FleetProcesses, kill, POOL_CONFIG } from '../support/fleet-processes.ts'
 import { expectGone } from '../support/processes.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
@@ -22,7 +22,7 @@ test('fifteen jobs without a worker: three are started, at most three run, all e
     const refused: unknown = await app.submit('work', null).catch((error: unknown) => error)
     expect(hasCode(refused, 'ADMISSION_REJECTED')).toBe(true)
 
-    await until(async () => (await fleet.count(`state = 'completed'`)) === 15, 'all to end', 60_000)
+    await untilNoneLeft(async () => 15 - (await fleet.count(`state = 'completed'`)), 'all to end')
     await until(async () => (await fleet.pids()).length === 0, 'the workers to leave', 60_000)
 
     expect(await fleet.most()).toEqual({ running: 3, workers: 3 })
@@ -50,7 +50,7 @@ test('servers and workers that are killed while workers come and go: no job is l
     await until(async () => (await fleet.pids()).length > 0, 'a worker', 60_000)
     const [victim] = await fleet.pids()
     kill(victim!)
-    await until(async () => (await fleet.count(`state = 'completed'`)) === 30, 'all to end', 90_000)
+    await untilNoneLeft(async () => 30 - (await fleet.count(`state = 'completed'`)), 'all to end')
     expect(await fleet.count(`state = 'failed'`)).toBe(0)
     const most = await fleet.most()
     expect(most.running).toBeLessThanOrEqual(3)

@@ -135,16 +135,12 @@ test('a finish that arrives while another worker runs the job changes nothing', 
 
 test('nothing is held by the dead in the end', async () => {
   const worker = await startSurvivor()
-  await until(
-    async () => {
-      const [row] = await database.sql<{ dead: boolean; slots: number }>(
-        `select exists (select 1 from sluice.workers w where w.ended_at is null and w.pid <> $1) as dead,
+  await until(async () => {
+    const [row] = await database.sql<{ dead: boolean; slots: number }>(
+      `select exists (select 1 from sluice.workers w where w.ended_at is null and w.pid <> $1) as dead,
                 coalesce(sum(slots), 0)::integer as slots from sluice.holdings`,
-        [worker.pid],
-      )
-      return !row!.dead && row!.slots === 0
-    },
-    'the dead to be off the books',
-    20_000,
-  )
+      [worker.pid],
+    )
+    return !row!.dead && row!.slots === 0
+  }, 'the dead to be off the books')
 })

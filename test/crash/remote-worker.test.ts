@@ -62,7 +62,7 @@ beforeAll(async () => {
   key = await workerKey(app)
   proxy = await startHttpProxy('http://127.0.0.1:4')
   await startServer()
-}, 60_000)
+}, 240_000)
 afterAll(async () => {
   await server.kill()
   await proxy.close()

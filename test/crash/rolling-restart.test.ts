@@ -5,7 +5,7 @@ import { createKey } from '../../src/engine/access/keys.ts'
 import { sluice, task } from '../../src/index.ts'
 import { Cli, type Running } from '../cli/cli.ts'
 import { useDatabase } from '../support/database.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 
 const database = useDatabase()
 const cli = new Cli({ DATABASE_URL: database.url, SLUICE_LOG: 'info' })
@@ -102,16 +102,12 @@ test('two servers are restarted in turn under load, and every accepted job is do
     stop.abort()
   }
   await failed
-  await until(
-    async () => {
-      const [row] = await database.sql<{ left: number }>(
-        `select count(*)::integer as left from sluice.jobs where state < 'completed'`,
-      )
-      return row!.left === 0
-    },
-    'every job to end',
-    60_000,
-  )
+  await untilNoneLeft(async () => {
+    const [row] = await database.sql<{ left: number }>(
+      `select count(*)::integer as left from sluice.jobs where state < 'completed'`,
+    )
+    return row!.left
+  }, 'every job to end')
   const [row] = await database.sql<{ jobs: number; completed: number }>(
     `select count(*)::integer as jobs, (count(*) filter (where state = 'completed'))::integer as completed from sluice.jobs`,
   )

@@ -59,7 +59,6 @@ function expectShares(workers: readonly WorkerProcess[], shares: readonly number
   return until(
     () => workers.every((worker, place) => poolOf(worker).length === shares[place]),
     `the process pools to have ${shares.join(', ')} processes`,
-    30_000,
   )
 }
 

@@ -6,7 +6,7 @@ import { DEFAULT_MAX_WAIT_MS } from '../../src/model/budget.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 
 // A real worker in the process of the server, with declared devices: one of 24 GB and one of 8, and models that take no memory.
 
@@ -56,10 +56,9 @@ beforeAll(async () => {
 afterEach(async () => {
   gate.open()
   for (const name of ['vram', 'licences']) await server.app.resetBudget(name)
-  await until(
-    async () => (await database.sql(`select 1 from sluice.jobs where state < 'completed'`)).length === 0,
+  await untilNoneLeft(
+    async () => (await database.sql(`select 1 from sluice.jobs where state < 'completed'`)).length,
     'all jobs to end',
-    30_000,
   )
   gate = new Gate()
 })

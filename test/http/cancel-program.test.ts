@@ -22,7 +22,7 @@ test('a cancel by an operator stops a running program, with all of its process g
   onTestFinished(() => server.stop())
   await server.app.work()
   const { id } = await server.app.submit('forever', null)
-  const text = await until(() => readFile(pids, 'utf8').catch(() => undefined), 'the program to run', 30_000)
+  const text = await until(() => readFile(pids, 'utf8').catch(() => undefined), 'the program to run')
   const group = text.trim().split(' ').map(Number)
   for (const pid of group) expect(isAlive(pid)).toBe(true)
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Cli, type Running } from '../cli/cli.ts'
 import { useDatabase } from '../support/database.ts'
-import { until } from '../support/until.ts'
+import { until, untilNoneLeft } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 
 const database = useDatabase()
@@ -93,7 +93,7 @@ test('what may enter is bounded, waits while nobody works, and drains through th
   expect(await countStates()).toEqual({ ready: CEILING })
 
   const workers = startWorkers(3)
-  await until(async () => (await countStates()).completed === CEILING, 'all to be done', 60_000)
+  await untilNoneLeft(async () => CEILING - ((await countStates()).completed ?? 0), 'all to be done')
   expect(await countStates()).toEqual({ completed: CEILING })
   const checker = await commits.catchUp()
   expect(checker.violations).toEqual([])

@@ -67,7 +67,6 @@ async function startPython(args: readonly string[], address: string, task: strin
   await until(
     async () => (await server.app.listTasks()).some(({ name }) => name === task),
     'the worker to register',
-    30_000,
   )
   return worker
 }
@@ -80,7 +79,7 @@ async function leave(worker: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): 
 }
 
 describe.skipIf(missing)(missing ? 'in Python (python3 is not installed)' : 'in Python', () => {
-  test('a worker runs jobs, with lines and progress, and leaves in order', { timeout: 60_000 }, async () => {
+  test('a worker runs jobs, with lines and progress, and leaves in order', { timeout: 240_000 }, async () => {
     server.app.startDuties()
     const worker = await startPython([`${FOLDER}worker.py`], server.url, 'count_words')
     const job = await server.app.submit('count_words', 'to be or not to be')
@@ -95,30 +94,30 @@ describe.skipIf(missing)(missing ? 'in Python (python3 is not installed)' : 'in 
   })
 
   test('a job whose answer got lost is started after all, at its first attempt, and stops when it is cancelled', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const proxy = await startHttpProxy(server.url)
     onTestFinished(() => proxy.close())
     proxy.decide = (path) => (path.endsWith('/cycle') ? 'cut after' : 'pass')
     const worker = await startPython(['-c', PATIENT], proxy.url, 'wait')
     const { id } = await server.app.submit('wait', null)
-    await until(async () => (await server.app.getJob(id)).attempt === 1, 'an answer with the job', 30_000)
+    await until(async () => (await server.app.getJob(id)).attempt === 1, 'an answer with the job')
     proxy.decide = () => 'pass'
-    await until(async () => (await server.app.getJob(id)).progress === 0.5, 'the job to run', 30_000)
+    await until(async () => (await server.app.getJob(id)).progress === 0.5, 'the job to run')
 
     await server.app.cancel(id)
-    await until(async () => (await server.app.getJob(id)).status === 'cancelled', 'it to stop', 30_000)
+    await until(async () => (await server.app.getJob(id)).status === 'cancelled', 'it to stop')
     expect(await server.app.getJob(id)).toMatchObject({ attempt: 1, losses: 0 })
     await leave(worker)
   })
 
   test('a worker that gets Ctrl-C finishes and reports what runs, and leaves without a traceback', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const worker = await startPython(['-c', BUSY], server.url, 'last')
     const said = textOf(worker)
     const { id } = await server.app.submit('last', null)
-    await until(async () => (await server.app.getJob(id)).progress === 0.5, 'the job to run', 30_000)
+    await until(async () => (await server.app.getJob(id)).progress === 0.5, 'the job to run')
     expect(said()).toMatch(/^ready to take jobs: last$/m)
 
     await leave(worker, 'SIGINT')
@@ -134,7 +133,7 @@ describe.skipIf(missing)(missing ? 'in Python (python3 is not installed)' : 'in 
       /cannot register at .*: .*refused/,
     ],
     ['a key that may not', (): string => server.url, 'viewer', /cannot register at .*: 403 .*workers:run/],
-  ] as const)('%s is told in a line', { timeout: 60_000 }, async (_, address, role, expected) => {
+  ] as const)('%s is told in a line', { timeout: 240_000 }, async (_, address, role, expected) => {
     const env = { ...process.env, SLUICE_SERVER: address(), SLUICE_KEY: await server.keyOf(role) }
     const { status, stderr } = await runPython(env)
     expect(status).toBe(1)

@@ -341,7 +341,7 @@ describe('waiting', () => {
       expect(await cycle(id, { waitMs: 10 })).toEqual({ jobs: [] })
       return answered
     }
-    await until(overtaken, 'the older one to be answered', 20_000)
+    await until(overtaken, 'the older one to be answered')
     expect(await older).toEqual({ jobs: [] })
   })
 

@@ -94,7 +94,7 @@ beforeAll(async () => {
   }
   await ask('GET', `/${secrets.get('a key in an address')}`, { key: admin })
   await ask('POST', '/api/v1/session', { body: { key: secrets.get('a wrong key') } })
-}, 60_000)
+}, 240_000)
 
 async function rows(): Promise<{ table: string; text: string }[]> {
   const tables = await database.admin<{ name: string }>(

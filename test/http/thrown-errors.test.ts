@@ -168,7 +168,7 @@ describe.each([
 
 describe('a pool process', () => {
   test('keeps the class and the line of the source that the task was compiled from', {
-    timeout: 60_000,
+    timeout: 240_000,
   }, async () => {
     const { detail } = await failed(compiled, 'error')
     expect(detail).toMatchObject({

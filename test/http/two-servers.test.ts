@@ -86,7 +86,7 @@ test('jobs that overflow are one decision of two servers, and its workers come t
   )
   await Promise.all(servers.map((server) => server.app.provision()))
   const decisions = async () => (await second.app.fleet()).decisions
-  await until(async () => (await decisions())[0]?.started === 3, 'three workers to be started', 30_000)
+  await until(async () => (await decisions())[0]?.started === 3, 'three workers to be started')
   const { instances } = JSON.parse(readFileSync(file, 'utf8')) as {
     instances: Record<string, { environment: { SLUICE_POOL: string; SLUICE_REQUEST: string } }>
   }
@@ -96,7 +96,7 @@ test('jobs that overflow are one decision of two servers, and its workers come t
   const workers: Worker[] = []
   for (const [index, { SLUICE_POOL: pool, SLUICE_REQUEST: request }] of environments.entries())
     workers.push(await attach(servers[index % 2]!, { pool, request }))
-  await until(async () => (await decisions())[0]!.outcome === 'arrived', 'all to have come', 30_000)
+  await until(async () => (await decisions())[0]!.outcome === 'arrived', 'all to have come')
 
   expect(await decisions()).toHaveLength(1)
   expect((await first.app.fleet()).pools[0]).toMatchObject({ workers: 3, requests: 1, arrived: 3, failed: 0 })
@@ -108,7 +108,7 @@ test('jobs that overflow are one decision of two servers, and its workers come t
     await worker.server.call('POST', `/workers/${worker.id}/heartbeat`, { key, body: {} })
   }
   const done = async () => (await decisions())[0]!.workers.map((worker) => worker.done)
-  await until(async () => (await done()).join() === '2,1,0', 'what they did', 10_000)
+  await until(async () => (await done()).join() === '2,1,0', 'what they did')
   const one = await first.call('POST', '/workers', {
     key,
     body: { name: 'w', capacity: 1, cores: 1, tasks: [{ name: 'work' }], pool: 'burst', request: 'more.1' },

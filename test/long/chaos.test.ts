@@ -25,7 +25,7 @@ test.each(seeds)(
       seed,
       seconds: SECONDS,
       faults: ALL_FAULTS,
-      drainMs: 180_000,
+      stuckMs: 180_000,
     })
     const { seen, peak } = commits.checker
     console.log(JSON.stringify({ seed, ...report, seen, peak: Object.fromEntries(peak) }))

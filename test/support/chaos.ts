@@ -8,7 +8,7 @@ import { query } from './embedded.ts'
 import { type RequestProxy, startRequestProxy } from './request-proxy.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { startProxy, type TcpProxy } from './tcp-proxy.ts'
-import { until } from './until.ts'
+import { until, untilNoneLeft } from './until.ts'
 import type { WatchedCommits } from './watched-commits.ts'
 import { type TaskSettings, WorkerProcess } from './worker-process.ts'
 
@@ -53,8 +53,8 @@ export interface ChaosOptions {
   readonly seed: number
   readonly seconds: number
   readonly faults: readonly Fault[]
-  /** How long the survivors get to finish once the faults end. */
-  readonly drainMs: number
+  /** Once the faults end, the survivors get as long as it takes, but not this long without ending a job. */
+  readonly stuckMs: number
 }
 
 export interface ChaosReport {
@@ -143,7 +143,7 @@ export class Chaos implements Victims {
     for (let place = 0; place < 8; place++) this.#startWorker(place)
     await Promise.all(this.#workers.map((worker) => worker.ready()))
     for (let n = 0; n < 2; n++) this.#startSubmitter(this.#options.seed + n)
-    await until(() => this.#accepted.length > 20, 'jobs to be submitted', 30_000)
+    await until(() => this.#accepted.length > 20, 'jobs to be submitted', 120_000)
   }
 
   /** What a service manager does, too: a worker that ends is started again, half the time under the same name. */
@@ -247,16 +247,16 @@ export class Chaos implements Victims {
   }
 
   async #verify(): Promise<void> {
-    const { url, commits, seed, drainMs } = this.#options
+    const { url, commits, seed, stuckMs } = this.#options
     const report = async (what: string, text: string): Promise<void> => {
-      await until(async () => (await query(url, text)).length === 0, what, drainMs).catch(async (error) => {
+      await untilNoneLeft(async () => (await query(url, text)).length, what, stuckMs).catch(async (error) => {
         console.error(`seed ${seed}`, await query(url, text), await query(url, STANDING))
         throw error
       })
     }
     await report(
       'all jobs to end',
-      `select id, state, attempt, worker_id from sluice.jobs where state < 'completed'`,
+      `select id, task, state, attempt, worker_id from sluice.jobs where state < 'completed'`,
     )
     await report('no slot to be held', 'select * from sluice.holdings where slots > 0')
     const ended = await query<{ id: string }>(url, `select id from sluice.jobs where state >= 'completed'`)

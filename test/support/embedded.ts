@@ -111,7 +111,7 @@ export function kill(pid: number, signal: NodeJS.Signals): void {
 export async function until(
   state: string,
   condition: () => boolean | Promise<boolean>,
-  limitMs = 20_000,
+  limitMs = 60_000,
 ): Promise<void> {
   const limit = Date.now() + limitMs
   while (!(await condition())) {

@@ -24,7 +24,7 @@ export class Gate {
   }
 
   /** For the test: waits until so many have come. */
-  async arrived(count = 1, withinMs = 15_000): Promise<void> {
+  async arrived(count = 1, withinMs = 60_000): Promise<void> {
     const end = performance.now() + withinMs
     while (this.#arrivals.length < count) {
       const left = end - performance.now()

@@ -21,7 +21,7 @@ export async function expectGone(...pids: number[]): Promise<void> {
   for (const pid of pids) {
     expect(pid).toBeGreaterThan(1)
     await expect
-      .poll(() => isAlive(pid), { timeout: 15_000, interval: 10, message: `process ${pid}` })
+      .poll(() => isAlive(pid), { timeout: 60_000, interval: 10, message: `process ${pid}` })
       .toBe(false)
   }
 }

@@ -4,12 +4,13 @@ import { setTimeout as delay } from 'node:timers/promises'
  * Waits until `look` gives something other than false, null or undefined, and returns it.
  *
  * @param what Names the state in the error, for example `job 7 to run`.
- * @param withinMs The bound. Reaching it is a failure, so it is far above what is ever needed.
+ * @param withinMs The bound. Reaching it is a failure, so it is far above what is ever needed, also on a machine that does ten
+ *   other things. For work whose amount decides how long it takes there is `untilNoneLeft`.
  */
 export async function until<T>(
   look: () => T | Promise<T>,
   what: string,
-  withinMs = 15_000,
+  withinMs = 60_000,
 ): Promise<Exclude<T, false | null | undefined>> {
   const end = performance.now() + withinMs
   for (;;) {
@@ -17,6 +18,27 @@ export async function until<T>(
     if (seen !== false && seen !== null && seen !== undefined)
       return seen as Exclude<T, false | null | undefined>
     if (performance.now() > end) throw new Error(`waited ${withinMs} ms in vain for ${what}`)
+    await delay(10)
+  }
+}
+
+/**
+ * Waits until nothing is left of what `left` counts, however slow the machine is. Fails only when no smaller number has been seen
+ * for `stuckMs`: a number that goes up and down is no progress.
+ */
+export async function untilNoneLeft(
+  left: () => number | Promise<number>,
+  what: string,
+  stuckMs = 60_000,
+): Promise<void> {
+  let least = Number.POSITIVE_INFINITY
+  let movedAt = performance.now()
+  for (;;) {
+    const now = await left()
+    if (now === 0) return
+    if (now < least) [least, movedAt] = [now, performance.now()]
+    else if (performance.now() - movedAt > stuckMs)
+      throw new Error(`waited in vain for ${what}: ${now} left, and none fewer for ${stuckMs} ms`)
     await delay(10)
   }
 }

@@ -99,7 +99,6 @@ export class WorkerProcess {
     const message = await until(
       () => this.#find('ready') ?? (this.running ? undefined : 'gone'),
       `worker ${this.pid} to be ready`,
-      30_000,
     )
     if (message === 'gone') throw new Error(`worker ${this.pid} ended: ${this.stderr}`)
     return message.url
@@ -110,7 +109,6 @@ export class WorkerProcess {
     return until(
       () => this.#find('started', (each) => each.job === job && each.attempt >= attempt),
       `worker ${this.pid} to start attempt ${attempt} of job ${job}`,
-      30_000,
     )
   }
 
@@ -123,7 +121,6 @@ export class WorkerProcess {
     return until(
       () => this.#find('stopped', (each) => each.job === job),
       `worker ${this.pid} to stop job ${job}`,
-      30_000,
     )
   }
 
@@ -132,7 +129,6 @@ export class WorkerProcess {
     return until(
       () => this.#find('log', (each) => each.message.includes(text)),
       `worker ${this.pid} to log "${text}"`,
-      30_000,
     )
   }
 
@@ -198,7 +194,6 @@ export function whoStarted(
   return until(
     () => workers.find((worker) => worker.hasStarted(job, attempt)),
     `attempt ${attempt} of job ${job} to start`,
-    30_000,
   )
 }
 
