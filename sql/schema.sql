@@ -2143,6 +2143,12 @@ AS $function$
                    exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
                              and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task)) as able
               from sluice.withdrawals d join live w on w.id = d.worker_id group by d.task limit 20) x), '[]'),
+    -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
+    'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
+                     from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed
+                     left join (select w.id, w.name from sluice.workers w left join sluice.generation g on g.id = w.generation
+                                 where w.ended_at is null and g.id is null order by w.id limit 20) w on true
+                   having count(*) > 0),
     'broken', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'why', w.broken) order by w.id), '[]')
                  from (select * from live w where w.broken is not null order by w.id limit 20) w),
     'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,
@@ -5798,6 +5804,11 @@ AS $function$
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          case o.obstacle
+           when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once '
+                             || coalesce((select 'worker ' || min(w.name) || case when count(*) > 1 then ' and ' || count(*) - 1 || ' others have' else ' has' end
+                                            from sluice.workers w left join sluice.generation g on g.id = w.generation
+                                           where w.ended_at is null and g.id is null), 'every worker has')
+                             || ' reported, or their leases have ended'
            when 'lane_disabled' then 'lane ' || q.lane || ' is drained'
            when 'no_worker' then 'no worker runs task ' || q.task
            when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
@@ -5840,6 +5851,7 @@ AS $function$
    cross join lateral (
      select case
        when q.depth = 0 then null
+       when not exists (select 1 from sluice.generation g where g.claims_open) then 'crash'
        when not u.enabled then 'lane_disabled'
        when v.known = 0 then 'no_worker'
        when v.fit = 0 then 'labels'

@@ -345,6 +345,18 @@ create table sluice.watch (
 ) with (fillfactor = 20);
 insert into sluice.watch (timeline) values (left(pg_walfile_name(pg_current_wal_lsn()), 8));
 
+-- An unlogged table is emptied by exactly the events that can forget a commit: crash recovery, whether the whole server or a single
+-- backend died, and the promotion of a standby. A clean restart keeps it. Nothing is claimed while the row is missing or closed.
+create unlogged table sluice.generation (
+  one         boolean primary key default true check (one),
+  id          uuid not null default gen_random_uuid(),
+  noticed_at  timestamptz not null default clock_timestamp(),
+  wait_until  timestamptz,                                      -- after a promotion: until the leases of workers it does not know have ended
+  claims_open boolean not null default false,
+  skip_before timestamptz not null default '-infinity'          -- as in sluice.watch
+);
+insert into sluice.generation (claims_open) values (true);
+
 -- Jobs that somebody submitted again in a changed form, and which job each came from.
 create table sluice.resubmissions (
   job_id bigint primary key,

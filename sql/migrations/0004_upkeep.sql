@@ -335,6 +335,11 @@ as $$
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          case o.obstacle
+           when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once '
+                             || coalesce((select 'worker ' || min(w.name) || case when count(*) > 1 then ' and ' || count(*) - 1 || ' others have' else ' has' end
+                                            from sluice.workers w left join sluice.generation g on g.id = w.generation
+                                           where w.ended_at is null and g.id is null), 'every worker has')
+                             || ' reported, or their leases have ended'
            when 'lane_disabled' then 'lane ' || q.lane || ' is drained'
            when 'no_worker' then 'no worker runs task ' || q.task
            when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
@@ -377,6 +382,7 @@ as $$
    cross join lateral (
      select case
        when q.depth = 0 then null
+       when not exists (select 1 from sluice.generation g where g.claims_open) then 'crash'
        when not u.enabled then 'lane_disabled'
        when v.known = 0 then 'no_worker'
        when v.fit = 0 then 'labels'

@@ -117,6 +117,12 @@ as $$
                    exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
                              and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task)) as able
               from sluice.withdrawals d join live w on w.id = d.worker_id group by d.task limit 20) x), '[]'),
+    -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
+    'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
+                     from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed
+                     left join (select w.id, w.name from sluice.workers w left join sluice.generation g on g.id = w.generation
+                                 where w.ended_at is null and g.id is null order by w.id limit 20) w on true
+                   having count(*) > 0),
     'broken', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'why', w.broken) order by w.id), '[]')
                  from (select * from live w where w.broken is not null order by w.id limit 20) w),
     'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,

@@ -1,18 +1,8 @@
 -- What happens after a crash or a promotion of the server.
 --
--- Claims commit asynchronously, so a crash can forget the newest of them while the workers run those jobs. An unlogged table is
--- emptied by exactly the events that can forget a commit: crash recovery, whether the whole server or a single backend died, and the
--- promotion of a standby. A clean restart keeps it. So the row below is the proof that no claim has been forgotten since it was
--- written. Without it nothing is claimed: first every worker that was alive says what it runs, or its leases end.
-create unlogged table sluice.generation (
-  one         boolean primary key default true check (one),
-  id          uuid not null default gen_random_uuid(),
-  noticed_at  timestamptz not null default clock_timestamp(),
-  wait_until  timestamptz,                                      -- after a promotion: until the leases of workers it does not know have ended
-  claims_open boolean not null default false,
-  skip_before timestamptz not null default '-infinity'          -- as in sluice.watch
-);
-insert into sluice.generation (claims_open) values (true);
+-- Claims commit asynchronously, so a crash can forget the newest of them while the workers run those jobs. The row of
+-- sluice.generation is the proof that none has been forgotten since it was written. Without it nothing is claimed: first every worker
+-- that was alive says what it runs, or its leases end.
 
 -- Begins a generation where there is none, and gives its id. Nothing may be locked by the caller: it waits for whoever else notices.
 --

@@ -12,6 +12,7 @@ const KINDS = [
   'parent',
   'children',
   'budget',
+  'crash',
   'lane_disabled',
   'lane_full',
   'lane_held',

@@ -96,6 +96,7 @@ const FREE: Wait = {
 }
 /** Somebody has to do something first: how fast others were tells nothing. */
 const STANDING: ReadonlySet<WaitKind> = new Set([
+  'crash',
   'lane_disabled',
   'no_worker',
   'labels',

@@ -3,6 +3,7 @@ import { type AttentionFacts, type Concerns, needsAttention, sentenceOf } from '
 
 const NONE: Concerns = {
   silent: [],
+  unreported: null,
   broken: [],
   withdrawn: [],
   tasks: [],

@@ -48,6 +48,8 @@ export interface AttentionFacts {
 /** Facts that only these rules read. Every list is bounded. */
 export interface Concerns {
   readonly silent: readonly { readonly name: string; readonly silentMs: number; readonly running: number }[]
+  /** After a crash of the server, workers that have not said what they run: nothing starts before. `null`: no such crash. */
+  readonly unreported: readonly string[] | null
   readonly broken: readonly { readonly name: string; readonly why: string }[]
   /** Tasks that these workers could not start. `able`: another worker takes their jobs. */
   readonly withdrawn: readonly {
@@ -108,6 +110,7 @@ const RISE = 2
 
 /** Worst first; within a severity in this order. */
 const RULES: readonly Rule[] = [
+  serverCrash,
   brokenWorkers,
   withdrawnTasks,
   lateDuties,
@@ -135,6 +138,20 @@ export function needsAttention(facts: AttentionFacts): Attention[] {
 /** The whole sentence, with a capital letter. */
 export function sentenceOf({ subject, text }: Pick<Attention, 'subject' | 'text'>): string {
   return `${subject.charAt(0).toUpperCase()}${subject.slice(1)} ${text}`
+}
+
+function serverCrash({ concerns: { unreported } }: AttentionFacts): Attention[] {
+  if (unreported === null) return []
+  return [
+    {
+      rule: 'server_crashed',
+      severity: 'problem',
+      subject: 'PostgreSQL',
+      text: `has recovered from a crash: no job starts before ${unreported.length === 0 ? 'every worker has' : `${unreported.length === 1 ? 'worker' : 'workers'} ${unreported.join(', ')} ${unreported.length === 1 ? 'has' : 'have'}`} reported, or their leases have ended`,
+      advice: 'Wait, or restart the workers that are named',
+      link: '/workers',
+    },
+  ]
 }
 
 function brokenWorkers({ concerns }: AttentionFacts): Attention[] {

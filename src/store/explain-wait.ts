@@ -3,6 +3,7 @@ import { EXACT_DEPTH } from '../model/counted-up-to.ts'
 
 /** What stands between a job that could start and a worker. `null`: nothing but its turn. */
 export type WaitObstacle =
+  | 'crash'
   | 'lane_disabled'
   | 'no_worker'
   | 'labels'

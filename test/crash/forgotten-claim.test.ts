@@ -1,9 +1,11 @@
 import { dirname, join } from 'node:path'
 import pg from 'pg'
 import pino from 'pino'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type EmbeddedDatabase, openEmbedded } from '../../src/db/embedded/embedded.ts'
+import { readNow } from '../../src/engine/now.ts'
 import { hasCode, type Sluice, sluice, task } from '../../src/index.ts'
+import { sentenceOf } from '../../src/model/attention.ts'
 import { startServer } from '../../src/server/start-server.ts'
 import type { Sql } from '../support/database.ts'
 import { kill, makeFolder, removeFolder, serverStart, serversOf } from '../support/embedded.ts'
@@ -193,6 +195,7 @@ describe('after a crash of PostgreSQL', () => {
     const [silent, ...others] = site.workers as [WorkerProcess, ...WorkerProcess[]]
     const crash = await site.armCrash()
     await silent.pause()
+    onTestFinished(() => silent.resume())
     await crash()
     await until(
       async () => (await workersToReport(site.sql))?.join() === `${silent.pid}`,
@@ -205,6 +208,16 @@ describe('after a crash of PostgreSQL', () => {
     await until(async () => (await site.cycles()) > asked + 20, 'the others to look for jobs', 60_000)
     expect(await claimsAreOpen(site.sql)).toBe(false)
     expect((await site.app.getJob(id)).state).toBe('ready')
+    const why = await site.app.why(id)
+    expect([why.wait.kind, why.reason]).toEqual([
+      'crash',
+      expect.stringMatching(
+        /^PostgreSQL has recovered from a crash: jobs start again once worker .* has reported/,
+      ),
+    ])
+    expect((await readNow(site.app.room.calls)).findings.map(sentenceOf)).toContainEqual(
+      expect.stringMatching(/^PostgreSQL has recovered from a crash: no job starts before worker .* has reported/),
+    )
     silent.resume()
     const worker = await whoStarted([silent, ...others], id)
     worker.go(id)
@@ -215,6 +228,7 @@ describe('after a crash of PostgreSQL', () => {
     const [silent] = site.workers as [WorkerProcess]
     const restart = await site.armCrash('SIGINT')
     await silent.pause()
+    onTestFinished(() => silent.resume())
     await restart()
     await site.flows()
     expect(await workersToReport(site.sql)).toEqual([])
