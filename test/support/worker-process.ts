@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { availableParallelism, loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished, vi } from 'vitest'
 import type { LaneOptions, SluiceOptions } from '../../src/app/open.ts'
@@ -7,7 +8,7 @@ import type { WorkOptions } from '../../src/app/start-worker.ts'
 import { until } from './until.ts'
 
 // Starting processes takes its time on a machine that is busy with other things. What must be quick is bounded by itself.
-vi.setConfig({ testTimeout: 90_000 })
+vi.setConfig({ testTimeout: 240_000 })
 
 const PROGRAM = fileURLToPath(new URL('./programs/worker.mjs', import.meta.url))
 
@@ -57,9 +58,15 @@ export interface WorkerProcessOptions {
   readonly within?: readonly string[]
 }
 
+/**
+ * How many times as long as on a quiet machine a process may have to wait for a core. The tests themselves bring about two processes to
+ * run a core; with a load of 20 on two cores live workers lost leases of 1.5 s.
+ */
+const SLOWER = Math.min(6, Math.max(1, loadavg()[0]! / availableParallelism() / 2))
+
 /** Short, so that a take-over takes seconds; long enough for a machine that starts ten processes at once. */
-export const HEARTBEAT_MS = 300
-export const STALE_MS = 1500
+export const HEARTBEAT_MS = Math.round(300 * SLOWER)
+export const STALE_MS = 5 * HEARTBEAT_MS
 export const SHORT_LEASES = { heartbeat: HEARTBEAT_MS, stale: STALE_MS } as const
 
 /** A worker in a process of its own. What a task does is said by its input, see `programs/worker.mjs`. */
