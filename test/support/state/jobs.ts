@@ -17,3 +17,9 @@ export async function forgetJobs(sql: Sql): Promise<void> {
 export async function plantDue(sql: Sql, id: string): Promise<void> {
   await sql('update sluice.jobs set ready_at = clock_timestamp() where id = $1', [id])
 }
+
+/** When the attempt that a job is in was claimed. */
+export async function readStart(sql: Sql, id: string): Promise<Date> {
+  const [row] = await sql<{ started_at: Date }>('select started_at from sluice.jobs where id = $1', [id])
+  return row!.started_at
+}
