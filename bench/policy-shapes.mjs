@@ -45,6 +45,9 @@ function summarise(results) {
   const all = results.filter(({ missed }) => missed.length === 0).length
   const waits = results.filter(({ missed }) => missed.every((goal) => goal === 'loads')).length
   const alone = results.filter(({ rival }) => rival === undefined).length
+  const costly = results.filter(({ missed }) => missed.includes('loads'))
+  const traded = costly.filter(({ ratios }) => ratios.waitMean <= 0.8).length
+  console.log(`random, loads missed: ${costly.length}; of these at most 0.8 of the mean wait: ${traded}`)
   console.log(`random, every goal: ${all} of ${results.length}; every goal but loads: ${waits}`)
   if (alone > 0) console.log(`random, no simple policy served all jobs: ${alone}, counted as met`)
   const worst = [...results].filter(({ missed }) => missed.length > 0)

@@ -101,7 +101,7 @@ create table sluice.budgets (
   devices jsonb not null default '{}'::jsonb,
   bytes boolean not null default false,
   safety double precision not null default 0,
-  quantum double precision not null default 9,
+  quantum double precision not null default 12,
   max_wait_ms bigint not null default 180000,
   operator_set text[] not null default '{}'::text[],
   declared jsonb not null default '{}'::jsonb,

@@ -17,7 +17,7 @@ create table sluice.budgets (
   devices      jsonb not null default '{}',          -- else: what each machine has, by name
   bytes        boolean not null default false,       -- its amounts are sizes of memory; for people only
   safety       double precision not null default 0 check (safety >= 0 and safety < 'Infinity'),   -- left free on each device, as measured
-  quantum      double precision not null default 9 check (quantum between 0 and 1000000), -- a model serves for so many of its load times
+  quantum      double precision not null default 12 check (quantum between 0 and 1000000), -- a model serves for so many of its load times
   max_wait_ms  bigint not null default 180000 check (max_wait_ms > 0),   -- from this wait on a model may take another's place
   operator_set text[] not null default '{}',         -- fields an operator changed: files and code leave them alone
   declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it

@@ -38,7 +38,7 @@ export interface ModelSettings {
 
 /** Of a budget that reads its GPUs: what drivers and other programs take is never known to the byte. */
 const DEFAULT_SAFETY = 512 * 1024 ** 2
-export const DEFAULT_QUANTUM = 9
+export const DEFAULT_QUANTUM = 12
 export const DEFAULT_MAX_WAIT_MS = 180_000
 /** Times the longest load it is still a date: with more, the end of a turn would be none. */
 export const MAX_QUANTUM = 1_000_000

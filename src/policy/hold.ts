@@ -34,8 +34,8 @@ const YES: Taking = { allowed: true, at: null }
 const NEVER: Taking = { allowed: false, at: null }
 
 /**
- * Loads that a further copy of a model may serve for, and how many times its cost it must save before another model is driven out
- * for it: others may fit only where it lies, and each of them waits for it.
+ * A further copy of a model is loaded for work that takes at least this many of its loads, and serves for as many before it yields to a
+ * model that has none: others may fit only where it lies, and each of them waits for it.
  */
 export const SPARE_LOADS = 3
 
@@ -59,24 +59,32 @@ export function mayTake(
   if (owner === taker || owner.priority > taker.priority) return NEVER
   const { loadedAt } = copy.view
   if (loadedAt === null) return NEVER
-  const at = takenFrom(taker, owner, loadedAt, spare)
-  if (at > now) return { allowed: false, at }
   // Every job of the owner's that starts makes its oldest younger. A copy that has long been idle all the same cannot start any.
   const idleMs = copy.running > 0 ? 0 : now - (copy.view.idleSince ?? now)
+  const serves = idleMs < owner.times.loadMs
+  const at = takenFrom(taker, owner, loadedAt, { spare, serves })
+  if (at > now) return { allowed: false, at }
   const returns =
-    !spare &&
-    owner.priority === taker.priority &&
-    idleMs < owner.times.loadMs &&
-    standingOf(owner) < standingOf(taker)
+    !spare && owner.priority === taker.priority && serves && standingOf(owner) < standingOf(taker)
   return returns ? { allowed: false, at: now + owner.times.runMs } : YES
 }
 
 /**
- * From when on the place of a copy may be taken. A higher priority waits for a quantum too, unless the copy runs out of jobs before: if it
- * took the place at once, each of its jobs would cost two loads (263 loads for 1,000 jobs where 70 are enough).
+ * From when on the place of a copy may be taken.
+ *
+ * Where the copy serves, a taker waits for one quantum more: a higher priority from its arrival, an equal one from when it is due. The copy often
+ * runs out of jobs in that time, and then nothing is interrupted. If a higher priority took the place at once, each of its jobs would cost two loads
+ * (263 loads for 1,000 jobs where 70 are enough); if a model took it as soon as it is due, the mean wait would be 1.5 instead of 1.15 times that of
+ * collating where one model has 95 % of the jobs and the device is busy for 80 % of the time. No model that is due waits for more than a second `maxWait` because of that.
  */
-function takenFrom(taker: Demand, owner: Demand, loadedAt: number, spare: boolean): number {
+function takenFrom(
+  taker: Demand,
+  owner: Demand,
+  loadedAt: number,
+  { spare, serves }: { readonly spare: boolean; readonly serves: boolean },
+): number {
   if (spare) return loadedAt + SPARE_LOADS * owner.times.loadMs
   if (taker.priority > owner.priority) return Math.max(loadedAt, taker.waitingSince) + quantumMs(owner)
-  return Math.max(loadedAt + holdMs(owner, loadedAt), taker.dueAt)
+  const patienceMs = serves ? Math.min(quantumMs(owner), taker.rules.maxWaitMs) : 0
+  return Math.max(loadedAt + holdMs(owner, loadedAt), taker.dueAt + patienceMs)
 }

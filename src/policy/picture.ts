@@ -104,7 +104,7 @@ export interface Rules {
 }
 
 /** Chosen by simulation: docs/internals/budget-policy.md has the figures. */
-export const DEFAULT_RULES: Rules = { quantum: 9, maxWaitMs: 180_000 }
+export const DEFAULT_RULES: Rules = { quantum: 12, maxWaitMs: 180_000 }
 /**
  * How much of what is known of a model's times is what was seen last. Three tenths forget a time within ten loads, and one that
  * came out ten times too long makes it less than four times too long.

@@ -126,17 +126,29 @@ test('a loaded model goes on while it has work, however deep other queues are', 
   expect(unloaded(given)).toEqual([])
 })
 
-test('a model over the maximum wait takes the place of one that has served its quantum', () => {
-  const queues = [queue('A'), queue('B', { waitedMs: 121_000 })]
-  const given = picture({ gpus: { a: [24, 4] }, residents: [resident('A', 'a', served)], queues })
+test('a model over the maximum wait takes the place one quantum later, at once when the model there runs out of jobs', () => {
+  const waiting = (waitedMs: number, { own = 10, quantum = 9, loadedAt = NOW - 300_000 } = {}) =>
+    picture({
+      gpus: { a: [24, 4] },
+      residents: [resident('A', 'a', { loadedAt })],
+      queues: [queue('A', { depth: own }), queue('B', { waitedMs })],
+      rules: new Map([['vram', { ...RULES, quantum }]]),
+    })
 
-  expect(started(given)).toEqual([])
-  expect(unloaded(given)).toEqual(['A@a for B'])
+  expect(started(waiting(209_000)), '120 s and a quantum of 90').toEqual(['A x1 on a'])
+  expect(plan(waiting(209_000)).lookAgainMs).toBe(1000)
+  expect(started(waiting(211_000))).toEqual([])
+  expect(unloaded(waiting(211_000))).toEqual(['A@a for B'])
+  expect(unloaded(waiting(1000, { own: 0 }))).toEqual(['A@a for B'])
+  expect(unloaded(waiting(211_000, { loadedAt: NOW - 80_000 })), 'it has not had its turn').toEqual([])
+  // However long a quantum is, a model that is due waits for one maximum wait more at most.
+  expect(unloaded(waiting(239_000, { quantum: 25 }))).toEqual([])
+  expect(unloaded(waiting(241_000, { quantum: 25 }))).toEqual(['A@a for B'])
 })
 
 test('nothing is unloaded for a model that would not come first after it: the place would go straight back', () => {
-  const [own, other] = [queue('A', { depth: 9, waitedMs: 140_000 }), queue('B', { waitedMs: 121_000 })]
-  const copy = resident('A', 'a', { loadedAt: NOW - 150_000 })
+  const [own, other] = [queue('A', { depth: 9, waitedMs: 230_000 }), queue('B', { waitedMs: 211_000 })]
+  const copy = resident('A', 'a', { loadedAt: NOW - 240_000 })
   const given = (mine: QueueView, loaded: ResidentView) =>
     picture({ gpus: { a: [24, 4] }, residents: [loaded], queues: [mine, other] })
 
@@ -144,7 +156,7 @@ test('nothing is unloaded for a model that would not come first after it: the pl
   expect(unloaded(given(own, copy))).toEqual([])
   // It looks again when the next job of the one that is loaded may have come to its end.
   expect(plan(given(own, copy)).lookAgainMs).toBe(4000)
-  const younger = queue('A', { depth: 9, waitedMs: 110_000 })
+  const younger = queue('A', { depth: 9, waitedMs: 200_000 })
   expect(unloaded(given(younger, copy))).toEqual(['A@a for B'])
 })
 
@@ -187,7 +199,7 @@ test('before the quantum is over it does not, and the plan says when to look aga
 })
 
 test('a busy model that has to go gets no more jobs, and is unloaded once it is idle', () => {
-  const queues = [queue('A'), queue('B', { waitedMs: 121_000 })]
+  const queues = [queue('A'), queue('B', { waitedMs: 211_000 })]
   const given = picture({
     gpus: { a: [24, 4] },
     residents: [resident('A', 'a', { ...served, ...busy })],
@@ -227,7 +239,7 @@ test('a higher priority takes the place after one quantum, at once when the mode
 })
 
 test('kept room is lent to a small model whose turn ends before the room can be taken', () => {
-  const big = queue('B', { gb: 22, waitedMs: 130_000 })
+  const big = queue('B', { gb: 22, waitedMs: 220_000 })
   const small = queue('C', { gb: 6, depth: 3 })
   const given = (loadMs: number) =>
     picture({
@@ -255,7 +267,7 @@ test('while a long job is in the way, models with short jobs beside it go on', (
         resident('A', 'a', { gb: 12, ...served, ...busy }),
         resident('C', 'a', { gb: 6, ...served }),
       ],
-      queues: [queue('B', { gb: 22, waitedMs: 130_000 }), queue('C', { gb: 6 })],
+      queues: [queue('B', { gb: 22, waitedMs: 220_000 }), queue('C', { gb: 6 })],
       models: new Map([
         ['A', { loadMs: 10_000, runMs: 300_000, restMs: null }],
         ['B', { loadMs: 10_000, runMs: 4_000, restMs: null }],
@@ -305,7 +317,7 @@ test('a warm copy is preferred to a load, and jobs join it up to its parallel', 
   expect(started(given)).toEqual(['A x2 on a'])
 })
 
-test('a second copy is loaded when the queue takes longer than a load, not before', () => {
+test('a second copy is loaded when the queue takes longer than three loads, not before', () => {
   const given = (depth: number) =>
     picture({
       gpus: { a: [24, 4], b: [24, 24] },
@@ -313,8 +325,23 @@ test('a second copy is loaded when the queue takes longer than a load, not befor
       queues: [queue('A', { depth })],
     })
 
-  expect(started(given(2)), '2 x 4 s').toEqual([])
-  expect(started(given(3)), '3 x 4 s').toEqual(['load A x1 on b'])
+  expect(started(given(7)), '7 x 4 s').toEqual([])
+  expect(started(given(8)), '8 x 4 s').toEqual(['load A x1 on b'])
+})
+
+test('another model goes for a second copy when the queue also takes a quantum of its reload, the less the longer it is idle', () => {
+  const given = (depth: number, idleMs: number) =>
+    unloaded(
+      picture({
+        gpus: { a: [24, 4], b: [24, 4] },
+        residents: [resident('A', 'a', busy), resident('B', 'b', { idleSince: NOW - idleMs })],
+        queues: [queue('A', { depth })],
+      }),
+    )
+
+  expect(given(29, 0), '116 s of work').toEqual([])
+  expect(given(31, 0), 'three loads, and nine times 10 s').toEqual(['B@b for A'])
+  expect(given(12, 3_600_000), 'nobody has wanted B for an hour').toEqual(['B@b for A'])
 })
 
 test('nothing is loaded here while another worker has it warm and will be sooner', () => {

@@ -170,8 +170,7 @@ class Planning {
     this.#lookAgainAt(demand.dueAt)
     // A further copy is a convenience: it waits for nobody, and pays for what it drives out.
     if (gentle) {
-      const victims = ways.flatMap((way) => way.victims)
-      const reloadMs = victims.reduce((sum, { model }) => sum + timesOf(model, this.#picture).loadMs, 0)
+      const reloadMs = ways.reduce((sum, { cost }) => sum + cost, 0)
       if (hardest > EASE.unload || !paysAnother(demand, this.#floor, reloadMs)) return
     }
     this.#verdicts.set(demand, explain(demand, ways, this.#firmly))

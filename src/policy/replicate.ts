@@ -19,14 +19,15 @@ export function servingCopies(demand: Demand, floor: Floor): Copy[] {
 }
 
 /**
- * Whether what waits takes its copies longer than loading one more would.
+ * Whether what waits keeps its copies busy for long enough that one more pays: for three of its loads, and for a quantum of the loads that bring
+ * back what has to go for it.
  *
- * @param reloadMs What it would take to have back the models that go for it.
+ * @param reloadMs Of the models that go: their load times, times how likely they are needed soon.
  */
 export function paysAnother(demand: Demand, floor: Floor, reloadMs: number): boolean {
   const { parallel } = demand.queues[0]!.view
   const slots = Math.max(1, servingCopies(demand, floor).length) * parallel
-  const { loadMs, runMs } = demand.times
-  const cost = reloadMs === 0 ? loadMs : SPARE_LOADS * (loadMs + reloadMs)
-  return (leftOf(demand) * runMs) / slots > cost
+  const { times, rules } = demand
+  const cost = SPARE_LOADS * times.loadMs + rules.quantum * reloadMs
+  return (leftOf(demand) * times.runMs) / slots > cost
 }

@@ -5,6 +5,7 @@ import pg from 'pg'
 import { expect, inject, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { sluice } from '../../src/index.ts'
+import { DEFAULT_QUANTUM } from '../../src/model/budget.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -29,7 +30,12 @@ test('what operators set by program is in the audit, as over HTTP; what is refus
   const lines = entries.map(({ action, target, before, after }) => [action, target, before, after]).reverse()
   const has = (fields: object) => expect.objectContaining(fields)
   expect(lines).toEqual([
-    ['budget.change', 'budget told', has({ capacity: 1, quantum: 9 }), has({ capacity: 4, quantum: 2 })],
+    [
+      'budget.change',
+      'budget told',
+      has({ capacity: 1, quantum: DEFAULT_QUANTUM }),
+      has({ capacity: 4, quantum: 2 }),
+    ],
     ['budget.reset', 'budget told', has({ capacity: 4 }), has({ capacity: 1 })],
     ['budget.delete', 'budget told', has({ capacity: 1 }), null],
     ['lane.change', 'lane default', has({ slots: null }), has({ slots: 7 })],

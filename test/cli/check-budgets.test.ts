@@ -30,9 +30,9 @@ tasks:
   ])
   expect(stdout).toMatch(/\nBUDGET +THERE IS +QUANTUM +MAX WAIT +TASKS\n/)
   expect(stdout).toMatch(
-    /\nvram +gpu0 24GB, gpu1 8GB on each machine +9 +5m +bare slip other same smaller chat\n/,
+    /\nvram +gpu0 24GB, gpu1 8GB on each machine +12 +5m +bare slip other same smaller chat\n/,
   )
-  expect(stdout).toMatch(/\nseats +3 +9 +3m +other\ncards +the GPUs of each machine +9 +3m *\n/)
+  expect(stdout).toMatch(/\nseats +3 +12 +3m +other\ncards +the GPUs of each machine +12 +3m *\n/)
   expect(stdout).toMatch(
     /\nPOOL +STARTED BY +WORKERS +CAPACITY\nburst +local +up to 5 +1\nbase +command +1 to 3 +none\n/,
   )

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BudgetsView, BudgetView } from '../../src/index.ts'
+import { DEFAULT_QUANTUM } from '../../src/model/budget.ts'
 import { useDatabase } from '../support/database.ts'
 import { until, untilNoneLeft } from '../support/until.ts'
 import type { Running } from './cli.ts'
@@ -110,8 +111,8 @@ describe.each(WAYS)('over %s', (way) => {
   test('budgets are listed, changed, and reset', { timeout: 90_000 }, async () => {
     const { stdout } = await cli.run(['budgets'])
     expect(stdout).toMatch(/^BUDGET +DEVICE +HELD +CAPACITY +ROOM +SAFETY +QUANTUM +MAX WAIT\n/)
-    expect(stdout).toMatch(/\nlicences +0 +2 +2 +9 +\S+\n/)
-    expect(stdout).toMatch(/\nvram +\S+\/card0 +16GB +24GB +8GB +1GB +9 +\S+\n/)
+    expect(stdout).toMatch(/\nlicences +0 +2 +2 +12 +\S+\n/)
+    expect(stdout).toMatch(/\nvram +\S+\/card0 +16GB +24GB +8GB +1GB +12 +\S+\n/)
 
     const changed = await cli.json<BudgetView>(
       'budgets',
@@ -150,7 +151,7 @@ describe.each(WAYS)('over %s', (way) => {
     expect(reset.stdout).toMatch(/\ncapacity +2\n[\s\S]*\nset by operator +nothing\n$/)
     expect(await cli.json('budgets', 'reset', 'vram')).toMatchObject({
       safety: GB,
-      quantum: 9,
+      quantum: DEFAULT_QUANTUM,
       operatorSet: [],
     })
     // Whichever way they came.

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { model, task } from '../../src/index.ts'
+import { DEFAULT_RULES } from '../../src/policy/picture.ts'
 import { type ArrivalDescription, generate } from '../../src/policy/sim/generate.ts'
 import { type Measures, measure } from '../../src/policy/sim/measure.ts'
 import { POLICIES, type PolicyName } from '../../src/policy/sim/policies/by-name.ts'
@@ -32,7 +33,7 @@ const apps = useApps(database)
 
 const GB = 1024 ** 3
 const DRAWS = 12
-const RULES = { quantum: 9, maxWaitMs: 12_000 }
+const RULES = { ...DEFAULT_RULES, maxWaitMs: 12_000 }
 const LOAD_MS = 800
 const RUN_MS = LOAD_MS / 3
 /** From the last job of a model to the load of the next. */

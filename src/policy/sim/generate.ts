@@ -39,7 +39,7 @@ export function generate(description: Description, seed: number): Workload {
   const models = description.models.map((model) => {
     const believed = believe(model, error, random)
     // A belief that fits on no device would be refused when a job is submitted.
-    const most = largest(devices, model.devices) - model.perJob
+    const most = Math.floor(largest(devices, model.devices) - model.perJob)
     return { ...model, believed: { ...believed, memory: Math.min(believed.memory, most) } }
   })
   return {

@@ -10,6 +10,7 @@ function play(name: string) {
 test('a stream of short jobs of higher priority does not swap models for each of them', () => {
   const { ratios } = play('priority churn')
 
+  expect(ratios.waitMean).toBeLessThanOrEqual(1.2)
   expect(ratios.loads).toBeLessThanOrEqual(1.3)
   expect(ratios.makespanMs).toBeLessThanOrEqual(1.05)
   expect(ratios.waitMax).toBeLessThanOrEqual(1)
@@ -27,6 +28,18 @@ test('models that are used in turn, one more than fit, are not each unloaded rig
     expect(play(name).missed, name).toEqual([])
 })
 
+test('a model that is due lets a busy one finish its queue, within a quantum', () => {
+  const { ratios } = play('hot and rare, 80 %')
+
+  expect(ratios.waitMean).toBeLessThanOrEqual(1.2)
+  expect(ratios.waitMax).toBeLessThanOrEqual(1)
+})
+
+test('a further copy is not loaded for a queue that its model works off soon', () => {
+  expect(play('a further copy where others come later').missed).toEqual([])
+  expect(play('a further copy on the only large device, 85 %').sluice.loads).toBeLessThanOrEqual(3)
+})
+
 test('a further copy does not keep others waiting for longer than without it', () => {
   for (const name of [
     'a further copy on the only large device, 85 %',
@@ -36,6 +49,12 @@ test('a further copy does not keep others waiting for longer than without it', (
     expect(ratios.waitMean, name).toBeLessThanOrEqual(1)
     expect(ratios.waitMax, name).toBeLessThanOrEqual(1)
   }
+})
+
+test('a model that is believed to fill a device fits on it together with its first job', () => {
+  const { sluice } = compareShape(randomShape(800_047), [1])
+
+  expect(sluice.unserved).toBe(0)
 })
 
 test('random shapes: nothing over capacity, nothing stuck, and the same seed gives the same shape', () => {
