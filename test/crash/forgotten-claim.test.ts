@@ -216,7 +216,9 @@ describe('after a crash of PostgreSQL', () => {
       ),
     ])
     expect((await readNow(site.app.room.calls)).findings.map(sentenceOf)).toContainEqual(
-      expect.stringMatching(/^PostgreSQL has recovered from a crash: no job starts before worker .* has reported/),
+      expect.stringMatching(
+        /^PostgreSQL has recovered from a crash: no job starts before worker .* has reported/,
+      ),
     )
     silent.resume()
     const worker = await whoStarted([silent, ...others], id)
