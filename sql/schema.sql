@@ -2257,8 +2257,8 @@ begin
   return true;
 end $function$;
 
---- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb, p_ordered boolean)
-CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb DEFAULT NULL::jsonb, p_ordered boolean DEFAULT false)
+--- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb, p_ordered boolean, p_fresh integer[], p_hears boolean)
+CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb DEFAULT NULL::jsonb, p_ordered boolean DEFAULT false, p_fresh integer[] DEFAULT NULL::integer[], p_hears boolean DEFAULT true)
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -2334,7 +2334,7 @@ begin
   if p_ordered and p_free > 0 then
     select l.most, l.ahead, l.wait_ms into v_class_max, v_ahead, v_wait
       from sluice.leave_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id,
-                           p_done is null and p_endings is null) l;
+                           p_done is null and p_endings is null, p_fresh, p_hears) l;
   end if;
   if p_budget is not null then
     v_planned := array(select distinct (s ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') s);
@@ -3727,28 +3727,29 @@ AS $function$
   select nullif(max(coalesce(sluice.capacity_v1(d), 'Infinity')), 'Infinity') from sluice.devices d where d.budget = p_budget
 $function$;
 
---- function sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
-CREATE OR REPLACE FUNCTION sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
+--- function sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, p_fresh integer[], p_hears boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
+CREATE OR REPLACE FUNCTION sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, p_fresh integer[], p_hears boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
  RETURNS record
  LANGUAGE plpgsql
  STABLE
 AS $function$
 declare
   v_running  integer := (select sum(r)::integer from unnest(p_run) r);
-  v_young    integer[]   := '{}';   -- classes whose first job has just become ready; the next eight run beside it
+  v_young    integer[]   := '{}';   -- classes whose first job is new to this worker; the next seven run beside it
   v_lane     text[];
   v_task     text[];
   v_requires jsonb[];
   v_each     integer[];   -- how many of the lane one worker may run, as sluice.lanes has it
   v_spread   boolean[];
-  v_age      integer[];   -- milliseconds since the first became ready
+  v_poll     integer[];   -- how often the lane is polled
   v_ready    integer[];   -- how many there are
   v_room     integer[];   -- how many of them those who come first could take
   v_workers  integer[];   -- and how many workers that are
   v_rank     integer;
   v_alive    timestamptz;
   v_peer     record;
-  v_lanes    text[];      -- of what a peer runs, once for each job
+  v_lanes    text[];      -- of what a peer runs, once for each job; and how many of them take a process
+  v_pooled   integer;
   v_fits     integer;
   v_useful   integer;
   v_wanted   integer;     -- of all classes: ready, and room before this worker
@@ -3759,15 +3760,15 @@ declare
 begin
   most := p_class_max;
   for v_peer in
-    select c.ord, h.ready_at
-      from unnest(p_classes, p_class_max, p_after_rank, p_after_id) with ordinality c(id, most, rank, after, ord)
+    select c.ord, h.ready_at, p_now - make_interval(secs => c.fresh / 1000.0) as since
+      from unnest(p_classes, p_class_max, p_after_rank, p_after_id, p_fresh) with ordinality c(id, most, rank, after, fresh, ord)
       left join lateral (select j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
                             and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h on true
      where c.most > 0
   loop
     if v_peer.ready_at is null then
       if p_idle then most[v_peer.ord] := 0; end if;
-    elsif v_peer.ready_at > p_now - interval '50 milliseconds' then
+    elsif v_peer.ready_at > v_peer.since then
       v_young := v_young || v_peer.ord::integer;
     end if;
   end loop;
@@ -3777,13 +3778,19 @@ begin
     end if;
     return;
   end if;
+  -- Counting what is ready is worth it only where somebody may come first.
+  select w.rank into v_rank from sluice.workers w where w.id = p_worker;
+  select p_now - make_interval(secs => s.value / 1000.0) into v_alive from sluice.settings s where s.name = 'heartbeat_ms';
+  if not exists (select 1 from sluice.workers w
+                  where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive
+                    and ((w.rank, w.id) < (v_rank, p_worker)
+                         or v_running > 0 and exists (select 1 from sluice.lanes s where s.name = any (p_lanes) and s.placement = 'spread'))) then
+    return;
+  end if;
   select array_agg(c.ord), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
-         array_agg(s.placement = 'spread'), array_agg((extract(epoch from p_now - h.ready_at) * 1000)::integer),
-         array_agg(n.ready), array_agg(0), array_agg(0)
-    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_age, v_ready, v_room, v_workers
+         array_agg(s.placement = 'spread'), array_agg(s.poll_ms), array_agg(n.ready), array_agg(0), array_agg(0)
+    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_poll, v_ready, v_room, v_workers
     from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) with ordinality c(id, lane, rank, after, ord)
-   cross join lateral (select j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                          and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h
     join sluice.classes k on k.id = c.id and not k.budgeted
     join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
    cross join lateral (select count(*)::integer as ready from (
@@ -3794,26 +3801,26 @@ begin
     return;
   end if;
 
-  select w.rank into v_rank from sluice.workers w where w.id = p_worker;
-  select p_now - make_interval(secs => s.value / 1000.0) into v_alive from sluice.settings s where s.name = 'heartbeat_ms';
   v_wanted := (select sum(r) from unnest(v_ready) r);
   for v_peer in
-    select w.id, w.rank, w.capacity, w.cores, w.tasks, w.labels, w.busy_since
+    select w.id, w.rank, w.capacity, w.cores, w.tasks, w.labels, w.busy_since, w.pooled, w.process_limit, w.processes,
+           array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > p_now) as withdrawn
       from sluice.workers w
      where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive and w.tasks && v_task
        and ((w.rank, w.id) < (v_rank, p_worker) or true = any (v_spread))
      order by w.rank desc, w.id desc limit 64
   loop
-    select coalesce(array_agg(k.lane), '{}') into v_lanes
+    select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
       from (select j.class_id from sluice.jobs j where j.worker_id = v_peer.id and j.state = 'running'
                and j.started_at >= v_peer.busy_since limit 1000) j
       join sluice.classes k on k.id = j.class_id;
     v_useful := 0;
     for i in 1 .. cardinality(v_young) loop
-      continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels)
+      continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels) or v_task[i] = any (v_peer.withdrawn)
         or case when v_spread[i] then cardinality(v_lanes) >= v_running else (v_peer.rank, v_peer.id) > (v_rank, p_worker) end;
       v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
-                      sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])));
+                      sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])),
+                      case when v_peer.process_limit is not null and v_task[i] = any (v_peer.pooled) then v_peer.processes - v_pooled end);
       if v_fits > 0 then
         v_room[i] := v_room[i] + v_fits;
         v_workers[i] := v_workers[i] + 1;
@@ -3831,14 +3838,15 @@ begin
   -- What all of them together cannot take is this worker's, whichever class it is of.
   v_left := greatest(0, v_wanted - v_total);
   for i in 1 .. cardinality(v_young) loop
-    v_patience := least(50, 10 + 10 * v_workers[i]);
-    continue when v_workers[i] = 0 or v_age[i] >= v_patience;
+    -- A poll may be a tenth longer than its lane says.
+    v_patience := case when p_hears then least(50, 10 + 10 * v_workers[i]) else 50 + (1.1 * v_poll[i])::integer end;
+    continue when v_workers[i] = 0;
     v_fits := least(v_ready[i], greatest(v_ready[i] - v_room[i], v_left));
     v_left := v_left - v_fits;
     if v_fits < v_ready[i] then
       most[v_young[i]] := least(most[v_young[i]], v_fits);
       ahead := greatest(ahead, v_workers[i]);
-      wait_ms := least(wait_ms, greatest(1, v_patience - v_age[i]));
+      wait_ms := least(wait_ms, v_patience);
     end if;
   end loop;
 end $function$;

@@ -220,7 +220,9 @@ create function sluice.cycle_v1(
   p_merge boolean,         -- some lane has several classes
   p_hint boolean,          -- tell waiting processes that something ended
   p_budget jsonb default null,  -- what was planned for classes that draw from budgets, as sluice.claim_budgeted_v1 has it
-  p_ordered boolean default false   -- there are other workers, and some may come before this one
+  p_ordered boolean default false,  -- there are other workers, and some may come before this one
+  p_fresh integer[] default null,   -- beside p_classes: how long ago it saw what is ready there, as sluice.leave_v1 has it
+  p_hears boolean default true      -- it hears hints
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer,
                  submitted_at timestamptz, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
 language plpgsql
@@ -292,7 +294,7 @@ begin
   if p_ordered and p_free > 0 then
     select l.most, l.ahead, l.wait_ms into v_class_max, v_ahead, v_wait
       from sluice.leave_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id,
-                           p_done is null and p_endings is null) l;
+                           p_done is null and p_endings is null, p_fresh, p_hears) l;
   end if;
   if p_budget is not null then
     v_planned := array(select distinct (s ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') s);

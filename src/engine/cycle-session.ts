@@ -9,7 +9,7 @@ import { type NamedAttempt, type Resynced, resyncWorker } from '../store/resync-
 import { runCycle } from '../store/run-cycle.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
 import { encodeEndings } from './encode-endings.ts'
-import { FillOrder } from './fill-order.ts'
+import { FillOrder, type Look } from './fill-order.ts'
 import { LockedLanes } from './locked-lanes.ts'
 import type { Log } from './log.ts'
 import { ScanPlaces } from './scan-places.ts'
@@ -31,6 +31,8 @@ export interface SessionOptions {
   /** Tasks that need a pool process. */
   readonly processTasks: ReadonlySet<string>
   readonly log: Log
+  /** Whether hints arrive: where they do not, other workers find jobs by polling. */
+  readonly hears: () => boolean
   /** A resync together with those of other workers. `undefined`: it has to be asked for alone. */
   readonly resync?: ((workerId: string) => Promise<Resynced | undefined>) | undefined
 }
@@ -236,6 +238,7 @@ export class CycleSession {
     const hint = ended.length > 0 && now - this.#hintedAt >= HINT_MS
     if (hint) this.#hintedAt = now
     const places = this.#places.take(classes, now)
+    this.#order.begin(now)
     const run = this.#runningAfter(ended)
     const wanted = new Set(
       this.#lanes.filter(
@@ -265,8 +268,10 @@ export class CycleSession {
       hint,
       budget,
       ordered: this.#order.mustAsk(this.#spreads, this.#held.size - ended.length),
+      fresh: classes.map((each) => this.#order.freshMs(each.lane, now)),
+      hears: this.#options.hears(),
     })
-    this.#noteOrder(rows)
+    this.#noteOrder(rows, { at: now, lanes: served })
     this.#noteLocked(rows, wanted)
     if (!isOutOfStep(rows)) this.#done += ended.filter(({ ending }) => ENDS_JOB.has(ending.kind)).length
     this.#places.put(classes, rows, free, now, performance.now() - now)
@@ -275,14 +280,14 @@ export class CycleSession {
   }
 
   /** Takes the row off that tells of jobs left to others. */
-  #noteOrder(rows: ClaimedRow[]): void {
+  #noteOrder(rows: ClaimedRow[], look: Look): void {
     const last = rows.at(-1)
     const isLeft =
       last !== undefined && last[0] === null && (last[1] as number | null) !== null && last[8] === null
-    if (!isLeft) this.#order.leftNothing(rows.length)
+    if (!isLeft) this.#order.leftNothing(rows.length, look)
     else {
       rows.pop()
-      this.#order.left(last[1], last[2] as number | null, performance.now())
+      this.#order.left(last[1], last[2] as number | null, look, performance.now())
     }
   }
 

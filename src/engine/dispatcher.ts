@@ -44,14 +44,16 @@ export class Dispatcher {
     /** Tasks that need a pool process. */
     processTasks: ReadonlySet<string>
     log: Log
+    /** Whether hints arrive. */
+    hears: () => boolean
   }) {
-    const { db, connection, identity, processTasks, log } = options
+    const { db, connection, identity, processTasks, log, hears } = options
     this.#db = db
     this.#connection = connection
     this.#identity = identity
     this.#log = log
     const { tasks, labels } = identity
-    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks, log })
+    this.#session = new CycleSession({ db, connection, tasks, labels, processTasks, log, hears })
   }
 
   get workerId(): string {

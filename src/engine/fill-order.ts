@@ -5,6 +5,17 @@ const STEP_MS = 1
 /** With so many workers those who come later spread their looks over a while: 500 over 50 ms. */
 const MANY = 20
 
+/** Longer ago than anything: as much as the database takes. */
+const ALWAYS_MS = 2_147_483_647
+/** Timers may fire a moment early. */
+const EARLY_MS = 2
+
+/** A look for jobs: when it was sent, and which lanes it was at. */
+export interface Look {
+  readonly at: number
+  readonly lanes: Iterable<string>
+}
+
 /**
  * Where this worker stands in the order in which workers are filled, as far as it was told.
  *
@@ -19,7 +30,10 @@ export class FillOrder {
   #free = 0
   /** Jobs that hints have told of since. Each keeps one of them busy. */
   #told = 0
-  #lookAt = Number.POSITIVE_INFINITY
+  /** When it last saw jobs of a lane. Where the last look found nothing, whatever is there now is new. */
+  readonly #sawAt = new Map<string, number>()
+  /** The first look that left jobs to others, until it may take those all the same. */
+  #left: (Look & { readonly dueAt: number }) | undefined
 
   /** Another incarnation comes last. */
   startOver(): void {
@@ -27,7 +41,8 @@ export class FillOrder {
     this.#before = undefined
     this.#free = 0
     this.#told = 0
-    this.#lookAt = Number.POSITIVE_INFINITY
+    this.#sawAt.clear()
+    this.#left = undefined
   }
 
   notePeers(peers: number, before: number): void {
@@ -44,21 +59,45 @@ export class FillOrder {
     return spreads && running > 0 && this.#peers !== 1
   }
 
-  /**
-   * What a cycle told: so many are free that come first. `waitMs`: it left jobs to them, and may take those all the same
-   * after that long; null: nothing was there.
-   */
-  left(free: number, waitMs: number | null, now: number): void {
-    this.#free = free
-    this.#told = 0
-    this.#lookAt = waitMs === null ? Number.POSITIVE_INFINITY : now + waitMs
+  /** A look begins: what was left to others long enough is not new any more. */
+  begin(now: number): void {
+    if (this.#left !== undefined && now >= this.#left.dueAt - EARLY_MS) this.#waited()
   }
 
-  /** A cycle left nothing to anybody. */
-  leftNothing(taken: number): void {
+  /** For how many milliseconds back jobs of a lane are new to this worker. */
+  freshMs(lane: string, now: number): number {
+    const sawAt = this.#sawAt.get(lane)
+    return sawAt === undefined ? ALWAYS_MS : Math.min(ALWAYS_MS, Math.max(0, Math.ceil(now - sawAt)))
+  }
+
+  /**
+   * What a look told: so many are free that come first. `waitMs`: it left jobs to them, and may take those all the same
+   * after that long; null: nothing was there.
+   */
+  left(free: number, waitMs: number | null, look: Look, now = look.at): void {
+    this.#free = free
+    this.#told = 0
+    if (waitMs !== null) this.#left ??= { ...look, dueAt: now + waitMs }
+    else {
+      this.#left = undefined
+      for (const lane of look.lanes) this.#sawAt.delete(lane)
+    }
+  }
+
+  /** A look left nothing to anybody. One at no lane was a cycle that took nothing. */
+  leftNothing(taken: number, look: Look): void {
     if (taken > 0) this.#free = 0
     this.#told = 0
-    this.#lookAt = Number.POSITIVE_INFINITY
+    this.#waited()
+    for (const lane of look.lanes) {
+      if (taken > 0) this.#sawAt.set(lane, look.at)
+      else this.#sawAt.delete(lane)
+    }
+  }
+
+  #waited(): void {
+    for (const lane of this.#left?.lanes ?? []) this.#sawAt.set(lane, this.#left!.at)
+    this.#left = undefined
   }
 
   /** Others are free that come first, or were a moment ago. */
@@ -68,7 +107,7 @@ export class FillOrder {
 
   /** When to look for what was left to others. Infinite: nothing was. */
   get lookAt(): number {
-    return this.#lookAt
+    return this.#left?.dueAt ?? Number.POSITIVE_INFINITY
   }
 
   /**

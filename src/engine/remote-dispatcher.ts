@@ -71,8 +71,10 @@ export class RemoteDispatcher {
     }
     readonly resync?: SessionOptions['resync']
     readonly log: Log
+    /** Whether hints arrive. */
+    readonly hears: () => boolean
   }) {
-    const { db, connection, worker, resync, log } = options
+    const { db, connection, worker, resync, log, hears } = options
     const { tasks, labels, pooled } = worker
     this.#session = new CycleSession({
       db,
@@ -82,6 +84,7 @@ export class RemoteDispatcher {
       processTasks: new Set(pooled),
       resync,
       log,
+      hears,
     })
     this.#session.follow(worker.id)
   }

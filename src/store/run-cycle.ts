@@ -25,12 +25,14 @@ export interface CycleArguments {
   readonly budget: string | null
   /** Others may come before this worker. */
   readonly ordered: boolean
+  readonly fresh: readonly number[]
+  readonly hears: boolean
 }
 
 const CYCLE = statement(
   'run_cycle',
   `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, mark, policy, trace, place
-     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
+     from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`,
 )
 
 /** Records endings and takes new jobs, in one round trip. */
@@ -56,5 +58,7 @@ export async function runCycle(connection: RawQueryable, cycle: CycleArguments):
     cycle.hint,
     cycle.budget,
     cycle.ordered,
+    cycle.fresh,
+    cycle.hears,
   ])
 }

@@ -96,7 +96,14 @@ test('claims and endings go by the index on a million rows, with plans cached on
     labels: {},
   }
   const log = { debug() {}, info() {}, warn() {}, error() {} }
-  dispatcher = new Dispatcher({ db, connection: session, identity, processTasks: new Set(), log })
+  dispatcher = new Dispatcher({
+    db,
+    connection: session,
+    identity,
+    processTasks: new Set(),
+    log,
+    hears: () => true,
+  })
   await dispatcher.open()
   await database.sql('analyze sluice.jobs')
   // A function's statements get their lasting plans after five runs.

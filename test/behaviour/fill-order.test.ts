@@ -7,6 +7,8 @@ import { Dispatcher } from '../../src/engine/dispatcher.ts'
 import { sluice, task } from '../../src/index.ts'
 import type { WorkerIdentity } from '../../src/model/worker-identity.ts'
 import { useDatabase } from '../support/database.ts'
+import { plantProcesses, plantWithdrawal } from '../support/state/workers.ts'
+import { until } from '../support/until.ts'
 
 // Who of several workers is given a job. They are sessions without a process: each look is made by hand, in the order the
 // test wants. A job whose time lies ahead has just become ready however slow the machine is.
@@ -43,7 +45,7 @@ beforeEach(async () => {
   await database.sql(`delete from sluice.jobs`)
 })
 
-async function worker(identity: Partial<WorkerIdentity> = {}): Promise<Dispatcher> {
+async function worker(identity: Partial<WorkerIdentity> = {}, hears = true): Promise<Dispatcher> {
   const connection = new Connection({ url: database.url, applicationName: 'order', timeoutMs: 15_000 })
   connections.push(connection)
   const all = { name: 'w', host: 'h', pid: 1, version: '0', capacity: 1, cores: 2, labels: {} }
@@ -54,6 +56,7 @@ async function worker(identity: Partial<WorkerIdentity> = {}): Promise<Dispatche
     identity: { ...all, tasks, ...identity },
     processTasks: new Set(),
     log,
+    hears: () => hears,
   })
   await dispatcher.open()
   return dispatcher
@@ -77,7 +80,7 @@ test('a job goes to the worker that came first, whoever looks first', async () =
   await submit()
   expect([await take(third), await take(second)]).toEqual([0, 0])
   expect([second.order.isBehind, third.order.isBehind]).toEqual([true, true])
-  expect(third.lookAgainMs).toBeGreaterThan(0)
+  expect(third.order.lookAt).toBeLessThan(Number.POSITIVE_INFINITY)
   expect(await take(first)).toBe(1)
 })
 
@@ -125,6 +128,27 @@ describe('who cannot run a job is passed over at once:', () => {
     expect(await take(second)).toBe(1)
   })
 
+  test('it has withdrawn the task', async () => {
+    const [, second] = [await worker({ name: 'unable' }), await worker()]
+    await plantWithdrawal(database.sql, 'unable', 'plain', 'no such program')
+    await submit()
+    expect(await take(second)).toBe(1)
+  })
+
+  test('it has no process free for it', async () => {
+    const pooled = { pooled: ['plain'], processLimit: 2, capacity: 9 }
+    const [first, second] = [await worker(pooled), await worker(pooled)]
+    await submit()
+    // Nobody has a share yet, so nobody is free before the second.
+    expect(await take(second)).toBe(1)
+    await plantProcesses(database.sql, first.workerId, 1)
+    await submit()
+    expect(await take(second)).toBe(0)
+    expect(await take(first)).toBe(1)
+    await submit()
+    expect(await take(second)).toBe(1)
+  })
+
   test('it has not the labels', async () => {
     const labels = { gpu: true }
     const [, second, third] = [await worker(), await worker({ labels }), await worker({ labels })]
@@ -141,10 +165,35 @@ describe('who cannot run a job is passed over at once:', () => {
   })
 })
 
-test('what has been ready for longer than anybody needs to answer belongs to whoever looks', async () => {
+test('what was left to others and is still there after a moment belongs to whoever looks', async () => {
   const [, second] = [await worker(), await worker()]
   await submit('plain', 60)
+  expect(await take(second)).toBe(0)
+  expect(second.lookAgainMs).toBeLessThanOrEqual(50)
+  await until(() => second.lookAgainMs === 0, 'the moment to be over')
   expect(await take(second)).toBe(1)
+})
+
+test('where hints do not arrive a job is left to others for a poll of its lane', async () => {
+  const [, second] = [await worker(), await worker({}, false)]
+  await submit('plain', 60)
+  expect(await take(second)).toBe(0)
+  const waitMs = second.order.lookAt - performance.now()
+  expect(waitMs).toBeGreaterThan(100)
+  expect(waitMs).toBeLessThanOrEqual(2250)
+})
+
+test('a job that is promoted late is new to a worker that has looked since it was due', async () => {
+  const [, second] = [await worker(), await worker()]
+  expect(await take(second)).toBe(0)
+  await submit('plain', 5000)
+  expect(await take(second)).toBe(0)
+})
+
+test('a backlog is shared at once: only what those before it have room for is left to them', async () => {
+  const [, second] = [await worker({ capacity: 2 }, false), await worker({ capacity: 9 }, false)]
+  for (let n = 0; n < 5; n++) await submit('plain', 60)
+  expect(await take(second, 9)).toBe(3)
 })
 
 test('a worker that drains is given nothing, whatever it asks for', async () => {

@@ -3,10 +3,12 @@ import { expect, test } from 'vitest'
 import { type Sluice, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { restedForMs } from '../support/state/workers.ts'
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
 
-const database = useDatabase()
+// Behind a pooler no hint arrives.
+const database = useDatabase({ direct: true })
 const apps = useApps(database)
 
 const POLL_MS = 500
@@ -60,9 +62,13 @@ const HINTED_MS = 10_000
 const hinted = task({ name: 'hinted', lane: 'hinted', run: (n: number) => n })
 const HINTED = { tasks: [hinted], lanes: { hinted: { perWorker: 5, poll: 30_000 } } }
 
-/** Two jobs: the first may be found by a poll that happens to be due, the second not. */
+/**
+ * Two jobs: the first may be found by a poll that happens to be due, the second not. Each comes when the worker rests, since one that
+ * has just begun, or has just had a job, looks again by itself.
+ */
 async function expectHints(producer: Sluice): Promise<void> {
   for (const n of [1, 2]) {
+    await until(async () => (await restedForMs(database.sql)) > 500, 'the worker to rest')
     const job = await producer.submit(hinted, n)
     expect(await job.result()).toBe(n)
     const { readyAt, startedAt } = await producer.getJob(job.id)

@@ -78,6 +78,7 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
             connection: db,
             worker,
             log: SILENT,
+            hears: () => true,
             resync: async (workerId) => (await resyncWorkers(db, [workerId])).get(workerId),
           }),
         }

@@ -65,9 +65,11 @@ export class RemoteWorker implements IdleWorker {
       readonly resync: (workerId: string) => Promise<Resynced | undefined>
       readonly returns: Turnstile
       readonly log: Log
+      /** Whether hints arrive. */
+      readonly hears: () => boolean
     },
   ) {
-    const { room, db, cycles, resync, log } = parts
+    const { room, db, cycles, resync, log, hears } = parts
     this.id = worker.id
     this.name = worker.name
     this.keyId = worker.keyId
@@ -79,7 +81,7 @@ export class RemoteWorker implements IdleWorker {
     this.#room = room
     this.#returns = parts.returns
     this.#ordersTold = room.ordersTold
-    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker, resync, log })
+    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker, resync, log, hears })
   }
 
   get running(): number {

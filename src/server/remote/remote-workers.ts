@@ -287,6 +287,7 @@ export class RemoteWorkers {
       resync: (workerId) => this.#resyncs.ask(workerId),
       returns: this.#returns,
       log: this.#parts.log,
+      hears: () => this.#parts.room.listener.hears,
     })
   }
 

@@ -71,7 +71,11 @@ export class DatabaseSource implements JobSource {
       options.log,
     )
     this.#store = new AttemptStore(options.db)
-    this.#dispatcher = new Dispatcher({ ...options, connection: this.#connection })
+    this.#dispatcher = new Dispatcher({
+      ...options,
+      connection: this.#connection,
+      hears: () => options.listener.hears,
+    })
   }
 
   get pollMs(): number {

@@ -33,3 +33,17 @@ export async function plantWithdrawal(sql: Sql, worker: string, task: string, wh
     [worker, task, why],
   )
 }
+
+/** The share of its host's cores that a worker has. */
+export async function plantProcesses(sql: Sql, worker: string, processes: number): Promise<void> {
+  await sql('update sluice.workers set processes = $2 where id = $1', [worker, processes])
+}
+
+/** For how long no worker has looked for jobs. */
+export async function restedForMs(sql: Sql): Promise<number> {
+  const rows = await sql<{ ms: number | null }>(
+    `select (extract(epoch from clock_timestamp() - max(query_start)) * 1000)::float8 as ms from pg_stat_activity
+      where datname = current_database() and application_name = 'sluice-cycle'`,
+  )
+  return rows[0]!.ms ?? 0
+}
