@@ -74,7 +74,7 @@ describe('the goals', () => {
     const found = figures(
       scene(zipf, { kind: 'steady', tasks: 1000, load: 0.7 }),
       ['sluice', 'fifo', 'llama-swap'],
-      10,
+      6,
     )
 
     expect(found.get('sluice')!.loads).toBeLessThanOrEqual(found.get('fifo')!.loads / 4)
@@ -107,7 +107,7 @@ describe('two lessons', () => {
       figures(
         scene(zipf, { kind: 'steady', tasks: 1000, load: 0.7 }, { rules: { quantum, maxWaitMs: 60_000 } }),
         ['sluice'],
-        8,
+        5,
       ).get('sluice')!
 
     const [tight, ample] = [steady(0.5), steady(9)]
