@@ -52,6 +52,8 @@ export class DutyRunner {
   readonly #tickMs: number
   readonly #onWake: (ms: number) => void
   readonly #promoteEarly = new Early(() => this.#runEarly(promote), TICK_MS)
+  /** Left to the ticks, a take-over took up to 2.5 s after the end of a lease on a busy machine. */
+  readonly #recoverEarly = new Early(() => this.#runEarly(recover), LONGEST_GAP_MS)
   readonly #fireEarly = new Early(() => this.#runEarly(schedule), TICK_MS)
   #timer: NodeJS.Timeout | undefined
   #looking: Promise<void> | undefined
@@ -60,6 +62,7 @@ export class DutyRunner {
   /** Names of the duties that run now. */
   readonly #underWay = new Set<string>()
   #goodForMs = 0
+  #lookedAt = 0
   #brokenAt = performance.now()
   #mode: 'new' | 'running' | 'stopped' = 'new'
 
@@ -87,7 +90,12 @@ export class DutyRunner {
   async stop(): Promise<void> {
     this.#mode = 'stopped'
     clearTimeout(this.#timer)
-    await Promise.all([this.#promoteEarly.stop(), this.#fireEarly.stop(), this.#looking])
+    await Promise.all([
+      this.#recoverEarly.stop(),
+      this.#promoteEarly.stop(),
+      this.#fireEarly.stop(),
+      this.#looking,
+    ])
     await Promise.all(this.#batches)
   }
 
@@ -109,6 +117,8 @@ export class DutyRunner {
         performance.now() - this.#brokenAt,
       )
       this.#goodForMs = due.goodForMs
+      this.#lookedAt = performance.now()
+      if (this.#duties.includes(recover)) this.#recoverEarly.within(due.nextLossInMs)
       this.promoteIn(due.nextDueInMs)
       if (this.#mode === 'running') this.#fireEarly.within(due.nextTickInMs)
       if (due.nextWakeInMs !== null) this.#onWake(due.nextWakeInMs)
@@ -157,11 +167,19 @@ export class DutyRunner {
     }
   }
 
+  /** As the last look said, and the time since: that was unbroken too, unless this process noticed otherwise. */
+  #goodFor(): number {
+    const sinceLookMs = performance.now() - this.#lookedAt
+    if (sinceLookMs > LONGEST_GAP_MS) return 0
+    return Math.min(this.#goodForMs + sinceLookMs, performance.now() - this.#brokenAt)
+  }
+
   /** @param early Between two ticks: nothing is recorded, for there may be many. */
   async #run(duty: Duty, early = false): Promise<void> {
     try {
-      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodForMs })
-      if (report.summary !== undefined && !early) {
+      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodFor() })
+      // There may be many promotions and firings, and few workers that die.
+      if (report.summary !== undefined && (!early || duty === recover)) {
         const level = report.uneventful === true ? 'debug' : 'info'
         this.#log[level]({ duty: duty.name, ...report.summary }, 'duty done')
         await recordDuty(this.#db, duty.name, report.summary)

@@ -8,6 +8,8 @@ export interface ClaimedDuties {
   readonly nextTickInMs: number | null
   /** How long until the next wake-up of a workflow is due; `null` when there is none. */
   readonly nextWakeInMs: number | null
+  /** How long until the first lease of a worker that has fallen silent ends; `null` when none is silent. */
+  readonly nextLossInMs: number | null
   /** How long the database has been looked at without a break, by this process or others; never more than `unbrokenMs`. */
   readonly goodForMs: number
 }
@@ -82,6 +84,11 @@ const CLAIM = statement(
           (select extract(epoch from min(s.next_at) - clock_timestamp())::float8 * 1000 from sluice.schedules s
             where s.next_at > statement_timestamp() - interval '1 second') as "nextTickInMs",
           (select extract(epoch from min(w.due_at) - clock_timestamp())::float8 * 1000 from sluice.wakeups w) as "nextWakeInMs",
+          -- A live worker is heard of at least twice in its stale time.
+          (select extract(epoch from min(w.seen_at + make_interval(secs => l.stale_ms / 1000.0)) - clock_timestamp())::float8 * 1000
+             from sluice.holdings h join sluice.workers w on w.id = h.worker_id join sluice.lanes l on l.name = h.lane
+            where w.seen_at < clock_timestamp() - make_interval(secs => l.stale_ms / 3000.0)
+              and w.seen_at > clock_timestamp() - make_interval(secs => l.stale_ms / 1000.0)) as "nextLossInMs",
           (select good_for_ms from look) as "goodForMs"`,
 )
 

@@ -1,7 +1,8 @@
 import { type Sluice, sluice } from '../../src/index.ts'
 import type { Sql } from './database.ts'
 import { readStart } from './state/jobs.ts'
-import { readLastHeartbeat } from './state/workers.ts'
+import { readAgeMs, readLastHeartbeat } from './state/workers.ts'
+import { until } from './until.ts'
 import { STALE_MS, startWorker } from './worker-process.ts'
 
 /** How long after the end of a dead worker's lease another worker may start its job at the latest. */
@@ -20,6 +21,11 @@ export async function killInTurn(database: { url: string; sql: Sql }, kills: num
   for (let attempt = 1; attempt <= kills; attempt++) {
     await runs.started(id, attempt)
     const next = await startWorker(settings)
+    // A process that has just started gives everybody a whole stale time to report.
+    await until(
+      async () => (await readAgeMs(database.sql, next.pid)) > 2 * STALE_MS,
+      'the next worker to be of age',
+    )
     await runs.kill()
     await next.started(id, attempt + 1)
     const lastBeat = await readLastHeartbeat(database.sql, runs.pid)

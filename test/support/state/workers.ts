@@ -47,3 +47,13 @@ export async function restedForMs(sql: Sql): Promise<number> {
   )
   return rows[0]!.ms ?? 0
 }
+
+/** How long ago the worker with this process id was registered. */
+export async function readAgeMs(sql: Sql, pid: number): Promise<number> {
+  const [row] = await sql<{ ms: number }>(
+    `select (extract(epoch from clock_timestamp() - started_at) * 1000)::float8 as ms
+       from sluice.workers where pid = $1 order by id desc`,
+    [pid],
+  )
+  return row!.ms
+}
