@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { messageOf } from '../errors.ts'
+import { Ticks } from '../model/cron.ts'
 import { type FiringPlan, planFirings } from '../model/schedule.ts'
 import { type DueSchedule, findDueSchedules } from '../store/find-due-schedules.ts'
 import { type Fired, fireSchedule } from '../store/fire-schedule.ts'
@@ -89,11 +90,14 @@ async function fireTogether(
     }
     batch = []
   }
+  // Many schedules have the same times; to work these out takes longer than to store a job.
+  const known = new Map<string, Ticks>()
   for (const schedule of due) {
-    const planned = {
-      schedule,
-      plan: planFirings(schedule, schedule.nextAt.getTime(), schedule.now.getTime()),
-    }
+    const { cron, timezone, nextAt, now } = schedule
+    const name = `${cron}\n${timezone}`
+    const ticks = known.get(name) ?? new Ticks(cron, timezone)
+    known.set(name, ticks)
+    const planned = { schedule, plan: planFirings(schedule, nextAt.getTime(), now.getTime(), ticks) }
     if (planned.plan.fire.length === 1 && planned.plan.passed === undefined) batch.push(planned)
     else left.push(planned)
     if (batch.length === BATCH) await fireBatch()

@@ -21,7 +21,7 @@ import { type LatestFiring, latestFirings } from '../store/latest-firings.ts'
 import { type Firing, listFirings } from '../store/list-firings.ts'
 import { listSchedules, type SchedulePage, type ScheduleRow } from '../store/list-schedules.ts'
 import { readClock } from '../store/read-clock.ts'
-import { saveSchedule } from '../store/save-schedule.ts'
+import { saveSchedules } from '../store/save-schedules.ts'
 
 /** A schedule as it is in force. */
 export interface ScheduleView extends Schedule {
@@ -81,13 +81,13 @@ export async function createSchedule(
   const changed = readSchedule(options, 'schedule')
   const schedule = complete(changed, `schedule ${name}`)
   await checkTarget(db, schedule)
-  const stored = await saveSchedule(
+  const nextAt = firstTick(schedule, await readClock(db))
+  const stored = await saveSchedules(
     db,
-    { ...schedule, name, declared: null, changed, nextAt: await firstTick(db, schedule) },
+    [{ ...schedule, name, declared: null, changed, nextAt, version: 0 }],
     by,
-    0,
   )
-  if (!stored) {
+  if (stored.size === 0) {
     throw new SluiceError('SCHEDULE_EXISTS', `there is a schedule ${name} already: change it, or remove it`, {
       details: { name },
     })
@@ -185,18 +185,17 @@ async function update(
     const row = await find(db, name)
     const changed = await change(row)
     const schedule = complete(combineSchedule(row.declared, changed), `schedule ${name}`)
-    const nextAt = await firstTick(db, schedule)
-    if (
-      await saveSchedule(db, { ...schedule, name, declared: row.declared, changed, nextAt }, by, row.version)
-    )
-      return
+    const nextAt = firstTick(schedule, await readClock(db))
+    const { declared, version } = row
+    const stored = await saveSchedules(db, [{ ...schedule, name, declared, changed, nextAt, version }], by)
+    if (stored.size > 0) return
   }
   throw crowded(name)
 }
 
-/** The first tick from now on, by the database's clock. */
-export async function firstTick(db: Queryable, { cron, timezone }: Schedule): Promise<Date | null> {
-  const tick = new Ticks(cron, timezone).next((await readClock(db)).getTime())
+/** The first tick after now, which is the database's. */
+export function firstTick({ cron, timezone }: Schedule, now: Date): Date | null {
+  const tick = new Ticks(cron, timezone).next(now.getTime())
   return tick === undefined ? null : new Date(tick)
 }
 

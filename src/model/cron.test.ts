@@ -244,3 +244,18 @@ describe('a time zone', () => {
     ])
   })
 })
+
+test('gives the same ticks whether one object is asked again and again, in any order, or a new one each time', () => {
+  const start = Date.UTC(2031, 2, 29, 22)
+  for (const [cron, timezone] of [
+    ['*/20 * * * *', 'UTC'],
+    ['30 2 * * *', 'Europe/Berlin'],
+    ['0 0 29 2 *', 'Asia/Tokyo'],
+  ] as const) {
+    const kept = new Ticks(cron, timezone)
+    for (let n = 0; n < 60; n++) {
+      const after = start + ((n * 37) % 60) * 20 * 60_000 - (n % 3)
+      expect(kept.next(after)).toBe(new Ticks(cron, timezone).next(after))
+    }
+  }
+})

@@ -38,6 +38,8 @@ export class Ticks {
   readonly #timezone: string
   readonly #cron: Cron
   readonly #everyHour: boolean
+  /** What was found lately: between the two times of each there is no tick. To look for one takes about a millisecond. */
+  #gaps: { readonly after: number; readonly tick: number }[] = []
 
   /** @param cron One without a `cronProblem`. */
   constructor(cron: string, timezone: string) {
@@ -49,6 +51,14 @@ export class Ticks {
 
   /** The first tick after that moment, both in milliseconds since 1970; `undefined` when there is none before the year 10000. */
   next(after: number): number | undefined {
+    const known = this.#gaps.find((gap) => after >= gap.after && after < gap.tick)
+    if (known !== undefined) return known.tick
+    const tick = this.#find(after)
+    if (tick !== undefined) this.#gaps = [{ after, tick }, ...this.#gaps.slice(0, 3)]
+    return tick
+  }
+
+  #find(after: number): number | undefined {
     if (this.#everyHour) return this.#cron.nextRun(new Date(after))?.getTime()
     let wall = after + offsetAt(after, this.#timezone)
     for (;;) {

@@ -182,13 +182,14 @@ const MAX_COUNTED = 1000
  * that are not late counted in.
  *
  * @param nextAt The first tick that nobody has dealt with.
+ * @param ticks Those of its `cron` and `timezone`.
  */
 export function planFirings(
   schedule: Pick<Schedule, 'cron' | 'timezone' | 'enabled' | 'catchUp'>,
   nextAt: number,
   now: number,
+  ticks = new Ticks(schedule.cron, schedule.timezone),
 ): FiringPlan {
-  const ticks = new Ticks(schedule.cron, schedule.timezone)
   const start = nextAt - 1
   let fire: readonly number[] = []
   if (schedule.enabled) {

@@ -1,5 +1,6 @@
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { Database, type Queryable } from '../../src/db/database.ts'
+import { declareSchedules } from '../../src/engine/declare-schedules.ts'
 import { fireDue } from '../../src/engine/fire-schedules.ts'
 import { type Sluice, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
@@ -19,9 +20,9 @@ beforeEach(async () => {
   app = await apps.open({ tasks: [report] })
 })
 
-/** Fires what is due, and counts the statements that took. */
-async function fire(now = DUE): Promise<{ statements: number; fired: number; skipped: number }> {
-  const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'fires' })
+/** Does something with a connection of its own, and counts the statements that took. */
+async function counted<T>(work: (db: Queryable) => Promise<T>): Promise<{ statements: number; answer: T }> {
+  const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'counts' })
   onTestFinished(() => db.close())
   let statements = 0
   const counting: Queryable = {
@@ -30,7 +31,12 @@ async function fire(now = DUE): Promise<{ statements: number; fired: number; ski
       return db.run(statement, values)
     },
   }
-  return { ...(await fireDue(counting, QUIET, now)), statements }
+  return { answer: await work(counting), statements }
+}
+
+async function fire(now = DUE): Promise<{ statements: number; fired: number; skipped: number }> {
+  const { answer, statements } = await counted((db) => fireDue(db, QUIET, now))
+  return { ...answer, statements }
 }
 
 test('500 schedules due at the same time are fired in batches', async () => {
@@ -42,6 +48,42 @@ test('500 schedules due at the same time are fired in batches', async () => {
   expect(await countFirings(database.sql)).toEqual({ job: 500 })
   // Each has moved on: nothing is fired twice.
   expect(await fire()).toMatchObject({ fired: 0, skipped: 0 })
+})
+
+test('1,200 schedules of a file are declared in batches, and once more only where something has changed', async () => {
+  const declared = (cron: string) =>
+    Object.fromEntries(
+      Array.from({ length: 1200 }, (_, n) => [`s${n}`, { task: 'report', cron, input: { n } }]),
+    )
+  const declare = (cron: string) => counted((db) => declareSchedules(db, declared(cron), 'file', QUIET))
+  expect((await declare('0 4 * * *')).statements, 'statements for 1,200 schedules').toBeLessThanOrEqual(12)
+  expect(await app.getSchedule('s1199')).toMatchObject({
+    task: 'report',
+    cron: '0 4 * * *',
+    input: { n: 1199 },
+    nextAt: expect.any(Date),
+  })
+  expect((await declare('0 4 * * *')).statements, 'statements when nothing is new').toBeLessThanOrEqual(5)
+
+  // What an operator has set stays; the rest follows the file.
+  await app.setSchedule('s7', { cron: '0 5 * * *' })
+  expect((await declare('0 6 * * *')).statements, 'statements for 1,200 changes').toBeLessThanOrEqual(12)
+  const crons = await Promise.all(['s6', 's7', 's8'].map(async (name) => (await app.getSchedule(name)).cron))
+  expect(crons).toEqual(['0 6 * * *', '0 5 * * *', '0 6 * * *'])
+  expect((await app.getSchedule('s8')).nextAt?.getUTCHours()).toBe(6)
+})
+
+test('two programs that declare the same schedules at once agree on them', async () => {
+  const names = Array.from({ length: 300 }, (_, n) => `s${n}`)
+  const declare = (cron: string, order: readonly string[]) => {
+    const schedules = Object.fromEntries(order.map((name) => [name, { task: 'report', cron }]))
+    return counted((db) => declareSchedules(db, schedules, cron, QUIET))
+  }
+  for (const minute of [1, 2, 3]) {
+    const crons = [`${minute} 4 * * *`, `${minute} 5 * * *`]
+    await Promise.all([declare(crons[0]!, names), declare(crons[1]!, names.toReversed())])
+    for (const { cron } of await app.listSchedules()) expect(crons).toContain(cron)
+  }
 })
 
 test('a schedule whose job is refused leaves the rest of its batch alone', async () => {
