@@ -38,7 +38,7 @@ export class Ticks {
   readonly #timezone: string
   readonly #cron: Cron
   readonly #everyHour: boolean
-  /** What was found lately: between the two times of each there is no tick. To look for one takes about a millisecond. */
+  /** What was found lately: between the two times of each there is no tick. Planning one schedule without it took 1.4 to 2.6 ms, on a busy machine. */
   #gaps: { readonly after: number; readonly tick: number }[] = []
 
   /** @param cron One without a `cronProblem`. */
