@@ -118,6 +118,10 @@ export const JobBody = Type.Object({
   id: JobId,
   task: Type.String(),
   lane: TextOrNull,
+  laneChosen: Type.Boolean({
+    description:
+      'Whether the submission named the lane; otherwise a waiting job follows its task to another lane',
+  }),
   model: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What its task loads; null: nothing' }),
   devices: Type.Array(Type.String(), { description: 'Where it runs, while it draws from devices' }),
   kind: Kind,

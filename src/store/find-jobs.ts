@@ -9,6 +9,8 @@ export interface JobView {
   readonly task: string
   /** `null` for what takes no slot. */
   readonly lane: string | null
+  /** Whether the submission named the lane. Otherwise a waiting job follows its task to another lane. */
+  readonly laneChosen: boolean
   /** What its task loads. */
   readonly model: string | null
   /** Where it runs, while it draws from devices: `host/name`. */
@@ -85,7 +87,7 @@ export interface JobSearch {
   readonly fingerprint?: string
 }
 
-const COLUMNS = `j.id, j.task, c.lane, c.model,
+const COLUMNS = `j.id, j.task, c.lane, coalesce(c.chosen, false) as lane_chosen, c.model,
           array(select distinct coalesce(d.host || '/', '') || d.name from sluice.reservations r
                   join sluice.devices d on d.budget = r.budget and d.key = r.device
                  where r.job_id = j.id and r.attempt = j.attempt and j.state = 'running' and r.device <> '') as devices, j.composite, j.parent_id, j.root_id,
@@ -131,6 +133,7 @@ interface JobRow {
   id: string
   task: string
   lane: string | null
+  lane_chosen: boolean
   model: string | null
   devices: string[]
   composite: CompositeKind | null
@@ -229,6 +232,7 @@ function toJobView(row: JobRow): JobView {
     id: row.id,
     task: row.task,
     lane: row.lane,
+    laneChosen: row.lane_chosen,
     model: row.model,
     devices: row.devices,
     kind: row.composite,

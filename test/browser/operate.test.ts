@@ -105,6 +105,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.waitForURL((url) => !url.pathname.endsWith(`/${id}`))
     await page.getByText('rendering 7 frames').waitFor()
     const edited = new URL(page.url()).pathname.split('/').at(-1)!
+    expect(await server.app.getJob(edited)).toMatchObject({ lane: 'batch', laneChosen: false })
     const facts = page.getByRole('main')
     await facts.getByText('Resubmission of').waitFor()
     await facts.getByRole('link', { name: `#${id}` }).click()

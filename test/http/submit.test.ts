@@ -53,7 +53,9 @@ describe('POST /jobs', () => {
     const { id } = (await submit({ task: 'echo', input: 1 })).json<{ id: string }>()
     const edited = (await submit({ task: 'echo', input: 2, resubmitOf: id })).json<{ id: string }>()
     const get = async (job: string) => (await server.call('GET', `/jobs/${job}`, { key })).json()
-    expect(await get(edited.id)).toMatchObject({ resubmitOf: id, resubmittedAs: [] })
+    expect(await get(edited.id)).toMatchObject({ resubmitOf: id, resubmittedAs: [], laneChosen: false })
+    const named = (await submit({ task: 'echo', lane: 'default' })).json<{ id: string }>()
+    expect(await get(named.id)).toMatchObject({ lane: 'default', laneChosen: true })
     expect(await get(id)).toMatchObject({ resubmitOf: null, resubmittedAs: [edited.id] })
 
     const stranger = await server.keyOf('submitter', 'bob')

@@ -24,7 +24,8 @@ export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void
         priority: Number(priority),
         resubmitOf: job.id,
         ...(key !== '' && { key }),
-        ...(job.lane !== null && { lane: job.lane }),
+        // Without a lane of its own, the new job follows its task, as the old one did.
+        ...(job.laneChosen && job.lane !== null && { lane: job.lane }),
         ...(job.tags.length > 0 && { tags: job.tags }),
       }),
     onSuccess: ({ id, attached }) => {
