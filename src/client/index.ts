@@ -1,6 +1,7 @@
 export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from '../errors.ts'
 export { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 export type { ErrorDetail, StackFrame } from '../model/error-detail.ts'
+export { explainInexact, findInexactNumber, type InexactNumber } from '../model/exact-numbers.ts'
 export { ACTIVE_STATUSES, JOB_STATUSES, type JobStatus } from '../model/job.ts'
 export { differences, type JsonDifference } from '../model/json-difference.ts'
 export { PERMISSIONS, type Permission } from '../model/permissions.ts'

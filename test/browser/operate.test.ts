@@ -134,6 +134,25 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect(complaints).toEqual([])
   })
 
+  test('a resubmitted job names a lane only if the old one did; an input that would lose digits is refused', async () => {
+    const { id } = await server.app.submit(quick, 1, { lane: 'default' })
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, operator, `/jobs/${id}`)
+    await page.getByRole('button', { name: 'Edit and resubmit' }).click()
+    const dialog = page.getByRole('dialog')
+    const submit = page.getByRole('button', { name: 'Submit', exact: true })
+    await dialog.getByLabel('Input').fill('9007199254740993')
+    await dialog.getByText('has more digits than JSON numbers keep').waitFor()
+    expect(await submit.isDisabled()).toBe(true)
+
+    await dialog.getByLabel('Input').fill('2')
+    await submit.click()
+    await page.waitForURL((url) => !url.pathname.endsWith(`/${id}`))
+    const edited = new URL(page.url()).pathname.split('/').at(-1)!
+    expect(await server.app.getJob(edited)).toMatchObject({ lane: 'default', laneChosen: true, input: 2 })
+    expect(complaints).toEqual([])
+  })
+
   test('somebody else looks at the input of a job and approves it, here or on its own page; another is rejected', async () => {
     const [good, bad, alone] = await server.app.submitMany(release, ['1.4.0', '1.5.0-broken', '1.6.0'])
     const { page, complaints } = await visit(server.url)

@@ -1,11 +1,17 @@
+import { explainInexact, findInexactNumber } from '../../../src/client/index.ts'
 import { Field } from './controls.tsx'
 import './json-view.css'
 
-/** What is wrong with a text that should be JSON; `undefined` when nothing is. */
+/**
+ * What is wrong with a text that should be JSON; `undefined` when nothing is.
+ *
+ * A number that loses digits is refused here: once it is parsed, the server cannot see that it was another one.
+ */
 export function jsonMistake(text: string): string | undefined {
   try {
     JSON.parse(text)
-    return undefined
+    const inexact = findInexactNumber(text)
+    return inexact && explainInexact(inexact)
   } catch (error) {
     return `Not JSON yet: ${error instanceof Error ? error.message : String(error)}`
   }
