@@ -3276,6 +3276,7 @@ declare
   v_seen    integer;
 begin
   moved := 0;
+  more := false;
   select s.next_id into v_next from sluice.lane_sweep s;
   select array_agg(m.class_id order by m.class_id), array_agg(m.lane order by m.class_id) into v_classes, v_lanes from sluice.misplaced m
    where v_next is not null or exists (select 1 from sluice.jobs j where j.class_id = m.class_id and j.state = 'ready');
@@ -3294,9 +3295,10 @@ begin
         from (select j.id, j.class_id, j.state from sluice.jobs j where j.id > v_next order by j.id limit 5 * p_limit) x;
       v_ids := v_ids || array(select j.id from sluice.jobs j where j.id = any (v_found) and j.state < 'running' for no key update skip locked);
     end if;
-    -- Whoever starts it anew at this instant is not waited for: they hold what this might be waited for with.
+    -- A session that restarts the search at this instant is not waited for, because it may wait for what this transaction holds.
     update sluice.lane_sweep s set next_id = case when v_seen = 5 * p_limit then v_last end
      where s.one in (select k.one from sluice.lane_sweep k where k.next_id = v_next for no key update skip locked);
+    more := found and v_seen is not distinct from 5 * p_limit;
   end if;
   if cardinality(v_ids) > 0 then
     update sluice.jobs j
@@ -3310,7 +3312,7 @@ begin
   if moved > 0 then
     perform sluice.hint_v1('ready', 'soon');
   end if;
-  more := moved > 0 or exists (select 1 from sluice.lane_sweep s where s.next_id is not null);
+  more := more or moved > 0;
 end $function$;
 
 --- function sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)

@@ -37,7 +37,8 @@ create view sluice.misplaced as
    where m.lane <> c.lane;
 
 -- Moves jobs that have not started where they belong: up to p_limit of those that are ready, and the others among the next 5 * p_limit
--- jobs in the order of their ids. Locked ones are stepped over: they are found once they are ready. more: something is left to do.
+-- jobs in the order of their ids. Locked ones are stepped over: they are found once they are ready.
+--   more  this batch moved jobs or advanced the search, and something may be left
 create function sluice.follow_tasks_v1(p_limit integer, out moved integer, out more boolean)
 language plpgsql
 set jit = off
@@ -53,6 +54,7 @@ declare
   v_seen    integer;
 begin
   moved := 0;
+  more := false;
   select s.next_id into v_next from sluice.lane_sweep s;
   select array_agg(m.class_id order by m.class_id), array_agg(m.lane order by m.class_id) into v_classes, v_lanes from sluice.misplaced m
    where v_next is not null or exists (select 1 from sluice.jobs j where j.class_id = m.class_id and j.state = 'ready');
@@ -71,9 +73,10 @@ begin
         from (select j.id, j.class_id, j.state from sluice.jobs j where j.id > v_next order by j.id limit 5 * p_limit) x;
       v_ids := v_ids || array(select j.id from sluice.jobs j where j.id = any (v_found) and j.state < 'running' for no key update skip locked);
     end if;
-    -- Whoever starts it anew at this instant is not waited for: they hold what this might be waited for with.
+    -- A session that restarts the search at this instant is not waited for, because it may wait for what this transaction holds.
     update sluice.lane_sweep s set next_id = case when v_seen = 5 * p_limit then v_last end
      where s.one in (select k.one from sluice.lane_sweep k where k.next_id = v_next for no key update skip locked);
+    more := found and v_seen is not distinct from 5 * p_limit;
   end if;
   if cardinality(v_ids) > 0 then
     update sluice.jobs j
@@ -87,7 +90,7 @@ begin
   if moved > 0 then
     perform sluice.hint_v1('ready', 'soon');
   end if;
-  more := moved > 0 or exists (select 1 from sluice.lane_sweep s where s.next_id is not null);
+  more := more or moved > 0;
 end $$;
 
 -- Puts tasks where they are to be: where an operator moved them, else where files and code say. With the names locked, as whoever makes

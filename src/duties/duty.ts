@@ -6,6 +6,8 @@ export interface DutyContext {
   readonly log: Log
   /** How long the database has been looked at without a break, by this process or others. */
   readonly goodForMs: number
+  /** The process is stopping: a duty that works in batches begins no other. */
+  readonly isStopping: () => boolean
 }
 
 export interface DutyReport {

@@ -177,7 +177,12 @@ export class DutyRunner {
   /** @param early Between two ticks: nothing is recorded, for there may be many. */
   async #run(duty: Duty, early = false): Promise<void> {
     try {
-      const report = await duty.run({ db: this.#db, log: this.#log, goodForMs: this.#goodFor() })
+      const report = await duty.run({
+        db: this.#db,
+        log: this.#log,
+        goodForMs: this.#goodFor(),
+        isStopping: () => this.#mode === 'stopped',
+      })
       // There may be many promotions and firings, and few workers that die.
       if (report.summary !== undefined && (!early || duty === recover)) {
         const level = report.uneventful === true ? 'debug' : 'info'

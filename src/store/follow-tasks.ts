@@ -2,7 +2,7 @@ import { type Queryable, statement } from '../db/database.ts'
 
 export interface Followed {
   readonly moved: number
-  /** Something is left to do. */
+  /** Jobs were moved or the search advanced, and something may be left. */
   readonly more: boolean
 }
 

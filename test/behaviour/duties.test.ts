@@ -1,7 +1,9 @@
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
 import type { Duty } from '../../src/duties/duty.ts'
 import { expire } from '../../src/duties/expire.ts'
+import { follow } from '../../src/duties/follow.ts'
 import { reconcile } from '../../src/duties/reconcile.ts'
 import { recover } from '../../src/duties/recover.ts'
 import { DutyRunner } from '../../src/duties/runner.ts'
@@ -12,6 +14,7 @@ import { listDuties } from '../../src/store/list-duties.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
+import { lockSweep } from '../support/state/lanes.ts'
 import { ageSaturation, plantReady } from '../support/state/waits.ts'
 import { until } from '../support/until.ts'
 
@@ -330,7 +333,7 @@ test('drift between slots and what runs is told loudly and repaired', async () =
   )
   const log = recordingLog()
 
-  await reconcile.run({ db, log, goodForMs: 0 })
+  await reconcile.run({ db, log, goodForMs: 0, isStopping: () => false })
 
   expect(log.lines).toMatchObject([
     {
@@ -354,7 +357,7 @@ test('drift between slots and what runs is told loudly and repaired', async () =
     { kind: 'orphan', lane: 'drift', jobs: 2, requeued: 1, failed: 1, jobIds: [jobs[2]!.id, once.id] },
   ])
   log.lines.length = 0
-  await reconcile.run({ db, log, goodForMs: 0 })
+  await reconcile.run({ db, log, goodForMs: 0, isStopping: () => false })
   expect(log.lines).toEqual([])
   await database.sql('delete from sluice.jobs')
   await database.sql('delete from sluice.workers')
@@ -364,7 +367,7 @@ test('a lane whose jobs wait for capacity gets one warning per episode, before a
   const flood = task({ name: 'flood', lane: 'dam', run: (_: unknown) => null })
   const app = await apps.open({ tasks: [flood], lanes: { dam: { slots: 1, enabled: false } } })
   const log = recordingLog()
-  const tick = () => sample.run({ db, log, goodForMs: 0 })
+  const tick = () => sample.run({ db, log, goodForMs: 0, isStopping: () => false })
   const jobs = await app.submitMany(flood, Array.from({ length: 7 }), { deadline: '1h' })
   await plantReady(database.sql, jobs[0]!.id, 5)
 
@@ -385,7 +388,7 @@ test('a lane whose jobs wait for capacity gets one warning per episode, before a
 
   // Another process that runs the duty next, and a pause of less than a minute, belong to the same episode.
   const other = new Database({ url: database.url, maxConnections: 1, applicationName: 'other' })
-  await sample.run({ db: other, log, goodForMs: 0 })
+  await sample.run({ db: other, log, goodForMs: 0, isStopping: () => false })
   await other.close()
   await app.setLane('dam', { enabled: true })
   await tick()
@@ -445,3 +448,33 @@ async function plantDeadWorkers(name: string, count: number): Promise<void> {
     )
   }
 }
+
+test('following moved tasks ends its tick without progress, after 20 batches, and when the process stops', async () => {
+  const log = recordingLog()
+  const context = { db, log, goodForMs: 0, isStopping: () => false }
+  const client = new pg.Client(database.url)
+  await client.connect()
+  await lockSweep(client)
+  let statements = 0
+  const counting = {
+    place: db.place,
+    run: ((statement, values) => {
+      if (++statements > 100) throw new Error('the tick does not end')
+      return db.run(statement, values)
+    }) as Database['run'],
+  }
+  expect(await follow.run({ ...context, db: counting })).toEqual({})
+  expect(statements).toBe(2)
+  await client.end()
+
+  statements = 0
+  const endless = {
+    place: db.place,
+    run: async () => [{ moved: ++statements, changed: 0, more: true }] as never[],
+  }
+  await follow.run({ ...context, db: endless })
+  expect(statements).toBe(40)
+  statements = 0
+  await follow.run({ ...context, db: endless, isStopping: () => statements >= 4 })
+  expect(statements).toBe(4)
+})

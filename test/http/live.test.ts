@@ -37,7 +37,7 @@ beforeAll(async () => {
 async function sampled(): Promise<void> {
   const nothing = () => {}
   const log = { debug: nothing, info: nothing, warn: nothing, error: nothing }
-  await sample.run({ db: server.app.room.calls, log, goodForMs: 0 })
+  await sample.run({ db: server.app.room.calls, log, goodForMs: 0, isStopping: () => false })
 }
 
 function lane(event: { data: { lanes: { name: string }[] } } | undefined, name: string) {

@@ -22,3 +22,10 @@ export async function lockLane(client: Client, lane: string): Promise<void> {
   await client.query('begin')
   await client.query('select 1 from sluice.lanes where name = $1 for update', [lane])
 }
+
+/** Begins a transaction that restarts the search for jobs that have to follow their task, as moving a task does, and holds its row. */
+export async function lockSweep(client: Client): Promise<void> {
+  await client.query('update sluice.lane_sweep set next_id = 0')
+  await client.query('begin')
+  await client.query('select 1 from sluice.lane_sweep for no key update')
+}
