@@ -335,11 +335,7 @@ as $$
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          case o.obstacle
-           when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once '
-                             || coalesce((select 'worker ' || min(w.name) || case when count(*) > 1 then ' and ' || count(*) - 1 || ' others have' else ' has' end
-                                            from sluice.workers w left join sluice.generation g on g.id = w.generation
-                                           where w.ended_at is null and g.id is null), 'every worker has')
-                             || ' reported, or their leases have ended'
+           when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'
            when 'lane_disabled' then 'lane ' || q.lane || ' is drained'
            when 'no_worker' then 'no worker runs task ' || q.task
            when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires

@@ -42,7 +42,8 @@ export class ReadinessProbe {
 
   /** What needs attention, as of a few seconds ago; `undefined` while nobody could read it. */
   async attention(): Promise<readonly Attention[] | undefined> {
-    if (performance.now() - this.#attentionAt > ATTENTION_MS) {
+    // One at a time: of a database that answers slowly nobody asks for more.
+    if (this.#reading === undefined && performance.now() - this.#attentionAt > ATTENTION_MS) {
       this.#attentionAt = performance.now()
       this.#reading = readMoment(this.#db)
         .then((moment) => {
@@ -50,6 +51,9 @@ export class ReadinessProbe {
         })
         .catch(() => {
           this.#attention = undefined
+        })
+        .finally(() => {
+          this.#reading = undefined
         })
     }
     if (this.#attention === undefined) await Promise.race([this.#reading, giveUp()])

@@ -212,7 +212,7 @@ describe('after a crash of PostgreSQL', () => {
     expect([why.wait.kind, why.reason]).toEqual([
       'crash',
       expect.stringMatching(
-        /^PostgreSQL has recovered from a crash: jobs start again once worker .* has reported/,
+        /^PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has/,
       ),
     ])
     expect((await readNow(site.app.room.calls)).findings.map(sentenceOf)).toContainEqual(

@@ -6,7 +6,7 @@ import { until } from './until.ts'
 /** Workers of one slot each, short leases, and a pool that starts them as processes. */
 export const POOL_CONFIG = `
 heartbeat: 300ms
-stale: 2s
+stale: 5s
 shutdownGrace: 5s
 admission: { maxActive: 15 }
 tasks:
@@ -50,17 +50,14 @@ export class FleetProcesses {
     return row!.n
   }
 
-  /** The most jobs that ran at one moment, and the most workers that lived, by what the database says of all of them. */
-  async most(): Promise<{ running: number; workers: number }> {
-    const [row] = await this.#database.sql<{ running: number; workers: number }>(
-      `with runs as (
-         select started_at as began, finished_at as ended from sluice.jobs where finished_at is not null and started_at is not null
-         union all select started_at, ended_at from sluice.attempts)
-       select (select max(n) from (select (select count(*) from runs o where o.began <= r.began and o.ended > r.began) as n from runs r) x)::integer as running,
-              (select max(n) from (select (select count(*) from sluice.workers o where o.started_at <= w.started_at
-                                              and coalesce(o.ended_at, 'infinity') > w.started_at) as n from sluice.workers w) x)::integer as workers`,
+  /** The most workers that lived at one moment, by what the database says of all of them. */
+  async mostWorkers(): Promise<number> {
+    const [row] = await this.#database.sql<{ workers: number }>(
+      `select max(n)::integer as workers
+         from (select (select count(*) from sluice.workers o where o.started_at <= w.started_at
+                          and coalesce(o.ended_at, 'infinity') > w.started_at) as n from sluice.workers w) x`,
     )
-    return row!
+    return row!.workers
   }
 }
 
