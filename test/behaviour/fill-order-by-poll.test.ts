@@ -16,7 +16,7 @@ const apps = useApps(database)
 const POLL_MS = 100
 const lanes = { default: { slots: null, perWorker: null, poll: POLL_MS } } as const
 const echo = task({ name: 'echo', run: (n: number) => n })
-const COUNT = 200
+const COUNT = 100
 const AT_ONCE = 5
 const NAMES = ['first', 'second', 'third']
 let silent: RequestProxy
