@@ -3254,6 +3254,10 @@ begin
    where w.id in (select o.id from sluice.wakeups o where o.due_at > v_now for no key update skip locked);
   update sluice.fleet_decisions d set taken_until = d.taken_until - v_step, arrive_by = d.arrive_by - v_step, stop_at = d.stop_at - v_step
    where d.id in (select o.id from sluice.fleet_decisions o where o.ended_at is null or o.stop_at > v_now for no key update skip locked);
+  update sluice.priority_changes m set retry_at = m.retry_at - v_step
+   where m.job_id in (select o.job_id from sluice.priority_changes o where o.retry_at > v_now for no key update skip locked);
+  update sluice.withdrawals d set retry_at = d.retry_at - v_step
+   where (d.worker_id, d.task) in (select o.worker_id, o.task from sluice.withdrawals o where o.retry_at > v_now for no key update skip locked);
   perform sluice.hint_v1('ready', 'soon');
   perform sluice.hint_v1('wake', 'soon');
   return (extract(epoch from v_step) * 1000)::bigint;

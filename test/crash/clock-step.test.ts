@@ -1,7 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { sluice } from '../../src/index.ts'
+import { sluice, task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { stepClockBack } from '../support/state/clock.ts'
+import { plantBrokenWorker } from '../support/state/attention.ts'
+import { noticeStep, stepClockBack } from '../support/state/clock.ts'
+import { plantPriorityChange, readPriorityRetry } from '../support/state/priorities.ts'
+import { plantWithdrawal, readWithdrawalRetry } from '../support/state/workers.ts'
 import { until } from '../support/until.ts'
 import { startWorker, whoStarted } from '../support/worker-process.ts'
 
@@ -40,3 +43,21 @@ test('goes on within stale after the clock of the database stepped back by an ho
   await app.cancel(named.id)
   for (const worker of rest) await worker.close()
 }, 120_000)
+
+test('tries priority changes and withdrawn tasks again when it would have without the step', async () => {
+  const app = await sluice({ database: database.url, tasks: [task({ name: 'idle', run: () => {} })] })
+  onTestFinished(() => app.close())
+  const { id } = await app.submit('idle', null)
+  await plantPriorityChange(database.sql, id, 5, 60)
+  await plantBrokenWorker(database.sql, 'shaky', 'test')
+  await plantWithdrawal(database.sql, 'shaky', 'idle', 'test')
+  await stepClockBack(database.sql, HOUR_S)
+  await noticeStep(database.sql)
+  for (const seconds of [
+    await readPriorityRetry(database.sql, id),
+    await readWithdrawalRetry(database.sql, 'idle'),
+  ]) {
+    expect(seconds).toBeGreaterThan(-HOUR_S / 2)
+    expect(seconds).toBeLessThan(HOUR_S / 2)
+  }
+})

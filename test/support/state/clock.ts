@@ -13,9 +13,16 @@ export async function stepClockBack(sql: Sql, seconds: number): Promise<void> {
           holdings as (update sluice.holdings set asked_at = asked_at + ${by}),
           duties as (update sluice.duties set due_at = due_at + ${by}),
           composites as (update sluice.composites set taken_until = taken_until + ${by}),
-          wakeups as (update sluice.wakeups set due_at = due_at + ${by})
+          wakeups as (update sluice.wakeups set due_at = due_at + ${by}),
+          priorities as (update sluice.priority_changes set retry_at = retry_at + ${by}),
+          withdrawals as (update sluice.withdrawals set retry_at = retry_at + ${by})
      update sluice.jobs set ready_at = ready_at + ${by} where state = 'ready' or (state = 'scheduled' and attempt > 0)`,
   )
+}
+
+/** Notices a step of the clock now, as a duty does within a second. */
+export async function noticeStep(sql: Sql): Promise<void> {
+  await sql('select sluice.follow_clock_v1()')
 }
 
 /** The time by the database's clock, to the microsecond. */

@@ -45,3 +45,26 @@ export async function lockComposite(client: Client, id: string): Promise<void> {
   await client.query('begin')
   await client.query('select 1 from sluice.composites where job_id = $1 for no key update', [id])
 }
+
+/** Jobs below a workflow still have to get this priority; the next try is in so many seconds. */
+export async function plantPriorityChange(
+  sql: Sql,
+  id: string,
+  priority: number,
+  seconds: number,
+): Promise<void> {
+  await sql(
+    `insert into sluice.priority_changes (job_id, priority, retry_at)
+     values ($1, $2, clock_timestamp() + make_interval(secs => $3))`,
+    [id, priority, seconds],
+  )
+}
+
+/** In how many seconds the next try is. */
+export async function readPriorityRetry(sql: Sql, id: string): Promise<number> {
+  const [row] = await sql<{ s: number }>(
+    `select extract(epoch from retry_at - clock_timestamp())::float as s from sluice.priority_changes where job_id = $1`,
+    [id],
+  )
+  return row!.s
+}

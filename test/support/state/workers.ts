@@ -57,3 +57,12 @@ export async function readAgeMs(sql: Sql, pid: number): Promise<number> {
   )
   return row!.ms
 }
+
+/** In how many seconds a worker tries a task again that it could not start. */
+export async function readWithdrawalRetry(sql: Sql, task: string): Promise<number> {
+  const [row] = await sql<{ s: number }>(
+    `select extract(epoch from retry_at - clock_timestamp())::float as s from sluice.withdrawals where task = $1`,
+    [task],
+  )
+  return row!.s
+}
