@@ -440,6 +440,9 @@ export const RetriedBody = Type.Object({
   name: Type.String({ description: 'The task or workflow of the root' }),
   jobs: Type.Integer({ description: 'How many run again' }),
   superseded: Type.Integer({ description: 'How many were put aside' }),
+  refused: Type.Array(Type.Object({ id: JobId, code: Type.String(), detail: Type.String() }), {
+    description: 'Of only: jobs that cannot run again; the others do',
+  }),
 })
 
 export type RetriedBody = Static<typeof RetriedBody>

@@ -48,8 +48,10 @@ export async function retryInBulk(db: Database, calls: Queryable, run: BulkRun):
       continue
     }
     try {
-      reruns = addReruns(reruns, toReruns(tree, await retryOne(db, tree, author, dryRun)))
-      changed += dryRun ? 0 : tree.ids.length
+      const retried = await retryOne(db, tree, author, dryRun)
+      reruns = addReruns(reruns, toReruns(tree, retried))
+      changed += dryRun ? 0 : tree.ids.length - retried.refused.length
+      refused.push(...retried.refused.slice(0, MAX_REFUSED - refused.length))
     } catch (error) {
       if (!(error instanceof SluiceError) || error.status >= 500) throw error
       for (const id of tree.ids.slice(0, MAX_REFUSED - refused.length))
@@ -104,7 +106,8 @@ async function retryOne(
 ): Promise<Retried> {
   const options = { failed: true, ...(ids.includes(root.rootId) ? {} : { only: ids }) }
   // A job of its own needs no plan: counting 10,000 of them would take as long as retrying them.
-  if (dryRun && !root.isTree) return { root: root.rootId, name: root.name, jobs: 1, superseded: 0 }
+  if (dryRun && !root.isTree)
+    return { root: root.rootId, name: root.name, jobs: 1, superseded: 0, refused: [] }
   if (dryRun) return planRetry(db, root.rootId, options)
   return transactForCallers(db, async (tx) => {
     const retried = await retry(tx, root.rootId, options)

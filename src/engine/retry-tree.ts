@@ -23,6 +23,7 @@ import {
   type RetryPlan,
 } from '../workflow/advance/retry-plan.ts'
 import type { BodyPlan } from '../workflow/plan.ts'
+import type { Refusal } from './bulk-run.ts'
 import { GraphCache } from './graph-cache.ts'
 import { jobNotFound, rerun } from './job-control.ts'
 import {
@@ -55,6 +56,8 @@ export interface Retried extends RetryCounts {
   readonly root: string
   /** The task or workflow of the root. */
   readonly name: string
+  /** Jobs named in `only` that cannot run again. The others do. */
+  readonly refused: readonly Refusal[]
 }
 
 /** Somebody else moves the tree at the same moment: seen only when it is retried twice, or deleted. */
@@ -79,8 +82,8 @@ export async function retry(db: Queryable, id: string, options: TreeRetryOptions
     if (job === undefined) throw jobNotFound(db, id)
     if (job.kind === null && job.parentId === null) return retryPlain(db, job, options)
     const root = path.at(-1)!
-    const counts = await retryOnce(db, path, options)
-    if (counts !== undefined) return { root: root.id, name: root.task, ...counts }
+    const done = await retryOnce(db, path, options)
+    if (done !== undefined) return { root: root.id, name: root.task, ...done }
     await delay(PAUSE_MS)
   }
   throw illegal(id, 'others are changing its tree just now: try again')
@@ -129,14 +132,14 @@ async function retryPlain(db: Queryable, job: PathJob, { failed, from }: TreeRet
   if (from !== undefined) throw noSteps(job, 'it runs a task')
   if (failed === true && isFinal(job.state) && !isFailed(job.state)) throw notFailed(job)
   await rerun(db, job.id)
-  return { root: job.id, name: job.task, jobs: 1, superseded: 0 }
+  return { root: job.id, name: job.task, jobs: 1, superseded: 0, refused: [] }
 }
 
 async function retryOnce(
   db: Queryable,
   path: readonly PathJob[],
   options: TreeRetryOptions,
-): Promise<RetryCounts | undefined> {
+): Promise<(RetryCounts & Pick<Retried, 'refused'>) | undefined> {
   const job = path[0]!
   const root = path.at(-1)!
   if (path.some((each) => each.superseded)) throw superseded(job)
@@ -154,14 +157,19 @@ async function retryOnce(
   if (from !== undefined && job.kind === null) throw noSteps(job, 'it runs a task')
   if (from !== undefined && job.kind === 'fanout')
     throw noSteps(job, 'it is a fan-out; the jobs in it, or the workflow it is in, may have some')
-  if (whole) return retryFailed(db, root, await pathsOf(db, path, options.only))
+  if (whole) {
+    const { paths, refused } = await pathsOf(db, path, options.only)
+    const counts = await retryFailed(db, root, paths)
+    return counts && { ...counts, refused }
+  }
 
   const ended = path.map(toEnded)
   const tree = await loadTree(db, path, await loadEndedChildren(db, [], begunIn(ended)))
   const plan = emptyPlan()
   const child = planStep(plan, ended[0]!, tree, from!, options)
   planAncestors(plan, ended, tree)
-  return apply(db, root.id, plan, child)
+  const counts = await apply(db, root.id, plan, child)
+  return counts && { ...counts, refused: [] }
 }
 
 async function retryFailed(
@@ -179,36 +187,38 @@ async function retryFailed(
 /**
  * The ways from the jobs that run again to the root: from the job itself, or from those below it that were named.
  *
- * A named job below another one runs again with that. One that cannot run again is left out, as long as another can.
+ * A named job below another one runs again with that. One that cannot run again is refused, as long as another can.
  */
 async function pathsOf(
   db: Queryable,
   path: readonly PathJob[],
   only: readonly string[] | undefined,
-): Promise<(readonly PathJob[])[]> {
+): Promise<{ readonly paths: (readonly PathJob[])[]; readonly refused: readonly Refusal[] }> {
   if (only === undefined) {
     refuseUnlessFailed(path)
-    return [path]
+    return { paths: [path], refused: [] }
   }
   const top = path[0]!
   const paths = await loadPaths(db, only)
-  const named = new Set(only)
-  const able: (readonly PathJob[])[] = []
-  let first: unknown
-  for (const id of named) {
+  const able = new Map<string, readonly PathJob[]>()
+  const refused: Refusal[] = []
+  let first: SluiceError | undefined
+  for (const id of new Set(only)) {
     const each = paths.get(id)
     if (each === undefined) throw jobNotFound(db, id)
     if (!each.some((job) => job.id === top.id)) throw invalidArgument('only', id, `a job below job ${top.id}`)
-    if (each.slice(1).some((job) => named.has(job.id))) continue
     try {
       refuseUnlessFailed(each)
-      able.push(each)
+      able.set(id, each)
     } catch (error) {
+      if (!(error instanceof SluiceError)) throw error
       first ??= error
+      refused.push({ id, code: error.code, detail: error.message })
     }
   }
-  if (able.length === 0) throw first
-  return able
+  if (able.size === 0) throw first!
+  const highest = [...able.values()].filter(([, ...above]) => !above.some((job) => able.has(job.id)))
+  return { paths: highest, refused }
 }
 
 function refuseUnlessFailed([job, parent, ...above]: readonly PathJob[]): void {

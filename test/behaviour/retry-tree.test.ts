@@ -152,6 +152,7 @@ describe('retry of what failed', () => {
       name: 'fan',
       jobs: 2,
       superseded: 1,
+      refused: [],
     })
     expect(await job.result()).toMatchObject({ merge: 50 })
     expect(it.ran.toSorted()).toEqual(['item-31', 'item-7', 'merge'])
@@ -360,6 +361,7 @@ describe('retry of several jobs of one workflow', () => {
       name: 'fan',
       jobs: 2,
       superseded: 1,
+      refused: [],
     })
     expect((await app.getJob(job.id)).status).toBe('failed')
     expect(await app.retry(job.id, { failed: true, only })).toMatchObject({ jobs: 2, superseded: 1 })
@@ -382,6 +384,20 @@ describe('retry of several jobs of one workflow', () => {
     expect(retried).toMatchObject({ jobs: 1, superseded: 2 })
     await job.result()
     expect(it.ran).toEqual(['risky', 'mend', 'last'])
+  })
+
+  test('says which of them cannot run again', async () => {
+    const { app, play: it } = await play(['item-1'])
+    const job = await app.submit('fan', { items: items(3) })
+    expect(await ended(app, job.id)).toBe('failed')
+    const failed = (await failedItems(app, job.id)).get('item-1')!
+    const completed = stepOf(await app.tree(job.id), 'list').id!
+    it.broken.clear()
+    expect(await app.retry(job.id, { failed: true, only: [completed, failed] })).toMatchObject({
+      jobs: 1,
+      refused: [{ id: completed, code: 'ILLEGAL_TRANSITION', detail: expect.stringMatching(/is completed/) }],
+    })
+    expect(await job.result()).toMatchObject({ merge: 3 })
   })
 
   test('refuses jobs of another tree, and jobs that have not failed', async () => {

@@ -10,6 +10,7 @@ const database = useDatabase()
 const cli = new Cli()
 const idle = task({ name: 'idle', lane: 'shut', run: async (_: number) => null })
 const other = task({ name: 'other', lane: 'shut', run: async (_: number) => null })
+const fine = task({ name: 'fine', run: async (_: number) => null })
 const picky = task({
   name: 'picky',
   run: async (_: number): Promise<void> => {
@@ -20,13 +21,19 @@ const PAIR = {
   name: 'pair',
   definition: { steps: { one: { task: 'picky', with: 1 }, two: { task: 'picky', with: 2 } } },
 }
+const HALF = {
+  name: 'half',
+  definition: {
+    steps: { good: { task: 'fine', with: 1 }, bad: { task: 'picky', needs: ['good'], with: 1 } },
+  },
+}
 let server: TestServer
 let key = ''
 
 beforeAll(async () => {
   server = await startTestServer(database.url, {
-    tasks: [idle, other, picky],
-    workflows: [PAIR, { name: 'parked', definition: { steps: { only: { task: 'idle', with: 1 } } } }],
+    tasks: [idle, other, fine, picky],
+    workflows: [PAIR, HALF, { name: 'parked', definition: { steps: { only: { task: 'idle', with: 1 } } } }],
     lanes: { shut: { enabled: false } },
   })
   key = await server.keyOf('operator', 'olga')
@@ -39,10 +46,10 @@ beforeEach(async () => {
   await server.app.submitMany(other, [1, 2])
 })
 
-/** A workflow whose two steps have failed. */
-async function failedPair(): Promise<{ root: string; steps: string[] }> {
+/** A workflow that has failed, by default with both of its steps. */
+async function failedPair(name = 'pair'): Promise<{ root: string; steps: string[] }> {
   await server.app.work()
-  const { id } = await server.app.submit('pair', {})
+  const { id } = await server.app.submit(name, {})
   await server.app
     .job(id)
     .result()
@@ -131,6 +138,20 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
       reruns: { jobs: 2, workflows: [{ name: 'pair', runs: 1, jobs: 2 }], leftOut: 0 },
     })
     for (const { root } of [first, second]) expect((await server.app.getJob(root)).status).toBe('running')
+  })
+
+  test('retry refuses the named jobs of a workflow that cannot run again, each with its reason', async () => {
+    const { root, steps } = await failedPair('half')
+    const [good, bad] = steps
+    const both = await run('retry', bad!, good!)
+    expect(both).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(`^job ${bad}: runs again.*1 job back in line\n$`),
+    })
+    expect(both.stderr).toMatch(
+      new RegExp(`error: job ${good} cannot run again: it is completed.*ILLEGAL_TRANSITION`),
+    )
+    expect((await server.app.getJob(root)).status).toBe('running')
   })
 
   test('a filter that finds nothing says so', async () => {

@@ -78,21 +78,30 @@ class Together {
     const root = this.#roots.get(id)
     const siblings = this.#ids.filter((each) => root !== undefined && this.#roots.get(each) === root)
     if (root === undefined || siblings.length < 2) return system.retry(id, this.#what)
-    let retried = this.#byRoot.get(root)
-    if (retried === undefined) {
-      retried = system.retry(root, { failed: true, only: siblings })
-      this.#byRoot.set(root, retried)
+    let together = this.#byRoot.get(root)
+    if (together === undefined) {
+      together = system.retry(root, { failed: true, only: siblings })
+      this.#byRoot.set(root, together)
     }
-    return retried
+    const retried = await together.catch((error: unknown) => {
+      // None of them can: each says why itself.
+      if (hasCode(error, 'ILLEGAL_TRANSITION')) return system.retry(id, this.#what)
+      throw error
+    })
+    const refusal = retried.refused.find((each) => each.id === id)
+    if (refusal === undefined) return retried
+    throw new SluiceError('ILLEGAL_TRANSITION', refusal.detail, { details: { jobId: id } })
   }
 
+  /** Without --failed a workflow, group or fan-out is refused, so it does not run again with the others either. */
   async #findRoots(system: System): Promise<void> {
     for (const id of this.#ids) {
       const job = await system.getJob(id).catch((error: unknown) => {
         if (hasCode(error, 'JOB_NOT_FOUND')) return undefined
         throw error
       })
-      if (job !== undefined) this.#roots.set(id, job.rootId ?? id)
+      if (job === undefined || (this.#what.failed === undefined && job.kind !== null)) continue
+      this.#roots.set(id, job.rootId ?? id)
     }
   }
 }

@@ -16,7 +16,7 @@ import {
 import type { Queryable } from '../../db/database.ts'
 import { audit } from '../../engine/audit.ts'
 import * as jobControl from '../../engine/job-control.ts'
-import { planRetry, retry } from '../../engine/retry-tree.ts'
+import { planRetry, type Retried, retry } from '../../engine/retry-tree.ts'
 import { resizeWindow, resumeWindow } from '../../engine/window-control.ts'
 import { SluiceError } from '../../errors.ts'
 import { invalidArgument } from '../../model/argument.ts'
@@ -121,7 +121,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       const { dryRun = false, ...options } = request.body ?? {}
       if (dryRun) {
         await ownJob(parts.room.calls, request, id)
-        return reply.code(200).send(await planRetry(parts.room.db, id, options))
+        return reply.code(200).send(toBody(await planRetry(parts.room.db, id, options)))
       }
       const retried = await change(
         parts,
@@ -134,7 +134,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
           return { result, before: { status: job.status }, after: { ...result, failed, from, only } }
         },
       )
-      return reply.code(202).header('location', `/api/v1/jobs/${retried.root}`).send(retried)
+      return reply.code(202).header('location', `/api/v1/jobs/${retried.root}`).send(toBody(retried))
     },
   )
 
@@ -166,6 +166,10 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       })
     },
   )
+}
+
+function toBody(retried: Retried): RetriedBody {
+  return { ...retried, refused: [...retried.refused] }
 }
 
 /** With an `Idempotency-Key` a repeat of a cancel does not delete what the first one cancelled. */
