@@ -106,29 +106,29 @@ export class AuditedChanges {
   createSchedule(name: string, options: ScheduleOptions): Promise<schedules.ScheduleView> {
     return this.#schedule('create', name, async (tx) => {
       const result = await schedules.createSchedule(tx, name, options, this.#actor)
-      return { result, after: shown(result) }
+      return { result, after: schedules.scheduleFacts(result) }
     })
   }
 
   setSchedule(name: string, change: ScheduleOptions): Promise<schedules.ScheduleView> {
     return this.#schedule('change', name, async (tx) => {
-      const before = shown(await schedules.viewSchedule(tx, name))
+      const before = schedules.scheduleFacts(await schedules.viewSchedule(tx, name))
       const result = await schedules.changeSchedule(tx, name, change, this.#actor)
-      return { result, before, after: shown(result) }
+      return { result, before, after: schedules.scheduleFacts(result) }
     })
   }
 
   resetSchedule(name: string): Promise<schedules.ScheduleView> {
     return this.#schedule('reset', name, async (tx) => {
-      const before = shown(await schedules.viewSchedule(tx, name))
+      const before = schedules.scheduleFacts(await schedules.viewSchedule(tx, name))
       const result = await schedules.resetSchedule(tx, name, this.#actor)
-      return { result, before, after: shown(result) }
+      return { result, before, after: schedules.scheduleFacts(result) }
     })
   }
 
   removeSchedule(name: string): Promise<void> {
     return this.#schedule('delete', name, async (tx) => {
-      const before = shown(await schedules.viewSchedule(tx, name))
+      const before = schedules.scheduleFacts(await schedules.viewSchedule(tx, name))
       return { result: await schedules.removeSchedule(tx, name), before }
     })
   }
@@ -176,9 +176,4 @@ export class AuditedChanges {
       return result
     })
   }
-}
-
-/** What operators change of a schedule; its input may be anything. */
-function shown({ task, workflow, cron, timezone, enabled, overlap, catchUp }: schedules.ScheduleView) {
-  return { task, workflow, cron, timezone, enabled, overlap, catchUp }
 }

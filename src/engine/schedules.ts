@@ -40,6 +40,12 @@ export interface ScheduleView extends Schedule {
   readonly updatedBy: string
 }
 
+/** What the audit says of a schedule. Not its input, which may hold secrets, nor its tags. */
+export function scheduleFacts(schedule: ScheduleView) {
+  const { task, workflow, cron, timezone, key, priority, lane, enabled, overlap, catchUp } = schedule
+  return { task, workflow, cron, timezone, key, priority, lane, enabled, overlap, catchUp }
+}
+
 /** Somebody else changes it at the same time. More often than this it is no coincidence. */
 export const TRIES = 20
 

@@ -127,6 +127,19 @@ test('names the actor that a program gives', async () => {
   ])
 })
 
+test('says what of a schedule was changed', async () => {
+  const app = await apps.open(WORK)
+  await app.createSchedule('hourly', { task: 'plain', cron: '0 * * * *' })
+  await app.setSchedule('hourly', { priority: 7, key: 'hourly', lane: 'system' })
+  const { entries } = await app.access.readAudit({ action: 'schedule.change', target: 'schedule hourly' })
+  expect(entries).toMatchObject([
+    {
+      before: { priority: null, key: null, lane: null },
+      after: { priority: 7, key: 'hourly', lane: 'system' },
+    },
+  ])
+})
+
 test('writes no line for a change that was refused', async () => {
   const app = await apps.open(WORK)
   const id = await ended(app)

@@ -24,6 +24,7 @@ import {
   removeSchedule,
   resetSchedule,
   type ScheduleView,
+  scheduleFacts,
   viewFirings,
   viewSchedule,
   viewSchedules,
@@ -142,7 +143,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       const { name, ...options } = request.body
       const created = await change(parts, request, about('create', name), async (tx) => {
         const after = await createSchedule(tx, name, options, request.caller.name)
-        return { result: after, after: factsOf(after) }
+        return { result: after, after: scheduleFacts(after) }
       })
       return reply.code(201).header('location', `/api/v1/schedules/${name}`).send(toBody(created))
     },
@@ -166,7 +167,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       return change(parts, request, about('change', name), async (tx) => {
         const before = await changeable(tx, request.caller, name)
         const after = await changeSchedule(tx, name, request.body, request.caller.name)
-        return { result: toBody(after), before: factsOf(before), after: factsOf(after) }
+        return { result: toBody(after), before: scheduleFacts(before), after: scheduleFacts(after) }
       })
     },
   )
@@ -187,7 +188,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       return change(parts, request, about('reset', name), async (tx) => {
         const before = await changeable(tx, request.caller, name)
         const after = await resetSchedule(tx, name, request.caller.name)
-        return { result: toBody(after), before: factsOf(before), after: factsOf(after) }
+        return { result: toBody(after), before: scheduleFacts(before), after: scheduleFacts(after) }
       })
     },
   )
@@ -210,7 +211,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       await change(parts, request, about('delete', name), async (tx) => {
         const before = await changeable(tx, request.caller, name)
         await removeSchedule(tx, name)
-        return { result: undefined, before: factsOf(before) }
+        return { result: undefined, before: scheduleFacts(before) }
       })
       return reply.code(204).send(null)
     },
@@ -282,12 +283,6 @@ async function changeable(db: Queryable, caller: Caller, name: string): Promise<
     `schedule ${name} belongs to ${schedule.owner}: only they and whoever has workers:manage may change or fire it`,
     { details: { needs: ['workers:manage'] } },
   )
-}
-
-/** For the audit: no inputs. */
-function factsOf(schedule: ScheduleView) {
-  const { task, workflow, cron, timezone, key, priority, lane, enabled, overlap, catchUp } = schedule
-  return { task, workflow, cron, timezone, key, priority, lane, enabled, overlap, catchUp }
 }
 
 function toBody(schedule: ScheduleView): ScheduleBody {
