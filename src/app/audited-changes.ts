@@ -2,6 +2,7 @@ import type { Database, Queryable } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
 import { audit } from '../engine/audit.ts'
 import * as jobControl from '../engine/job-control.ts'
+import { retryFacts } from '../engine/retry-facts.ts'
 import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import * as schedules from '../engine/schedules.ts'
 import { resizeWindow, resumeWindow, type WindowChange } from '../engine/window-control.ts'
@@ -67,8 +68,7 @@ export class AuditedChanges {
     return this.#job('retry', id, async (tx) => {
       const { status } = await jobControl.getJob(tx, id)
       const result = await retry(tx, id, options)
-      const { failed, from, only } = options
-      return { result, before: { status }, after: { ...result, failed, from, only } }
+      return { result, before: { status }, after: retryFacts(result, options) }
     })
   }
 

@@ -12,6 +12,7 @@ import {
   writeDown,
 } from './bulk-run.ts'
 import { type Found, readPageOfIds } from './job-list.ts'
+import { retryFacts } from './retry-facts.ts'
 import { planRetry, type Retried, retry } from './retry-tree.ts'
 
 /** Jobs that are read before the first is retried: siblings of one tree may lie far apart in a list. */
@@ -111,10 +112,7 @@ async function retryOne(
   if (dryRun) return planRetry(db, root.rootId, options)
   return transactForCallers(db, async (tx) => {
     const retried = await retry(tx, root.rootId, options)
-    const after = {
-      jobs: retried.jobs,
-      ...(options.only !== undefined && { only: options.only.slice(0, 100) }),
-    }
+    const after = retryFacts(retried, options)
     await writeDown(tx, author, 'job.retry', [{ target: `job ${root.rootId}`, before: null, after }])
     return retried
   })

@@ -400,6 +400,18 @@ describe('retry of several jobs of one workflow', () => {
     expect(await job.result()).toMatchObject({ merge: 3 })
   })
 
+  test('names at most a hundred of them in the audit, with their number', async () => {
+    const { app } = await play(items(101))
+    const job = await app.submit('fan', { items: items(101) })
+    expect(await ended(app, job.id)).toBe('failed')
+    const parent = stepOf(await app.tree(job.id), 'each').id!
+    const only = (await app.listJobs({ parent, limit: 200 })).map(({ id }) => id)
+    await app.retry(job.id, { failed: true, only })
+    const { entries } = await app.access.readAudit({ action: 'job.retry', target: `job ${job.id}` })
+    expect(entries).toMatchObject([{ after: { jobs: 101, named: 101, only: only.slice(0, 100) } }])
+    expect(await ended(app, job.id)).toBe('failed')
+  })
+
   test('refuses jobs of another tree, and jobs that have not failed', async () => {
     const { app } = await play(['item-1'])
     const job = await app.submit('fan', { items: items(3) })

@@ -16,6 +16,7 @@ import {
 import type { Queryable } from '../../db/database.ts'
 import { audit } from '../../engine/audit.ts'
 import * as jobControl from '../../engine/job-control.ts'
+import { retryFacts } from '../../engine/retry-facts.ts'
 import { planRetry, type Retried, retry } from '../../engine/retry-tree.ts'
 import { resizeWindow, resumeWindow } from '../../engine/window-control.ts'
 import { SluiceError } from '../../errors.ts'
@@ -130,8 +131,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         async (tx) => {
           const job = await ownJob(tx, request, id)
           const result = await retry(tx, id, options)
-          const { failed, from, only } = options
-          return { result, before: { status: job.status }, after: { ...result, failed, from, only } }
+          return { result, before: { status: job.status }, after: retryFacts(result, options) }
         },
       )
       return reply.code(202).header('location', `/api/v1/jobs/${retried.root}`).send(toBody(retried))
