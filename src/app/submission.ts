@@ -97,9 +97,8 @@ export function toSubmission(
   if (tags !== undefined) json += `,"tags":${tagList(tags)}`
   if (resubmitOf !== undefined) json += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
-  // A link is stored by the statement for keyed jobs.
-  const keyed = key !== undefined || resubmitOf !== undefined
-  return { json: `${json}}`, task, key, keyed, later: lateness(runAt) }
+  const needsSubmit = key !== undefined || resubmitOf !== undefined
+  return { json: `${json}}`, task, key, needsSubmit, later: lateness(runAt) }
 }
 
 /**

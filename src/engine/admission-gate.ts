@@ -145,7 +145,7 @@ export class AdmissionGate {
 
   /** One with a key is looked for; of many with keys the database is asked as a whole. */
   async #mayAttach(submissions: readonly Submission[]): Promise<boolean> {
-    if (submissions.length > 1) return submissions.some((each) => each.keyed)
+    if (submissions.length > 1) return submissions.some(({ key }) => key !== undefined)
     const [{ task, key }] = submissions as [Submission]
     return key !== undefined && (await findKeyHolder(this.#db, task, key)) !== undefined
   }

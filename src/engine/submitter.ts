@@ -11,7 +11,8 @@ export interface Submission {
   /** The name of the task or workflow. */
   readonly task: string
   readonly key?: string | undefined
-  readonly keyed: boolean
+  /** It has a key or a link, which only `sluice.submit_v1` stores; others take the faster insert. */
+  readonly needsSubmit: boolean
   /** Given where it has a `runAt`. */
   readonly later?: Lateness | undefined
   /** Stored by another way than tasks. One that nobody knew to be one is found out by the database. */
@@ -61,7 +62,7 @@ export class Submitter {
   }
 
   submit(submission: Submission): Promise<SubmittedJob> {
-    if (submission.keyed) return this.#submitKeyed(submission)
+    if (submission.needsSubmit) return this.#submitKeyed(submission)
     return new Promise((resolve, reject) => {
       // Producers that were answered together submit together: wait until all of them have had their turn.
       if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
@@ -89,7 +90,7 @@ export class Submitter {
   /** All or none, in the order given. */
   async submitMany(submissions: readonly Submission[]): Promise<SubmittedJob[]> {
     if (submissions.length === 0) return []
-    const oneByOne = submissions.some((each) => each.keyed || each.workflow)
+    const oneByOne = submissions.some((each) => each.needsSubmit || each.workflow)
     return this.#send(`[${submissions.map((each) => each.json).join(',')}]`, oneByOne)
   }
 

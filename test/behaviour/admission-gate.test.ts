@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { type SubmitOptions, toSubmission } from '../../src/app/submission.ts'
 import { AdmissionGate } from '../../src/engine/admission-gate.ts'
 import type { Submission } from '../../src/engine/submitter.ts'
 import { SluiceError, task } from '../../src/index.ts'
@@ -9,7 +10,7 @@ const database = useDatabase()
 const apps = useApps(database)
 const idle = task({ name: 'idle', run: (_: unknown) => null })
 
-const plain: Submission = { json: '{"task":"idle"}', task: 'idle', keyed: false }
+const plain: Submission = { json: '{"task":"idle"}', task: 'idle', needsSubmit: false }
 
 function refusal(details: object): SluiceError {
   return new SluiceError('ADMISSION_REJECTED', 'no room; try again in 3 s', {
@@ -152,9 +153,20 @@ test('a submission with a key passes if an active job has it, and only then', as
   const { app, refuse, pass } = await open()
   await app.submit(idle, null, { key: 'held' })
   await pass([plain], refuse({ ceiling: 1, active: 1 }))
-  const keyed = (key: string): Submission => ({ ...plain, key, keyed: true })
+  const keyed = (key: string): Submission => ({ ...plain, key, needsSubmit: true })
   expect(await pass([keyed('held')], async () => 'attached')).toBe('attached')
   expect(await pass([keyed('free')], async () => 'in')).toMatchObject({ code: 'ADMISSION_REJECTED' })
+})
+
+test('a bulk submission passes for its keys, not for links to jobs it is submitted in place of', async () => {
+  const { asked, refuse, pass } = await open()
+  const full = refuse({ ceiling: 5, active: 5 })
+  const bulk = (options: SubmitOptions) => [1, 2].map((n) => toSubmission('idle', n, options))
+  await pass([plain], full)
+  expect(await pass(bulk({ resubmitOf: '1' }), full)).toMatchObject({ code: 'ADMISSION_REJECTED' })
+  expect(asked.times).toBe(1)
+  await pass(bulk({ key: 'k' }), full)
+  expect(asked.times).toBe(2)
 })
 
 test('those who are refused are told to come back one after another, as fast as jobs end, within a minute', async () => {
