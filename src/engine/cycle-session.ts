@@ -271,31 +271,19 @@ export class CycleSession {
       fresh: classes.map((each) => this.#order.freshMs(each.lane, now)),
       hears: this.#options.hears(),
     })
-    this.#noteOrder(rows, { at: now, lanes: served })
-    this.#noteLocked(rows, wanted)
+    this.#noteExtras(rows, { at: now, lanes: served }, wanted)
     if (!isOutOfStep(rows)) this.#done += ended.filter(({ ending }) => ENDS_JOB.has(ending.kind)).length
     this.#places.put(classes, rows, free, now, performance.now() - now)
     if (counts.size > 0) this.#compare(counts, rows)
     return rows
   }
 
-  /** Takes the row off that tells of jobs left to others. */
-  #noteOrder(rows: ClaimedRow[], look: Look): void {
-    const last = rows.at(-1)
-    const isLeft =
-      last !== undefined && last[0] === null && (last[1] as number | null) !== null && last[8] === null
-    if (!isLeft) this.#order.leftNothing(rows.length, look)
-    else {
-      rows.pop()
-      this.#order.left(last[1], last[2] as number | null, look, performance.now())
-    }
-  }
-
-  /** Takes the row off that tells of lanes that others have locked. */
-  #noteLocked(rows: ClaimedRow[], wanted: ReadonlySet<string>): void {
-    const last = rows.at(-1)
-    const isLocked = last !== undefined && last[0] === null && (last[1] as number | null) !== null
-    const locked = (isLocked && rows.pop()?.[8]) || NO_TAGS
+  /** Takes off the rows that are no jobs: of jobs left to others, and before it of lanes that others have locked. */
+  #noteExtras(rows: ClaimedRow[], look: Look, wanted: ReadonlySet<string>): void {
+    const left = rows.at(-1)?.[8] === null ? takeExtra(rows) : undefined
+    const locked = takeExtra(rows)?.[8] ?? NO_TAGS
+    if (left === undefined) this.#order.leftNothing(rows.length, look)
+    else this.#order.left(left[1], left[2] as number | null, look, performance.now())
     this.#locked.note(locked, wanted, performance.now())
   }
 
@@ -395,6 +383,14 @@ export class CycleSession {
     }
     return claimable
   }
+}
+
+/** Takes off the last row if it is no job but has something to report: it has no id, and a number in the next column. */
+function takeExtra(rows: ClaimedRow[]): ClaimedRow | undefined {
+  const last = rows.at(-1)
+  return last !== undefined && last[0] === null && (last[1] as number | null) !== null
+    ? rows.pop()
+    : undefined
 }
 
 /** The answer of a cycle that ended fewer jobs than were sent: its worker must resync. */
