@@ -144,10 +144,18 @@ begin
     if not exists (select 1 from sluice.lanes l where l.name = p_name and l.deleted_at is not null) then
       return false;
     end if;
-    -- Jobs may still run there: what a limit means for them is seen to as for any change.
-    perform sluice.change_lane_v1(p_name, p_lane, p_by, true);
-    perform pg_advisory_xact_lock(1936485737, hashtext('names'));
-    update sluice.lanes l set operator_set = p_given, deleted_at = null, deleted_to = null where l.name = p_name;
+    begin
+      -- Jobs may still run there: what a limit means for them is seen to as for any change. It locks jobs before the lane, so only now
+      -- is it certain that nobody else created the lane; if somebody did, the change is undone.
+      perform sluice.change_lane_v1(p_name, p_lane, p_by, true);
+      perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+      update sluice.lanes l set operator_set = p_given, deleted_at = null, deleted_to = null where l.name = p_name and l.deleted_at is not null;
+      if not found then
+        raise exception 'lane % exists', p_name using errcode = 'unique_violation';
+      end if;
+    exception when unique_violation then
+      return false;
+    end;
     perform sluice.place_tasks_v1(array(select t.name from sluice.tasks t where t.declared_lane = p_name and t.moved_at is null));
   end if;
   perform pg_notify('sluice', 'lane');
@@ -180,11 +188,12 @@ declare
   v_use text;
 begin
   perform 1 from sluice.lanes l where l.name in (p_name, p_to) order by l.name for no key update;
+  -- Before the look at what uses it: a task that is saved meanwhile is seen.
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
   v_use := case when p_to is null then sluice.lane_use_v1(p_name) end;
   if v_use is not null then
     return v_use;
   end if;
-  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
   update sluice.lanes l
      set deleted_at = clock_timestamp(), deleted_to = p_to, enabled = false, operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by
    where l.name = p_name and l.deleted_at is null
@@ -203,16 +212,19 @@ end $$;
 create function sluice.reset_lane_v1(p_name text, p_by text) returns boolean
 language plpgsql as $$
 declare
-  v_tasks text[];
+  v_declared jsonb := (select l.declared from sluice.lanes l where l.name = p_name and l.declared <> '{}');
+  v_tasks    text[];
 begin
-  perform 1 from sluice.lanes l where l.name = p_name for no key update;
-  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
-  update sluice.lanes l set operator_set = '{}', deleted_at = null, deleted_to = null, updated_at = clock_timestamp(), updated_by = p_by
-   where l.name = p_name and l.declared <> '{}';
-  if not found then
+  if v_declared is null then
     return false;
   end if;
-  perform sluice.change_lane_v1(p_name, (select l.declared from sluice.lanes l where l.name = p_name), p_by, false);
+  -- As an operator's change: of every field. It locks jobs and then the lane, so nothing may be locked before it.
+  perform sluice.change_lane_v1(p_name, v_declared, p_by, true);
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  update sluice.lanes l set operator_set = '{}', deleted_at = null, deleted_to = null where l.name = p_name and l.declared = v_declared;
+  if not found then
+    raise exception 'lane % was declared anew meanwhile', p_name using errcode = '40001';
+  end if;
   v_tasks := array(select t.name from sluice.tasks t where p_name in (t.lane, t.declared_lane));
   update sluice.tasks t set moved_at = null, moved_by = null where t.name = any (v_tasks) and t.moved_at is not null;
   perform sluice.place_tasks_v1(v_tasks);

@@ -20,10 +20,23 @@ const CREATE = statement(
      from jsonb_to_recordset($1) as g(name text, slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer,
                                       "ageingMs" integer, enabled boolean, placement text)
     order by g.name
-   on conflict (name) do update set declared = excluded.declared where lanes.declared = '{}'`,
+   on conflict (name) do update
+      set declared = excluded.declared,
+          (slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, deleted_at) = (
+            select v.slots, v.per_worker, v.poll_ms, v.stale_ms, v.ageing_ms, v.enabled, v.placement, v.deleted_at
+              from (values (true, excluded.slots, excluded.per_worker, excluded.poll_ms, excluded.stale_ms, excluded.ageing_ms,
+                            excluded.enabled, excluded.placement, null::timestamptz),
+                           (false, lanes.slots, lanes.per_worker, lanes.poll_ms, lanes.stale_ms, lanes.ageing_ms,
+                            lanes.enabled, lanes.placement, lanes.deleted_at))
+                   v(anew, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, deleted_at)
+             where v.anew = (lanes.deleted_at is not null and lanes.deleted_to is null))
+    where lanes.declared = '{}'`,
 )
 
-/** Creates the lanes that do not exist yet; the others stay as they are. One that only an operator made is declared from now on. */
+/**
+ * Creates the lanes that do not exist yet; the others stay as they are. One that only an operator made is declared from now on. One that
+ * an operator deleted while nothing used it, and nobody had declared, is created again: something uses it now.
+ */
 export async function createLanes(db: Queryable, lanes: readonly LaneRecord[], by: string): Promise<void> {
   await db.run(CREATE, [JSON.stringify(lanes), by])
 }

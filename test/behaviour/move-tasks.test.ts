@@ -1,10 +1,19 @@
-import { describe, expect, test } from 'vitest'
+import pg from 'pg'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Flow, type Sluice, task, workflow } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { holdDuty, releaseDuty } from '../support/state/duties.ts'
-import { jobsByLane, moveOneBatch } from '../support/state/lanes.ts'
+import {
+  alsoLockLane,
+  jobsByLane,
+  lockLane,
+  moveOneBatch,
+  saveTaskIn,
+  waitingSessions,
+} from '../support/state/lanes.ts'
+import { lockJob } from '../support/state/priorities.ts'
 import { until } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 
@@ -12,6 +21,13 @@ const database = useDatabase()
 // Limits hold at every commit while tasks move.
 const commits = useCommitChecker(database)
 const apps = useApps(database)
+
+async function connect(): Promise<pg.Client> {
+  const client = new pg.Client(database.url)
+  await client.connect()
+  onTestFinished(() => client.end())
+  return client
+}
 
 const laneOf = async (app: Sluice, id: string) => (await app.getJob(id)).lane
 const taskLane = async (app: Sluice, name: string) =>
@@ -275,5 +291,66 @@ describe('a lane that an operator deletes', () => {
     const back = await app.submit(rest, 4)
     expect(await laneOf(app, back.id)).toBe('gone')
     await back.result()
+  })
+})
+
+describe('lanes that several sessions change at once', () => {
+  test('resets a lane without a deadlock while another session locks a job and then the lane', async () => {
+    const aged = task({ name: 'aged', lane: 'ageing', run: (_: null) => {} })
+    const app = await apps.open({ tasks: [aged], lanes: { ageing: { slots: 0, ageing: '1m' } } })
+    await app.setLane('ageing', { ageing: null })
+    const { id } = await app.submit(aged, null, { priority: 3 })
+    const client = await connect()
+    await lockJob(client, id)
+    const reset = app.resetLane('ageing')
+    await until(async () => (await waitingSessions(database.sql)) > 0, 'the reset to wait for the job')
+    await alsoLockLane(client, 'ageing')
+    await client.query('commit')
+    expect(await reset).toMatchObject({ ageingMs: 60_000, operatorSet: [] })
+  })
+
+  test('creates a deleted lane once', async () => {
+    const app = await apps.open({})
+    await app.createLane('twice')
+    await app.deleteLane('twice')
+    const client = await connect()
+    await lockLane(client, 'twice')
+    const both = Promise.allSettled([
+      app.createLane('twice', { slots: 1 }),
+      app.createLane('twice', { slots: 1 }),
+    ])
+    await until(async () => (await waitingSessions(database.sql)) > 1, 'both to wait for the lane')
+    await client.query('commit')
+    const outcomes = await both
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { code: 'LANE_EXISTS' },
+    })
+  })
+
+  test('does not delete a lane that a program puts a task into at the same time', async () => {
+    const late = task({ name: 'late', run: () => {} })
+    const app = await apps.open({ tasks: [late] })
+    await app.createLane('wanted')
+    const client = await connect()
+    await saveTaskIn(client, 'late', 'wanted')
+    const deleted = app.deleteLane('wanted')
+    deleted.catch(() => {})
+    await until(async () => (await waitingSessions(database.sql)) > 0, 'the deletion to wait for the task')
+    await client.query('commit')
+    await expect(deleted).rejects.toMatchObject({ code: 'LANE_IN_USE' })
+  })
+
+  test('creates a lane again when a program declares it that an operator deleted as unused', async () => {
+    const app = await apps.open({})
+    await app.createLane('unused', { slots: 3, poll: '300ms' })
+    await app.deleteLane('unused')
+    const user = task({ name: 'user', lane: 'unused', run: (n: number) => n })
+    const program = await apps.open({ tasks: [user], lanes: { unused: { slots: 2 } } })
+    await program.work()
+    expect(await (await program.submit(user, 7)).result()).toBe(7)
+    const unused = (await app.listLanes()).find(({ name }) => name === 'unused')
+    expect(unused).toMatchObject({ slots: 2, enabled: true, operatorSet: [], tasks: ['user'] })
+    expect(unused!.pollMs).not.toBe(300)
   })
 })

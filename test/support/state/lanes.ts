@@ -29,3 +29,23 @@ export async function lockSweep(client: Client): Promise<void> {
   await client.query('begin')
   await client.query('select 1 from sluice.lane_sweep for no key update')
 }
+
+/** Locks the row of a lane in the transaction under way. */
+export async function alsoLockLane(client: Client, lane: string): Promise<void> {
+  await client.query('select 1 from sluice.lanes where name = $1 for no key update', [lane])
+}
+
+/** Begins a transaction that makes a task known in a lane, as the start of a program does. */
+export async function saveTaskIn(client: Client, task: string, lane: string): Promise<void> {
+  await client.query('begin')
+  await client.query(`select sluice.claim_names_v1(array[$1], 'task')`, [task])
+  await client.query('update sluice.tasks set lane = $2, declared_lane = $2 where name = $1', [task, lane])
+}
+
+/** How many sessions wait for a lock. */
+export async function waitingSessions(sql: Sql): Promise<number> {
+  const rows = await sql<{ n: number }>(
+    `select count(*)::integer as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  )
+  return rows[0]!.n
+}
