@@ -7,6 +7,7 @@ import { checkFlag, checkList, checkOptions, checkText, invalidArgument } from '
 import { isFailed, isFinal } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import { type JsonValue, toStorableJson } from '../model/json.ts'
+import { checkDeferred } from '../store/check-deferred.ts'
 import { findActiveJob } from '../store/find-active-job.ts'
 import { type EndedChild, loadEndedChildren } from '../store/load-ended-children.ts'
 import { loadPath, loadPaths, type PathJob } from '../store/load-path.ts'
@@ -89,12 +90,14 @@ export async function retry(db: Queryable, id: string, options: TreeRetryOptions
   throw illegal(id, 'others are changing its tree just now: try again')
 }
 
-/** What `retry` would put in motion: it is carried out and rolled back, so it fails where that would fail. */
+/** What `retry` would put in motion: it is carried out and rolled back, so it fails where that would fail, also at the ceiling. */
 export async function planRetry(db: Database, id: string, options: TreeRetryOptions = {}): Promise<Retried> {
   let planned: Retried | undefined
   try {
     await transactForCallers(db, async (tx) => {
-      planned = await retry(tx, id, options)
+      const retried = await retry(tx, id, options)
+      await checkDeferred(tx)
+      planned = retried
       throw new SluiceError('INTERNAL', 'rolled back: this was a dry run')
     })
   } catch (error) {

@@ -412,6 +412,23 @@ describe('retry of several jobs of one workflow', () => {
     expect(await ended(app, job.id)).toBe('failed')
   })
 
+  test('a dry run is rejected at the ceiling, as the retry itself is', async () => {
+    const { app, play: it } = await play(['item-1'])
+    const job = await app.submit('fan', { items: items(2) })
+    expect(await ended(app, job.id)).toBe('failed')
+    it.gate = new Gate()
+    const holder = await app.submit('fan', { items: items(1) })
+    await it.gate.arrived(1)
+    await app.setAdmission({ maxActive: 1 })
+    for (const dryRun of [true, false])
+      await expect(app.retry(job.id, { failed: true, dryRun })).rejects.toMatchObject({
+        code: 'ADMISSION_REJECTED',
+      })
+    await app.setAdmission({ maxActive: null })
+    it.gate.open()
+    await holder.result()
+  })
+
   test('refuses jobs of another tree, and jobs that have not failed', async () => {
     const { app } = await play(['item-1'])
     const job = await app.submit('fan', { items: items(3) })

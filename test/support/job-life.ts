@@ -491,6 +491,7 @@ export class JobLife {
     await repeated('stripOf', () => stripOf(app.room.calls, tree.children[1]!.id, 2))
     await repeated('childrenOf', () => childrenOf(app.room.calls, tree.children[1]!.id, { limit: 2 }))
     await repeated('trace', () => app.trace(item.id))
+    await repeated('dry retry', () => app.retry(job.id, { from: 'fan', dryRun: true }))
     await once('retry', () => app.retry(job.id, { from: 'fan' }))
     await patiently(
       async () => (await this.#stateOf(job.id)) === 'completed',
