@@ -78,7 +78,7 @@ const DeviceNow = Type.Object({
 })
 
 /** One thing that needs a person's attention. */
-export const AttentionBody = Type.Object({
+const AttentionBody = Type.Object({
   rule: Type.String({ description: 'Which rule found it; stable, for programs' }),
   severity: Type.Unsafe<'problem' | 'warning' | 'note'>({
     type: 'string',
@@ -89,7 +89,6 @@ export const AttentionBody = Type.Object({
   advice: Type.String({ description: 'What to do about it' }),
   link: Type.String({ description: 'The screen of the dashboard that shows it' }),
 })
-export type AttentionBody = Static<typeof AttentionBody>
 
 const FAILED = `Of ${FAILURES_WORDS}: jobs that failed, not only because something below them did, and have not been run again since`
 

@@ -32,7 +32,6 @@ export const WholeOrNull = Type.Unsafe<number | null>({ type: ['integer', 'null'
 /** Any JSON. */
 export const Json = Type.Unknown({ description: 'Any JSON' })
 
-/** A duration as files and options write it. */
 /** How long a job may wait for its start. */
 export const Deadline = Type.Unsafe<string | number | null>({
   type: ['string', 'number', 'null'],
@@ -42,6 +41,7 @@ export const Deadline = Type.Unsafe<string | number | null>({
   examples: ['4h'],
 })
 
+/** A duration as files and options write it. */
 export const Duration = Type.Unsafe<string | number>({
   type: ['string', 'number'],
   description: 'A duration such as "250ms", "15s", "10m", "4h", "7d", or a number of milliseconds',

@@ -1,4 +1,5 @@
 export { ERROR_STATUS, type ErrorCode, hasCode, SluiceError } from '../errors.ts'
+export { sentenceOf } from '../model/attention.ts'
 export { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 export type { ErrorDetail, StackFrame } from '../model/error-detail.ts'
 export { explainInexact, findInexactNumber, type InexactNumber } from '../model/exact-numbers.ts'

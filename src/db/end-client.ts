@@ -17,7 +17,7 @@ export async function endClient(client: pg.ClientBase & { end?(): Promise<void> 
 }
 
 /** Ends a connection without a word. */
-export function cutClient(client: pg.ClientBase): void {
+function cutClient(client: pg.ClientBase): void {
   streamOf(client)?.destroy()
 }
 

@@ -71,7 +71,7 @@ export async function readNow(db: Queryable): Promise<Now> {
   return toNow(await readMoment(db))
 }
 
-export function toNow(moment: Moment): Now {
+function toNow(moment: Moment): Now {
   const { at, admission, lanes, devices, failed, recovered, refused, concerns: _, ...rest } = moment
   return {
     ...rest,

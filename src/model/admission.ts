@@ -11,8 +11,8 @@ export const ADMISSION_FIELDS = {
   maxQueued: orNone(count({ min: 1 })),
 } as const
 
-export const MAX_ACTIVE_VARIABLE = 'SLUICE_MAX_ACTIVE'
-export const MAX_SCHEDULED_VARIABLE = 'SLUICE_MAX_SCHEDULED'
+const MAX_ACTIVE_VARIABLE = 'SLUICE_MAX_ACTIVE'
+const MAX_SCHEDULED_VARIABLE = 'SLUICE_MAX_SCHEDULED'
 
 /** Limits as a config file or a caller writes them. */
 export interface AdmissionSource {

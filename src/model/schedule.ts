@@ -171,7 +171,7 @@ export interface FiringPlan {
 }
 
 /** A tick that is found later than this has been missed. Long enough for a restart of everything, or a failover. */
-export const LATE_MS = 60_000
+const LATE_MS = 60_000
 /** More passed ticks are not counted one by one: a month of seconds would take minutes, 1000 take 70 ms. */
 const MAX_COUNTED = 1000
 

@@ -111,7 +111,6 @@ export function orNone<In, Out>(reader: Reader<In, Out>): Reader<In | 'none' | n
   }
 }
 
-/** True or false. */
 /** A module and, after `#`, the function in it that is meant. */
 export const moduleFunction: Reader<string, string> = {
   read: (value) =>
@@ -122,6 +121,7 @@ export const moduleFunction: Reader<string, string> = {
   format: String,
 }
 
+/** True or false. */
 export const flag: Reader<boolean, boolean> = {
   read: (value) => (typeof value === 'boolean' ? value : undefined),
   readText: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),

@@ -74,7 +74,7 @@ function demandOf(views: QueueView[], picture: Picture): Demand {
   const dueAt = waitingSince + rules.maxWaitMs
   const times = timesOf(first.model, picture)
   const loadedAt = picture.now + times.loadMs
-  const turnMs = Math.max(rules.quantum * times.loadMs, loadedAt - waitingSince)
+  const turnMs = holdMs({ rules, times, waitingSince }, loadedAt)
   // Of jobs without a model, and of a model nobody has seen, no time is known: nothing is lent to them.
   const known = first.model !== null && picture.models.has(first.model)
   return {
@@ -90,6 +90,23 @@ function demandOf(views: QueueView[], picture: Picture): Demand {
     rules,
     asks,
   }
+}
+
+/**
+ * How long a copy may serve before a model that is due takes its place, in milliseconds from when it was loaded.
+ *
+ * The quantum keeps loading below 1 / (quantum + 1) of the time. The second term is for backlogs: a copy whose oldest
+ * job had waited a minute when it was loaded may serve a minute. With the quantum alone, a burst that takes hours is cut
+ * into quanta of seconds though nobody in it gets done sooner; this way the turns double, and their number grows with
+ * the logarithm of the backlog. It ends by itself: once the copy has come to jobs that arrived after it was loaded, only
+ * the quantum is left.
+ */
+export function holdMs(demand: Pick<Demand, 'rules' | 'times' | 'waitingSince'>, loadedAt: number): number {
+  return Math.max(quantumMs(demand), loadedAt - demand.waitingSince)
+}
+
+export function quantumMs({ rules, times }: Pick<Demand, 'rules' | 'times'>): number {
+  return rules.quantum * times.loadMs
 }
 
 export function timesOf(model: string | null, picture: Picture): ModelView {

@@ -1,22 +1,5 @@
-import { type Demand, standingOf } from './demand.ts'
+import { type Demand, holdMs, quantumMs, standingOf } from './demand.ts'
 import type { Copy } from './floor.ts'
-
-/**
- * How long a copy may serve before a model that is due takes its place, in milliseconds from when it was loaded.
- *
- * The quantum keeps loading below 1 / (quantum + 1) of the time. The second term is for backlogs: a copy whose oldest
- * job had waited a minute when it was loaded may serve a minute. With the quantum alone, a burst that takes hours is cut
- * into quanta of seconds though nobody in it gets done sooner; this way the turns double, and their number grows with
- * the logarithm of the backlog. It ends by itself: once the copy has come to jobs that arrived after it was loaded, only
- * the quantum is left.
- */
-export function holdMs(demand: Demand, loadedAt: number): number {
-  return Math.max(quantumMs(demand), loadedAt - demand.waitingSince)
-}
-
-function quantumMs({ rules, times }: Demand): number {
-  return rules.quantum * times.loadMs
-}
 
 /** When the copy has served its time, or `null` while it is being loaded. Of a copy that this plan loads, too. */
 export function holdEnd(demand: Demand, copy: Copy): number | null {

@@ -16,6 +16,7 @@ export interface SaturationChange {
   readonly lastedMs: number
 }
 
+// A row that the statement has just inserted has xmax 0; one that it updated has the number of this transaction there.
 const NOTE = statement(
   'note_saturation',
   `with noted as (

@@ -8,6 +8,7 @@ import { EventReader } from '../support/event-reader.ts'
 import { Gate } from '../support/gate.ts'
 import { startTestServer, useServer } from '../support/http-server.ts'
 import * as state from '../support/state/attention.ts'
+import { releaseDuty } from '../support/state/duties.ts'
 import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 
@@ -182,7 +183,7 @@ test('a duty that is late, and one that fails', async () => {
   expect(sentenceOf(await faces('duty_late'))).toMatch(/^Duty prune is 2m\d+s late$/)
   await state.plantFailedDuty(database.sql, 'prune', 'disk full')
   expect(sentenceOf(await faces('duty_failing'))).toBe('Duty prune fails: disk full')
-  await state.resetDuty(database.sql, 'prune')
+  await releaseDuty(database.sql, 'prune')
 })
 
 test('a schedule whose last job failed', async () => {

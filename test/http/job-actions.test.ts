@@ -162,7 +162,10 @@ describe('POST /jobs/:id/retry', () => {
     expect((await server.call('POST', `/jobs/${id}/retry`, { key: keys.ann })).status).toBe(409)
     await server.call('DELETE', `/jobs/${id}`, { key: keys.ann })
     const answer = await server.call('POST', `/jobs/${id}/retry`, { key: keys.ann })
-    expect([answer.status, answer.json()]).toEqual([202, { root: id, name: 'echo', jobs: 1, superseded: 0, refused: [] }])
+    expect([answer.status, answer.json()]).toEqual([
+      202,
+      { root: id, name: 'echo', jobs: 1, superseded: 0, refused: [] },
+    ])
     expect(await status(id)).toBe('queued')
     await server.call('DELETE', `/jobs/${id}`, { key: keys.ann })
   })

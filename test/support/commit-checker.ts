@@ -294,12 +294,13 @@ export class CommitChecker {
   }
 }
 
-/** The largest; null stands for no limit. */
+/** Jobs of a lane that one worker may run at once; null stands for no limit. -1 means its capacity, where it has one. */
 function perWorkerOf(perWorker: number | null, capacity: number, cores: number): number | null {
   if (perWorker === null || perWorker > 0) return perWorker
   return perWorker === -1 && capacity > 0 ? capacity : cores
 }
 
+/** The largest; null stands for no limit. */
 function most(limits: readonly (number | null)[]): number {
   return Math.max(...limits.map((limit) => limit ?? Infinity))
 }

@@ -53,7 +53,7 @@ export function emptyPlan(): RetryPlan {
  * Runs a job again that failed or was cancelled: a leaf itself, a composite with what made it fail. Children that
  * completed stay as they are; what follows in the same workflow from what runs again is decided anew.
  */
-export function planFailed(plan: RetryPlan, top: EndedJob, tree: EndedTree): void {
+function planFailed(plan: RetryPlan, top: EndedJob, tree: EndedTree): void {
   const open = [top]
   for (let job = open.pop(); job !== undefined; job = open.pop()) {
     if (job.begun === null) {

@@ -55,11 +55,6 @@ export async function plantLateDuty(sql: Sql, name: string, seconds: number): Pr
   await holdDuty(sql, name)
 }
 
-/** The duty is due again, and nothing is known against it. */
-export async function resetDuty(sql: Sql, name: string): Promise<void> {
-  await releaseDuty(sql, name)
-}
-
 /** A disabled schedule whose next tick passed so many seconds ago. */
 export async function plantOverdueSchedule(sql: Sql, name: string, seconds: number): Promise<void> {
   await sql(

@@ -91,7 +91,7 @@ export function NewLane({ onCreated, onClose }: { onCreated: (name: string) => v
         <Input
           required
           autoFocus
-          maxLength={200}
+          maxLength={100}
           value={typed}
           onChange={(event) => setName(event.target.value)}
         />

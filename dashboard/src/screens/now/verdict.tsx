@@ -1,4 +1,4 @@
-import type { Now } from '../../../../src/client/index.ts'
+import { type Now, sentenceOf } from '../../../../src/client/index.ts'
 import { useLink } from '../../live/page-stream.ts'
 import { count } from '../../parts/count.ts'
 import { To } from '../../parts/link.tsx'
@@ -35,9 +35,10 @@ export function Verdict({ now }: { now: Now }) {
   )
 }
 
-function FindingLink({ finding: { subject, text, advice, link } }: { finding: Finding }) {
+function FindingLink({ finding }: { finding: Finding }) {
+  const { advice, link } = finding
   const has = useHasScreen()
-  const words = `${subject.charAt(0).toUpperCase()}${subject.slice(1)} ${text}`
+  const words = sentenceOf(finding)
   const { pathname, searchParams } = new URL(link, location.origin)
   if (!has(pathname)) return <span title={advice}>{words}</span>
   return (
