@@ -1,10 +1,6 @@
 -- Finish and claim in one round trip.
 --
--- Lock order of everything in Sluice: processes of a host (an advisory lock) -> pools (by name) -> own holdings (by lane) -> worker -> composites (by id) -> jobs (by id) -> lanes (by name)
--- -> budgets (by name) -> devices (by budget and key) -> what is loaded on them -> models (by name) -> siblings and claims (SKIP LOCKED)
--- -> the names (an advisory lock of who makes tasks and workflows known) -> classes (by task) -> tasks (by name) -> admission.
--- Always FOR NO KEY UPDATE: it does not get in the way of rows that refer to a job. What is deleted with all that refers to it, lanes and
--- budgets, is locked FOR UPDATE; whoever adds what refers to a budget locks that FOR KEY SHARE in the same place.
+-- The order in which everything is locked: docs/internals/dispatch.md, "Lock order".
 
 -- Registers an incarnation and gives it an empty holding in every lane.
 create function sluice.register_worker_v1(
