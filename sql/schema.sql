@@ -984,8 +984,8 @@ AS $function$
     select j.id from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task))
 $function$;
 
---- function sluice.admission_v1()
-CREATE OR REPLACE FUNCTION sluice.admission_v1()
+--- function sluice.admission_v1(p_look integer)
+CREATE OR REPLACE FUNCTION sluice.admission_v1(p_look integer DEFAULT NULL::integer)
  RETURNS TABLE(max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[], active integer, scheduled integer, queued jsonb, rate real)
  LANGUAGE sql
  STABLE
@@ -1003,7 +1003,8 @@ AS $function$
   select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, a.operator_set,
          array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
-         case when a.scheduled_limit is not null then sluice.count_scheduled_v1() end,
+         case when a.scheduled_limit is not null then sluice.count_scheduled_v1(
+           case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,
          coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
          coalesce((select max(l.rate) from sluice.ledger_v1() l), 0)
@@ -2139,10 +2140,13 @@ AS $function$
                  'running', (select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
     'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'workers', x.workers, 'why', x.why, 'able', x.able) order by x.task)
-      from (select d.task, array_agg(w.name order by w.id) as workers, min(d.why) as why,
+      from (select d.task, (array_agg(w.name order by w.id))[:20] as workers, min(d.why) as why,
                    exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
-                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task)) as able
-              from sluice.withdrawals d join live w on w.id = d.worker_id group by d.task limit 20) x), '[]'),
+                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task
+                                               and e.retry_at > clock_timestamp() - interval '1 minute')) as able
+              from sluice.withdrawals d join live w on w.id = d.worker_id
+             -- A worker whose time to try again is long past may simply have had no job since.
+             where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task order by d.task limit 20) x), '[]'),
     -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
     'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
                      from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed
@@ -2160,7 +2164,8 @@ AS $function$
                                coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens as waiting
                           from sluice.composites c join sluice.jobs j on j.id = c.job_id
                          where c.window_size = 0 and c.closing is null and j.state = 'running' and j.superseded_at is null
-                         order by j.id limit 20) f where f.waiting > 0),
+                           and coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens > 0
+                         order by j.id limit 20) f),
     'deadline', (select jsonb_build_object('id', n.id::text, 'task', n.task, 'leftMs', round(n.left_ms), 'allowedMs', n.allowed_ms,
                                            'others', (select count(*) - 1 from near))
                    from near n order by n.deadline_at limit 1),
@@ -2204,8 +2209,8 @@ begin
     having coalesce((p_offers -> a.budget ->> max(a.devices) - 1)::double precision < sum(a.each), true));
 end $function$;
 
---- function sluice.count_scheduled_v1()
-CREATE OR REPLACE FUNCTION sluice.count_scheduled_v1()
+--- function sluice.count_scheduled_v1(p_most integer)
+CREATE OR REPLACE FUNCTION sluice.count_scheduled_v1(p_most integer DEFAULT NULL::integer)
  RETURNS integer
  LANGUAGE sql
  STABLE
@@ -2213,7 +2218,8 @@ CREATE OR REPLACE FUNCTION sluice.count_scheduled_v1()
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
 AS $function$
-  select count(*)::integer from sluice.jobs j where j.state = 'scheduled' and j.started_at is null and j.parent_id is null
+  select count(*)::integer
+    from (select 1 from sluice.jobs j where j.state = 'scheduled' and j.started_at is null and j.parent_id is null limit p_most) x
 $function$;
 
 --- function sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea)
@@ -4261,7 +4267,7 @@ AS $function$
     'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
                                             'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
                                             'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
-                    from sluice.admission_v1() a),
+                    from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
                 'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
                 'running', l.running, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,

@@ -336,11 +336,13 @@ begin
   delete from sluice.charges c where c.seq = any (v_rows);
 end $$;
 
-create function sluice.count_scheduled_v1() returns integer
+-- How many root jobs are scheduled, counted up to p_most.
+create function sluice.count_scheduled_v1(p_most integer default null) returns integer
 language sql stable
 set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
-  select count(*)::integer from sluice.jobs j where j.state = 'scheduled' and j.started_at is null and j.parent_id is null
+  select count(*)::integer
+    from (select 1 from sluice.jobs j where j.state = 'scheduled' and j.started_at is null and j.parent_id is null limit p_most) x
 $$;
 
 -- Refuses p_count jobs: p_need have to end first, of which p_rate do in a second. Detail is JSON.
@@ -498,7 +500,8 @@ begin
 end $$;
 
 -- The limits and what is known of them. Nothing is locked; what is active is looked up in the ledger, what is scheduled in its index.
-create function sluice.admission_v1()
+--   p_look  scheduled jobs are counted up to this many, unless by the ledger they may have reached their limit; null: all of them
+create function sluice.admission_v1(p_look integer default null)
 returns table (max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[],
                active integer, scheduled integer, queued jsonb, rate real)
 language sql stable
@@ -513,7 +516,8 @@ as $$
   select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, a.operator_set,
          array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
-         case when a.scheduled_limit is not null then sluice.count_scheduled_v1() end,
+         case when a.scheduled_limit is not null then sluice.count_scheduled_v1(
+           case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,
          coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
          coalesce((select max(l.rate) from sluice.ledger_v1() l), 0)

@@ -113,10 +113,13 @@ as $$
                  'running', (select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
     'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'workers', x.workers, 'why', x.why, 'able', x.able) order by x.task)
-      from (select d.task, array_agg(w.name order by w.id) as workers, min(d.why) as why,
+      from (select d.task, (array_agg(w.name order by w.id))[:20] as workers, min(d.why) as why,
                    exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
-                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task)) as able
-              from sluice.withdrawals d join live w on w.id = d.worker_id group by d.task limit 20) x), '[]'),
+                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task
+                                               and e.retry_at > clock_timestamp() - interval '1 minute')) as able
+              from sluice.withdrawals d join live w on w.id = d.worker_id
+             -- A worker whose time to try again is long past may simply have had no job since.
+             where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task order by d.task limit 20) x), '[]'),
     -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
     'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
                      from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed
@@ -134,7 +137,8 @@ as $$
                                coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens as waiting
                           from sluice.composites c join sluice.jobs j on j.id = c.job_id
                          where c.window_size = 0 and c.closing is null and j.state = 'running' and j.superseded_at is null
-                         order by j.id limit 20) f where f.waiting > 0),
+                           and coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens > 0
+                         order by j.id limit 20) f),
     'deadline', (select jsonb_build_object('id', n.id::text, 'task', n.task, 'leftMs', round(n.left_ms), 'allowedMs', n.allowed_ms,
                                            'others', (select count(*) - 1 from near))
                    from near n order by n.deadline_at limit 1),
@@ -161,7 +165,8 @@ as $$
                        order by s.name limit 20) s))
 $$;
 
--- How the system stands, in one answer of some kilobytes, whatever the number of jobs.
+-- How the system stands, in one answer of some kilobytes. Its cost grows with the jobs that run, the root jobs that are active where
+-- those have a ceiling, and the workers; of jobs that wait it looks at p_look of each state.
 --   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
 -- While fewer jobs than that are queued, depth and oldest wait of a lane are counted now, so they agree with the list of queued jobs;
 -- otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
@@ -235,7 +240,7 @@ as $$
     'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
                                             'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
                                             'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
-                    from sluice.admission_v1() a),
+                    from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
                 'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
                 'running', l.running, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,

@@ -110,7 +110,7 @@ export const NowBody = Type.Object({
     scheduled: Type.Unsafe<number | null>({
       ...WholeOrNull,
       description:
-        'Root jobs whose first start lies in the future, not active; null while they have no limit',
+        'Root jobs whose first start lies in the future, not active; at least so many where more names scheduled; null while they have no limit',
     }),
     queued: Count('Of the tasks that have a limit'),
     drainRate: Type.Number(),

@@ -4,6 +4,7 @@ import { hasCode, retryAt, type Sluice, snooze, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import {
+  countScheduled,
   forgetAdmission,
   holdAdmissionLock,
   killWaitingConnections,
@@ -318,4 +319,13 @@ test('jobs that wait for a retry, a time they named, or after a snooze stay acti
   await until(waits, 'all of them to wait for their time')
   expect(await counts(app)).toEqual({ active: 3, scheduled: 0 })
   await expect(app.submit(snoozes, null)).rejects.toMatchObject({ details: { ceiling: 3, active: 3 } })
+})
+
+test('a look at the system counts scheduled jobs up to a bound, and all of them when the limit may be reached', async () => {
+  const app = await open({ maxScheduled: 4 })
+  await app.submitMany(reminder, [1, 2, 3], nextYear)
+  await until(async () => (await countScheduled(database.sql, 2)) === 2, 'the ledger to be complete')
+  expect(await counts(app)).toMatchObject({ scheduled: 3 })
+  await app.submit(reminder, 4, nextYear)
+  expect(await countScheduled(database.sql, 2)).toBe(4)
 })

@@ -9,6 +9,7 @@ import { Gate } from '../support/gate.ts'
 import { startTestServer, useServer } from '../support/http-server.ts'
 import * as state from '../support/state/attention.ts'
 import { releaseDuty } from '../support/state/duties.ts'
+import { ageWithdrawals, plantWithdrawal } from '../support/state/workers.ts'
 import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 
@@ -226,3 +227,19 @@ async function alone(): Promise<{
   })
   return { database: own, server: lone }
 }
+
+test('names at most 20 workers that cannot start a task, and none that may have tried again since', async () => {
+  const { database: own, server: lone } = await alone()
+  for (let n = 0; n < 25; n++) {
+    await state.plantBrokenWorker(own.sql, `w${n}`, 'test')
+    await plantWithdrawal(own.sql, `w${n}`, 'slow', 'no program')
+  }
+  const withdrawn = async () =>
+    (await readNow(lone.app.room.calls)).findings.filter(({ rule }) => rule === 'task_withdrawn')
+  const [found] = await withdrawn()
+  expect(found!.text.match(/w\d+/g)).toHaveLength(20)
+  await ageWithdrawals(own.sql, 30)
+  expect(await withdrawn()).toHaveLength(1)
+  await ageWithdrawals(own.sql, 90)
+  expect(await withdrawn()).toEqual([])
+})

@@ -32,3 +32,9 @@ export async function forgetAdmission(sql: Sql): Promise<void> {
   await sql(`update sluice.admission set operator_set = '{}', declared = '{}'`)
   await sql(`select sluice.reset_admission_v1('test')`)
 }
+
+/** How many scheduled jobs a look sees that counts up to so many. */
+export async function countScheduled(sql: Sql, look: number): Promise<number> {
+  return (await sql<{ scheduled: number }>('select scheduled from sluice.admission_v1($1)', [look]))[0]!
+    .scheduled
+}

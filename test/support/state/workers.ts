@@ -66,3 +66,10 @@ export async function readWithdrawalRetry(sql: Sql, task: string): Promise<numbe
   )
   return row!.s
 }
+
+/** Tasks that workers could not start were due for another try so many seconds ago. */
+export async function ageWithdrawals(sql: Sql, seconds: number): Promise<void> {
+  await sql('update sluice.withdrawals set retry_at = clock_timestamp() - make_interval(secs => $1)', [
+    seconds,
+  ])
+}

@@ -63,7 +63,7 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
             ...(admission.scheduled === null || admission.maxScheduled === null || admission.scheduled === 0
               ? []
               : [
-                  `${admission.scheduled.toLocaleString()} of ${admission.maxScheduled.toLocaleString()} scheduled`,
+                  `${admission.scheduled.toLocaleString()}${now.more.includes('scheduled') && admission.scheduled < admission.maxScheduled ? '+' : ''} of ${admission.maxScheduled.toLocaleString()} scheduled`,
                 ]),
             `${admission.refusedPerMinute.toLocaleString()} refused a minute`,
             ...(admission.retryAfter === null ? [] : [`told to wait ${admission.retryAfter} s`]),
