@@ -7,8 +7,9 @@ import type { FromThread, ThreadData, ToThread } from './heartbeat.ts'
 // busy pool nor a task that blocks the main loop stops it. It also watches the main loop and tells which tasks ran while it
 // stood still.
 
-const { heartbeatMs, renewedAt, taskNames, shared } = workerData as ThreadData
+const { heartbeatMs, taskNames, shared, ...data } = workerData as ThreadData
 const counters = new Int32Array(shared)
+const goodAt = new BigInt64Array(data.goodAt)
 /** The main loop counts as blocked after this long without a tick; it ticks every 250 ms. */
 const BLOCKED_MS = 2000
 const TELL_AGAIN_MS = 10_000
@@ -27,9 +28,7 @@ export interface Beats {
 let beats: Beats
 let watch: NodeJS.Timeout
 let { workerId } = workerData as ThreadData
-/** On a busy machine seconds may pass between the registration and the start of this thread. */
-let lastGood = performance.now() - Number(process.hrtime.bigint() - renewedAt) / 1e6
-let lastAnswer = lastGood
+let lastAnswer = performance.now() - silentMs()
 let timer: NodeJS.Timeout | undefined
 let beating = false
 /** Asked for while a beat was under way: that one may have looked before what is to be seen was there. */
@@ -39,13 +38,17 @@ let tickedAt = performance.now()
 let toldBlockedAt = -TELL_AGAIN_MS
 let watchedAt = performance.now()
 
+/** On a busy machine seconds may pass between the registration and the start of this thread. */
+function silentMs(): number {
+  return Number(process.hrtime.bigint() - Atomics.load(goodAt, 0)) / 1e6
+}
+
 function send(message: FromThread): void {
   parentPort!.postMessage(message)
 }
 
 function sendMissed(error: string | null): void {
-  const now = performance.now()
-  send({ kind: 'missed', silentMs: now - lastGood, unansweredMs: now - lastAnswer, error })
+  send({ kind: 'missed', silentMs: silentMs(), unansweredMs: performance.now() - lastAnswer, error })
 }
 
 async function beatOnce(): Promise<void> {
@@ -57,10 +60,11 @@ async function beatOnce(): Promise<void> {
   beatAgain = false
   // The lease runs from before the beat was sent: by then the database cannot have renewed it yet.
   const sentAt = performance.now()
+  const sent = process.hrtime.bigint()
   const id = workerId
   try {
     const answer = await beats.beat(id)
-    lastGood = sentAt
+    Atomics.store(goodAt, 0, sent)
     lastAnswer = sentAt
     if (id === workerId) send({ kind: 'beat', workerId: id, beat: answer ?? null })
   } catch (error) {
@@ -114,7 +118,7 @@ function watchMainLoop(): void {
       `sluice: the event loop has been blocked for ${Math.round(now - tickedAt)} ms; running inline: ${tasks.join(', ') || 'no task'}\n`,
     )
   }
-  if (now - lastGood > heartbeatMs) sendMissed(null)
+  if (silentMs() > heartbeatMs) sendMissed(null)
 }
 
 function hear(message: ToThread): void {

@@ -17,8 +17,11 @@ export interface ThreadData {
   readonly target: unknown
   readonly workerId: string
   readonly heartbeatMs: number
-  /** By `process.hrtime.bigint()`, which all threads of a process share: the leases cannot have been renewed before. */
-  readonly renewedAt: bigint
+  /**
+   * When the last beat that got through was sent, by `process.hrtime.bigint()`, which all threads of a process share. The thread
+   * writes it, and both judge silence by it: the main loop also while the thread is still being loaded.
+   */
+  readonly goodAt: SharedArrayBuffer
   /** Names of tasks that run inline; their running counts are in `shared`, from the second number on. */
   readonly taskNames: readonly string[]
   /** The first number is the main loop's tick. */
@@ -50,9 +53,6 @@ export interface HeartbeatEvents<Beat> {
 
 const TICK_MS = 250
 
-/** A new thread cannot know when the one that died last got through. */
-const LONG_AGO = 0n
-
 export interface HeartbeatOptions<Beat> {
   readonly thread: BeatThread
   readonly workerId: string
@@ -70,6 +70,7 @@ export class Heartbeat<Beat> {
   readonly #index = new Map<string, number>()
   readonly #options: HeartbeatOptions<Beat>
   readonly #shared: SharedArrayBuffer
+  readonly #goodAt = new BigInt64Array(new SharedArrayBuffer(8))
   readonly #tick: NodeJS.Timeout
   #thread: Worker
   #exited: Promise<void>
@@ -85,10 +86,15 @@ export class Heartbeat<Beat> {
     options.inlineTasks.forEach((name, index) => {
       this.#index.set(name, index + 1)
     })
-    ;[this.#thread, this.#exited] = this.#startThread(options.registeredAt)
-    this.#tick = setInterval(() => {
-      this.#counters[0] = this.#counters[0]! + 1
-    }, TICK_MS)
+    Atomics.store(this.#goodAt, 0, options.registeredAt)
+    ;[this.#thread, this.#exited] = this.#startThread()
+    this.#tick = setInterval(
+      () => {
+        this.#counters[0] = this.#counters[0]! + 1
+        this.#watch()
+      },
+      Math.min(TICK_MS, options.heartbeatMs / 4),
+    )
     this.#tick.unref()
   }
 
@@ -122,13 +128,19 @@ export class Heartbeat<Beat> {
     clearTimeout(timer)
   }
 
-  #startThread(renewedAt: bigint): [Worker, Promise<void>] {
-    const { thread: how, heartbeatMs, inlineTasks, events, log } = this.#options
+  /** What the thread would say, if it ran: on a busy machine it takes seconds to load, and leases end all the same. */
+  #watch(): void {
+    const silentMs = Number(process.hrtime.bigint() - Atomics.load(this.#goodAt, 0)) / 1e6
+    if (silentMs > this.#options.heartbeatMs) this.#options.events.silent(silentMs, 0)
+  }
+
+  #startThread(): [Worker, Promise<void>] {
+    const { thread: how, heartbeatMs, inlineTasks, log } = this.#options
     const workerData: ThreadData = {
       target: how.target,
       workerId: this.#workerId,
       heartbeatMs,
-      renewedAt,
+      goodAt: this.#goodAt.buffer as SharedArrayBuffer,
       taskNames: inlineTasks,
       shared: this.#shared,
     }
@@ -139,9 +151,7 @@ export class Heartbeat<Beat> {
       thread.once('exit', () => {
         resolve()
         if (this.#stopping) return
-        // Without it nobody would notice that the leases run out: what runs counts as abandoned, and a new one starts.
-        events.silent(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
-        ;[this.#thread, this.#exited] = this.#startThread(LONG_AGO)
+        ;[this.#thread, this.#exited] = this.#startThread()
       })
     })
     return [thread, exited]

@@ -1,5 +1,11 @@
+import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { databaseBeats, Heartbeat, type HeartbeatEvents } from '../../src/engine/heartbeat.ts'
+import {
+  type BeatThread,
+  databaseBeats,
+  Heartbeat,
+  type HeartbeatEvents,
+} from '../../src/engine/heartbeat.ts'
 import type { Log } from '../../src/engine/log.ts'
 import { useDatabase } from '../support/database.ts'
 import { startRequestProxy } from '../support/request-proxy.ts'
@@ -13,6 +19,7 @@ interface Heard {
   readonly heartbeatMs: number
   readonly registeredAt?: bigint
   readonly log?: Log
+  readonly thread?: BeatThread
   readonly events?: Partial<HeartbeatEvents<unknown>>
 }
 
@@ -50,6 +57,10 @@ test('a beat asked for while one is under way follows it at once', async () => {
 })
 
 const SHORT_MS = 200
+const DEAF = {
+  entry: fileURLToPath(new URL('../support/programs/deaf-thread.mjs', import.meta.url)),
+  target: null,
+}
 
 test('a new connection whose first beat takes longer than a heartbeat is kept', async () => {
   const proxy = await startRequestProxy(database.directUrl)
@@ -93,4 +104,29 @@ test('silence counts from the registration of the worker, not from the start of 
     startHeartbeat(proxy.url, { heartbeatMs: SHORT_MS, registeredAt, events: { silent } })
   })
   expect(silentMs).toBeGreaterThan(3_600_000)
+})
+
+test('silence is noticed while the thread of the heartbeat has not begun', async () => {
+  const registered = performance.now()
+  const silentMs = await new Promise<number>((silent) => {
+    startHeartbeat(database.url, { heartbeatMs: SHORT_MS, thread: DEAF, events: { silent } })
+  })
+  expect(silentMs).toBeGreaterThan(SHORT_MS)
+  expect(silentMs).toBeLessThanOrEqual(performance.now() - registered + SHORT_MS)
+})
+
+test('a main loop that stood still while beats got through is not silent', async () => {
+  let beats = 0
+  const told: number[] = []
+  startHeartbeat(database.directUrl, {
+    heartbeatMs: 1000,
+    events: { beat: () => beats++, silent: (silentMs) => told.push(silentMs) },
+  })
+  await until(() => beats > 0, 'the first beat')
+  const before = told.length
+  // The thread beats on; what it said is read only after the watch of this loop.
+  const end = performance.now() + 5000
+  while (performance.now() < end);
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(told.slice(before).filter((silentMs) => silentMs > 3000)).toEqual([])
 })
