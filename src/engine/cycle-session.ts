@@ -362,8 +362,9 @@ export class CycleSession {
   #runningAfter(ended: readonly EndedAttempt[]): number[] {
     const endedIn = new Map<string, number>()
     for (const { id } of ended) {
-      const { lane } = this.#held.get(id)!
-      endedIn.set(lane, (endedIn.get(lane) ?? 0) + 1)
+      // One that was given up when its lease ended may still be recorded: the database refuses it, and it counts nowhere.
+      const lane = this.#held.get(id)?.lane
+      if (lane !== undefined) endedIn.set(lane, (endedIn.get(lane) ?? 0) + 1)
     }
     return this.#lanes.map((lane) => this.#slots.running(lane) - (endedIn.get(lane) ?? 0))
   }

@@ -14,7 +14,7 @@ export interface Readiness {
 const ANSWER_WITHIN_MS = 2000
 /** Anybody may ask, as often as they like: the database is asked at most this often. */
 const FRESH_MS = 250
-/** What needs attention is read at most this often, and never by somebody who waits for an answer that is known. */
+/** What needs attention is read at most this often; whoever asks after that waits for it to be read again. */
 const ATTENTION_MS = 2000
 
 /** Whether the database can be reached and has the schema of this program. */
@@ -40,24 +40,24 @@ export class ReadinessProbe {
     return this.#answer
   }
 
-  /** What needs attention, as of a few seconds ago; `undefined` while nobody could read it. */
+  /** What needs attention, at most `ATTENTION_MS` old; `undefined` while nobody could read it. */
   async attention(): Promise<readonly Attention[] | undefined> {
     // One at a time: of a database that answers slowly nobody asks for more.
-    if (this.#reading === undefined && performance.now() - this.#attentionAt > ATTENTION_MS) {
-      this.#attentionAt = performance.now()
-      this.#reading = readMoment(this.#db)
-        .then((moment) => {
-          this.#attention = needsAttention(moment)
-        })
-        .catch(() => {
-          this.#attention = undefined
-        })
-        .finally(() => {
-          this.#reading = undefined
-        })
+    if (this.#reading === undefined && performance.now() - this.#attentionAt > ATTENTION_MS)
+      this.#reading = this.#readAttention()
+    if (this.#reading === undefined) return this.#attention
+    await Promise.race([this.#reading, giveUp()])
+    return this.#reading === undefined ? this.#attention : undefined
+  }
+
+  async #readAttention(): Promise<void> {
+    try {
+      this.#attention = needsAttention(await readMoment(this.#db))
+    } catch {
+      this.#attention = undefined
     }
-    if (this.#attention === undefined) await Promise.race([this.#reading, giveUp()])
-    return this.#attention
+    this.#attentionAt = performance.now()
+    this.#reading = undefined
   }
 
   async #ask(): Promise<Readiness> {

@@ -8,6 +8,7 @@ export interface AttemptView {
   readonly endedAt: Date | null
   /** `running` for the one under way; otherwise how it ended. */
   readonly ending: string
+  /** `null` for the one under way: what the job still tells is the error of the one before. */
   readonly error: string | null
   /** Of what it threw: class, stack, causes and content. `null` when it threw nothing. */
   readonly detail: ErrorDetail | null
@@ -18,7 +19,7 @@ const LIST = statement(
   `select a.attempt, w.name as worker, a.started_at as "startedAt", a.ended_at as "endedAt", a.ending, a.error, e.detail
      from (select attempt, worker_id, started_at, ended_at, ending, error from sluice.attempts where job_id = $1
            union all
-           select attempt, worker_id, started_at, finished_at, state::text, error from sluice.jobs
+           select attempt, worker_id, started_at, finished_at, state::text, case when state = 'running' then null else error end from sluice.jobs
             where id = $1 and attempt > 0 and state >= 'running'
               and not exists (select 1 from sluice.attempts x where x.job_id = jobs.id and x.attempt = jobs.attempt)) a
      left join sluice.workers w on w.id = a.worker_id

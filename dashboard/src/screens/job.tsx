@@ -183,7 +183,11 @@ function About({ job }: { job: Job }) {
           : []),
         ['Submitted', <Moment key="at" at={job.submittedAt} />],
         ['Submitted by', job.submittedBy ?? '–'],
-        ...(job.approvedBy === null ? [] : ([['Approved by', job.approvedBy]] as const)),
+        ...(job.approvedBy === null
+          ? []
+          : ([
+              [job.error?.startsWith('rejected: ') ? 'Rejected by' : 'Approved by', job.approvedBy],
+            ] as const)),
         ...(job.resubmitOf === null
           ? []
           : ([['Resubmission of', <JobLink key="of" id={job.resubmitOf} />]] as const)),

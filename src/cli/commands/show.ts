@@ -69,7 +69,7 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['submitted', submitted(job)],
     ['ready', job.startedAt === null ? time(job.readyAt) : undefined],
     ['deadline', job.startedAt === null ? time(job.deadlineAt) : undefined],
-    ['approved by', text(job.approvedBy)],
+    [job.error?.startsWith('rejected: ') ? 'rejected by' : 'approved by', text(job.approvedBy)],
     ['resubmission of', text(job.resubmitOf)],
     ['resubmitted as', job.resubmittedAs.length === 0 ? undefined : job.resubmittedAs.join(', ')],
     ['started', time(job.startedAt)],
@@ -79,7 +79,7 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['input', bounded(value(job.input), job.kind === null ? LONG : SHORT_OF_WORKFLOW)],
     ['checkpoint', value(job.checkpoint)],
     ['result', job.status === 'completed' ? (value(job.result) ?? 'null') : undefined],
-    ['error', text(job.error)],
+    [job.finishedAt === null ? 'last error' : 'error', text(job.error)],
   ]
 }
 

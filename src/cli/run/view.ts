@@ -150,7 +150,10 @@ function withinRoom(spans: readonly Span[], room: number): Span[] {
 /** What there is to tell beside the name. */
 function details(node: WatchedNode, width: number): Span[] {
   if (node.counts !== undefined && node.counts.total > 0) {
-    return [...fanOutBar(node, width), ['  '], ...countsOf(node), ...troubleOf(node)]
+    // How many were cancelled is counted already.
+    const trouble = node.status === 'cancelled' ? [] : troubleOf(node)
+    const apart: Span[] = trouble.length === 0 ? [] : [['  '], ...trouble]
+    return [...fanOutBar(node, width), ['  '], ...countsOf(node), ...apart]
   }
   switch (node.status) {
     case 'pending':

@@ -44,6 +44,12 @@ async function askPolicy(
 
 function adviceFor(reason: string, lane: string, task: string): string {
   if (BUDGET.test(reason)) return 'sluice gpu shows what holds it, and what comes next'
+  if (reason.includes('has the labels it requires'))
+    return `start a worker with these labels: sluice worker --label NAME=VALUE`
+  if (reason.includes('cannot start task'))
+    return 'provide what is missing there; each worker tries again within a minute'
+  if (reason.startsWith('PostgreSQL has recovered'))
+    return 'wait, or restart the workers that sluice doctor names'
   if (reason.startsWith('no worker')) return `start a worker with task ${task}`
   if (reason.endsWith('is drained')) return `sluice resume ${lane}`
   if (reason.includes('is draining'))
