@@ -7,6 +7,7 @@ import {
   type HeartbeatEvents,
 } from '../../src/engine/heartbeat.ts'
 import type { Log } from '../../src/engine/log.ts'
+import { sluice, task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { startRequestProxy } from '../support/request-proxy.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
@@ -129,4 +130,27 @@ test('a main loop that stood still while beats got through is not silent', async
   while (performance.now() < end);
   await new Promise((resolve) => setImmediate(resolve))
   expect(told.slice(before).filter((silentMs) => silentMs > 3000)).toEqual([])
+})
+
+test('a worker claims nothing before its first heartbeat has got through', async () => {
+  const proxy = await startRequestProxy(database.directUrl)
+  onTestFinished(() => proxy.close())
+  const held: (() => void)[] = []
+  let open = false
+  proxy.takeOver((request) => {
+    if (request.statement !== 'beat' || open) return false
+    held.push(() => request.pass())
+    return true
+  })
+  const quick = task({ name: 'quick', run: () => 'ran' })
+  const app = await sluice({ database: proxy.url, tasks: [quick], heartbeat: 300, stale: 2000 })
+  onTestFinished(() => app.close())
+  const job = await app.submit(quick, undefined)
+  await app.work()
+  // By then it would have looked many times.
+  await until(() => held.length > 1, 'a second beat, after the first had failed')
+  expect((await app.getJob(job.id)).status).toBe('queued')
+  open = true
+  for (const pass of held) pass()
+  expect(await job.result()).toBe('ran')
 })

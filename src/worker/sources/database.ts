@@ -51,8 +51,8 @@ export class DatabaseSource implements JobSource {
   #refreshedAt = 0
   #offer: string | undefined
   #shares: string | null = null
-  /** No heartbeat gets through: what it would claim now it would have to give up at once. */
-  #silent = false
+  /** No heartbeat gets through, or none has yet: what it would claim now it might have to give up at once. */
+  #silent = true
   /** Heartbeats were missed: what else is under way may never be answered. */
   #doubtful = false
   /** When it is about to follow a hint. */
@@ -109,7 +109,10 @@ export class DatabaseSource implements JobSource {
       events: {
         beat: (workerId, beat) => {
           if (workerId !== this.#workerId) return
-          this.#silent = false
+          if (this.#silent) {
+            this.#silent = false
+            events.wake(false)
+          }
           this.#trustAgain()
           const lanes = beat?.lanes ?? []
           const isMissing = [...this.#dispatcher.staleByLane.keys()].some((lane) => !lanes.includes(lane))

@@ -82,7 +82,7 @@ export class HttpSource implements JobSource {
   #heartbeatMs = 0
   #events: SourceEvents | undefined
   #workerId = ''
-  #silent = false
+  #silent = true
   /** Heartbeats were missed: what else is under way may never be answered. */
   #doubtful = false
   #resync = false
