@@ -91,7 +91,7 @@ test.concurrent(
       url: proxy.url,
       maxConnections: 3,
       applicationName: 'pool',
-      statementTimeoutMs: 400,
+      statementTimeoutMs: 2000,
     })
     const ask = () => Promise.allSettled([1, 2, 3].map(() => db.run(ONE)))
     expect((await ask()).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled'])
@@ -99,7 +99,7 @@ test.concurrent(
 
     const started = performance.now()
     expect((await ask()).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
-    expect(performance.now() - started).toBeLessThan(5000)
+    expect(performance.now() - started).toBeLessThan(10_000)
     expect((await ask()).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled'])
     expect(db.connections).toBe(3)
     await db.close()

@@ -9,7 +9,7 @@ const faults = FAULTS.filter(
 
 for (const fault of faults) {
   test.concurrent(`nothing is lost, doubled or stuck when any statement fails: ${fault.how} ${fault.when} it`, {
-    timeout: 240_000,
+    timeout: 600_000,
   }, () => {
     // Once alone, then twice in a row.
     const plan = [fault, undefined, fault, fault]

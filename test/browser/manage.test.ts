@@ -35,7 +35,7 @@ const OF_FAILED = ['Retry …', 'Edit and resubmit …', 'Delete …']
 const CHANGES = {
   Job: OF_FAILED,
   Jobs: ['Cancel …', 'Retry …', 'Reprioritise …'],
-  Lanes: ['Pause …'],
+  Lanes: ['New lane …', 'Pause …'],
   Workers: ['Drain', 'Stop'],
   Errors: ['Retry all …'],
   Schedules: ['Run now', 'Pause'],
