@@ -11,22 +11,14 @@ const PROGRAMS = '/usr/lib/postgresql/15/bin'
 
 /**
  * One file or two for each part that sends SQL of its own: settings and JIT, migrations, submitting with keys, the claim and its
- * plans, budgets, lists, workflows, duties, routes, a kill. Everything else runs in `test:long`: CI has 20 minutes for all.
+ * plans, lists, workflows, duties, routes. Everything else runs in `test:long`: CI has 20 minutes for all.
  */
 const SHORT = [
-  ...[
-    'own-settings',
-    'migrations',
-    'keys',
-    'claim-plan',
-    'budgets',
-    'list-pages',
-    'workflow-windows',
-    'duties',
-  ].map((name) => `test/behaviour/${name}.test.ts`),
+  ...['own-settings', 'migrations', 'keys', 'claim-plan', 'list-pages', 'workflow-windows', 'duties'].map(
+    (name) => `test/behaviour/${name}.test.ts`,
+  ),
   'test/http/submit.test.ts',
   'test/http/job-list.test.ts',
-  'test/crash/killed-worker.test.ts',
 ]
 const given = process.argv.slice(2)
 const files =
