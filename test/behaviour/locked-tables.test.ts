@@ -30,7 +30,8 @@ const database = useDatabase()
 for (let group = 0; group < GROUPS; group++) {
   test.concurrent(`no program opens more connections than documented while any table is locked (${group + 1} of ${GROUPS})`, {
     timeout: 240_000,
-  }, async () => {
+    // Of its own context: what is told to be done after the test would else be done after whichever of the two ends first.
+  }, async ({ onTestFinished }) => {
     const place = await createDatabase({ direct: true })
     const tables = (await listTables(place.sql)).filter((_, index) => index % GROUPS === group)
     const programs = await startPrograms(place.url)
