@@ -5539,7 +5539,7 @@ begin
   perform pg_advisory_xact_lock(1936485737, hashtext('names'));
   update sluice.lanes l set operator_set = '{}', deleted_at = null, deleted_to = null where l.name = p_name and l.declared = v_declared;
   if not found then
-    raise exception 'lane % was declared anew meanwhile', p_name using errcode = '40001';
+    raise exception 'lane % was declared again meanwhile', p_name using errcode = '40001';
   end if;
   v_tasks := array(select t.name from sluice.tasks t where p_name in (t.lane, t.declared_lane));
   update sluice.tasks t set moved_at = null, moved_by = null where t.name = any (v_tasks) and t.moved_at is not null;

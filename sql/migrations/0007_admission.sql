@@ -258,7 +258,7 @@ as $$
     select j.id from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null and (p_set.max_active is not null or p_set.max_queued ? j.task))
 $$;
 
--- Looks up what the ledger lists, and begins it anew with what is still active and p_new. Refuses p_new if they do not fit and are checked.
+-- Looks up what the ledger lists, and starts it again with what is still active and p_new. Refuses p_new if they do not fit and are checked.
 -- p_scheduled is how many are scheduled, those that are being charged included; null: as the ledger has it. The caller has the lock. How fast jobs end is learned on the way: what is gone since the last
 -- beginning, and for the two seconds before that what was known then. Only the time counts in which some listed job was active: an idle
 -- night says nothing about how fast jobs end. While none has ended yet, what was known holds until one is overdue.

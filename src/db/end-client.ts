@@ -35,7 +35,7 @@ function streamOf(client: pg.ClientBase): { readonly destroyed: boolean; destroy
  * not notice that its client has left, and the next connection would come on top of it.
  */
 export async function discardClient(client: pg.ClientBase): Promise<void> {
-  // Whatever keeps the server from being told: the connection goes all the same, and nobody waits for this to fail.
+  // The connection is closed even if the cancel cannot be sent, and nobody waits for this to fail.
   if (!isCut(client)) await cancelStatement(client).catch(() => {})
   cutClient(client)
 }

@@ -128,7 +128,7 @@ export class Heartbeat<Beat> {
     clearTimeout(timer)
   }
 
-  /** What the thread would say, if it ran: on a busy machine it takes seconds to load, and leases end all the same. */
+  /** What the thread would say, if it ran. On a busy machine it takes seconds to load, and leases end meanwhile. */
   #watch(): void {
     const silentMs = Number(process.hrtime.bigint() - Atomics.load(this.#goodAt, 0)) / 1e6
     if (silentMs > this.#options.heartbeatMs) this.#options.events.silent(silentMs, 0)

@@ -14,7 +14,7 @@ export interface Readiness {
 const ANSWER_WITHIN_MS = 2000
 /** Anybody may ask, as often as they like: the database is asked at most this often. */
 const FRESH_MS = 250
-/** What needs attention is read at most this often; whoever asks after that waits for it to be read again. */
+/** What needs attention is read at most this often; a request after that waits until it has been read again. */
 const ATTENTION_MS = 2000
 
 /** Whether the database can be reached and has the schema of this program. */

@@ -29,6 +29,17 @@ export const JOB_STATUSES = [
 
 export type JobStatus = (typeof JOB_STATUSES)[number]
 
+/** Whether the approver said no: `approvedBy` is then who rejected it. */
+export function wasRejected({
+  status,
+  error,
+}: {
+  readonly status: JobStatus
+  readonly error: string | null
+}): boolean {
+  return status === 'cancelled' && error?.startsWith('rejected: ') === true
+}
+
 /**
  * What jobs that are queued wait for, and lists tell apart: for their turn, for the time they were given, or for another
  * attempt after one that failed or was lost.

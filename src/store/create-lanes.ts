@@ -28,8 +28,8 @@ const CREATE = statement(
                             excluded.enabled, excluded.placement, null::timestamptz),
                            (false, lanes.slots, lanes.per_worker, lanes.poll_ms, lanes.stale_ms, lanes.ageing_ms,
                             lanes.enabled, lanes.placement, lanes.deleted_at))
-                   v(anew, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, deleted_at)
-             where v.anew = (lanes.deleted_at is not null and lanes.deleted_to is null))
+                   v(again, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, deleted_at)
+             where v.again = (lanes.deleted_at is not null and lanes.deleted_to is null))
     where lanes.declared = '{}'`,
 )
 

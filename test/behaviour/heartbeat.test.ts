@@ -118,18 +118,18 @@ test('silence is noticed while the thread of the heartbeat has not begun', async
 
 test('a main loop that stood still while beats got through is not silent', async () => {
   let beats = 0
-  const told: number[] = []
+  const reported: number[] = []
   startHeartbeat(database.directUrl, {
     heartbeatMs: 1000,
-    events: { beat: () => beats++, silent: (silentMs) => told.push(silentMs) },
+    events: { beat: () => beats++, silent: (silentMs) => reported.push(silentMs) },
   })
   await until(() => beats > 0, 'the first beat')
-  const before = told.length
+  const before = reported.length
   // The thread beats on; what it said is read only after the watch of this loop.
   const end = performance.now() + 5000
   while (performance.now() < end);
   await new Promise((resolve) => setImmediate(resolve))
-  expect(told.slice(before).filter((silentMs) => silentMs > 3000)).toEqual([])
+  expect(reported.slice(before).filter((silentMs) => silentMs > 3000)).toEqual([])
 })
 
 test('a worker claims nothing before its first heartbeat has got through', async () => {

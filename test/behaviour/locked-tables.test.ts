@@ -30,7 +30,7 @@ const database = useDatabase()
 for (let group = 0; group < GROUPS; group++) {
   test.concurrent(`no program opens more connections than documented while any table is locked (${group + 1} of ${GROUPS})`, {
     timeout: 240_000,
-    // Of its own context: what is told to be done after the test would else be done after whichever of the two ends first.
+    // From its own context: otherwise this clean-up runs when the first of the two tests ends.
   }, async ({ onTestFinished }) => {
     const place = await createDatabase({ direct: true })
     const tables = (await listTables(place.sql)).filter((_, index) => index % GROUPS === group)

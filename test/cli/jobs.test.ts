@@ -349,6 +349,10 @@ describe.each(WAYS)('over %s', (way) => {
         { id: second, status: 'cancelled' },
       ])
       expect((await row(second)).error).toContain('rejected: not today')
+      expect((await cli.run(['show', first])).stdout).toMatch(/^approved by /m)
+      const shown = (await cli.run(['show', second])).stdout
+      expect(shown).toMatch(/^rejected by /m)
+      expect(shown).not.toContain('approved by')
     })
 
     test('retry puts a finished one back in line, rm deletes it', async () => {

@@ -93,6 +93,18 @@ describe('a frame', () => {
     expect(line({ failed: 2 })).toMatch(/ {2}5 of 20, 2 failed, window 4/)
   })
 
+  test('counts what was cancelled of a fan-out, and keeps its error apart from the counts', () => {
+    const ended = { finishedAt: before(1) }
+    const text = lines(
+      viewOf([
+        fanOut({ completed: 0, cancelled: 6 }, [], { status: 'cancelled', ...ended }),
+        fanOut({ failed: 1 }, [], { status: 'failed', error: 'one is too many', ...ended }),
+      ]),
+    ).join('\n')
+    expect(text).toMatch(/0 of 20, 6 cancelled +3.0s/)
+    expect(text).toContain('1 failed  one is')
+  })
+
   test('leaves out what has ended where there is no room, and never what runs', () => {
     const many = Array.from({ length: 40 }, (_, i) => node(`done${i}`, { status: 'completed' }))
     const shown = lines(viewOf([...many, node('busy'), node('later', { status: 'pending' })]), {

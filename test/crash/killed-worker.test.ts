@@ -73,6 +73,11 @@ test('killed during the work: another worker runs the job again', async () => {
 
   const survivor = await startSurvivor()
   await survivor.started(id, 2)
+  // The error belongs to the attempt that was lost, not to the one that runs.
+  expect(await app.listAttempts(id)).toMatchObject([
+    { attempt: 1, ending: 'lost', error: expect.stringContaining('lost: ') },
+    { attempt: 2, ending: 'running', error: null },
+  ])
   survivor.go(id)
   expect(await endOf(id)).toEqual({ result: { attempt: 2, pid: survivor.pid }, attempt: 2, losses: 1 })
 })

@@ -1,5 +1,6 @@
-import { beforeAll, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { readNow } from '../../src/engine/now.ts'
+import { ReadinessProbe } from '../../src/engine/readiness.ts'
 import { task } from '../../src/index.ts'
 import { type Attention, sentenceOf } from '../../src/model/attention.ts'
 import { Cli } from '../cli/cli.ts'
@@ -99,6 +100,17 @@ test('a healthy system needs no attention, and /readyz tells strangers no names'
     findings: [{ rule: 'worker_broken', severity: 'problem' }],
   })
   expect(answer.text).not.toContain('secret-name')
+})
+
+test('/readyz never reports what an earlier request found', async () => {
+  const probe = new ReadinessProbe(server.app.room.calls)
+  expect(await probe.attention()).toEqual([])
+  await state.plantBrokenWorker(database.sql, 'late', 'no disk')
+  onTestFinished(() => state.removeWorker(database.sql, 'late'))
+  const now = performance.now.bind(performance)
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + 3000)
+  onTestFinished(() => void vi.restoreAllMocks())
+  expect(await probe.attention()).toMatchObject([{ rule: 'worker_broken' }])
 })
 
 test('a broken worker', async () => {

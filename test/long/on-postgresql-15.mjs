@@ -2,10 +2,11 @@
 // none. Without arguments all of behaviour, HTTP and crash; with --short what `npm test` runs; else the files that are named. Needs the
 // server's programs where Debian's package postgresql-15 puts them, and tries to install it.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
-import { freemem, tmpdir } from 'node:os'
+import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { quickFolder } from '../support/quick-folder.mjs'
 
 const PROGRAMS = '/usr/lib/postgresql/15/bin'
 
@@ -64,14 +65,6 @@ if (!existsSync(PROGRAMS)) {
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-}
-
-/** In memory where there is plenty, as for the other tests. */
-function quickFolder() {
-  const enough = 6 * 2 ** 30
-  if (!existsSync('/dev/shm') || freemem() < enough) return tmpdir()
-  const { bavail, bsize } = statfsSync('/dev/shm')
-  return bavail * bsize < enough ? tmpdir() : '/dev/shm'
 }
 
 function install() {

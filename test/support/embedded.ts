@@ -24,7 +24,7 @@ export async function temporaryFolder(mode = 0o755): Promise<string> {
   return folder
 }
 
-/** For several tests: whoever makes it removes it. */
+/** For several tests. The caller removes it. */
 export async function makeFolder(mode = 0o755): Promise<string> {
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'sluice-embedded-'))
   await chmod(folder, mode)

@@ -1,11 +1,11 @@
-import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises'
-import { freemem, tmpdir } from 'node:os'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { startPgbouncer } from './pgbouncer.ts'
+import { quickFolder } from './quick-folder.mjs'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -30,7 +30,7 @@ export const TEMPLATE = 'sluice_template'
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { SLUICE_TEST_SERVER: given, SLUICE_TEST_ROLE: role, SLUICE_TEST_POOLER: pooled } = process.env
-  const folder = await mkdtemp(join(await quickFolder(), 'sluice-test-'))
+  const folder = await mkdtemp(join(quickFolder(), 'sluice-test-'))
   // Open to the account the server runs as; else, as root, its data would be left in a system folder after every run.
   await chmod(folder, 0o755)
   const embedded =
@@ -58,17 +58,6 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     await embedded?.release()
     await rm(folder, { recursive: true, force: true })
   }
-}
-
-/**
- * Where there is plenty of memory, data lies in it: a commit waits for a disk four times as long as for everything else. Nothing
- * else is different, and tests of crashes have servers of their own.
- */
-async function quickFolder(): Promise<string> {
-  const enough = 6 * 2 ** 30
-  const memory = await statfs('/dev/shm').catch(() => undefined)
-  if (memory === undefined || memory.bavail * memory.bsize < enough || freemem() < enough) return tmpdir()
-  return '/dev/shm'
 }
 
 async function recreateTemplate(serverUrl: string, role: string | undefined): Promise<void> {

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Job } from '../../../src/client/index.ts'
-import { hasCode } from '../../../src/client/index.ts'
+import { hasCode, wasRejected } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
 import { JsonView, LongText } from '../parts/json-view.tsx'
 import { JobLink, To, useParam } from '../parts/link.tsx'
@@ -185,9 +185,7 @@ function About({ job }: { job: Job }) {
         ['Submitted by', job.submittedBy ?? '–'],
         ...(job.approvedBy === null
           ? []
-          : ([
-              [job.error?.startsWith('rejected: ') ? 'Rejected by' : 'Approved by', job.approvedBy],
-            ] as const)),
+          : ([[wasRejected(job) ? 'Rejected by' : 'Approved by', job.approvedBy]] as const)),
         ...(job.resubmitOf === null
           ? []
           : ([['Resubmission of', <JobLink key="of" id={job.resubmitOf} />]] as const)),

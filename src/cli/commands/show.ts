@@ -1,3 +1,4 @@
+import { wasRejected } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import type { AttemptView } from '../../store/list-attempts.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -69,7 +70,7 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['submitted', submitted(job)],
     ['ready', job.startedAt === null ? time(job.readyAt) : undefined],
     ['deadline', job.startedAt === null ? time(job.deadlineAt) : undefined],
-    [job.error?.startsWith('rejected: ') ? 'rejected by' : 'approved by', text(job.approvedBy)],
+    [wasRejected(job) ? 'rejected by' : 'approved by', text(job.approvedBy)],
     ['resubmission of', text(job.resubmitOf)],
     ['resubmitted as', job.resubmittedAs.length === 0 ? undefined : job.resubmittedAs.join(', ')],
     ['started', time(job.startedAt)],

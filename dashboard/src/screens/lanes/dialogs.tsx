@@ -135,19 +135,15 @@ function LaneField({
   )
 }
 
-/** Moves a task to another lane. */
-export function MoveTask({
-  task,
-  lane,
-  lanes,
-  onClose,
-}: {
-  task: string
-  lane: ShownLane
+interface OfLane {
+  readonly lane: ShownLane
   /** The other lanes. */
-  lanes: readonly string[]
-  onClose: () => void
-}) {
+  readonly lanes: readonly string[]
+  readonly onClose: () => void
+}
+
+/** Moves a task to another lane. */
+export function MoveTask({ task, lane, lanes, onClose }: OfLane & { task: string }) {
   const [to, setTo] = useState('')
   return (
     <LaneDialog
@@ -171,23 +167,14 @@ export function MoveTask({
 }
 
 /** Deletes a lane; what is in it goes elsewhere. */
-export function DeleteLane({
-  lane,
-  lanes,
-  onClose,
-}: {
-  lane: ShownLane
-  /** The other lanes. */
-  lanes: readonly string[]
-  onClose: () => void
-}) {
+export function DeleteLane({ lane, lanes, onClose }: OfLane) {
   const [to, setTo] = useState('')
   return (
     <LaneDialog
       title={`Delete lane ${lane.name}`}
       effect={
         lane.declared
-          ? 'Jobs that run end where they are. A file or a program declares it: it stays deleted all the same, until it is brought back.'
+          ? 'Jobs that run end where they are. A file or a program declares it: it stays deleted until it is brought back.'
           : 'Jobs that run end where they are.'
       }
       action="Delete the lane"

@@ -1,0 +1,2 @@
+/** Where servers of tests keep their data. */
+export function quickFolder(): string
