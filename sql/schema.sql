@@ -587,7 +587,8 @@ create table sluice.samples (
   depth integer not null,
   oldest_at timestamp with time zone,
   running integer not null,
-  reason text,
+  obstacle text,
+  details jsonb,
   constraint samples_pkey PRIMARY KEY (class_id, at)
 );
 
@@ -3063,7 +3064,7 @@ begin
     update sluice.jobs j
        set state = 'failed', finished_at = clock_timestamp(),
            error = 'capacity: not started by its deadline'
-                || coalesce(': ' || (select s.reason from sluice.samples s where s.class_id = j.class_id and s.reason is not null
+                || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = j.class_id and s.obstacle is not null
                                       order by s.at desc limit 1), '')
      where j.id = any (array(select k.id from sluice.jobs k
                               where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
@@ -4206,10 +4207,10 @@ AS $function$
       from sluice.jobs j join sluice.classes c on c.id = j.class_id
      where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
   ), waiting as materialized (
-    select c.lane, s.depth, s.oldest_at, s.reason
+    select c.lane, s.depth, s.oldest_at, s.obstacle, s.details
       from sluice.classes c
      cross join lateral (
-       select x.depth, x.oldest_at, x.reason, x.at from sluice.samples x
+       select x.depth, x.oldest_at, x.obstacle, x.details, x.at from sluice.samples x
         where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
       join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
   ), live as materialized (
@@ -4238,9 +4239,10 @@ AS $function$
            coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
            coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
            coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
-           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at,
-           (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1) as sampled
-      from sluice.lanes l where l.deleted_at is null
+           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at, s.obstacle, s.details
+      from sluice.lanes l
+      left join lateral (select w.obstacle, w.details from waiting w where w.lane = l.name order by w.oldest_at limit 1) s on true
+     where l.deleted_at is null
   ), looked as materialized (
     -- Roots, and tasks below them: a workflow is running as long as anything in it is.
     select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
@@ -4274,9 +4276,9 @@ AS $function$
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
-                                 then 'lane ' || l.name || ' is full: ' || l.running || ' of ' || l.slots || ' slots are busy'
-                               when l.sampled like 'lane % is full: %' then null
-                               else l.sampled end) order by l.name), '[]')
+                                 then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
+                               when l.obstacle in ('lane_full', 'lane_held') then null
+                               else sluice.obstacle_text_v1(l.obstacle, l.details) end) order by l.name), '[]')
                 from lane_use l),
     'workers', (select jsonb_build_object(
                   'live', count(*), 'busy', count(*) filter (where w.running > 0),
@@ -4515,6 +4517,13 @@ begin
    where h.worker_id = n.worker_id and h.lane = n.lane;
   return v_id;
 end $function$;
+
+--- function sluice.obstacle_text_v1(p_obstacle text, p_details jsonb)
+CREATE OR REPLACE FUNCTION sluice.obstacle_text_v1(p_obstacle text, p_details jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_disabled'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is drained'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('. Nor can '::text || (((p_details ->> 'workers'::text))::integer - 1)) || ' other workers'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
 --- function sluice.offer_v1()
 CREATE OR REPLACE FUNCTION sluice.offer_v1()
@@ -5811,7 +5820,7 @@ end $function$;
 
 --- function sluice.sample_v1(p_exact integer)
 CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
- RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, reason text, obstacle text)
+ RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, obstacle text, details jsonb, reason text)
  LANGUAGE sql
  STABLE
  SET jit TO 'off'
@@ -5835,31 +5844,7 @@ AS $function$
       from sluice.workers w where w.ended_at is null
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
-         case o.obstacle
-           when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'
-           when 'lane_disabled' then 'lane ' || q.lane || ' is drained'
-           when 'no_worker' then 'no worker runs task ' || q.task
-           when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
-           when 'draining' then 'every worker that runs task ' || q.task || ' is draining'
-                                || coalesce(' or broken: worker ' || v.broken, '')
-           when 'withdrawn' then (
-             select min('worker ' || w.name || ' cannot start task ' || q.task || ': ' || d.why || '; retries at '
-                        || to_char(d.retry_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
-                    || case when count(*) > 1 then '. Nor can ' || count(*) - 1 || ' other workers' else '' end
-               from sluice.withdrawals d join live w on w.id = d.worker_id and not w.draining where d.task = q.task)
-           when 'lane_full' then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
-           when 'lane_held' then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, '
-                                 || u.held - u.running || ' of them idle for a moment'
-           when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
-           when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
-                                  || case when u.per_worker > 0 then u.per_worker::text else 'its number of cores' end
-           when 'processes' then case when v.processes > 0 then 'all ' || v.processes || ' processes of workers that run task ' || q.task || ' are busy'
-                                      else 'no worker that runs task ' || q.task || ' has a share of the cores of its host: the process pools of other workers on '
-                                           || v.hosts || ' have them' end
-           when 'budget' then 'task ' || q.task || ' waits for what it uses of '
-                              || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
-                                   where t.name = q.task)
-         end, o.obstacle
+         o.obstacle, x.details, sluice.obstacle_text_v1(o.obstacle, x.details)
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
@@ -5893,6 +5878,25 @@ AS $function$
        -- What it waits for exactly is for the policy to say. A moment is not worth telling.
        when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o
+   cross join lateral (
+     select case o.obstacle
+       when 'crash' then '{}'
+       when 'lane_disabled' then jsonb_build_object('lane', q.lane)
+       when 'no_worker' then jsonb_build_object('task', q.task)
+       when 'labels' then jsonb_build_object('task', q.task, 'requires', q.requires)
+       when 'draining' then jsonb_build_object('task', q.task, 'broken', v.broken)
+       when 'withdrawn' then jsonb_build_object('task', q.task) || (
+         select jsonb_build_object('workers', count(*), 'first', (array_agg(jsonb_build_object('worker', w.name, 'why', d.why,
+                  'retryAt', to_char(d.retry_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) order by w.name, w.id))[1])
+           from sluice.withdrawals d join live w on w.id = d.worker_id and not w.draining where d.task = q.task)
+       when 'lane_full' then jsonb_build_object('lane', q.lane, 'slots', u.slots, 'running', u.running)
+       when 'lane_held' then jsonb_build_object('lane', q.lane, 'slots', u.slots, 'held', u.held, 'idle', u.held - u.running)
+       when 'capacity' then jsonb_build_object('task', q.task)
+       when 'per_worker' then jsonb_build_object('task', q.task, 'lane', q.lane, 'perWorker', u.per_worker)
+       when 'processes' then jsonb_build_object('task', q.task, 'processes', v.processes, 'hosts', v.hosts)
+       when 'budget' then jsonb_build_object('task', q.task, 'budgets', (
+         select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name) where t.name = q.task))
+     end as details) x
 $function$;
 
 --- function sluice.scheduled_of_v1(p_ids bigint[])

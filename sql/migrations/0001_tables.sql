@@ -365,7 +365,7 @@ create table sluice.resubmissions (
 create index resubmissions_of on sluice.resubmissions (of_id);
 
 -- Depth and oldest wait per class, sampled by a duty; also the record of why waiting jobs were passed over. Samples in a
--- row with the same reason are one row, so the record stays small enough to be kept as long as the jobs are.
+-- row with the same obstacle are one row, so the record stays small enough to be kept as long as the jobs are.
 create table sluice.samples (
   class_id  integer not null,
   at        timestamptz not null default clock_timestamp(),   -- the last of them
@@ -374,7 +374,8 @@ create table sluice.samples (
   depth     integer not null,           -- at the last one, as are the following
   oldest_at timestamptz,
   running   integer not null,
-  reason    text,                       -- null: nothing blocked the jobs
+  obstacle  text,                       -- what blocked the jobs, as sample_v1 names it; null: nothing did
+  details   jsonb,                      -- what the obstacle is about; obstacle_text_v1 makes a sentence of both
   primary key (class_id, at)
 );
 

@@ -309,9 +309,37 @@ language sql stable as $$
           ) select min(h.ready_at) from (select ready_at from heads limit 1000) h))
 $$;
 
--- How many wait per class, since when, and what stands in the way. Depth is exact up to p_exact, then "at least that many".
+-- What blocks jobs, in words. Everything that decides something compares the obstacle; this text is only read by people.
+--   p_details  what the obstacle is about, as sample_v1 collects it
+create function sluice.obstacle_text_v1(p_obstacle text, p_details jsonb) returns text
+language sql immutable
+return case p_obstacle
+  when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'
+  when 'lane_disabled' then 'lane ' || (p_details->>'lane') || ' is drained'
+  when 'no_worker' then 'no worker runs task ' || (p_details->>'task')
+  when 'labels' then 'no worker that runs task ' || (p_details->>'task') || ' has the labels it requires: ' || (p_details->>'requires')
+  when 'draining' then 'every worker that runs task ' || (p_details->>'task') || ' is draining'
+                       || coalesce(' or broken: worker ' || (p_details->>'broken'), '')
+  when 'withdrawn' then 'worker ' || (p_details->'first'->>'worker') || ' cannot start task ' || (p_details->>'task') || ': ' || (p_details->'first'->>'why')
+                        || '; retries at ' || (p_details->'first'->>'retryAt')
+                        || case when (p_details->>'workers')::integer > 1
+                                then '. Nor can ' || (p_details->>'workers')::integer - 1 || ' other workers' else '' end
+  when 'lane_full' then 'lane ' || (p_details->>'lane') || ' is full: ' || (p_details->>'running') || ' of ' || (p_details->>'slots') || ' slots are busy'
+  when 'lane_held' then 'lane ' || (p_details->>'lane') || ' is full: ' || (p_details->>'held') || ' of ' || (p_details->>'slots') || ' slots are held, '
+                        || (p_details->>'idle') || ' of them idle for a moment'
+  when 'capacity' then 'every worker that runs task ' || (p_details->>'task') || ' is at capacity'
+  when 'per_worker' then 'every worker that runs task ' || (p_details->>'task') || ' has as many jobs of lane ' || (p_details->>'lane') || ' as it may: '
+                         || case when (p_details->>'perWorker')::integer > 0 then p_details->>'perWorker' else 'its number of cores' end
+  when 'processes' then case when (p_details->>'processes')::integer > 0
+                             then 'all ' || (p_details->>'processes') || ' processes of workers that run task ' || (p_details->>'task') || ' are busy'
+                             else 'no worker that runs task ' || (p_details->>'task') || ' has a share of the cores of its host: the process pools of other workers on '
+                                  || (p_details->>'hosts') || ' have them' end
+  when 'budget' then 'task ' || (p_details->>'task') || ' waits for what it uses of ' || (p_details->>'budgets')
+end;
+
+-- How many wait per class, since when, and what blocks them: the obstacle as a code, with what it is about, and in words. Depth is exact up to p_exact, then "at least that many".
 create function sluice.sample_v1(p_exact integer)
-returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, reason text, obstacle text)
+returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, obstacle text, details jsonb, reason text)
 language sql stable
 set jit = off   -- guesses of rows in small tables multiply to a cost for which compiling takes 1.5 s
 as $$
@@ -334,31 +362,7 @@ as $$
       from sluice.workers w where w.ended_at is null
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
-         case o.obstacle
-           when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'
-           when 'lane_disabled' then 'lane ' || q.lane || ' is drained'
-           when 'no_worker' then 'no worker runs task ' || q.task
-           when 'labels' then 'no worker that runs task ' || q.task || ' has the labels it requires: ' || q.requires
-           when 'draining' then 'every worker that runs task ' || q.task || ' is draining'
-                                || coalesce(' or broken: worker ' || v.broken, '')
-           when 'withdrawn' then (
-             select min('worker ' || w.name || ' cannot start task ' || q.task || ': ' || d.why || '; retries at '
-                        || to_char(d.retry_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
-                    || case when count(*) > 1 then '. Nor can ' || count(*) - 1 || ' other workers' else '' end
-               from sluice.withdrawals d join live w on w.id = d.worker_id and not w.draining where d.task = q.task)
-           when 'lane_full' then 'lane ' || q.lane || ' is full: ' || u.running || ' of ' || u.slots || ' slots are busy'
-           when 'lane_held' then 'lane ' || q.lane || ' is full: ' || u.held || ' of ' || u.slots || ' slots are held, '
-                                 || u.held - u.running || ' of them idle for a moment'
-           when 'capacity' then 'every worker that runs task ' || q.task || ' is at capacity'
-           when 'per_worker' then 'every worker that runs task ' || q.task || ' has as many jobs of lane ' || q.lane || ' as it may: '
-                                  || case when u.per_worker > 0 then u.per_worker::text else 'its number of cores' end
-           when 'processes' then case when v.processes > 0 then 'all ' || v.processes || ' processes of workers that run task ' || q.task || ' are busy'
-                                      else 'no worker that runs task ' || q.task || ' has a share of the cores of its host: the process pools of other workers on '
-                                           || v.hosts || ' have them' end
-           when 'budget' then 'task ' || q.task || ' waits for what it uses of '
-                              || (select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name)
-                                   where t.name = q.task)
-         end, o.obstacle
+         o.obstacle, x.details, sluice.obstacle_text_v1(o.obstacle, x.details)
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
@@ -392,6 +396,25 @@ as $$
        -- What it waits for exactly is for the policy to say. A moment is not worth telling.
        when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o
+   cross join lateral (
+     select case o.obstacle
+       when 'crash' then '{}'
+       when 'lane_disabled' then jsonb_build_object('lane', q.lane)
+       when 'no_worker' then jsonb_build_object('task', q.task)
+       when 'labels' then jsonb_build_object('task', q.task, 'requires', q.requires)
+       when 'draining' then jsonb_build_object('task', q.task, 'broken', v.broken)
+       when 'withdrawn' then jsonb_build_object('task', q.task) || (
+         select jsonb_build_object('workers', count(*), 'first', (array_agg(jsonb_build_object('worker', w.name, 'why', d.why,
+                  'retryAt', to_char(d.retry_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) order by w.name, w.id))[1])
+           from sluice.withdrawals d join live w on w.id = d.worker_id and not w.draining where d.task = q.task)
+       when 'lane_full' then jsonb_build_object('lane', q.lane, 'slots', u.slots, 'running', u.running)
+       when 'lane_held' then jsonb_build_object('lane', q.lane, 'slots', u.slots, 'held', u.held, 'idle', u.held - u.running)
+       when 'capacity' then jsonb_build_object('task', q.task)
+       when 'per_worker' then jsonb_build_object('task', q.task, 'lane', q.lane, 'perWorker', u.per_worker)
+       when 'processes' then jsonb_build_object('task', q.task, 'processes', v.processes, 'hosts', v.hosts)
+       when 'budget' then jsonb_build_object('task', q.task, 'budgets', (
+         select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name) where t.name = q.task))
+     end as details) x
 $$;
 
 -- Gives jobs of a lane that have not started the rank they would get with this ageing: ranks with and without it do not

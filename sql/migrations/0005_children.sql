@@ -261,7 +261,7 @@ begin
     update sluice.jobs j
        set state = 'failed', finished_at = clock_timestamp(),
            error = 'capacity: not started by its deadline'
-                || coalesce(': ' || (select s.reason from sluice.samples s where s.class_id = j.class_id and s.reason is not null
+                || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = j.class_id and s.obstacle is not null
                                       order by s.at desc limit 1), '')
      where j.id = any (array(select k.id from sluice.jobs k
                               where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()

@@ -179,10 +179,10 @@ as $$
       from sluice.jobs j join sluice.classes c on c.id = j.class_id
      where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
   ), waiting as materialized (
-    select c.lane, s.depth, s.oldest_at, s.reason
+    select c.lane, s.depth, s.oldest_at, s.obstacle, s.details
       from sluice.classes c
      cross join lateral (
-       select x.depth, x.oldest_at, x.reason, x.at from sluice.samples x
+       select x.depth, x.oldest_at, x.obstacle, x.details, x.at from sluice.samples x
         where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
       join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
   ), live as materialized (
@@ -211,9 +211,10 @@ as $$
            coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
            coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
            coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
-           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at,
-           (select w.reason from waiting w where w.lane = l.name order by w.oldest_at limit 1) as sampled
-      from sluice.lanes l where l.deleted_at is null
+           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at, s.obstacle, s.details
+      from sluice.lanes l
+      left join lateral (select w.obstacle, w.details from waiting w where w.lane = l.name order by w.oldest_at limit 1) s on true
+     where l.deleted_at is null
   ), looked as materialized (
     -- Roots, and tasks below them: a workflow is running as long as anything in it is.
     select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
@@ -247,9 +248,9 @@ as $$
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
-                                 then 'lane ' || l.name || ' is full: ' || l.running || ' of ' || l.slots || ' slots are busy'
-                               when l.sampled like 'lane % is full: %' then null
-                               else l.sampled end) order by l.name), '[]')
+                                 then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
+                               when l.obstacle in ('lane_full', 'lane_held') then null
+                               else sluice.obstacle_text_v1(l.obstacle, l.details) end) order by l.name), '[]')
                 from lane_use l),
     'workers', (select jsonb_build_object(
                   'live', count(*), 'busy', count(*) filter (where w.running > 0),

@@ -32,6 +32,11 @@ const outlook = {
   need: AmountOrNull('On one device; null where that is not the matter'),
   room: AmountOrNull('What is free of it there'),
   heldBy: Type.Array(Type.String(), { description: 'Models in its way' }),
+  holder: Type.Unsafe<string | null>({
+    ...TextOrNull,
+    description:
+      'Who holds the rest of the device, where held: models, running jobs or programs outside Sluice',
+  }),
   until: Type.Unsafe<string | null>({
     ...TimestampOrNull,
     description: 'When it is estimated to start; null: not known',

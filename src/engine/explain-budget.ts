@@ -25,6 +25,8 @@ export interface BudgetWait {
 export interface BudgetObstacle {
   readonly wait: BudgetWait
   readonly reason: string
+  /** Of a device without enough room: who holds the rest of it. */
+  readonly holder?: string
 }
 
 /** Workers that are asked: those beyond say the same as some before them. */
@@ -139,7 +141,8 @@ export function describeVerdict(verdict: Verdict, subject: Subject): BudgetObsta
         by.length > 0 && others.length === 0
           ? `${what} is loaded, and a job of it needs another ${where}${limitOf(budget, device, subject)}`
           : `${what} needs ${where}; ${holders(others, verdict, subject)}${until === null ? '' : `; estimated start ${until.toISOString()}`}`
-      return { wait: { ...NOTHING, budget, device, need, room, model, heldBy: by, until }, reason }
+      const wait = { ...NOTHING, budget, device, need, room, model, heldBy: by, until }
+      return { wait, reason, holder: holders(by, verdict, subject) }
     }
     case 'next': {
       const { budget, device, by } = verdict

@@ -20,6 +20,8 @@ export interface QueueOutlook {
   readonly room: number | null
   /** Models in its way. */
   readonly heldBy: readonly string[]
+  /** Who holds the rest of a device without enough room: models, running jobs or other programs; null where that is not the matter. */
+  readonly holder: string | null
   /** When it is estimated to start; null: not known. */
   readonly until: Date | null
 }
@@ -36,7 +38,7 @@ export interface Ahead {
   readonly byDevice: ReadonlyMap<string, readonly NextOnDevice[]>
 }
 
-const FREE = { need: null, room: null, heldBy: [], until: null } as const
+const FREE = { need: null, room: null, heldBy: [], holder: null, until: null } as const
 
 /** Asks the policy, for each worker, what it would start, load and wait for now. Nothing is changed by it. */
 export async function lookAhead(
@@ -105,7 +107,7 @@ class Found {
       return { ...FREE, why: why.kind, reason }
     }
     const { need, room, heldBy, until } = told.wait
-    return { why: why.kind, reason: told.reason, need, room, heldBy, until }
+    return { why: why.kind, reason: told.reason, need, room, heldBy, holder: told.holder ?? null, until }
   }
 
   tell(): Ahead {

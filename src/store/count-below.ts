@@ -89,7 +89,7 @@ const COUNT = statement(
                     'dueMs', case when j.state = 'scheduled' then greatest(0, round(extract(epoch from j.ready_at - clock_timestamp()) * 1000)) end,
                     'error', left(j.error, 300),
                     'reason', case when j.state = 'ready' then (
-                      select s.reason from sluice.samples s where s.class_id = j.class_id and s.at > clock_timestamp() - interval '6 seconds'
+                      select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = j.class_id and s.at > clock_timestamp() - interval '6 seconds'
                        order by s.at desc limit 1) end)
              from way y join sluice.jobs j on j.id = y.id where y.top = b.id order by y.level desc limit 1) as wait
      from below b

@@ -1,20 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 import { EXACT_DEPTH } from '../model/counted-up-to.ts'
-
-/** What stands between a job that could start and a worker. `null`: nothing but its turn. */
-export type WaitObstacle =
-  | 'crash'
-  | 'lane_disabled'
-  | 'no_worker'
-  | 'labels'
-  | 'draining'
-  | 'withdrawn'
-  | 'lane_full'
-  | 'lane_held'
-  | 'capacity'
-  | 'per_worker'
-  | 'processes'
-  | 'budget'
+import type { WaitObstacle } from '../model/wait-obstacle.ts'
 
 export interface RunningJob {
   readonly id: string

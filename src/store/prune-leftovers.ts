@@ -6,7 +6,7 @@ const SAMPLES = statement(
   'prune_samples',
   `delete from sluice.samples s
     where s.at < statement_timestamp() - interval '1 hour'
-      and (s.reason is null or s.at < coalesce((select j.submitted_at from sluice.jobs j order by j.id limit 1), 'infinity'))`,
+      and (s.obstacle is null or s.at < coalesce((select j.submitted_at from sluice.jobs j order by j.id limit 1), 'infinity'))`,
 )
 const MOST_SAMPLES = statement(
   'prune_most_samples',

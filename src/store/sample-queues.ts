@@ -1,5 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 import { EXACT_DEPTH } from '../model/counted-up-to.ts'
+import type { WaitObstacle } from '../model/wait-obstacle.ts'
 
 export interface QueueSample {
   readonly classId: number
@@ -12,28 +13,30 @@ export interface QueueSample {
   readonly waitedMs: number
   /** Running in the lane, all its classes together. */
   readonly running: number
-  /** What stands in the way, or `null`. */
+  /** What blocks it, as a code; `null`: nothing does. Decide by this. */
+  readonly obstacle: WaitObstacle | null
+  /** The same in words. */
   readonly reason: string | null
 }
 
-const FIELDS = `class_id as "classId", lane, task, depth, oldest_at as "oldestAt", running, reason,
+const FIELDS = `class_id as "classId", lane, task, depth, oldest_at as "oldestAt", running, obstacle, reason,
   coalesce(extract(epoch from clock_timestamp() - oldest_at) * 1000, 0)::float8 as "waitedMs"`
 
 const LOOK = statement('look_at_queues', `select ${FIELDS} from sluice.sample_v1($1)`)
-// A sample continues the last one of its class if the reason is the same and no tick was left out in between.
+// A sample continues the last one of its class if the obstacle is the same and no tick was left out in between.
 const SAMPLE = statement(
   'sample_queues',
   `with now as materialized (select * from sluice.sample_v1($1)), continued as (
      update sluice.samples s
         set at = clock_timestamp(), times = s.times + 1, depth = n.depth, oldest_at = n.oldest_at, running = n.running
        from now n
-      where n.depth > 0 and s.class_id = n.class_id and s.reason is not distinct from n.reason
+      where n.depth > 0 and s.class_id = n.class_id and (s.obstacle, s.details) is not distinct from (n.obstacle, n.details)
         and s.at = (select max(x.at) from sluice.samples x where x.class_id = n.class_id)
         and s.at > clock_timestamp() - interval '10 seconds'
      returning s.class_id
    ), begun as (
-     insert into sluice.samples (class_id, depth, oldest_at, running, reason)
-     select n.class_id, n.depth, n.oldest_at, n.running, n.reason from now n
+     insert into sluice.samples (class_id, depth, oldest_at, running, obstacle, details)
+     select n.class_id, n.depth, n.oldest_at, n.running, n.obstacle, n.details from now n
       where n.depth > 0 and not exists (select 1 from continued c where c.class_id = n.class_id)
    )
    select ${FIELDS} from now`,

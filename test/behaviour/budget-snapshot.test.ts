@@ -62,7 +62,9 @@ test('names what holds a device as it is: models, running jobs, or programs outs
       devices: [{ ...device, lostAt: null, workers: ['w'] }],
     }
     const verdict = { kind: 'held', budget: 'vram', device: 'gpu0', need: 16, room, by, until: null } as const
-    return describeVerdict(verdict, subject)!.reason.split('; ')[1]
+    const { reason, holder } = describeVerdict(verdict, subject)!
+    expect(reason.split('; ')[1]).toBe(holder)
+    return holder
   }
 
   expect(said(0, 0, 4)).toBe('programs outside Sluice use the rest')

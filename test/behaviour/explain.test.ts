@@ -1,11 +1,13 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
+import { checkQueues } from '../../src/engine/diagnosis/queues.ts'
 import { type Sluice, snooze, task } from '../../src/index.ts'
 import { pruneLeftovers } from '../../src/store/prune-leftovers.ts'
 import { sampleQueues } from '../../src/store/sample-queues.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
+import { plantBrokenWorker, removeWorker } from '../support/state/attention.ts'
 import { forgetJobs } from '../support/state/jobs.ts'
 import { plantPasses, plantReady } from '../support/state/waits.ts'
 import { until } from '../support/until.ts'
@@ -159,8 +161,13 @@ test('a job says why it was passed over for as long as it is kept, from one row 
   await plantReady(database.sql, early.id, 20 * DAY)
   await plantReady(database.sql, late.id, 19 * DAY + 100)
   // Two days, a sample every 2 s.
-  const run = { reason: 'lane patience is drained', since: 20 * DAY, until: 19 * DAY, times: DAY / 2 }
-  await plantPasses(database.sql, early.id, run)
+  await plantPasses(database.sql, early.id, {
+    obstacle: 'lane_disabled',
+    details: { lane: 'patience' },
+    since: 20 * DAY,
+    until: 19 * DAY,
+    times: DAY / 2,
+  })
   const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'pruning' })
   try {
     await pruneLeftovers(db)
@@ -174,6 +181,28 @@ test('a job says why it was passed over for as long as it is kept, from one row 
   await app.work()
   await Promise.all([early.result(), late.result()])
   expect((await app.why(early.id)).passedOver).toHaveLength(1)
+})
+
+test('advises by what blocks a job, whatever the message of a broken worker says', async () => {
+  const advised = task({ name: 'advised', run: () => null })
+  const app = await apps.open({ tasks: [advised] })
+  await app.submit(advised, undefined)
+  await plantBrokenWorker(database.sql, 'bent', 'the initialiser cannot start task runners', ['advised'])
+  onTestFinished(() => removeWorker(database.sql, 'bent'))
+  expect((await app.sampleQueues()).find((each) => each.task === 'advised')).toMatchObject({
+    obstacle: 'draining',
+    reason:
+      'every worker that runs task advised is draining or broken: worker bent: the initialiser cannot start task runners',
+  })
+  const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'advice' })
+  onTestFinished(() => db.close())
+  expect(await checkQueues({ db, now: Date.now() })).toContainEqual(
+    expect.objectContaining({
+      check: 'task advised',
+      level: 'note',
+      advice: expect.stringContaining('undrain NAME'),
+    }),
+  )
 })
 
 test('depth and oldest wait can be seen per task and lane', async () => {

@@ -218,7 +218,8 @@ test('numbers of lanes are those of the list they lead to, whatever was sampled 
   const own = await alone()
   await own.server.app.setLane('narrow', { enabled: false })
   await own.server.app.submitMany('slow', [1, 2, 3])
-  await state.plantSample(own.database.sql, 'slow', 33, 'lane narrow is full: 4 of 4 slots are busy')
+  const full = { lane: 'narrow', slots: 4, running: 4 }
+  await state.plantSample(own.database.sql, 'slow', 33, 'lane_full', full)
   const now = await readNow(own.server.app.room.calls)
   const lane = now.lanes.find(({ name }) => name === 'narrow')
   expect(lane).toMatchObject({ depth: 3, running: 0, reason: null })

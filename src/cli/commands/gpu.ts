@@ -153,14 +153,11 @@ class DeviceLines {
   }
 
   /** Why it waits, without what stands on the lines above. */
-  #shortly({ why, reason, need, room, heldBy, until }: DeviceView['next'][number]): string {
+  #shortly({ why, reason, need, room, heldBy, holder, until }: DeviceView['next'][number]): string {
     const who = heldBy.length === 0 ? 'running jobs' : heldBy.join(', ')
-    const holds = heldBy.length === 1 ? 'holds' : 'hold'
     const due = until === null ? '' : `; estimated start in ${roughly(until.getTime() - this.#now)}`
-    if (why === 'held' && need !== null && room !== null) {
-      const holder = heldBy.length === 0 ? holderOf(reason) : `${who} ${holds} the rest`
+    if (why === 'held' && need !== null && room !== null && holder !== null)
       return `needs ${this.#size(need)}, ${this.#size(room)} is free; ${holder}${due}`
-    }
     if (why === 'shared-full' && need !== null && room !== null)
       return `needs ${this.#size(need)}, ${this.#size(room)} is left`
     if (why === 'parallel') return 'as its jobs end: it serves as many as it may'
@@ -171,11 +168,6 @@ class DeviceLines {
   #size(amount: number): string {
     return formatQuantity(Math.round(amount * 1000) / 1000, this.#budget.bytes)
   }
-}
-
-/** Of a reason that names what holds the rest of a device, that part. */
-function holderOf(reason: string): string {
-  return /(?<=; )[^;]* the rest(?=;|$)/.exec(reason)?.[0] ?? reason
 }
 
 function padded(name: string, width: number): string {

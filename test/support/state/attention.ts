@@ -1,12 +1,18 @@
+import type { WaitObstacle } from '../../../src/model/wait-obstacle.ts'
 import type { Sql } from '../database.ts'
 import { holdDuty, releaseDuty } from './duties.ts'
 
 /** A live worker that cannot start jobs. */
-export async function plantBrokenWorker(sql: Sql, name: string, why: string): Promise<void> {
+export async function plantBrokenWorker(
+  sql: Sql,
+  name: string,
+  why: string,
+  tasks: readonly string[] = [],
+): Promise<void> {
   await sql(
     `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, draining, broken)
-     values ($1, 'h', 1, '0', 1, 1, '{}', true, $2)`,
-    [name, why],
+     values ($1, 'h', 1, '0', 1, 1, $3, true, $2)`,
+    [name, why, tasks],
   )
 }
 
@@ -64,11 +70,17 @@ export async function plantOverdueSchedule(sql: Sql, name: string, seconds: numb
 }
 
 /** What the duty has last sampled of waiting jobs was this long ago, in another state of the system. */
-export async function plantSample(sql: Sql, task: string, depth: number, reason: string): Promise<void> {
+export async function plantSample(
+  sql: Sql,
+  task: string,
+  depth: number,
+  obstacle: WaitObstacle,
+  details: Readonly<Record<string, unknown>>,
+): Promise<void> {
   await sql(
-    `insert into sluice.samples (class_id, depth, oldest_at, running, reason)
-     select c.id, $2, clock_timestamp(), 0, $3 from sluice.classes c where c.task = $1 limit 1`,
-    [task, depth, reason],
+    `insert into sluice.samples (class_id, depth, oldest_at, running, obstacle, details)
+     select c.id, $2, clock_timestamp(), 0, $3, $4 from sluice.classes c where c.task = $1 limit 1`,
+    [task, depth, obstacle, details],
   )
   await plantLateDuty(sql, 'sample', 5)
 }

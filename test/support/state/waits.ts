@@ -1,16 +1,23 @@
+import type { WaitObstacle } from '../../../src/model/wait-obstacle.ts'
 import type { Sql } from '../database.ts'
 
-/** Records that the jobs of a class were seen waiting for one reason, from `since` to `until` seconds ago. */
+/** Records that the jobs of a class were seen waiting for one obstacle, from `since` to `until` seconds ago. */
 export async function plantPasses(
   sql: Sql,
   jobId: string,
-  run: { readonly reason: string; readonly since: number; readonly until: number; readonly times: number },
+  run: {
+    readonly obstacle: WaitObstacle
+    readonly details: Readonly<Record<string, unknown>>
+    readonly since: number
+    readonly until: number
+    readonly times: number
+  },
 ): Promise<void> {
   await sql(
-    `insert into sluice.samples (class_id, since, at, times, depth, running, reason)
-     select j.class_id, clock_timestamp() - make_interval(secs => $2), clock_timestamp() - make_interval(secs => $3), $4, 1, 0, $5
+    `insert into sluice.samples (class_id, since, at, times, depth, running, obstacle, details)
+     select j.class_id, clock_timestamp() - make_interval(secs => $2), clock_timestamp() - make_interval(secs => $3), $4, 1, 0, $5, $6
        from sluice.jobs j where j.id = $1`,
-    [jobId, run.since, run.until, run.times, run.reason],
+    [jobId, run.since, run.until, run.times, run.obstacle, run.details],
   )
 }
 

@@ -1,0 +1,14 @@
+/** What keeps a job that could start from a worker, as `sample_v1` names it. Decisions compare this, never the text made of it. */
+export type WaitObstacle =
+  | 'crash'
+  | 'lane_disabled'
+  | 'no_worker'
+  | 'labels'
+  | 'draining'
+  | 'withdrawn'
+  | 'lane_full'
+  | 'lane_held'
+  | 'capacity'
+  | 'per_worker'
+  | 'processes'
+  | 'budget'
