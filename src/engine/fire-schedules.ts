@@ -71,7 +71,7 @@ async function fireTogether(
   const done: Fired[] = []
   const left: Planned[] = []
   let batch: Planned[] = []
-  const fireBatch = async () => {
+  const fireBatch = async (batch: readonly Planned[]) => {
     const ticks = batch.map(({ schedule: { name, version, nextAt }, plan }) => ({
       name,
       version,
@@ -88,8 +88,9 @@ async function fireTogether(
       log.debug({ error: messageOf(error) }, 'schedules could not be fired together')
       left.push(...batch)
     }
-    batch = []
   }
+  // While the database stores one batch, the next is worked out.
+  let storing = Promise.resolve()
   // Many schedules have the same times; to work these out takes longer than to store a job.
   const known = new Map<string, Ticks>()
   for (const schedule of due) {
@@ -100,9 +101,14 @@ async function fireTogether(
     const planned = { schedule, plan: planFirings(schedule, nextAt.getTime(), now.getTime(), ticks) }
     if (planned.plan.fire.length === 1 && planned.plan.passed === undefined) batch.push(planned)
     else left.push(planned)
-    if (batch.length === BATCH) await fireBatch()
+    if (batch.length === BATCH) {
+      await storing
+      storing = fireBatch(batch)
+      batch = []
+    }
   }
-  if (batch.length > 0) await fireBatch()
+  await storing
+  if (batch.length > 0) await fireBatch(batch)
   return { done, left }
 }
 

@@ -17,7 +17,7 @@ export function cronProblem(text: unknown): string | undefined {
     return `has ${pattern.length} fields; write five, such as "0 3 * * *" for every day at 3, or six with seconds in front`
   }
   try {
-    const first = new Cron(text.trim(), { paused: true, timezone: 'UTC' }).nextRun(new Date(0))
+    const first = new Cron(text.trim(), { paused: true, utcOffset: 0 }).nextRun(new Date(0))
     return first === null ? 'is a time that never comes; write a day that exists' : undefined
   } catch (error) {
     return `cannot be read: ${(error as Error).message.replace(/^CronPattern: /, '')}`
@@ -45,8 +45,9 @@ export class Ticks {
   constructor(cron: string, timezone: string) {
     this.#timezone = timezone
     this.#everyHour = coversEveryHour(cron)
-    // Times of day are looked for in a zone whose clocks never change, then moved to where they belong.
-    this.#cron = new Cron(cron.trim(), { paused: true, timezone: this.#everyHour ? timezone : 'UTC' })
+    // Times of day are looked for in a zone whose clocks never change, then moved to where they belong. As an offset, UTC takes half as long.
+    const zone = this.#everyHour && timezone !== 'UTC' ? { timezone } : { utcOffset: 0 }
+    this.#cron = new Cron(cron.trim(), { paused: true, ...zone })
   }
 
   /** The first tick after that moment, both in milliseconds since 1970; `undefined` when there is none before the year 10000. */

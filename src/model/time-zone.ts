@@ -14,6 +14,7 @@ export function isTimeZone(name: string): boolean {
 
 /** How far the clocks of a zone are ahead of UTC at a moment, in milliseconds. Exact to the second. */
 export function offsetAt(instant: number, timezone: string): number {
+  if (timezone === 'UTC') return 0
   const fields: Record<string, number> = {}
   for (const { type, value } of formatOf(timezone).formatToParts(instant)) fields[type] = Number(value)
   const { year, month, day, hour, minute, second } = fields

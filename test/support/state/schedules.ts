@@ -1,16 +1,21 @@
 import type { Sql } from '../database.ts'
 
-/** Schedules `s1`, `s2`, ... that run a task every minute, with a tick that came due `ageMs` ago. */
+/** Schedules `s1`, `s2`, ... that run a task every minute, or at these times in turn, with a tick that came due `ageMs` ago. */
 export async function plantSchedules(
   sql: Sql,
   count: number,
-  { task, overlap = 'allow', ageMs = 0 }: { task: string; overlap?: 'allow' | 'skip'; ageMs?: number },
+  {
+    task,
+    overlap = 'allow',
+    ageMs = 0,
+    crons = ['* * * * *'],
+  }: { task: string; overlap?: 'allow' | 'skip'; ageMs?: number; crons?: readonly string[] },
 ): Promise<void> {
   await sql(
     `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, owner, updated_by)
-     select 's' || n, $2, '* * * * *', 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), 'test', 'test'
+     select 's' || n, $2, ($5::text[])[1 + n % cardinality($5::text[])], 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), 'test', 'test'
        from generate_series(1, $1) n`,
-    [count, task, overlap, ageMs / 1000],
+    [count, task, overlap, ageMs / 1000, crons],
   )
 }
 
@@ -41,4 +46,14 @@ export async function latenessOfFirings(sql: Sql): Promise<number[]> {
     `select extract(epoch from fired_at - tick_at)::float8 * 1000 as ms from sluice.firings order by 1`,
   )
   return rows.map(({ ms }) => ms)
+}
+
+/** Deletes every schedule and what became of its ticks. */
+export async function forgetSchedules(sql: Sql): Promise<void> {
+  await sql('delete from sluice.schedules')
+}
+
+/** The time by the clock of the database. */
+export async function readClockOf(sql: Sql): Promise<Date> {
+  return (await sql<{ now: Date }>('select clock_timestamp() as now'))[0]!.now
 }
