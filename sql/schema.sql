@@ -5780,6 +5780,7 @@ begin
    where c.job_id = n.id;
   if v_due <= v_now then
     perform sluice.start_composite_v1(p_root);
+    perform sluice.hint_v1('wake', 'commit');
   end if;
 
   if p_child is not null then

@@ -179,3 +179,29 @@ test('hints are merged: a thousand submissions at once send a few, and jobs of a
     await database.sql(`delete from sluice.jobs where task = 'idle'`)
   }
 })
+
+test('a workflow that is retried is told to those who advance workflows', async () => {
+  const idle = task({ name: 'idle', lane: 'polled', run: (_: unknown) => null })
+  const workflows = [{ name: 'pair', definition: { steps: { one: { task: 'idle' } } } }]
+  const app = await apps.open({ tasks: [idle], workflows, lanes })
+  const job = await app.submit('pair', {})
+  await app.cancel(job.id)
+  await app.work()
+  await until(async () => (await app.getJob(job.id)).finishedAt !== null, 'the workflow to end')
+  await app.stopWorking()
+  const hints: (string | undefined)[] = []
+  const client = new pg.Client(database.directUrl)
+  client.on('notification', (message) => hints.push(message.payload))
+  await client.connect()
+  try {
+    await client.query('listen sluice')
+    // Nobody works, so nothing but the retry can send one.
+    await app.retry(job.id, { failed: true })
+    await client.query('select 1')
+    expect(hints).toContain('wake')
+  } finally {
+    await client.end()
+    await app.work()
+    await job.result()
+  }
+})
