@@ -686,6 +686,7 @@ create table sluice.tasks (
   name text not null,
   lane text not null,
   declared_lane text,
+  lane_from text,
   moved_at timestamp with time zone,
   moved_by text,
   class_id integer not null,
@@ -703,6 +704,7 @@ create table sluice.tasks (
   constraint tasks_class_id_fkey FOREIGN KEY (class_id) REFERENCES sluice.classes(id),
   constraint tasks_deadline_ms_check CHECK (((deadline_ms >= 0) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint tasks_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
+  constraint tasks_lane_from_check CHECK ((lane_from = ANY (ARRAY['file'::text, 'code'::text]))),
   constraint tasks_max_losses_check CHECK ((max_losses >= 0)),
   constraint tasks_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint tasks_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -5899,6 +5901,42 @@ AS $function$
          select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name) where t.name = q.task))
      end as details) x
 $function$;
+
+--- function sluice.save_tasks_v1(p_tasks jsonb, p_added boolean)
+CREATE OR REPLACE FUNCTION sluice.save_tasks_v1(p_tasks jsonb, p_added boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- A statement of its own: what follows sees lanes that were deleted, and tasks that were moved, while this one waited.
+  perform sluice.claim_names_v1(case when p_added then '{}' else array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)) end, 'task');
+  insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, deadline_ms, max_losses, on_lost,
+                                 uses, per_job, parallel, expressed)
+  select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
+         g.priority, g.approval, g."deadlineMs", g."maxLosses", g."onLost",
+         g.uses, g."perJob", coalesce(g.parallel, 1), coalesce(g.expressed, false)
+    from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean,
+                                          "deadlineMs" bigint, "maxLosses" integer, "onLost" text,
+                                          uses jsonb, "perJob" jsonb, parallel integer, expressed boolean)
+    left join sluice.tasks k on k.name = g.name
+   cross join lateral (select g."laneFrom" is null and k.lane_from is not distinct from 'file' as stays) s
+   cross join lateral (select case when s.stays then coalesce(k.declared_lane, k.lane) else g.lane end as declared) d
+   cross join lateral (select d.declared, case when s.stays then k.lane_from else g."laneFrom" end as lane_from,
+                              case when k.moved_at is not null then k.lane else d.declared end as lane) p
+   where not (p_added and k.name is not null)
+   order by g.name
+  on conflict (name) do update
+     set lane = excluded.lane, declared_lane = excluded.declared_lane, lane_from = excluded.lane_from, class_id = excluded.class_id,
+         priority = excluded.priority, approval = excluded.approval,
+         deadline_ms = excluded.deadline_ms, max_losses = excluded.max_losses, on_lost = excluded.on_lost,
+         uses = excluded.uses, per_job = excluded.per_job, parallel = excluded.parallel, expressed = excluded.expressed,
+         updated_at = clock_timestamp()
+   where (t.lane, t.declared_lane, t.lane_from, t.class_id, t.priority, t.approval, t.deadline_ms, t.max_losses, t.on_lost, t.uses, t.per_job,
+          t.parallel, t.expressed)
+         is distinct from (excluded.lane, excluded.declared_lane, excluded.lane_from, excluded.class_id, excluded.priority, excluded.approval,
+                           excluded.deadline_ms, excluded.max_losses, excluded.on_lost, excluded.uses, excluded.per_job, excluded.parallel,
+                           excluded.expressed);
+end $function$;
 
 --- function sluice.scheduled_of_v1(p_ids bigint[])
 CREATE OR REPLACE FUNCTION sluice.scheduled_of_v1(p_ids bigint[])

@@ -63,6 +63,7 @@ create table sluice.tasks (
   name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
   lane        text not null references sluice.lanes (name),   -- where it is: moved there by an operator, else as declared
   declared_lane text,                      -- what files and code say; null: the same
+  lane_from   text check (lane_from in ('file', 'code')),   -- who said so; null: nobody did
   moved_at    timestamptz,                 -- an operator moved it; files and code leave its lane alone
   moved_by    text,
   class_id    integer not null,

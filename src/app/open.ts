@@ -36,7 +36,8 @@ import type { AnyTask } from '../worker/task.ts'
 import type { AnyWorkflow } from '../workflow/define/runnable.ts'
 import { Sluice } from './app.ts'
 import { checkPerJob } from './check-uses.ts'
-import { type Elsewhere, findElsewhere, formatElsewhere } from './find-elsewhere.ts'
+import { findElsewhere, formatElsewhere } from './find-elsewhere.ts'
+import { findMisplaced } from './misplaced-tasks.ts'
 import { publish } from './publish.ts'
 import { TaskSet } from './task-set.ts'
 import { WorkflowSet } from './workflow-set.ts'
@@ -146,7 +147,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
           : await publish(calls, settings, tasks, workflows, actor, log, options.config)
       if (options.publish !== false) {
         await declareSchedules(calls, schedules, actor, log)
-        await warnOfElsewhere(calls, findElsewhere(options.config, tasks, workflows), log)
+        await warnOfUnknownTasks(calls, options.config, tasks, workflows, log)
       }
       return new Sluice({
         db,
@@ -172,10 +173,19 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
 }
 
 /** Of what no program has brought so far. What has been is no slip, and every `sluice submit` would tell it again. */
-async function warnOfElsewhere(db: Queryable, all: readonly Elsewhere[], log: Log): Promise<void> {
-  if (all.length === 0) return
-  const known = new Set((await knownNames(db)).tasks)
-  for (const each of all) if (!known.has(each.task)) log.warn({ task: each.task }, formatElsewhere(each))
+async function warnOfUnknownTasks(
+  db: Queryable,
+  config: LoadedConfig | undefined,
+  tasks: TaskSet,
+  workflows: WorkflowSet,
+  log: Log,
+): Promise<void> {
+  const elsewhere = findElsewhere(config, tasks, workflows)
+  if (elsewhere.length === 0 && findMisplaced(config, [...tasks.byName.keys()]).length === 0) return
+  const known = (await knownNames(db)).tasks
+  for (const each of elsewhere)
+    if (!known.includes(each.task)) log.warn({ task: each.task }, formatElsewhere(each))
+  for (const { task, lane, message } of findMisplaced(config, known)) log.warn({ task, lane }, message)
 }
 
 /** Those that a config module exports were checked when it was loaded. */

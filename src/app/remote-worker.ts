@@ -10,6 +10,7 @@ import { HttpSource } from '../worker/sources/http/http-source.ts'
 import type { AnyTask } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
 import { findElsewhere, formatElsewhere } from './find-elsewhere.ts'
+import { findMisplaced } from './misplaced-tasks.ts'
 import { type SourceFacts, startWorker, type WorkOptions } from './start-worker.ts'
 import { TaskSet } from './task-set.ts'
 
@@ -113,6 +114,9 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
   const { byName } = all
   for (const each of findElsewhere(config, all, { missing: [] }))
     log.warn({ task: each.task }, formatElsewhere(each))
+  // What other programs bring is not known here: only a name that is nearly one of its own is likely a slip.
+  for (const { task, lane, near, message } of findMisplaced(config, [...byName.keys()]))
+    if (near !== undefined) log.warn({ task, lane }, message)
   const ignored = OF_THE_SERVER.filter((section) => config?.config[section] !== undefined)
   if (ignored.length > 0)
     log.info(

@@ -16,6 +16,7 @@ export class TaskSet {
   /** Tasks of which the file has settings, and neither file nor code the task. Nothing here runs them. */
   readonly elsewhere: ReadonlySet<string>
   readonly others: boolean
+  readonly #laneFrom = new Map<string, 'file' | 'code' | null>()
 
   /**
    * @param others Whether the file may have settings of tasks that are not here. A process without code, a server for one,
@@ -55,9 +56,14 @@ export class TaskSet {
     if (problems.length > 0) throw invalidConfig(problems)
     this.elsewhere = elsewhere
     this.others = others
-    const placed = placements(file, lanes)
+    const inFile = file === undefined ? new Map<string, string>() : lanesOfTasks(file.config)
+    const inOptions = lanesOfOptions(lanes)
     for (const [name, task] of byName) {
-      byName.set(name, { ...task, lane: placed.get(name) ?? task.lane ?? 'default' })
+      const inCode = inOptions.get(name) ?? task.lane
+      byName.set(name, { ...task, lane: inFile.get(name) ?? inCode ?? 'default' })
+      // A file that names no lane for the task says default, so that taking a task out of a file takes effect.
+      const byFile = inFile.has(name) || (inCode === undefined && file?.file !== undefined)
+      this.#laneFrom.set(name, byFile ? 'file' : inCode !== undefined ? 'code' : null)
     }
     this.byName = byName
   }
@@ -67,6 +73,7 @@ export class TaskSet {
     return [...this.byName.values()].map((task) => ({
       name: task.name,
       lane: task.lane ?? 'default',
+      laneFrom: this.#laneFrom.get(task.name) ?? null,
       model: task.model ?? null,
       uses: task.uses ?? null,
       perJob: task.perJob ?? null,
@@ -82,23 +89,19 @@ export class TaskSet {
   }
 }
 
-function placements(
-  file: LoadedConfig | undefined,
-  lanes: Readonly<Record<string, readonly string[]>>,
-): ReadonlyMap<string, string> {
-  const placed = new Map(file === undefined ? [] : lanesOfTasks(file.config))
-  const here = new Map<string, string>()
+/** The lane of each task that the option `lanes` places. */
+function lanesOfOptions(lanes: Readonly<Record<string, readonly string[]>>): ReadonlyMap<string, string> {
+  const placed = new Map<string, string>()
   for (const [lane, tasks] of Object.entries(lanes)) {
     for (const task of tasks) {
-      const other = here.get(task)
+      const other = placed.get(task)
       if (other !== undefined && other !== lane) {
         throw new SluiceError(
           'INVALID_ARGUMENT',
           `task ${task} is in two lanes, ${other} and ${lane}: leave it in one`,
         )
       }
-      here.set(task, lane)
-      if (!placed.has(task)) placed.set(task, lane)
+      placed.set(task, lane)
     }
   }
   return placed

@@ -1,6 +1,7 @@
 import { budgetWarnings } from '../app/budget-warnings.ts'
 import { type Elsewhere, formatElsewhere } from '../app/find-elsewhere.ts'
 import { findUnknownLanes } from '../app/find-unknown-lanes.ts'
+import { unknownPlacements } from '../config/lanes-of-tasks.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { BudgetSettings } from '../model/budget.ts'
 import { formatPath, formatPlace, type Path } from '../model/setting-value.ts'
@@ -70,18 +71,13 @@ function missingTargets(
   })
 }
 
-/** A slip here takes the limit of the lane from the task that was meant. Other programs may have the task. */
+/** Other programs may have the task. */
 function unknownTasks({ config }: LoadedConfig, tasks: readonly string[]): Warning[] {
-  const known = new Set([...tasks, ...Object.keys(config.tasks ?? {})])
-  return Object.entries(config.lanes ?? {}).flatMap(([lane, { tasks: named = [] }]) =>
-    named
-      .filter((task) => !known.has(task))
-      .map((task) => {
-        const near = suggest(task, [...known])
-        const hint = near === undefined ? 'another program must bring it' : `did you mean ${near}?`
-        return { lane, message: `names task ${task}, which this file does not declare; ${hint}` }
-      }),
-  )
+  const known = [...tasks, ...Object.keys(config.tasks ?? {})]
+  return unknownPlacements(config, known).map(({ task, lane, near }) => {
+    const hint = near === undefined ? 'another program must bring it' : `did you mean ${near}?`
+    return { lane, message: `names task ${task}, which this file does not declare; ${hint}` }
+  })
 }
 
 /** Another program may have made the lane; where none has, whatever starts with this file is refused. */

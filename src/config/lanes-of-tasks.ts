@@ -1,4 +1,5 @@
 import type { Path } from '../model/setting-value.ts'
+import { suggest } from '../model/suggest.ts'
 import type { Config } from './schema.ts'
 
 /** One statement of the config about which lane a task is in. */
@@ -22,4 +23,22 @@ export function placements(config: Config): Placement[] {
 /** The lane of each task the config places. Tasks it does not mention are where their code puts them. */
 export function lanesOfTasks(config: Config): ReadonlyMap<string, string> {
   return new Map(placements(config).map(({ task, lane }) => [task, lane]))
+}
+
+/** A task that a lane names and nobody is known to bring. */
+export interface UnknownPlacement extends Placement {
+  /** The known name that was most likely meant. */
+  readonly near: string | undefined
+}
+
+/**
+ * What is likely a slip in `lanes.NAME.tasks`: it takes the limit of the lane from the task that was meant.
+ *
+ * @param known The tasks that there are.
+ */
+export function unknownPlacements({ lanes = {} }: Config, known: readonly string[]): UnknownPlacement[] {
+  const there = new Set(known)
+  return placements({ lanes })
+    .filter(({ task }) => !there.has(task))
+    .map((placement) => ({ ...placement, near: suggest(placement.task, known) }))
 }

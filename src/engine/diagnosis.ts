@@ -22,6 +22,8 @@ export interface Patient {
   readonly schema: MigrationState
   /** What the config file and the environment say; `undefined` when they cannot be read. */
   readonly settings: Settings | undefined
+  /** The tasks that lanes of the config file name and that are neither in the file nor among those given. */
+  readonly findMisplaced?: (known: readonly string[]) => readonly { lane: string; message: string }[]
   /** Milliseconds, by the clock of this machine. */
   readonly now: number
 }

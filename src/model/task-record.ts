@@ -4,6 +4,8 @@ import type { StoredAmount } from './amount.ts'
 export interface TaskRecord {
   readonly name: string
   readonly lane: string
+  /** Who says so: the config file, or code. Absent or null: nobody, and a lane that a file gave the task stays. */
+  readonly laneFrom?: 'file' | 'code' | null
   readonly model: string | null
   readonly requires: Readonly<Record<string, unknown>>
   readonly priority: number

@@ -99,3 +99,34 @@ test('a lane that nobody has made is refused at every start, with its place; one
   await apps.open({ lanes: { nolane: { slots: 1 } } })
   expect(await cli.run(['submit', 'e', '--config', 'lane.yaml'])).toMatchObject({ code: 0, stderr: '' })
 })
+
+test('a worker, a server and doctor name a task that a lane of the file misspells', async () => {
+  await cli.write(
+    'misspelt.yaml',
+    'lanes: { narrow: { slots: 1, tasks: [renderr, brought-later] } }\ntasks: { render: { exec: [/bin/cat] } }\n',
+  )
+  const config = ['--config', 'misspelt.yaml']
+  const misspelt =
+    'misspelt.yaml:1:38: lanes.narrow.tasks[0]: no file or program has declared a task renderr; did you mean render? Lane narrow does not apply to render'
+  const unknown =
+    'misspelt.yaml:1:47: lanes.narrow.tasks[1]: no file or program has declared a task brought-later. It will run in lane narrow once a program with this file brings it'
+  for (const args of [
+    ['worker', ...config],
+    ['server', '--port', '0', ...config],
+  ]) {
+    const command = cli.start(args)
+    await command.says(misspelt)
+    await command.says(unknown)
+    await command.end('SIGTERM')
+  }
+  const { stdout } = await cli.run(['doctor', '--json', ...config])
+  const found = JSON.parse(stdout).findings.filter(({ check }: { check: string }) => check === 'lane narrow')
+  expect(found).toMatchObject([
+    { level: 'warning', found: expect.stringContaining(misspelt) },
+    { level: 'warning', found: expect.stringContaining(unknown) },
+  ])
+  await apps.open({ tasks: [task({ name: 'brought-later', run: () => 1 })] })
+  const later = await cli.run(['doctor', ...config])
+  expect(later.stdout).toContain(misspelt)
+  expect(later.stdout).not.toContain('brought-later')
+})

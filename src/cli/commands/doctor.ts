@@ -1,5 +1,6 @@
+import { findMisplaced } from '../../app/misplaced-tasks.ts'
 import { findDatabase } from '../../app/open.ts'
-import { loadConfig } from '../../config/load-config.ts'
+import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import { Database } from '../../db/database.ts'
 import { readMigrationState } from '../../db/migrate.ts'
 import { diagnose } from '../../engine/diagnosis.ts'
@@ -34,10 +35,15 @@ async function doctor(world: World, options: DoctorOptions): Promise<ExitCode> {
     const schema = await readMigrationState(place.url)
     const db = new Database({ url: place.url, maxConnections: 2, applicationName: 'sluice-doctor' })
     try {
-      const { settings, findings } = await readSettings(world, options)
+      const { settings, findings, config } = await readSettings(world, options)
+      const here = (config?.tasks ?? []).map(({ name }) => name)
+      const patient = {
+        ...{ db, schema, settings, now: world.now().getTime() },
+        findMisplaced: (known: readonly string[]) => findMisplaced(config, [...known, ...here]),
+      }
       const print = printer(world, options)
       for (const finding of findings) print(finding)
-      for await (const finding of diagnose({ db, schema, settings, now: world.now().getTime() })) {
+      for await (const finding of diagnose(patient)) {
         findings.push(finding)
         print(finding)
       }
@@ -54,11 +60,12 @@ async function doctor(world: World, options: DoctorOptions): Promise<ExitCode> {
 async function readSettings(
   world: World,
   options: CommonOptions,
-): Promise<{ settings: Settings | undefined; findings: Finding[] }> {
+): Promise<{ settings: Settings | undefined; findings: Finding[]; config: LoadedConfig | undefined }> {
   try {
-    const { config, locate } = await loadConfig({ path: options.config, folder: world.folder })
-    const settings = resolveSettings({ file: config, locate, environment: world.environment })
-    return { settings, findings: [] }
+    const config = await loadConfig({ path: options.config, folder: world.folder })
+    const { config: file, locate } = config
+    const settings = resolveSettings({ file, locate, environment: world.environment })
+    return { settings, findings: [], config }
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
     const finding: Finding = {
@@ -67,7 +74,7 @@ async function readSettings(
       found: error.message,
       advice: 'sluice check tells when it is right',
     }
-    return { settings: undefined, findings: [finding] }
+    return { settings: undefined, findings: [finding], config: undefined }
   }
 }
 

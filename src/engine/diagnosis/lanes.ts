@@ -3,6 +3,7 @@ import { isLongEnough } from '../../model/choose-setting.ts'
 import { formatDuration } from '../../model/duration.ts'
 import type { Reader } from '../../model/setting-value.ts'
 import { LANE_COLUMNS, LANE_FIELDS, type LaneSettings, type Settings } from '../../model/settings.ts'
+import { knownNames } from '../../store/known-names.ts'
 import { type Lane, listLanes } from '../../store/list-lanes.ts'
 import { readSettings, type SharedSettings } from '../../store/read-settings.ts'
 import { type Finding, ok } from '../finding.ts'
@@ -13,6 +14,7 @@ import { differs, notMade } from './differs.ts'
 export async function checkLanes(patient: {
   db: Queryable
   settings: Settings | undefined
+  findMisplaced?: (known: readonly string[]) => readonly { lane: string; message: string }[]
 }): Promise<Finding[]> {
   const lanes = await listLanes(patient.db)
   const shared = await readSettings(patient.db)
@@ -23,6 +25,8 @@ export async function checkLanes(patient: {
     const deleted = new Set(overrides.deleted.map(({ lane }) => lane))
     found.push(...differences(patient.settings, shared, lanes, deleted))
   }
+  const misplaced = patient.findMisplaced?.((await knownNames(patient.db)).tasks) ?? []
+  found.push(...misplaced.map(({ lane, message }) => misplacedTask(lane, message)))
   return found.length > 0 ? found : [ok('lanes', `${lanes.length}; the config says nothing else`)]
 }
 
@@ -75,6 +79,11 @@ function overridden(lanes: readonly Lane[], { moved, deleted }: LaneOverrides): 
       ),
     ),
   ]
+}
+
+function misplacedTask(lane: string, message: string): Finding {
+  const advice = 'correct the name in the file, or start the program that has the task'
+  return { check: `lane ${lane}`, level: 'warning', found: message, advice }
 }
 
 function note(check: string, found: string, advice: string): Finding {

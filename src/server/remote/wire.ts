@@ -36,6 +36,7 @@ export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecor
   return {
     name,
     lane,
+    laneFrom: task.lane === undefined ? null : 'code',
     model,
     uses,
     perJob,

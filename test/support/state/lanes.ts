@@ -42,6 +42,12 @@ export async function saveTaskIn(client: Client, task: string, lane: string): Pr
   await client.query('update sluice.tasks set lane = $2, declared_lane = $2 where name = $1', [task, lane])
 }
 
+/** Begins a transaction that deletes a lane, as an operator does, and holds its locks. */
+export async function deleteLaneIn(client: Client, lane: string, moveTo: string): Promise<void> {
+  await client.query('begin')
+  await client.query(`select sluice.delete_lane_v1($1, $2, 'test')`, [lane, moveTo])
+}
+
 /** How many sessions wait for a lock. */
 export async function waitingSessions(sql: Sql): Promise<number> {
   const rows = await sql<{ n: number }>(

@@ -1,0 +1,40 @@
+import { type UnknownPlacement, unknownPlacements } from '../config/lanes-of-tasks.ts'
+import type { LoadedConfig } from '../config/load-config.ts'
+import { formatPath, formatPlace } from '../model/setting-value.ts'
+
+/** A task in `lanes.NAME.tasks` that neither the program nor the database knows. */
+export interface MisplacedTask {
+  readonly task: string
+  readonly lane: string
+  /** Where it is written, and what it means. */
+  readonly message: string
+  readonly near: string | undefined
+}
+
+/**
+ * The tasks that lanes of a file name and nobody is known to bring: misspelt, or of a program that has not started yet.
+ *
+ * @param known The tasks that the database and this program know.
+ */
+export function findMisplaced(file: LoadedConfig | undefined, known: readonly string[]): MisplacedTask[] {
+  if (file === undefined) return []
+  const declared = Object.keys(file.config.tasks ?? {})
+  return unknownPlacements(file.config, [...known, ...declared]).map((placement) => ({
+    task: placement.task,
+    lane: placement.lane,
+    near: placement.near,
+    message: `${placeOf(file, placement)}: ${messageOf(placement)}`,
+  }))
+}
+
+function placeOf(file: LoadedConfig, { path }: UnknownPlacement): string {
+  const place = file.locate(path, 'value')
+  return place === undefined ? formatPath(path) : `${formatPlace(place)}: ${formatPath(path)}`
+}
+
+function messageOf({ task, lane, near }: UnknownPlacement): string {
+  const unknown = `no file or program has declared a task ${task}`
+  return near === undefined
+    ? `${unknown}. It will run in lane ${lane} once a program with this file brings it`
+    : `${unknown}; did you mean ${near}? Lane ${lane} does not apply to ${near}`
+}
