@@ -875,7 +875,7 @@ CREATE INDEX jobs_deadline ON sluice.jobs USING btree (deadline_at) WHERE ((stat
 CREATE INDEX jobs_ended_badly ON sluice.jobs USING btree (id) WHERE ((parent_id IS NULL) AND (state > 'completed'::sluice.job_state));
 
 --- index sluice.jobs_ended_owner
-CREATE INDEX jobs_ended_owner ON sluice.jobs USING btree (submitted_by, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state) AND (submitted_by <> 'library'::text));
+CREATE INDEX jobs_ended_owner ON sluice.jobs USING btree (submitted_by, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state));
 
 --- index sluice.jobs_ended_task
 CREATE INDEX jobs_ended_task ON sluice.jobs USING btree (task, id) WHERE ((parent_id IS NULL) AND (state >= 'completed'::sluice.job_state));
@@ -1292,11 +1292,25 @@ end $function$;
 CREATE OR REPLACE FUNCTION sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] DEFAULT NULL::boolean[])
  RETURNS void
  LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  v_bulk jsonb := p_jobs #> '{0,audit}';
 begin
+  if v_bulk ? 'tasks' then
+    insert into sluice.audit (actor, key_id, action, target, after, request_id)
+    select v_bulk ->> 'actor', (v_bulk ->> 'keyId')::bigint, 'job.submit',
+           case count(*) when 1 then 'job ' || min(u.id) else 'jobs ' || min(u.id) || ' to ' || max(u.id) end,
+           jsonb_build_object('jobs', count(*), 'tasks', v_bulk -> 'tasks'), v_bulk ->> 'requestId'
+      from unnest(p_ids, p_attached) u(id, attached) where u.attached is not true
+    having count(*) > 0;
+    return;
+  end if;
   insert into sluice.audit (actor, key_id, action, target, after, request_id)
   select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
-         jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key')), g.job #>> '{audit,requestId}'
+         jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key', 'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
+         g.job #>> '{audit,requestId}'
     from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
    where g.job ? 'audit' and p_attached[g.ord] is not true
    order by g.ord;
@@ -3551,7 +3565,7 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, coalesce(g."by", 'library'), g.trace,
+         g.tags, coalesce(g."by", session_user::text), g.trace,
          case when t.refusal is not null or g.uses is not null then sluice.checked_uses_v1(t.name, t.refusal, g.uses) end
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
                                                    "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text,
@@ -3618,7 +3632,7 @@ begin
          case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
          case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
          case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end,
-         coalesce(p_job ->> 'by', 'library'),
+         coalesce(p_job ->> 'by', session_user::text),
          p_job ->> 'trace'
     from sluice.workflows w where w.name = p_job ->> 'task'
   returning id into v_id;
@@ -3993,8 +4007,8 @@ begin
     v_active := false;
   elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
     v_sources := array['j.parent_id is null and j.state > ''completed''' || v_range || ' order by j.id desc'];
-  elsif p_filter ->> 'by' <> 'library' then
-    v_sources := array[c_ended || format('j.submitted_by <> ''library'' and (j.submitted_by, j.id) < (%1$L, %2$s) and (j.submitted_by, j.id) > (%1$L, %3$s)
+  elsif p_filter ? 'by' then
+    v_sources := array[c_ended || format('(j.submitted_by, j.id) < (%1$L, %2$s) and (j.submitted_by, j.id) > (%1$L, %3$s)
                                           order by j.submitted_by desc, j.id desc', p_filter ->> 'by', v_before, v_after)];
   elsif cardinality(v_tasks) <= 20 then
     v_sources := array(select c_ended || format('(j.task, j.id) < (%1$L, %2$s) and (j.task, j.id) > (%1$L, %3$s) order by j.task desc, j.id desc',
@@ -6230,7 +6244,8 @@ begin
   end if;
   select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
     'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
-    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', submitted_by)) ||
+    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', submitted_by,
+    'audit', jsonb_build_object('actor', session_user))) ||
     jsonb_build_object('input', input)), 'commit') s;
   return v_id;
 end $function$;

@@ -135,7 +135,7 @@ begin
               else 'ready'::sluice.job_state end,
          v_now, p.due, p.deadline_ms,
          case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end,
-         g.tags, coalesce(g."by", 'library'), g.trace,
+         g.tags, coalesce(g."by", session_user::text), g.trace,
          case when t.refusal is not null or g.uses is not null then sluice.checked_uses_v1(t.name, t.refusal, g.uses) end
     from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
                                                    "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text,
@@ -202,8 +202,9 @@ begin
 end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId. Where nobody is named in by, the job belongs to
--- 'library'. The answer has one row per job, in the order given.
+-- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId,
+-- and tasks where the first job carries the line of all of them. Where nobody is named in by, the
+-- job belongs to the role of this session. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
 declare
@@ -283,7 +284,8 @@ begin
   end if;
   select s.id into v_id from sluice.submit_v1(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
     'task', task, 'key', key, 'priority', priority, 'lane', lane, 'runAt', run_at,
-    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', submitted_by)) ||
+    'deadlineMs', ceil(extract(epoch from deadline) * 1000)::bigint, 'tags', to_jsonb(tags), 'by', submitted_by,
+    'audit', jsonb_build_object('actor', session_user))) ||
     jsonb_build_object('input', input)), 'commit') s;
   return v_id;
 end $$;

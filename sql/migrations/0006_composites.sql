@@ -31,7 +31,7 @@ begin
          case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
          case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
          case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end,
-         coalesce(p_job ->> 'by', 'library'),
+         coalesce(p_job ->> 'by', session_user::text),
          p_job ->> 'trace'
     from sluice.workflows w where w.name = p_job ->> 'task'
   returning id into v_id;

@@ -524,13 +524,29 @@ as $$
     from sluice.admission a
 $$;
 
--- Records who submitted what, for those submissions that say on whose behalf. Attaching to a job changes nothing.
+-- Records who submitted what, for those submissions that say on whose behalf. Attaching to a job changes nothing. Where
+-- the first job has audit.tasks, one line is for all of them. Security definer: a role that may only submit may not write
+-- anything else into the audit.
 create function sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] default null) returns void
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_bulk jsonb := p_jobs #> '{0,audit}';
 begin
+  if v_bulk ? 'tasks' then
+    insert into sluice.audit (actor, key_id, action, target, after, request_id)
+    select v_bulk ->> 'actor', (v_bulk ->> 'keyId')::bigint, 'job.submit',
+           case count(*) when 1 then 'job ' || min(u.id) else 'jobs ' || min(u.id) || ' to ' || max(u.id) end,
+           jsonb_build_object('jobs', count(*), 'tasks', v_bulk -> 'tasks'), v_bulk ->> 'requestId'
+      from unnest(p_ids, p_attached) u(id, attached) where u.attached is not true
+    having count(*) > 0;
+    return;
+  end if;
   insert into sluice.audit (actor, key_id, action, target, after, request_id)
   select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
-         jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key')), g.job #>> '{audit,requestId}'
+         jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key', 'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
+         g.job #>> '{audit,requestId}'
     from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
    where g.job ? 'audit' and p_attached[g.ord] is not true
    order by g.ord;

@@ -3,10 +3,9 @@
 -- Lists show roots, newest first. A page looks at no more than a given number of index entries, whatever is searched for,
 -- and may answer fewer rows than asked for together with a place to go on from. These indexes make the common searches
 -- direct. They cover roots that have ended and nothing else: an index over all jobs would be written with every claim. Each
--- still costs a drain about a tenth of what it writes to the log, so there are few: none on tags, lanes and times, and jobs
--- of programs that name no owner are not in that of the owners.
+-- still costs a drain about a tenth of what it writes to the log, so there are few: none on tags, lanes and times.
 create index jobs_ended_task  on sluice.jobs (task, id) where parent_id is null and state >= 'completed';
-create index jobs_ended_owner on sluice.jobs (submitted_by, id) where parent_id is null and state >= 'completed' and submitted_by <> 'library';
+create index jobs_ended_owner on sluice.jobs (submitted_by, id) where parent_id is null and state >= 'completed';
 create index jobs_ended_badly on sluice.jobs (id) where parent_id is null and state > 'completed';
 
 -- About the first id that was submitted at or after a time. Ids are given out in the order of submission, give or take as
@@ -191,8 +190,8 @@ begin
     v_active := false;
   elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
     v_sources := array['j.parent_id is null and j.state > ''completed''' || v_range || ' order by j.id desc'];
-  elsif p_filter ->> 'by' <> 'library' then
-    v_sources := array[c_ended || format('j.submitted_by <> ''library'' and (j.submitted_by, j.id) < (%1$L, %2$s) and (j.submitted_by, j.id) > (%1$L, %3$s)
+  elsif p_filter ? 'by' then
+    v_sources := array[c_ended || format('(j.submitted_by, j.id) < (%1$L, %2$s) and (j.submitted_by, j.id) > (%1$L, %3$s)
                                           order by j.submitted_by desc, j.id desc', p_filter ->> 'by', v_before, v_after)];
   elsif cardinality(v_tasks) <= 20 then
     v_sources := array(select c_ended || format('(j.task, j.id) < (%1$L, %2$s) and (j.task, j.id) > (%1$L, %3$s) order by j.task desc, j.id desc',

@@ -27,10 +27,10 @@ export class AccessControl {
   readonly #author: Author
 
   /** @internal */
-  constructor(db: Database, actor: string) {
+  constructor(db: Database, actor: string, reason?: string) {
     this.#db = db
     this.#calls = forCallers(db)
-    this.#author = authorOfDatabase(actor)
+    this.#author = authorOfDatabase(actor, reason)
   }
 
   /** All keys, revoked and expired ones included. */

@@ -21,7 +21,7 @@ import type { PoolNumbers } from '../engine/pool-control.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { planRetry, type Retried, type TreeRetryOptions } from '../engine/retry-tree.ts'
 import * as schedules from '../engine/schedules.ts'
-import { type Submission, Submitter } from '../engine/submitter.ts'
+import { type Submission, type SubmissionAuthor, Submitter } from '../engine/submitter.ts'
 import { type Trace, trace } from '../engine/trace.ts'
 import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
 import { TreeWatch } from '../engine/tree-watch.ts'
@@ -106,10 +106,10 @@ export interface AppParts {
   readonly heartbeatMs: number
   readonly config: LoadedConfig | undefined
   readonly log: Log
-  /** Who is recorded as the author of changes. */
+  /** Whose the jobs are that this program submits, and who is recorded as the author of changes. */
   readonly actor: string
-  /** Whose the jobs are that this program submits. */
-  readonly owner: string
+  /** Why this program changes things, for the audit. */
+  readonly reason: string | undefined
   /** How a child of this process finds the database. */
   readonly environment?: Readonly<Record<string, string>>
   readonly onClose: () => Promise<void>
@@ -138,6 +138,8 @@ export class Sluice {
   readonly #gate: AdmissionGate
   readonly #changes: OperatorChanges
   readonly #audited: AuditedChanges
+  /** One object, so that submissions that are stored together share a line of the audit. */
+  readonly #author: SubmissionAuthor
   #room: EngineRoom | undefined
   #access: AccessControl | undefined
 
@@ -146,8 +148,9 @@ export class Sluice {
     this.#parts = parts
     this.#calls = forCallers(parts.db)
     this.#gate = new AdmissionGate(this.#calls, parts.log)
-    this.#changes = new OperatorChanges(parts.db, parts.actor)
-    this.#audited = new AuditedChanges(parts.db, parts.actor)
+    this.#changes = new OperatorChanges(parts.db, parts.actor, parts.reason)
+    this.#audited = new AuditedChanges(parts.db, parts.actor, parts.reason)
+    this.#author = { actor: parts.actor }
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
@@ -185,7 +188,7 @@ export class Sluice {
 
   /** API keys, roles and the audit. */
   get access(): AccessControl {
-    this.#access ??= new AccessControl(this.#parts.db, this.#parts.actor)
+    this.#access ??= new AccessControl(this.#parts.db, this.#parts.actor, this.#parts.reason)
     return this.#access
   }
 
@@ -622,7 +625,7 @@ export class Sluice {
 
   async #actOnMany(action: BulkAction, filter: JobCriteria, dryRun = false): Promise<ManyDone> {
     const options = { dryRun: checkFlag(dryRun, 'dryRun'), withinMs: Number.POSITIVE_INFINITY }
-    const author = { name: this.#parts.actor }
+    const author = { name: this.#parts.actor, reason: this.#parts.reason }
     const done = await actInBulk(this.#parts.db, this.#calls, action, filter, author, options)
     const { next: _, ...rest } = done
     return rest
@@ -639,16 +642,21 @@ export class Sluice {
     task: string | { readonly name: string },
     input: unknown,
     options: SubmitOptions,
-    actor = ownerOf(options) ?? this.#parts.owner,
+    by?: string,
   ): Submission | Promise<Submission> {
     const name = nameOf(task)
-    const { workflows } = this.#parts
+    const { workflows, actor } = this.#parts
+    const owner = by ?? ownerOf(options) ?? actor
+    // A server says itself for whom it submits.
+    const author = by === undefined ? this.#author : undefined
     if (workflows.names.has(name) || isWorkflow(task))
-      return { ...toSubmission(name, input, options, actor), workflow: true }
+      return { ...toSubmission(name, input, options, owner, author), workflow: true }
     const known =
       this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
-    if (known?.schema === undefined) return withUses(toSubmission(name, input, options, actor), known)
-    return parseInput(known, input).then(() => withUses(toSubmission(name, input, options, actor), known))
+    if (known?.schema === undefined) return withUses(toSubmission(name, input, options, owner, author), known)
+    return parseInput(known, input).then(() =>
+      withUses(toSubmission(name, input, options, owner, author), known),
+    )
   }
 
   #checkOpen(): void {

@@ -25,10 +25,13 @@ interface Done<T> {
 export class AuditedChanges {
   readonly #db: Database
   readonly #actor: string
+  readonly #reason: string | undefined
 
-  constructor(db: Database, actor: string) {
+  /** @param reason Why, for every change. */
+  constructor(db: Database, actor: string, reason?: string) {
     this.#db = db
     this.#actor = actor
+    this.#reason = reason
   }
 
   cancel(id: string, reason: string): Promise<JobState> {
@@ -172,7 +175,7 @@ export class AuditedChanges {
     return transactForCallers(this.#db, async (tx) => {
       // What is not found is named with where it was looked for.
       const { result, before, after } = await work({ place, run: (text, values) => tx.run(text, values) })
-      await audit(tx, { actor: this.#actor, action, target, before, after })
+      await audit(tx, { actor: this.#actor, action, target, before, after, reason: this.#reason })
       return result
     })
   }

@@ -15,6 +15,7 @@ import {
   checkFlag,
   checkList,
   checkOptions,
+  checkStorable,
   checkText,
   invalidArgument,
   optionNames,
@@ -84,16 +85,16 @@ export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
    */
   readonly publish?: boolean
   /**
-   * Whose the submitted jobs are, and who the audit names for changes. Default: `library`, and in the audit the user of this
-   * process and its machine: `ann@build-7`.
+   * Whose the submitted jobs are, and who the audit names for submissions and changes. Default: the user of this process and
+   * its machine: `ann@build-7`.
    */
   readonly actor?: string
+  /** Why this program changes things: the audit has it with each of its changes. At most 500 characters. */
+  readonly reason?: string
 }
 
 /** Connections of the pool that everything but cycles, heartbeats and hints shares. */
 const POOL_SIZE = 4
-/** Of jobs whose program names nobody: no person's, so that nobody's key happens to own them. */
-const OWNER_OF_LIBRARY = 'library'
 
 /**
  * Opens Sluice: connects, brings the schema up to date, makes lanes and tasks known.
@@ -158,7 +159,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
         config: options.config,
         log,
         actor,
-        owner: options.actor === undefined ? OWNER_OF_LIBRARY : actor,
+        reason: options.reason,
         environment: place.environment,
         onClose: place.release,
       })
@@ -212,6 +213,7 @@ const SLUICE_OPTIONS = [
     migrate: true,
     publish: true,
     actor: true,
+    reason: true,
   }),
 ]
 
@@ -237,6 +239,7 @@ function checkSluiceOptions(options: SluiceOptions): void {
   }
   for (const field of ['database', 'dataFolder', 'actor'] as const)
     if (options[field] !== undefined) checkText(options[field], field, { min: 0 })
+  if (options.reason !== undefined) checkStorable(options.reason, 'reason', { min: 0, max: 500 })
   if (migrates !== undefined) checkFlag(migrates, 'migrate')
   if (publishes !== undefined) checkFlag(publishes, 'publish')
 }

@@ -16,10 +16,13 @@ import type { Lane } from '../store/list-lanes.ts'
 export class OperatorChanges {
   readonly #db: Database
   readonly #actor: string
+  readonly #reason: string | undefined
 
-  constructor(db: Database, actor: string) {
+  /** @param reason Why, for every change. */
+  constructor(db: Database, actor: string, reason?: string) {
     this.#db = db
     this.#actor = actor
+    this.#reason = reason
   }
 
   setLane(name: string, change: LaneSource): Promise<Lane> {
@@ -74,7 +77,7 @@ export class OperatorChanges {
     const { action, target } = act
     return transactForCallers(this.#db, async (tx) => {
       const { result, before, after } = await acts.carryOutAct(tx, act, this.#actor)
-      await audit(tx, { actor: this.#actor, action, target, before, after })
+      await audit(tx, { actor: this.#actor, action, target, before, after, reason: this.#reason })
       return result
     })
   }

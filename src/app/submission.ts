@@ -1,5 +1,5 @@
 import { checkPriority } from '../engine/job-control.ts'
-import type { Submission } from '../engine/submitter.ts'
+import type { Submission, SubmissionAuthor } from '../engine/submitter.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkText, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
@@ -23,7 +23,7 @@ export interface SubmitOptions {
   readonly tags?: readonly string[]
   /** The id of a job that this one is submitted in place of, after an edit: both name each other. */
   readonly resubmitOf?: string
-  /** Whose job it is, and of whose keys over HTTP. Default: the `actor` of the program, else `library`. */
+  /** Whose job it is, and of whose keys over HTTP. Default: the `actor` of the program, else its user and machine. */
   readonly submittedBy?: string
 }
 
@@ -85,6 +85,7 @@ export function toSubmission(
   input: unknown,
   options: SubmitOptions = {},
   by?: string,
+  author?: SubmissionAuthor,
 ): Submission {
   let json = `{"task":${JSON.stringify(task)},"input":${toStorableJson(input, `the input of task ${task}`)}`
   const { key, priority, lane, runAt, deadline, tags, resubmitOf } = options
@@ -98,7 +99,7 @@ export function toSubmission(
   if (resubmitOf !== undefined) json += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
   const needsSubmit = key !== undefined || resubmitOf !== undefined
-  return { json: `${json}}`, task, key, needsSubmit, later: lateness(runAt) }
+  return { json: `${json}}`, task, key, needsSubmit, later: lateness(runAt), author }
 }
 
 /**

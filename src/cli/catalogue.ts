@@ -8,6 +8,8 @@ export interface CatalogueEntry {
   readonly load: () => Promise<Declare>
   /** What it does when a server is named: `refuses`, since it needs the database; `ignores`, since it works here. Else it speaks to it. */
   readonly withServer?: 'refuses' | 'ignores'
+  /** What takes a --reason for the audit: the command itself, or these of the commands below it. */
+  readonly changes?: true | readonly string[]
 }
 
 const RUN = 'Run jobs:'
@@ -96,24 +98,28 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'lanes',
     summary: 'list lanes; create, change or delete one; move a task',
     group: LOOK,
+    changes: ['create', 'delete', 'move', 'set', 'reset'],
     load: async () => (await import('./commands/lanes.ts')).declareLanes,
   },
   {
     name: 'admission',
     summary: 'show or change how much may enter',
     group: LOOK,
+    changes: true,
     load: async () => (await import('./commands/admission.ts')).declareAdmission,
   },
   {
     name: 'workers',
     summary: 'list workers; let one take no more jobs',
     group: LOOK,
+    changes: ['drain', 'undrain', 'stop'],
     load: async () => (await import('./commands/workers.ts')).declareWorkers,
   },
   {
     name: 'fleet',
     summary: 'pools of workers, what overflows, who was started and why',
     group: LOOK,
+    changes: ['set', 'reset'],
     load: async () => (await import('./commands/fleet.ts')).declareFleet,
   },
   {
@@ -126,66 +132,77 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'budgets',
     summary: 'list budgets; change one',
     group: LOOK,
+    changes: ['set', 'reset', 'delete'],
     load: async () => (await import('./commands/budgets.ts')).declareBudgets,
   },
   {
     name: 'schedules',
     summary: 'list schedules; add, change, fire or remove one',
     group: LOOK,
+    changes: ['add', 'set', 'enable', 'disable', 'reset', 'rm', 'fire'],
     load: async () => (await import('./commands/schedules.ts')).declareSchedules,
   },
   {
     name: 'kill',
     summary: 'cancel jobs, waiting or running',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/kill.ts')).declareKill,
   },
   {
     name: 'nice',
     summary: 'change the priority of a waiting job or of a workflow',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/nice.ts')).declareNice,
   },
   {
     name: 'window',
     summary: 'change how many children of a fan-out run at once',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/window.ts')).declareWindow,
   },
   {
     name: 'approve',
     summary: 'let jobs run that wait for approval',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/approve.ts')).declareApprove,
   },
   {
     name: 'reject',
     summary: 'cancel a job that waits for approval',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/reject.ts')).declareReject,
   },
   {
     name: 'retry',
     summary: 'run finished jobs again, or parts of a workflow',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/retry.ts')).declareRetry,
   },
   {
     name: 'rm',
     summary: 'delete finished jobs with all their traces',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/rm.ts')).declareRm,
   },
   {
     name: 'drain',
     summary: 'let a lane start no more jobs',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/drain.ts')).declareDrain,
   },
   {
     name: 'resume',
     summary: 'let a drained lane start jobs again',
     group: OPERATE,
+    changes: true,
     load: async () => (await import('./commands/resume.ts')).declareResume,
   },
   {
@@ -206,12 +223,14 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'keys',
     summary: 'list API keys; make or revoke one',
     group: LOOK_AFTER,
+    changes: ['create', 'revoke'],
     load: async () => (await import('./commands/keys.ts')).declareKeys,
   },
   {
     name: 'roles',
     summary: 'list roles; make or change one',
     group: LOOK_AFTER,
+    changes: ['create', 'change', 'delete'],
     load: async () => (await import('./commands/roles.ts')).declareRoles,
   },
   {

@@ -24,6 +24,8 @@ export interface World {
   open(options: OpenOptions): Promise<Sluice>
   /** The server to speak to instead of a database, if one was named. */
   readonly server?: ServerOptions | undefined
+  /** Why the command changes what it changes, for the audit. */
+  readonly reason?: string | undefined
 }
 
 export interface OpenOptions {
@@ -32,6 +34,8 @@ export interface OpenOptions {
   /** Where the embedded database is, if that is the one. */
   readonly dataFolder: string
   readonly log?: Log
+  /** Why it is opened: the audit has it with every change. */
+  readonly reason?: string | undefined
   /** Over those of the config and the environment. */
   readonly settings?: Pick<SluiceOptions, 'database' | 'shutdownGrace'>
   /** A program of its own, with tasks and lanes, in place of a config or beside it. */

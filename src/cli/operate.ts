@@ -66,12 +66,14 @@ export async function operate(
 ): Promise<ExitCode> {
   if (world.server !== undefined) {
     const { SluiceClient } = await import('../client/client.ts')
-    return work(new SluiceClient(world.server)).catch(pointToServer)
+    const client = new SluiceClient(world.server)
+    return work(world.reason === undefined ? client : client.because(world.reason)).catch(pointToServer)
   }
   const dataFolder = dataFolderOf(world, options)
   refuseForgottenServer(world, dataFolder)
   if (config === undefined) requireDatabase(world, dataFolder)
-  const app = await world.open({ dataFolder, ...(config !== undefined && { config }) })
+  const { reason } = world
+  const app = await world.open({ dataFolder, reason, ...(config !== undefined && { config }) })
   try {
     return await work(app)
   } finally {

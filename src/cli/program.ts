@@ -52,20 +52,23 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
   program.helpCommand('help [command]', 'print the help of a command')
 
   const named = argv.filter((each) => !each.startsWith('-')).slice(0, 2)
-  for (const { name, summary, group, load, withServer = 'speaks' } of CATALOGUE) {
+  for (const { name, summary, group, load, changes = [], withServer = 'speaks' } of CATALOGUE) {
     const command = program.command(name).description(summary).helpGroup(group)
     if (!named.includes(name)) continue
     const declare = await load()
     let server: World['server']
+    let reason: string | undefined
     declare(command, async (work) => {
-      exitCode = await work({ ...world, server })
+      exitCode = await work({ ...world, server, reason })
     })
     command.enablePositionalOptions()
     for (const each of [command, ...command.commands]) {
       addCommonOptions(each)
       if (withServer !== 'ignores') addServerOptions(each, withServer === 'refuses')
+      if (changes === true || changes.includes(each.name())) addReasonOption(each)
     }
     command.hook('preAction', (_, called) => {
+      if (called.getOptionValueSource('reason') === 'cli') reason = called.opts().reason
       if (withServer === 'refuses') refuseServer(called, world.environment)
       if (withServer === 'speaks') server = chooseServer(called, world.environment)
     })
@@ -91,6 +94,12 @@ function addCommonOptions(command: Command): void {
     command.option('--config <file>', 'the config file; the embedded database lies beside it')
   }
   command.option('--json', 'print JSON')
+}
+
+/** Some have a reason of their own, which is also the one for the audit. */
+function addReasonOption(command: Command): void {
+  if (!command.options.some((option) => option.long === '--reason'))
+    command.option('--reason <text>', 'why; kept in the audit')
 }
 
 /** Words that people try, and the commands that do it. */

@@ -37,7 +37,8 @@ function programName(path: string): string {
 async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
   const { openSluice, sluice } = await import('../app/open.ts')
   const { createLog } = await import('./log.ts')
-  const { config, program, dataFolder } = options
+  const { config, program, dataFolder, reason } = options
+  const why = reason === undefined ? {} : { reason }
   const log = options.log ?? createLog(err, { level: process.env.SLUICE_LOG ?? 'warn', json: false })
   if (config !== undefined) {
     // What the module exports was checked to be tasks when it was loaded.
@@ -46,12 +47,15 @@ async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
     const { workflows } = config
     // What comes with the command, the tour for one, is no code of the config's author.
     const others = own.length === 0
-    return openSluice({ ...program, config, tasks, workflows, dataFolder, log, ...options.settings }, others)
+    return openSluice(
+      { ...program, config, tasks, workflows, dataFolder, log, ...why, ...options.settings },
+      others,
+    )
   }
   if (program !== undefined) return sluice({ ...program, dataFolder, log })
   // The embedded database belongs to this folder and nobody else minds; another one is migrated when somebody says so.
   const embedded = (process.env.DATABASE_URL ?? '') === ''
-  return sluice({ dataFolder, log, publish: false, migrate: embedded })
+  return sluice({ dataFolder, log, publish: false, migrate: embedded, ...why })
 }
 
 async function readInput(): Promise<string> {

@@ -1,4 +1,5 @@
 import { hostname, userInfo } from 'node:os'
+import pg from 'pg'
 import { expect, test } from 'vitest'
 import { type Sluice, task } from '../../src/index.ts'
 import { pruneAudit, pruneSubmissions } from '../../src/store/prune-access.ts'
@@ -29,6 +30,7 @@ const WORK = {
 
 /** Every method of the library that changes something an operator looks after, with what the audit has to say of it. */
 const CHANGES: readonly (readonly [action: string, (app: Sluice) => Promise<string>])[] = [
+  ['job.submit', async (app) => `job ${await newJob(app)}`],
   ['job.cancel', async (app) => target(await newJob(app), (id) => app.cancel(id))],
   ['job.priority', async (app) => target(await newJob(app), (id) => app.reprioritise(id, 5))],
   ['job.approve', async (app) => target((await app.submit('gated', null)).id, (id) => app.approve(id))],
@@ -120,10 +122,109 @@ test('names the actor that a program gives', async () => {
   const { entries } = await app.access.readAudit({ target: `job ${id}` })
   expect(entries).toMatchObject([
     {
+      action: 'job.cancel',
       actor: 'billing',
       before: { status: 'queued' },
       after: { status: 'cancelled', reason: 'no longer needed' },
     },
+    { action: 'job.submit', actor: 'billing', after: { task: 'plain' } },
+  ])
+})
+
+test('writes one line for each submission, by its program, and none for attaching', async () => {
+  const app = await apps.open({ ...WORK, actor: 'invoices' })
+  const { id } = await app.submit('plain', { secret: 'no part of it' }, { key: 'invoice 1', runAt: '1h' })
+  await app.submit('plain', { secret: 'no part of it' }, { key: 'invoice 1', runAt: '1h' })
+  const tree = await app.submit('wide', null, { runAt: '1h', submittedBy: 'ann' })
+  const { entries } = await app.access.readAudit({ action: 'job.submit', actor: 'invoices' })
+  expect(entries.map(({ target, after }) => [target, after])).toEqual([
+    [`job ${tree.id}`, { task: 'wide', by: 'ann' }],
+    [`job ${id}`, { task: 'plain', key: 'invoice 1' }],
+  ])
+  expect((await app.getJob(id)).submittedBy).toBe('invoices')
+  expect((await app.getJob(tree.id)).submittedBy).toBe('ann')
+})
+
+test('writes one line for submissions that are stored together', async () => {
+  const app = await apps.open({ ...WORK, actor: 'import' })
+  const later = { runAt: '1h' } as const
+  const jobs = await app.submitMany('plain', [1, 2, 3], later)
+  const keyed = { ...later, each: (input: unknown) => ({ key: `bulk ${input}` }) }
+  const [first] = await app.submitMany('plain', [1], keyed)
+  const [attached, second, third] = await app.submitMany('plain', [1, 2, 3], keyed)
+  expect(attached).toMatchObject({ id: first!.id, attached: true })
+  await app.submitMany('plain', [1, 2, 3], keyed)
+  const { entries } = await app.access.readAudit({ action: 'job.submit', actor: 'import' })
+  expect(entries.map(({ target, after }) => [target, after])).toEqual([
+    [`jobs ${second!.id} to ${third!.id}`, { jobs: 2, tasks: ['plain'] }],
+    [`job ${first!.id}`, { task: 'plain', key: 'bulk 1' }],
+    [`jobs ${jobs[0]!.id} to ${jobs[2]!.id}`, { jobs: 3, tasks: ['plain'] }],
+  ])
+  const burst = await apps.open({ ...WORK, actor: 'burst' })
+  await Promise.all(Array.from({ length: 50 }, () => burst.submit('plain', null, later)))
+  const lines = (await app.access.readAudit({ actor: 'burst' })).entries
+  const counts = lines.map(({ after }) => (after as { jobs?: number }).jobs ?? 1)
+  expect(counts.reduce((sum, each) => sum + each, 0)).toBe(50)
+  expect(lines.length).toBeLessThan(10)
+})
+
+test('writes the line of a submission in the transaction of its caller', async () => {
+  const app = await apps.open({ ...WORK, actor: 'shop' })
+  const lines = async () => (await app.access.readAudit({ actor: 'shop' })).entries
+  const client = new pg.Client(database.url)
+  await client.connect()
+  try {
+    await client.query('begin')
+    await app.submit('plain', null, { transaction: client, runAt: '1h' })
+    await client.query('rollback')
+    expect(await lines()).toEqual([])
+    await client.query('begin')
+    const { id } = await app.submit('plain', null, { transaction: client, runAt: '1h' })
+    await client.query('commit')
+    expect(await lines()).toMatchObject([{ action: 'job.submit', target: `job ${id}` }])
+  } finally {
+    await client.end()
+  }
+})
+
+test('names the role of the session for a submission in plain SQL', async () => {
+  const app = await apps.open(WORK)
+  const [row] = await database.sql<{ id: string; role: string }>(
+    `select sluice.submit('plain', run_at => now() + interval '1 hour') as id, session_user::text as role`,
+  )
+  expect((await app.getJob(row!.id)).submittedBy).toBe(row!.role)
+  const { entries } = await app.access.readAudit({ target: `job ${row!.id}` })
+  expect(entries).toMatchObject([{ action: 'job.submit', actor: row!.role, after: { task: 'plain' } }])
+})
+
+test('leaves no line for what workflows and schedules submit', async () => {
+  const app = await apps.open(WORK)
+  const worker = await apps.open(WORK)
+  await worker.work()
+  gate.open()
+  await state.emptyAudit(database.sql)
+  const { id } = await app.submit('wide', null)
+  await app.job(id).result()
+  await app.createSchedule('asked', { task: 'plain', cron: '0 3 1 1 *' })
+  await app.fireSchedule('asked')
+  expect(await state.countAudit(database.sql)).toEqual({
+    'job.submit': 1,
+    'schedule.create': 1,
+    'schedule.fire': 1,
+  })
+})
+
+test('keeps the reason that a program gives for its changes', async () => {
+  const app = await apps.open({ ...WORK, actor: 'ops', reason: 'incident 7' })
+  await app.setLane('system', { slots: 4 })
+  await app.cancel(await newJob(app))
+  await app.access.createKey({ name: 'why', role: 'viewer' })
+  const { entries } = await app.access.readAudit({ actor: 'ops' })
+  expect(entries.map(({ action, reason }) => [action, reason])).toEqual([
+    ['key.create', 'incident 7'],
+    ['job.cancel', 'incident 7'],
+    ['job.submit', null],
+    ['lane.change', 'incident 7'],
   ])
 })
 

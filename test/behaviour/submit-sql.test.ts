@@ -24,7 +24,8 @@ test('a job submitted from plain SQL runs like any other', async () => {
   const id = await submit(`'resize', '{"url": "a"}'`)
 
   expect(await app.job(id).result()).toBe('a')
-  expect(await app.getJob(id)).toMatchObject({ input: { url: 'a' }, priority: 2, submittedBy: 'library' })
+  const role = (await database.sql<{ role: string }>('select session_user::text as role'))[0]!.role
+  expect(await app.getJob(id)).toMatchObject({ input: { url: 'a' }, priority: 2, submittedBy: role })
 })
 
 test('every option of a submission has its argument', async () => {

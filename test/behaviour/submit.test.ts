@@ -1,3 +1,4 @@
+import { hostname, userInfo } from 'node:os'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { task, workflow } from '../../src/index.ts'
@@ -38,16 +39,17 @@ test('a job is stored with what was asked for', async () => {
   expect(job.deadlineAt!.getTime() - job.submittedAt.getTime()).toBe(60_000)
 })
 
-test('a job belongs to whom its submission names, else to whom the program names, else to the library', async () => {
+test('a job belongs to whom its submission names, else to whom the program names, else to its user and host', async () => {
   const owned = task({ name: 'owned', run: (_: number) => null })
   const chain = workflow({ name: 'owned-chain', steps: (flow) => flow.step('only', owned, 1).result })
   const nameless = await apps.open({ tasks: [owned], workflows: [chain] })
   const named = await apps.open({ tasks: [owned], actor: 'ada' })
   const waiting = { runAt: '1h' } as const
+  const user = `${userInfo().username}@${hostname()}`
   const ownerOf = async ({ id }: { id: string }) => (await nameless.getJob(id)).submittedBy
 
-  expect(await ownerOf(await nameless.submit(owned, 1))).toBe('library')
-  expect(await ownerOf(await nameless.submit(chain, null, waiting))).toBe('library')
+  expect(await ownerOf(await nameless.submit(owned, 1))).toBe(user)
+  expect(await ownerOf(await nameless.submit(chain, null, waiting))).toBe(user)
   expect(await ownerOf(await nameless.submit(chain, null, { ...waiting, submittedBy: 'eve' }))).toBe('eve')
   expect(await ownerOf(await named.submit(owned, 1))).toBe('ada')
   expect(await ownerOf(await named.submit(owned, 1, { submittedBy: 'eve' }))).toBe('eve')

@@ -1,9 +1,10 @@
+import { hostname, userInfo } from 'node:os'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
 import { useWay, WAYS } from './ways.ts'
 
 describe.each(WAYS)('over %s', (way) => {
-  const { cli } = useWay(way, useDatabase())
+  const { cli, direct } = useWay(way, useDatabase())
 
   interface Key {
     readonly id: string
@@ -121,6 +122,32 @@ describe.each(WAYS)('over %s', (way) => {
       expect(stdout).toMatch(/^ID +AT +ACTOR +(KEY +)?ACTION +TARGET +(REFUSED +)?CHANGE\n/)
       expect((await cli.run(['audit', '--actor', 'nobody'])).stdout).toBe('nothing found\n')
       expect((await cli.run(['audit', '--since', 'yesterday'])).code).toBe(2)
+    })
+
+    test('has the reason of a change', async () => {
+      await cli.json('lanes', 'set', 'system', '--slots', '3', '--reason', 'incident 7')
+      await cli.json('lanes', 'reset', 'system')
+      const lines = await cli.json<{ action: string; reason: string | null }[]>('audit', '--action', 'lane.')
+      expect(lines.map(({ action, reason }) => [action, reason])).toEqual([
+        ['lane.reset', null],
+        ['lane.change', 'incident 7'],
+      ])
+      const { stdout } = await cli.run(['audit', '--action', 'lane.'])
+      expect(stdout).toMatch(/CHANGE +REASON\n/)
+      expect(stdout).toMatch(/lane\.change .* incident 7\n/)
+      const long = await cli.run(['lanes', 'reset', 'system', '--reason', 'x'.repeat(501)])
+      expect([long.code, long.stderr]).toEqual([expect.any(Number), expect.stringContaining('500')])
+      expect(long.code).not.toBe(0)
+    })
+
+    test('names who submitted a job by command, as the job itself does', async () => {
+      await direct.write('sluice.yaml', 'tasks: { parked: { exec: [/bin/true] } }')
+      const { id } = await direct.json<{ id: string }>('submit', 'parked', '--run-at', '1h')
+      const user = `${userInfo().username}@${hostname()}`
+      expect((await cli.run(['show', id])).stdout).toContain(` by ${user}\n`)
+      expect(await cli.json('audit', '--target', `job ${id}`)).toMatchObject([
+        { action: 'job.submit', actor: user, after: { task: 'parked' } },
+      ])
     })
   })
 })

@@ -126,6 +126,23 @@ describe('POST /jobs/bulk', () => {
     expect(job.input).toBe(321)
   })
 
+  test('writes one line for all of them into the audit', async () => {
+    const jobs = [1, 2, 3].map((input) => ({ task: 'echo', input }))
+    const answer = await server.call('POST', '/jobs/bulk', { key, body: { jobs } })
+    const ids = answer.json<{ jobs: { id: string }[] }>().jobs.map(({ id }) => Number(id))
+    const { entries } = await server.app.access.readAudit({
+      requestId: String(answer.headers['x-request-id']),
+    })
+    expect(entries).toMatchObject([
+      {
+        actor: 'ann',
+        action: 'job.submit',
+        target: `jobs ${Math.min(...ids)} to ${Math.max(...ids)}`,
+        after: { jobs: 3, tasks: ['echo'] },
+      },
+    ])
+  })
+
   test('stores none when one of them is refused, and says which', async () => {
     const before = await countJobs()
     const jobs = [{ task: 'echo' }, { task: 'echo', deadline: 'never' }]

@@ -85,6 +85,7 @@ const COLUMNS: readonly Column<AuditView>[] = [
     colour: (entry) => (entry.refused === null ? undefined : 'red'),
   },
   { title: 'CHANGE', value: changeOf, shrinks: true, optional: true },
+  { title: 'REASON', value: (entry) => entry.reason ?? '', shrinks: true, optional: true },
 ]
 
 /** Of a change only the fields that differ: what stayed is in the JSON. */

@@ -9,7 +9,9 @@ interface KillOptions extends ManyFlags {
 
 /** `sluice kill JOB...`, `sluice kill --task NAME ...` */
 export const declareKill: Declare = (command, act) => {
-  command.argument('[job...]', 'ids of jobs').option('--reason <text>', 'kept with the job', 'on request')
+  command
+    .argument('[job...]', 'ids of jobs')
+    .option('--reason <text>', 'why; kept with the job and in the audit', 'on request')
   addManyOptions(command)
   command
     .addHelpText(

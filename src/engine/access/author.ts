@@ -14,8 +14,8 @@ export interface Author {
 }
 
 /** Whoever has the database has everything. */
-export function authorOfDatabase(name: string): Author {
-  return { name, permissions: new Set(PERMISSION_NAMES) }
+export function authorOfDatabase(name: string, reason?: string): Author {
+  return { name, reason, permissions: new Set(PERMISSION_NAMES) }
 }
 
 /**

@@ -3,7 +3,7 @@ import { type Ensured, ensureResult, findEnsured } from '../../engine/ensure-res
 import { toStorableJson } from '../../model/json.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { recordingRefusals } from '../refusals.ts'
-import { submissionOf } from '../submissions.ts'
+import { submissionAuthor, submissionOf } from '../submissions.ts'
 import { hiddenJobs, ownerSeen } from '../visible-job.ts'
 
 /** `/results/:name/:key`: a result that is there, or the one job that works on it. */
@@ -30,7 +30,8 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
       const { name, key } = request.params
       const { input = null } = request.body ?? {}
       const json = toStorableJson(input, 'input')
-      const submission = await submissionOf(room, request, name, input, { key })
+      const author = submissionAuthor(request)
+      const submission = await submissionOf(room, request, name, input, { key }, author)
       const wanted = { name, key, owner: ownerSeen(request) }
       const { submitter, gate } = room
       const found = await recordingRefusals(parts, request, { action: 'job.submit' }, () =>

@@ -11,7 +11,7 @@ import {
 import type { EngineRoom } from '../../app/app.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
 import { NameKinds } from '../../engine/name-kinds.ts'
-import type { Submission } from '../../engine/submitter.ts'
+import type { Submission, SubmissionAuthor } from '../../engine/submitter.ts'
 import { SluiceError } from '../../errors.ts'
 import { withoutSecrets } from '../../model/redact.ts'
 import type { SubmittedJob } from '../../store/submit-jobs.ts'
@@ -19,7 +19,7 @@ import { withIndex } from '../bulk-refusal.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { recordingRefusals } from '../refusals.ts'
-import { submissionOf } from '../submissions.ts'
+import { submissionAuthor, submissionOf } from '../submissions.ts'
 import { hiddenJobs, visibleJob } from '../visible-job.ts'
 
 /** What the audit says of submissions, done and refused. */
@@ -48,7 +48,8 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request, reply) => {
-      const submission = await toSubmission(room, kinds, request, request.body)
+      const author = submissionAuthor(request)
+      const submission = await toSubmission(room, kinds, request, author, request.body)
       const { task, key = '' } = submission
       const what = {
         action: SUBMIT,
@@ -82,9 +83,10 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request, reply) => {
+      const author = submissionAuthor(request)
       const submissions: Submission[] = []
       for (const [index, job] of request.body.jobs.entries())
-        submissions.push(await toSubmission(room, kinds, request, job, index))
+        submissions.push(await toSubmission(room, kinds, request, author, job, index))
       const submitAll = <T>(submit: () => Promise<T>): Promise<T> =>
         submit().catch(async (error: unknown) => {
           const entries = submissions.map(({ task, key, json }, index) => {
@@ -120,6 +122,7 @@ async function toSubmission(
   room: EngineRoom,
   kinds: NameKinds,
   request: FastifyRequest,
+  author: SubmissionAuthor,
   body: SubmitJson,
   index?: number,
 ): Promise<Submission> {
@@ -138,7 +141,7 @@ async function toSubmission(
   try {
     if (rest.resubmitOf !== undefined) await visibleJob(room.calls, request, rest.resubmitOf)
     if (either === undefined) await kinds.check(name, task === undefined ? 'workflow' : 'task')
-    return await submissionOf(room, request, name, input, toOptions(rest))
+    return await submissionOf(room, request, name, input, toOptions(rest), author)
   } catch (error) {
     if (place === '' || !(error instanceof SluiceError)) throw error
     throw new SluiceError(error.code, `${place.slice(0, -1)}: ${error.message}`, {
