@@ -791,6 +791,8 @@ create table sluice.workers (
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
   busy_since timestamp with time zone not null default clock_timestamp(),
+  blocked_since timestamp with time zone,
+  blocking text[] not null default '{}'::text[],
   done bigint not null default 0,
   ended_at timestamp with time zone,
   ended_why text,
@@ -866,7 +868,7 @@ CREATE INDEX jobs_approval ON sluice.jobs USING btree (id) WHERE (state = 'await
 CREATE UNIQUE INDEX jobs_children ON sluice.jobs USING btree (parent_id, idx) WHERE ((parent_id IS NOT NULL) AND (superseded_at IS NULL));
 
 --- index sluice.jobs_composite
-CREATE INDEX jobs_composite ON sluice.jobs USING btree (id) WHERE ((composite IS NOT NULL) AND (state = 'running'::sluice.job_state));
+CREATE INDEX jobs_composite ON sluice.jobs USING btree (composite, id) WHERE ((composite IS NOT NULL) AND (state = 'running'::sluice.job_state));
 
 --- index sluice.jobs_deadline
 CREATE INDEX jobs_deadline ON sluice.jobs USING btree (deadline_at) WHERE ((state = 'ready'::sluice.job_state) AND (deadline_at IS NOT NULL));
@@ -2109,7 +2111,7 @@ AS $function$
   with live as materialized (
     select w.id, w.name, w.tasks, w.broken, w.draining or w.stopping as leaving, w.seen_at,
            w.draining and w.broken is null and w.leaving is null and not w.stopping as drained,
-           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent,
+           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent, w.blocked_since, w.blocking, w.labels,
            exists (select 1 from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as busy
       from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
   ), wanted as materialized (
@@ -2129,6 +2131,16 @@ AS $function$
         select j.ready_at from sluice.classes c join sluice.jobs j on j.class_id = c.id and j.state = 'ready'
          where c.task = s.task limit 100) q on true
      group by s.task, s.workers, s.drained
+  ), unlabelled as materialized (
+    -- Classes whose task runs on live workers, none of which has the labels that its jobs require.
+    select c.task, c.requires, count(q.ready_at)::integer as waiting, min(q.ready_at) as oldest_at
+      from (select c.id, c.task, c.requires from sluice.classes c
+             where c.requires <> '{}' and exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready')
+               and exists (select 1 from live w where c.task = any (w.tasks) and not w.silent)
+               and not exists (select 1 from live w where c.task = any (w.tasks) and not w.silent and c.requires <@ w.labels)
+             order by c.task, c.id limit 20) c
+     cross join lateral (select j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit 100) q
+     group by c.task, c.requires
   ), near as materialized (
     select f.* from (
       select j.id, j.task, j.deadline_at, coalesce(j.deadline_ms, extract(epoch from j.deadline_at - j.ready_at) * 1000) as allowed_ms,
@@ -2175,6 +2187,25 @@ AS $function$
     'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,
                 'waitedMs', coalesce(round(extract(epoch from clock_timestamp() - n.oldest_at) * 1000), 0)) order by n.task), '[]')
                 from (select * from nobody n where n.waiting > 0 or n.drained order by n.task limit 20) n),
+    'labels', (select coalesce(jsonb_agg(jsonb_build_object('task', u.task, 'requires', u.requires, 'waiting', u.waiting,
+                 'waitedMs', round(extract(epoch from clock_timestamp() - u.oldest_at) * 1000)) order by u.task, u.requires), '[]') from unlabelled u),
+    -- A pool may be about to start a worker for what waits.
+    'pools', exists (select 1 from sluice.pools),
+    'blocked', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'blockedMs', round(extract(epoch from clock_timestamp() - w.blocked_since) * 1000),
+                  'running', r.n, 'jobs', r.jobs) order by w.id), '[]')
+                  from (select * from live w where w.blocked_since is not null and not w.silent order by w.id limit 20) w
+                 cross join lateral (
+                   select count(*) as n, coalesce((array_agg(jsonb_build_object('id', j.id::text, 'task', j.task) order by j.started_at, j.id))[:3], '{}') as jobs
+                     from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.task = any (w.blocking)) r),
+    -- Fan-outs of which children failed: whether they can still succeed is for their strategy to say. Of 2,000 that run.
+    'failing', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
+                  'graph', f.graph, 'node', f.node, 'total', f.total, 'completed', f.completed, 'failed', f.failed, 'cancelled', f.cancelled) order by f.id), '[]')
+                  from (select j.id, j.root_id, coalesce(j.step, j.task) as step, c.graph, c.node, n.total, n.completed, n.failed, n.cancelled
+                          from (select j.* from sluice.jobs j where j.composite = 'fanout' and j.state = 'running' order by j.id limit 2000) j
+                          join sluice.composites c on c.job_id = j.id
+                         cross join lateral sluice.fanout_v1(j.id) n
+                         where n.failed + n.cancelled > 0 and c.closing is null and j.superseded_at is null and j.cancel_at is null
+                         order by j.id limit 100) f),
     'fanOuts', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
                   'waiting', f.waiting) order by f.id), '[]')
                   from (select j.id, j.root_id, coalesce(j.step, j.task) as step,
@@ -3399,8 +3430,8 @@ begin
   return v_count;
 end $function$;
 
---- function sluice.heartbeat_v1(p_worker bigint)
-CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint)
+--- function sluice.heartbeat_v1(p_worker bigint, p_blocked_ms double precision, p_blocking text[])
+CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint, p_blocked_ms double precision DEFAULT NULL::double precision, p_blocking text[] DEFAULT '{}'::text[])
  RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text, resync boolean)
  LANGUAGE plpgsql
 AS $function$
@@ -3409,6 +3440,7 @@ begin
   return query
   update sluice.workers w
      set seen_at = clock_timestamp(),
+         blocked_since = clock_timestamp() - make_interval(secs => p_blocked_ms / 1000.0), blocking = p_blocking,
          -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
          -- A claim under way is not seen yet, and has its time from before it is committed.
          busy_since = least(clock_timestamp() - interval '10 seconds',
@@ -3444,7 +3476,7 @@ begin
       from sluice.workers p where p.ended_at is null
   )
   update sluice.workers w
-     set seen_at = clock_timestamp(),
+     set seen_at = clock_timestamp(), blocked_since = null, blocking = '{}',
          busy_since = least(clock_timestamp() - interval '10 seconds',
                             (select j.started_at from sluice.jobs j where j.worker_id = w.id and j.state = 'running'
                                 and j.started_at >= w.busy_since order by j.started_at limit 1))

@@ -123,6 +123,8 @@ create table sluice.workers (
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
   busy_since timestamptz not null default clock_timestamp(),   -- nothing it runs was claimed before that
+  blocked_since timestamptz,                           -- its event loop has not turned since, as of its last heartbeat; null: it turns
+  blocking   text[] not null default '{}',             -- the inline tasks it ran then
   done       bigint not null default 0,                -- of a worker of a pool: jobs that it has ended, as of its last heartbeat
   ended_at   timestamptz,
   ended_why  text
@@ -227,7 +229,7 @@ create index jobs_key_history on sluice.jobs (task, key, id) where key is not nu
 create unique index jobs_children on sluice.jobs (parent_id, idx) where parent_id is not null and superseded_at is null;
 create index jobs_superseded on sluice.jobs (parent_id) where superseded_at is not null;
 create index jobs_waiting on sluice.jobs (parent_id, idx) where state = 'waiting';
-create index jobs_composite on sluice.jobs (id) where composite is not null and state = 'running';
+create index jobs_composite on sluice.jobs (composite, id) where composite is not null and state = 'running';
 
 -- The other half of a composite's row. Who holds the version last given out may apply what it has decided, nobody else.
 create table sluice.composites (

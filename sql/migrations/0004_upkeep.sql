@@ -9,7 +9,9 @@ return (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.b
 
 -- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
 -- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
-create function sluice.heartbeat_v1(p_worker bigint)
+--   p_blocked_ms  how long the worker's event loop has not turned; null: it turns
+--   p_blocking    the inline tasks it runs meanwhile
+create function sluice.heartbeat_v1(p_worker bigint, p_blocked_ms double precision default null, p_blocking text[] default '{}')
 returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text,
                resync boolean)
 language plpgsql as $$
@@ -18,6 +20,7 @@ begin
   return query
   update sluice.workers w
      set seen_at = clock_timestamp(),
+         blocked_since = clock_timestamp() - make_interval(secs => p_blocked_ms / 1000.0), blocking = p_blocking,
          -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
          -- A claim under way is not seen yet, and has its time from before it is committed.
          busy_since = least(clock_timestamp() - interval '10 seconds',
@@ -34,8 +37,8 @@ begin
             sluice.offer_v1(), sluice.process_shares_v1(w), not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $$;
 
--- The same for several workers that speak to one server, with one look at all workers instead of one each. Whose row somebody else is
--- writing is left out: one that waits must not keep the others waiting.
+-- The same for several workers that speak to one server and whose event loops turn, with one look at all workers instead of one each.
+-- Whose row somebody else is writing is left out: one that waits must not keep the others waiting.
 create function sluice.heartbeats_v1(p_workers bigint[])
 returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text,
                resync boolean)
@@ -54,7 +57,7 @@ begin
       from sluice.workers p where p.ended_at is null
   )
   update sluice.workers w
-     set seen_at = clock_timestamp(),
+     set seen_at = clock_timestamp(), blocked_since = null, blocking = '{}',
          busy_since = least(clock_timestamp() - interval '10 seconds',
                             (select j.started_at from sluice.jobs j where j.worker_id = w.id and j.state = 'running'
                                 and j.started_at >= w.busy_since order by j.started_at limit 1))

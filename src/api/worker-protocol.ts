@@ -348,6 +348,22 @@ export const CycleAnswerBody = Type.Object({
 })
 export type CycleAnswerBody = Static<typeof CycleAnswerBody>
 
+const Heartbeat = Type.Object(
+  {
+    blocked: Type.Optional(
+      Type.Object(
+        {
+          forMs: Type.Number({ minimum: 0, maximum: 86_400_000 }),
+          tasks: Type.Array(Name, { maxItems: 1000, description: 'Tasks that run in the worker itself' }),
+        },
+        { ...CLOSED, description: 'The main loop of the worker has not turned for so long' },
+      ),
+    ),
+  },
+  CLOSED,
+)
+export const HeartbeatBody = Type.Union([Heartbeat, Type.Null()])
+
 export const HeartbeatAnswer = Type.Object({
   staleMs: StaleByLane,
   cancel: Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' }),

@@ -1,6 +1,7 @@
 import { writeSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { messageOf } from '../errors.ts'
+import type { BlockedLoop } from '../model/blocked-loop.ts'
 import type { FromThread, ThreadData, ToThread } from './heartbeat.ts'
 
 // What runs in the thread that says "this worker lives". It has a connection and an event loop of its own, so neither a
@@ -13,13 +14,15 @@ const goodAt = new BigInt64Array(data.goodAt)
 /** The main loop counts as blocked after this long without a tick; it ticks every 250 ms. */
 const BLOCKED_MS = 2000
 const TELL_AGAIN_MS = 10_000
+/** Beats report a main loop that has been blocked for longer than this: then other jobs and cancels wait noticeably. */
+const REPORT_MS = Math.max(BLOCKED_MS, heartbeatMs)
 /** Silence must be noticed between `stale - heartbeat` and `stale`, so it is looked for several times a heartbeat. */
 const WATCH_MS = Math.min(250, heartbeatMs / 4)
 
 /** How beats are sent. */
 export interface Beats {
   /** Renews the leases. `undefined`: the worker has been declared dead. Fails within one heartbeat, also while it connects. */
-  beat(workerId: string): Promise<unknown>
+  beat(workerId: string, blocked: BlockedLoop | undefined): Promise<unknown>
   /** Whether a beat failed by an answer: then the network is not what is wrong. */
   isAnswer?(error: unknown): boolean
   close(): Promise<void>
@@ -37,6 +40,8 @@ let lastTick = counters[0]!
 let tickedAt = performance.now()
 let toldBlockedAt = -TELL_AGAIN_MS
 let watchedAt = performance.now()
+/** Whether the latest beat was to report a blocked main loop. */
+let reported = false
 
 /** On a busy machine seconds may pass between the registration and the start of this thread. */
 function silentMs(): number {
@@ -63,7 +68,7 @@ async function beatOnce(): Promise<void> {
   const sent = process.hrtime.bigint()
   const id = workerId
   try {
-    const answer = await beats.beat(id)
+    const answer = await beats.beat(id, blockedLoop())
     Atomics.store(goodAt, 0, sent)
     lastAnswer = sentAt
     if (id === workerId) send({ kind: 'beat', workerId: id, beat: answer ?? null })
@@ -97,6 +102,17 @@ function shout(line: string): void {
   }
 }
 
+/** The main loop, where it has been blocked for so long that somebody should know. */
+function blockedLoop(): BlockedLoop | undefined {
+  const forMs = performance.now() - tickedAt
+  if (forMs <= REPORT_MS || counters[0] !== lastTick) return undefined
+  return { forMs: Math.round(forMs), tasks: tasksInline() }
+}
+
+function tasksInline(): string[] {
+  return taskNames.filter((_, index) => counters[index + 1]! > 0)
+}
+
 function watchMainLoop(): void {
   const now = performance.now()
   const unwatchedMs = now - watchedAt
@@ -112,11 +128,15 @@ function watchMainLoop(): void {
     toldBlockedAt = -TELL_AGAIN_MS
   } else if (now - tickedAt > BLOCKED_MS && now - toldBlockedAt > TELL_AGAIN_MS) {
     toldBlockedAt = now
-    const tasks = taskNames.filter((_, index) => counters[index + 1]! > 0)
+    const tasks = tasksInline()
     send({ kind: 'blocked', forMs: now - tickedAt, tasks })
     shout(
       `sluice: the event loop has been blocked for ${Math.round(now - tickedAt)} ms; running inline: ${tasks.join(', ') || 'no task'}\n`,
     )
+  }
+  if ((blockedLoop() !== undefined) !== reported) {
+    reported = !reported
+    void beatOnce()
   }
   if (silentMs() > heartbeatMs) sendMissed(null)
 }

@@ -1,6 +1,7 @@
 import { workerData } from 'node:worker_threads'
 import { Connection } from '../db/connection.ts'
 import { sqlState } from '../db/sqlstate.ts'
+import type { BlockedLoop } from '../model/blocked-loop.ts'
 import { type Beat, beat } from '../store/beat.ts'
 import { keepBeating } from './beat-loop.ts'
 import type { ThreadData } from './heartbeat.ts'
@@ -25,7 +26,7 @@ const connection = new Connection({
 let last: Promise<unknown> = Promise.resolve()
 
 /** Fails within a heartbeat. A connection that is being opened is left to its own limit, and a later beat finds it open. */
-async function send(workerId: string): Promise<Beat | undefined> {
+async function send(workerId: string, blocked: BlockedLoop | undefined): Promise<Beat | undefined> {
   let timer: NodeJS.Timeout | undefined
   let isLate = false
   const late = new Promise<never>((_, reject) => {
@@ -34,7 +35,7 @@ async function send(workerId: string): Promise<Beat | undefined> {
       reject(new Error(`PostgreSQL has not answered within one heartbeat (${heartbeatMs} ms)`))
     }, heartbeatMs)
   })
-  const answer = last.then(() => (isLate ? undefined : beat(connection, workerId)))
+  const answer = last.then(() => (isLate ? undefined : beat(connection, workerId, blocked)))
   last = answer.catch(() => {})
   try {
     return await Promise.race([answer, late])

@@ -1,14 +1,9 @@
 import type { Queryable } from '../db/database.ts'
-import { type Attention, needsAttention } from '../model/attention.ts'
+import type { Attention } from '../model/attention.ts'
 import { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 import { countFailures } from '../store/count-failures.ts'
-import {
-  type LaneMoment,
-  listMoments,
-  type Moment,
-  type PastMoment,
-  readMoment,
-} from '../store/read-moment.ts'
+import { type LaneMoment, listMoments, type Moment, type PastMoment } from '../store/read-moment.ts'
+import { findAttention } from './find-attention.ts'
 
 /** How the system stands, as people are shown it. */
 export interface Now
@@ -68,10 +63,11 @@ const UNKNOWN_RETRY = 5
 export const SERIES_MS = 10_000
 
 export async function readNow(db: Queryable): Promise<Now> {
-  return toNow(await readMoment(db))
+  const { moment, findings } = await findAttention(db)
+  return toNow(moment, findings)
 }
 
-function toNow(moment: Moment): Now {
+function toNow(moment: Moment, findings: readonly Attention[]): Now {
   const { at, admission, lanes, devices, failed, recovered, refused, concerns: _, ...rest } = moment
   return {
     ...rest,
@@ -92,7 +88,7 @@ function toNow(moment: Moment): Now {
     recoveredLastHour: recovered.hour,
     lateWritesLastHour: recovered.lateWrites,
     driftLastHour: recovered.drift,
-    findings: needsAttention(moment),
+    findings,
   }
 }
 

@@ -1,8 +1,8 @@
 import type { Queryable } from '../db/database.ts'
 import { loadMigrations } from '../db/migrate.ts'
-import { type Attention, needsAttention } from '../model/attention.ts'
-import { readMoment } from '../store/read-moment.ts'
+import type { Attention } from '../model/attention.ts'
 import { readSchemaVersion } from '../store/read-schema-version.ts'
+import { findAttention } from './find-attention.ts'
 
 export interface Readiness {
   /** `ok`, or what is wrong. */
@@ -52,7 +52,7 @@ export class ReadinessProbe {
 
   async #readAttention(): Promise<void> {
     try {
-      this.#attention = needsAttention(await readMoment(this.#db))
+      this.#attention = (await findAttention(this.#db)).findings
     } catch {
       this.#attention = undefined
     }

@@ -7,6 +7,10 @@ const NONE: Concerns = {
   broken: [],
   withdrawn: [],
   tasks: [],
+  labels: [],
+  pools: false,
+  blocked: [],
+  doomed: [],
   fanOuts: [],
   deadline: null,
   unattendedMs: 1000,
@@ -49,6 +53,28 @@ test('reports problems before warnings, and warnings before notes', () => {
   ])
 })
 
+test('reports a task without a worker after a restart could be over, and with pools after workers could have come', () => {
+  const tasks = [{ name: 'nap', workers: 0, waiting: 1, waitedMs: 3500 }]
+  const labels = [{ task: 'draw', requires: { gpu: true, zone: 'eu' }, waiting: 2, waitedMs: 3500 }]
+  expect(sentences({}, { tasks, labels })).toEqual([
+    'Task nap runs on no live worker, and 1 job waits',
+    'Task draw requires labels gpu=true, zone=eu, which no live worker that runs it has, and 2 jobs wait',
+  ])
+  expect(sentences({}, { tasks, labels, pools: true })).toEqual([])
+  const later = tasks.map((each) => ({ ...each, waitedMs: 11_000 }))
+  expect(sentences({}, { tasks: later, pools: true })).toHaveLength(1)
+})
+
+test('names the jobs that may block the event loop of a worker', () => {
+  const jobs = [
+    { id: '7', task: 'sum' },
+    { id: '8', task: 'sum' },
+  ]
+  expect(sentences({}, { blocked: [{ name: 'w', blockedMs: 12_400, running: 5, jobs }] })).toEqual([
+    'Worker w has not turned its event loop for 12s: no other job starts or stops there. It runs job 7 (sum), job 8 (sum), 3 more',
+  ])
+})
+
 test('tells devices of one name apart by their hosts', () => {
   const lost = { name: 'gpu0', budget: 'vram', lostAt: 0 }
   const devices = [
@@ -73,14 +99,6 @@ test.each([
 test('counts workers that went silent as not alive', () => {
   const workers = { live: 2, silent: 2 }
   expect(sentences({ workers })).toEqual(['No worker is alive, and 4 jobs are ready to start'])
-})
-
-test('reports a task without a worker once pools had time to start one', () => {
-  const task = { name: 'nap', workers: 0, waiting: 2, waitedMs: 9000 }
-  expect(sentences({}, { tasks: [task] })).toEqual([])
-  expect(sentences({}, { tasks: [{ ...task, waitedMs: 11_000 }] })).toEqual([
-    'Task nap runs on no live worker, and 2 jobs wait',
-  ])
 })
 
 test('reports missing upkeep once, and only while something is overdue', () => {

@@ -65,6 +65,29 @@ export interface Concerns {
     readonly waiting: number
     readonly waitedMs: number
   }[]
+  /** Labels that waiting jobs require, and no live worker that runs their task has. */
+  readonly labels: readonly {
+    readonly task: string
+    readonly requires: Readonly<Record<string, unknown>>
+    readonly waiting: number
+    readonly waitedMs: number
+  }[]
+  /** There are pools of workers: one may be about to start a worker. */
+  readonly pools: boolean
+  /** Workers whose event loop does not turn. `jobs`: the first few of the `running` that may be why. */
+  readonly blocked: readonly {
+    readonly name: string
+    readonly blockedMs: number
+    readonly running: number
+    readonly jobs: readonly { readonly id: string; readonly task: string }[]
+  }[]
+  /** Fan-outs that run and cannot succeed any more. */
+  readonly doomed: readonly {
+    readonly id: string
+    readonly root: string
+    readonly step: string
+    readonly why: string
+  }[]
   /** Paused by a window of 0, with children that wait behind it. */
   readonly fanOuts: readonly {
     readonly id: string
@@ -99,6 +122,8 @@ export interface Concerns {
 
 type Rule = (facts: AttentionFacts) => Attention[]
 
+/** A worker that is being replaced is back by then. */
+const RESTART_MS = 3000
 /** Workers of a pool need this long to come: a task without one is not worth a word before. */
 const ARRIVAL_MS = 10_000
 /** Processes look for duties every 1.5 s. */
@@ -117,13 +142,16 @@ const RULES: readonly Rule[] = [
   schedules,
   noWorkers,
   strandedTasks,
+  missingLabels,
   silentWorkers,
+  blockedWorkers,
   fullSystem,
   fullSchedule,
   nearDeadline,
   risingFailures,
   pausedLanes,
   pausedFanOuts,
+  doomedFanOuts,
   lostDevices,
   repairs,
   approvals,
@@ -264,7 +292,7 @@ function strandedTasks({ workers, concerns }: AttentionFacts): Attention[] {
         link,
       }
     // Said once for all tasks where no worker is alive.
-    if (waitedMs < ARRIVAL_MS || workers.live <= workers.silent) return []
+    if (waitedMs < graceOf(concerns) || workers.live <= workers.silent) return []
     return {
       rule: 'task_without_worker',
       severity: 'warning',
@@ -272,6 +300,43 @@ function strandedTasks({ workers, concerns }: AttentionFacts): Attention[] {
       text: `runs on no live worker, and ${jobs}`,
       advice: `Start a worker that has task ${name}`,
       link,
+    }
+  })
+}
+
+function missingLabels({ concerns }: AttentionFacts): Attention[] {
+  return concerns.labels
+    .filter(({ waitedMs }) => waitedMs >= graceOf(concerns))
+    .map(({ task, requires, waiting }) => {
+      const labels = Object.entries(requires).map(([name, value]) => `${name}=${String(value)}`)
+      const jobs = waiting >= 100 ? '100 or more jobs wait' : count(waiting, 'job waits', 'jobs wait')
+      return {
+        rule: 'labels_missing',
+        severity: 'warning',
+        subject: `task ${task}`,
+        text: `requires ${labels.length === 1 ? 'label' : 'labels'} ${labels.join(', ')}, which no live worker that runs it has, and ${jobs}`,
+        advice: `Start a worker with: sluice worker${labels.map((label) => ` --label ${label}`).join('')}`,
+        link: `/jobs?tab=queued&task=${task}&with=steps`,
+      }
+    })
+}
+
+/** Until it is worth a word that no worker takes a job. */
+function graceOf({ pools }: Concerns): number {
+  return pools ? ARRIVAL_MS : RESTART_MS
+}
+
+function blockedWorkers({ concerns }: AttentionFacts): Attention[] {
+  return concerns.blocked.map(({ name, blockedMs, running, jobs }) => {
+    const named = jobs.map(({ id, task }) => `job ${id} (${task})`)
+    if (running > jobs.length) named.push(`${running - jobs.length} more`)
+    return {
+      rule: 'worker_blocked',
+      severity: 'warning',
+      subject: `worker ${name}`,
+      text: `has not turned its event loop for ${inWords(blockedMs)}: no other job starts or stops there${named.length === 0 ? '' : `. It runs ${named.join(', ')}`}`,
+      advice: "Run tasks that compute for long in a process of their own: execution: 'process'",
+      link: `/workers?name=${encodeURIComponent(name)}`,
     }
   })
 }
@@ -372,6 +437,17 @@ function pausedFanOuts({ concerns }: AttentionFacts): Attention[] {
     subject: `fan-out ${step}`,
     text: `of job ${root} is paused while ${count(waiting, 'child waits', 'children wait')}`,
     advice: `Resume it with: sluice window ${id} resume`,
+    link: `/workflows/${root}`,
+  }))
+}
+
+function doomedFanOuts({ concerns }: AttentionFacts): Attention[] {
+  return concerns.doomed.map(({ id, root, step, why }) => ({
+    rule: 'fanout_failing',
+    severity: 'warning',
+    subject: `fan-out ${step}`,
+    text: `of job ${root} is still running but will fail: ${why}`,
+    advice: `See why with: sluice trace ${id}. Let the other children finish, or stop them with: sluice cancel ${id}`,
     link: `/workflows/${root}`,
   }))
 }

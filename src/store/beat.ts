@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { BlockedLoop } from '../model/blocked-loop.ts'
 
 export interface Beat {
   /** Lanes whose leases it still holds. */
@@ -26,12 +27,20 @@ export interface Beat {
 
 const BEAT = statement(
   'beat',
-  'select lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares, resync from sluice.heartbeat_v1($1)',
+  'select lanes, cancels, draining, stopping, peers, ahead, idle_ms as "idleMs", expired, offer, shares, resync from sluice.heartbeat_v1($1, $2, $3)',
 )
 
 /** Renews a worker's leases. `undefined`: it has been declared dead and must stop what it runs. */
-export async function beat(db: Queryable, workerId: string): Promise<Beat | undefined> {
-  const rows = await db.run<Beat & Record<string, unknown>>(BEAT, [workerId])
+export async function beat(
+  db: Queryable,
+  workerId: string,
+  blocked?: BlockedLoop | undefined,
+): Promise<Beat | undefined> {
+  const rows = await db.run<Beat & Record<string, unknown>>(BEAT, [
+    workerId,
+    blocked?.forMs ?? null,
+    blocked?.tasks ?? [],
+  ])
   return rows[0]
 }
 

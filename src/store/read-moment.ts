@@ -45,7 +45,22 @@ export interface Moment {
   }
   /** Submissions refused in the last minute, over HTTP. */
   readonly refused: number
-  readonly concerns: Concerns
+  readonly concerns: StoredConcerns
+}
+
+/** As the database knows them: whether a fan-out of which children failed can still succeed is for its strategy to say. */
+export interface StoredConcerns extends Omit<Concerns, 'doomed'> {
+  readonly failing: readonly {
+    readonly id: string
+    readonly root: string
+    readonly step: string
+    readonly graph: string
+    readonly node: string
+    readonly total: number | null
+    readonly completed: number
+    readonly failed: number
+    readonly cancelled: number
+  }[]
 }
 
 /** How it stood: what needed attention then is not kept. */

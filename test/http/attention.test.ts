@@ -15,6 +15,7 @@ import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 
 const gate = new Gate()
+const goodOnes = new Gate()
 const slow = task({ name: 'slow', lane: 'narrow', run: (_: unknown) => gate.pass() })
 const bad = task({
   name: 'bad',
@@ -23,13 +24,27 @@ const bad = task({
     throw new Error('out of paper')
   },
 })
+const mixed = task({
+  name: 'mixed',
+  lane: 'narrow',
+  retry: { attempts: 1 },
+  run: (item: string) => {
+    if (item === 'bad') throw new Error('out of paper')
+    return goodOnes.pass()
+  },
+})
+const picky = task({ name: 'picky', requires: { gpu: true }, run: (_: unknown) => null })
 const gated = task({ name: 'gated', approval: true, run: (_: unknown) => null })
 const database = useDatabase()
 const cli = new Cli({ DATABASE_URL: database.url })
 const server = useServer(database, {
-  tasks: [slow, bad, gated],
+  tasks: [slow, bad, mixed, picky, gated],
   lanes: { narrow: { slots: 4 } },
   workflows: [
+    {
+      name: 'doomed',
+      definition: { steps: { fan: { task: 'mixed', with_items: '${{ input }}', with: '${{ item }}' } } },
+    },
     {
       name: 'spread',
       definition: {
@@ -167,6 +182,19 @@ test('a paused fan-out with children behind it', async () => {
   await until(async () => (await server.app.getJob(id)).status === 'cancelled', 'it to end')
 })
 
+test('a label that no live worker has, within seconds', async () => {
+  const { id } = await server.app.submit('picky', null)
+  const found = await faces('labels_missing')
+  expect(sentenceOf(found)).toBe(
+    'Task picky requires label gpu=true, which no live worker that runs it has, and 1 job waits',
+  )
+  expect(found.advice).toBe('Start a worker with: sluice worker --label gpu=true')
+  const { submittedAt } = await server.app.getJob(id)
+  const now = (await database.sql('select clock_timestamp() as at'))[0]!.at as Date
+  expect(now.getTime() - submittedAt.getTime()).toBeLessThan(9000)
+  await server.app.cancel(id)
+})
+
 test('failures that rise', async () => {
   const jobs = await server.app.submitMany('bad', [1, 2, 3, 4, 5])
   for (const job of jobs)
@@ -176,6 +204,21 @@ test('failures that rise', async () => {
     'Failures are rising: 5 jobs failed in the last 10 minutes, 0 in the 50 minutes before',
   )
   for (const job of jobs) await server.app.remove(job.id)
+})
+
+test('a fan-out that cannot succeed any more', async () => {
+  const run = await server.app.submit('doomed', ['bad', 'good', 'bad', 'good'])
+  const found = await faces('fanout_failing')
+  expect(found).toMatchObject({ severity: 'warning', link: `/workflows/${run.id}` })
+  await until(
+    async () =>
+      (await sentences()).includes(
+        `Fan-out fan of job ${run.id} is still running but will fail: 2 of 4 children failed; all must complete`,
+      ),
+    'both failures to be counted',
+  )
+  goodOnes.open()
+  await until(async () => (await sentences()).every((each) => !each.startsWith('Fan-out')), 'its end')
 })
 
 test('a start deadline that is near', async () => {

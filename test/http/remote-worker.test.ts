@@ -1,5 +1,6 @@
 import pino from 'pino'
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { readNow } from '../../src/engine/now.ts'
 import { remoteWorker, task } from '../../src/index.ts'
 import { ServerConnections } from '../../src/server/connections.ts'
 import { RemoteWorker } from '../../src/server/remote/remote-worker.ts'
@@ -79,6 +80,21 @@ describe('the protocol', () => {
     const { id } = answer.json<{ id: string }>()
     expect((await server.call('POST', `/workers/${id}/close`, { key, body: {} })).status).toBe(200)
     expect((await server.call('POST', `/workers/${id}/heartbeat`, { key })).status).toBe(404)
+  })
+
+  test('a heartbeat may say that the main loop of the worker is blocked, and the next one that it turns', async () => {
+    const id = await register()
+    const job = await submit({ n: 1 })
+    const { jobs } = await cycle(id, {})
+    const findings = async () =>
+      (await readNow(server.app.room.calls)).findings.filter(({ rule }) => rule === 'worker_blocked')
+    const path = `/workers/${id}/heartbeat`
+    const blocked = { forMs: 7300, tasks: ['echo'] }
+    expect((await server.call('POST', path, { key, body: { blocked } })).status).toBe(200)
+    expect(await findings()).toMatchObject([{ text: expect.stringContaining(`It runs job ${job} (echo)`) }])
+    expect((await server.call('POST', path, { key })).status).toBe(200)
+    expect(await findings()).toEqual([])
+    await cycle(id, { ended: [{ ...held(jobs[0]!), ending: 'completed', result: 'null' }], free: 0 })
   })
 
   test('a job is given, run and ended', async () => {

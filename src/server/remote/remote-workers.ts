@@ -23,6 +23,7 @@ import {
 } from '../../engine/remote-workers.ts'
 import { leaveIfDue } from '../../engine/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
+import type { BlockedLoop } from '../../model/blocked-loop.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
@@ -192,10 +193,11 @@ export class RemoteWorkers {
   }
 
   /** Renews the worker's leases. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
-  async beat(id: string, keyId: string): Promise<HeldLeases> {
+  async beat(id: string, keyId: string, blocked: BlockedLoop | undefined): Promise<HeldLeases> {
     const worker = await this.get(id, keyId)
+    const together = blocked === undefined ? await this.#leases.ask(id) : undefined
     // Not there: it has ended, or its row is being written. Alone it may wait for that, and tells which.
-    const answer = (await this.#leases.ask(id)) ?? (await beat(this.#beats, id))
+    const answer = together ?? (await beat(this.#beats, id, blocked))
     if (answer === undefined) {
       this.#forget(id, worker)
       throw workerEnded(id)

@@ -10,6 +10,7 @@ import {
   DevicesBody,
   Done,
   HeartbeatAnswer,
+  HeartbeatBody,
   LeaseBody,
   LogsAnswer,
   LogsBody,
@@ -136,6 +137,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         summary: 'Renew the leases of a worker',
         tags,
         params: WorkerParams,
+        body: HeartbeatBody,
         response: { 200: HeartbeatAnswer },
       },
     },
@@ -143,6 +145,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const { cancels, stopping, shares, ...beat } = await workers.beat(
         request.params.id,
         request.caller.keyId,
+        request.body?.blocked,
       )
       return { ...beat, cancel: [...cancels], stop: stopping, ...(shares !== null && { shares }) }
     },

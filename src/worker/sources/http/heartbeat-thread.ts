@@ -11,9 +11,9 @@ const link = new ServerLink(target)
 const closing = new AbortController()
 
 keepBeating({
-  async beat(workerId) {
+  async beat(workerId, blocked) {
     try {
-      return await link.post(`/workers/${workerId}/heartbeat`, undefined, {
+      return await link.post(`/workers/${workerId}/heartbeat`, blocked && { blocked }, {
         timeoutMs: heartbeatMs,
         signal: closing.signal,
       })
