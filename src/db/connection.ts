@@ -3,7 +3,7 @@ import { SluiceError } from '../errors.ts'
 import type { RawQueryable, Row, Statement } from './database.ts'
 import { discardClient, endClient } from './end-client.ts'
 import { CONNECT_TIMEOUT_MS, queryWithin, RAW_ROWS, type RowForm, unreachable, wire } from './query.ts'
-import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
+import { isConnectionLoss, isOutdatedPlan, isPreparedStatementClash } from './sqlstate.ts'
 
 export interface ConnectionOptions {
   readonly url: string
@@ -38,7 +38,12 @@ export class Connection implements RawQueryable {
     return this.#run<R>(statement, values, RAW_ROWS)
   }
 
-  async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
+  async #run<R>(
+    statement: Statement,
+    values: readonly unknown[],
+    form: RowForm,
+    again = false,
+  ): Promise<R[]> {
     const client = this.#client ?? (await this.#connect())
     const prepared = this.#prepare
     const { timeoutMs, openMs } = this.#options
@@ -52,7 +57,9 @@ export class Connection implements RawQueryable {
         this.#prepare = false
         return this.#run(statement, values, form)
       }
-      if (isConnectionLoss(error)) this.drop()
+      const outdated = isOutdatedPlan(error)
+      if (outdated || isConnectionLoss(error)) this.drop()
+      if (outdated && !again) return this.#run(statement, values, form, true)
       throw error
     }
   }

@@ -12,7 +12,7 @@ import {
   wire,
 } from './query.ts'
 import { beginWithSettings } from './query-with-settings.ts'
-import { isConnectionLoss, isPreparedStatementClash } from './sqlstate.ts'
+import { isConnectionLoss, isOutdatedPlan, isPreparedStatementClash } from './sqlstate.ts'
 
 /** A prepared statement: its text travels once per connection, then only the values do. */
 export interface Statement {
@@ -159,7 +159,12 @@ export class Database implements RawQueryable {
     return this.#run<R>(statement, values, RAW_ROWS)
   }
 
-  async #run<R>(statement: Statement, values: readonly unknown[], form: RowForm): Promise<R[]> {
+  async #run<R>(
+    statement: Statement,
+    values: readonly unknown[],
+    form: RowForm,
+    again = false,
+  ): Promise<R[]> {
     const client = await this.#connect()
     this.#underWay.set(client, performance.now())
     try {
@@ -167,7 +172,11 @@ export class Database implements RawQueryable {
       client.release()
       return rows
     } catch (error) {
-      this.#release(client, this.#noteLoss(error))
+      const outdated = isOutdatedPlan(error)
+      // All connections from before are as outdated as this one.
+      if (outdated) this.noteOutage()
+      this.#release(client, this.#noteLoss(error) || outdated)
+      if (outdated && !again) return this.#run(statement, values, form, true)
       throw error
     } finally {
       this.#underWay.delete(client)

@@ -1,4 +1,4 @@
-import { type ErrorCode, SluiceError } from '../errors.ts'
+import { type ErrorCode, messageOf, SluiceError } from '../errors.ts'
 
 /** SQLSTATEs raised by Sluice's own SQL functions, and what they mean to a caller. */
 const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
@@ -72,6 +72,18 @@ export function isRetryable(error: unknown): boolean {
 
 export function isPreparedStatementClash(error: unknown): boolean {
   return PREPARED_STATES.has(sqlState(error) ?? '')
+}
+
+/**
+ * True when the connection has plans for tables or types that exist no more, as after a restore underneath it. Refused before
+ * anything was kept: a new connection may be asked the same. Neither text is ever translated.
+ */
+export function isOutdatedPlan(error: unknown): boolean {
+  const state = sqlState(error)
+  if (state === '0A000') return (error as { routine?: unknown }).routine === 'RevalidateCachedQuery'
+  return (
+    state === 'XX000' && /^(?:cache lookup failed|could not open relation with OID)/.test(messageOf(error))
+  )
 }
 
 /** True when the connection is of no use any more: an error that did not come from the server, or one that ends the session. */

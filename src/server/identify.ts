@@ -22,7 +22,12 @@ const FAILURES_PER_ADDRESS = 20
 const PERIOD_MS = 60_000
 /** Addresses, and keys that were not good, that are remembered. */
 const REMEMBERED = 10_000
-/** As long as a refusal itself is remembered. */
+/**
+ * How long a bad key is refused without asking the database. Long enough that a program that goes on with a revoked key costs
+ * nothing; short, since the restore of a backup makes keys good again.
+ */
+const BAD_MS = 3000
+/** As long as a refusal at the ceiling is remembered. */
 const LATELY_MS = 100
 /** In the audit, of all addresses together. */
 const RECORDED_PER_PERIOD = 1000
@@ -41,8 +46,8 @@ export class Identification {
     sources: REMEMBERED,
   })
   readonly #recorded = new AttemptLimit({ most: RECORDED_PER_PERIOD, periodMs: PERIOD_MS, sources: 1 })
-  /** What was not good, with until when that is known: nothing makes it good again but a restored database. */
-  readonly #bad = new Map<string, number>()
+  /** What was not good, with when that was found out, and when it was last counted. */
+  readonly #bad = new Map<string, { readonly foundAt: number; readonly countedAt: number }>()
 
   /** Whose keys were good a moment ago, with until when that counts for a refusal. */
   readonly #lately = new Map<string, { readonly caller: Caller; readonly until: number }>()
@@ -78,7 +83,7 @@ export class Identification {
 
   /**
    * Finds out whether a credential is good, and keeps count of those that are not, each once a minute: a program that
-   * goes on with a revoked key guesses nothing, and costs the database nothing.
+   * goes on with a revoked key guesses nothing, and is looked up every few seconds only.
    *
    * Every other one is looked up, also where its address has failed too often: programs behind one proxy share an address,
    * and whoever has a good key does not wait for one that guesses. Only what is not good is then answered with
@@ -98,9 +103,7 @@ export class Identification {
     const found = await find()
     if (found !== undefined) return found
     // Of those that asked at the same time, one is counted.
-    if (!this.#isBad(known)) {
-      this.#bad.delete(known)
-      bounded(this.#bad.set(known, performance.now() + PERIOD_MS))
+    if (this.#noteBad(known)) {
       const waitMs = this.#failures.waitOf(address)
       if (waitMs > 0) throw tooManyFailures(waitMs)
       this.#failures.count(address)
@@ -127,7 +130,19 @@ export class Identification {
   }
 
   #isBad(known: string): boolean {
-    return (this.#bad.get(known) ?? 0) > performance.now()
+    const bad = this.#bad.get(known)
+    return bad !== undefined && performance.now() < bad.foundAt + BAD_MS
+  }
+
+  /** Remembers a bad credential. True when it is to be counted: once a minute. */
+  #noteBad(known: string): boolean {
+    const now = performance.now()
+    const { countedAt = Number.NEGATIVE_INFINITY } = this.#bad.get(known) ?? {}
+    const counts = now >= countedAt + PERIOD_MS
+    // Set anew, it is the youngest.
+    this.#bad.delete(known)
+    bounded(this.#bad.set(known, { foundAt: now, countedAt: counts ? now : countedAt }))
+    return counts
   }
 
   async #record(request: FastifyRequest, address: string): Promise<void> {

@@ -4,11 +4,13 @@ import { expect, inject, onTestFinished, test } from 'vitest'
 import { sluice, task } from '../../src/index.ts'
 import { createDatabase } from '../support/database.ts'
 import { temporaryFolder } from '../support/embedded.ts'
+import { startTestServer } from '../support/http-server.ts'
 import { faultsIn, readJournal } from '../support/journal.ts'
+import { dropSchema, loadDump, recreateSchema, takeDump } from '../support/state/restore.ts'
 import { liveWorkers } from '../support/state/workers.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
-import { startWorker } from '../support/worker-process.ts'
+import { SHORT_LEASES, STALE_MS, startWorker } from '../support/worker-process.ts'
 
 const LEASES = { heartbeat: 500, stale: 30_000 }
 
@@ -78,4 +80,45 @@ test('a worker that registered after a backup was made takes no job of one that 
   expect(faultsIn(readJournal(journal)).filter((fault) => fault.includes('twice'))).toEqual([])
   await first.close()
   await second.close()
+})
+
+test('programs that lived through a restore work again within seconds: a key, and workers that the dump does not know', {
+  timeout: 180_000,
+}, async () => {
+  const database = await createDatabase({ direct: true })
+  onTestFinished(async () => onServer(`drop database if exists ${database.name} with (force)`))
+  const act = task({ name: 'act', run: () => null })
+  const server = await startTestServer(database.url, { tasks: [act], ...SHORT_LEASES })
+  onTestFinished(() => server.stop())
+  const key = await server.keyOf('platform_admin')
+  const dump = await takeDump(database.sql)
+  const direct = await startWorker({ options: { database: database.url, ...SHORT_LEASES } })
+  const remote = await startWorker({ remote: { server: server.url, key } })
+  const status = async () => (await server.call('GET', '/jobs', { key })).status
+  // Each of the server's connections has statements prepared that will not fit.
+  expect(await Promise.all(Array.from({ length: 20 }, status))).toEqual(Array(20).fill(200))
+
+  await dropSchema(database.sql)
+  await until(async () => (await status()) === 500, 'the server to miss its tables')
+  await recreateSchema(database.url)
+  await until(async () => (await status()) === 401, 'the key to be unknown')
+  await loadDump(database.sql, dump)
+
+  const restoredAt = performance.now()
+  await until(async () => (await status()) === 200, 'the key to be good again')
+  const goodAfterMs = performance.now() - restoredAt
+  expect(await Promise.all(Array.from({ length: 20 }, status))).toEqual(Array(20).fill(200))
+  await until(async () => {
+    const live = await liveWorkers(database.sql)
+    return live.has(direct.pid) && live.has(remote.pid)
+  }, 'both workers to be there')
+  const thereAfterMs = performance.now() - restoredAt
+  // It took a minute: as long as a bad key was remembered, and as long as an idle connection was kept.
+  expect(goodAfterMs).toBeLessThan(20_000)
+  expect(thereAfterMs).toBeLessThan(20_000 + STALE_MS)
+  const app = await sluice({ database: database.url, tasks: [act], ...SHORT_LEASES })
+  onTestFinished(() => app.close())
+  await (await app.submit('act', {})).result()
+  await direct.close()
+  await remote.close()
 })
