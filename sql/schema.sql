@@ -614,6 +614,7 @@ create table sluice.schedules (
   enabled boolean not null,
   overlap text not null,
   catch_up integer not null,
+  overlapped integer not null default 0,
   next_at timestamp with time zone,
   version integer not null default 1,
   declared jsonb,
@@ -2168,14 +2169,16 @@ AS $function$
     'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
                  'running', (select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
-    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'workers', x.workers, 'why', x.why, 'able', x.able) order by x.task)
-      from (select d.task, (array_agg(w.name order by w.id))[:20] as workers, min(d.why) as why,
+    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'causes', x.causes, 'total', x.total, 'able', x.able) order by x.task)
+      from (select d.task, (array_agg(jsonb_build_object('why', d.why, 'workers', d.workers) order by d.first))[:5] as causes, count(*) as total,
                    exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
                              and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task
                                                and e.retry_at > clock_timestamp() - interval '1 minute')) as able
-              from sluice.withdrawals d join live w on w.id = d.worker_id
-             -- A worker whose time to try again is long past may simply have had no job since.
-             where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task order by d.task limit 20) x), '[]'),
+              from (select d.task, left(d.why, 300) as why, (array_agg(w.name order by w.id))[:20] as workers, min(w.id) as first
+                      from sluice.withdrawals d join live w on w.id = d.worker_id
+                     -- A worker whose time to try again is long past may simply have had no job since.
+                     where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task, left(d.why, 300)) d
+             group by d.task order by d.task limit 20) x), '[]'),
     -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
     'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
                      from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed
@@ -3170,7 +3173,7 @@ end $function$;
 
 --- function sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_tick timestamp with time zone, p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
 CREATE OR REPLACE FUNCTION sluice.fire_schedule_v1(p_name text, p_version integer, p_next_at timestamp with time zone, p_then timestamp with time zone, p_tick timestamp with time zone, p_passed integer, p_passed_since timestamp with time zone, p_passed_last timestamp with time zone, p_passed_why text)
- RETURNS TABLE(tick_at timestamp with time zone, job_id bigint, attached boolean, skipped text, reason text)
+ RETURNS TABLE(tick_at timestamp with time zone, job_id bigint, attached boolean, skipped text, reason text, overlapped integer)
  LANGUAGE plpgsql
  SET lock_timeout TO '2s'
 AS $function$
@@ -3194,7 +3197,7 @@ begin
       insert into sluice.firings (schedule, tick_at, since, ticks, skipped)
         values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why);
     end if;
-    return query select p_passed_last, null::bigint, false, p_passed_why, null::text;
+    return query select p_passed_last, null::bigint, false, p_passed_why, null::text, 0;
   end if;
   if p_tick is null then
     return;
@@ -3229,12 +3232,16 @@ begin
   end if;
   insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
     values (p_name, p_tick, job_id, attached, skipped, reason);
+  overlapped := v_schedule.overlapped + (skipped is not distinct from 'overlap')::integer;
+  if overlapped > 0 then
+    update sluice.schedules s set overlapped = case skipped when 'overlap' then v_schedule.overlapped + 1 else 0 end where s.name = p_name;
+  end if;
   return next;
 end $function$;
 
 --- function sluice.fire_schedules_v1(p_ticks jsonb)
 CREATE OR REPLACE FUNCTION sluice.fire_schedules_v1(p_ticks jsonb)
- RETURNS TABLE(schedule text, tick_at timestamp with time zone, job_id bigint, attached boolean, skipped text, reason text)
+ RETURNS TABLE(schedule text, tick_at timestamp with time zone, job_id bigint, attached boolean, skipped text, reason text, overlapped integer)
  LANGUAGE plpgsql
  SET lock_timeout TO '2s'
 AS $function$
@@ -3245,12 +3252,13 @@ declare
   v_then     timestamptz[];
   v_jobs     jsonb[];
   v_busy     bigint[];
+  v_overlapped integer[];
   v_ids      bigint[];
   v_attached boolean[];
 begin
-  select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy)
-    into v_names, v_at, v_then, v_jobs, v_busy
-    from (select s.name, i.tick, i.then_at,
+  select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy), array_agg(d.overlapped)
+    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped
+    from (select s.name, s.overlapped, i.tick, i.then_at,
                  s.options || jsonb_build_object('task', coalesce(s.task, s.workflow), 'input', s.input, 'by', s.owner) as job,
                  case when s.overlap = 'skip' then
                    (select j.id
@@ -3263,18 +3271,23 @@ begin
   if v_names is null then
     return;
   end if;
-  update sluice.schedules s set next_at = u.then_at from unnest(v_names, v_then) u(name, then_at) where s.name = u.name;
+  update sluice.schedules s set next_at = u.then_at, overlapped = case when u.busy is null then 0 else s.overlapped + 1 end
+    from unnest(v_names, v_then, v_busy) u(name, then_at, busy) where s.name = u.name;
   select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
     from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
                             where u.busy is null), 'soon') s;
   return query
+  with recorded as (
   insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason)
   select u.name, u.tick, v_ids[u.place], coalesce(v_attached[u.place], false),
          case when u.place is null then 'overlap' end, 'job ' || u.busy || ' of this schedule has not ended'
     from (select t.*, case when t.busy is null then count(*) filter (where t.busy is null) over (order by t.ord) end as place
             from unnest(v_names, v_at, v_busy) with ordinality t(name, tick, busy, ord)) u
    order by u.ord
-  returning f.schedule, f.tick_at, f.job_id, f.attached, f.skipped, f.reason;
+  returning f.schedule, f.tick_at, f.job_id, f.attached, f.skipped, f.reason
+  )
+  select r.schedule, r.tick_at, r.job_id, r.attached, r.skipped, r.reason, o.before + (r.skipped is not distinct from 'overlap')::integer
+    from recorded r join unnest(v_names, v_overlapped) o(name, before) on o.name = r.schedule;
 end $function$;
 
 --- function sluice.follow_clock_v1()
@@ -4571,7 +4584,7 @@ CREATE OR REPLACE FUNCTION sluice.obstacle_text_v1(p_obstacle text, p_details js
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_disabled'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is drained'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('. Nor can '::text || (((p_details ->> 'workers'::text))::integer - 1)) || ' other workers'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
+RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_paused'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is paused'::text) WHEN 'lane_closed'::text THEN (((('lane '::text || (p_details ->> 'lane'::text)) || ' is closed: it has 0 slots. Open it with: sluice lanes set '::text) || (p_details ->> 'lane'::text)) || ' --slots NUMBER'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('. Nor can '::text || (((p_details ->> 'workers'::text))::integer - 1)) || ' other workers'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
 --- function sluice.offer_v1()
 CREATE OR REPLACE FUNCTION sluice.offer_v1()
@@ -5914,7 +5927,8 @@ AS $function$
      select case
        when q.depth = 0 then null
        when not exists (select 1 from sluice.generation g where g.claims_open) then 'crash'
-       when not u.enabled then 'lane_disabled'
+       when not u.enabled then 'lane_paused'
+       when u.slots = 0 then 'lane_closed'
        when v.known = 0 then 'no_worker'
        when v.fit = 0 then 'labels'
        when v.open = 0 then 'draining'
@@ -5930,7 +5944,8 @@ AS $function$
    cross join lateral (
      select case o.obstacle
        when 'crash' then '{}'
-       when 'lane_disabled' then jsonb_build_object('lane', q.lane)
+       when 'lane_paused' then jsonb_build_object('lane', q.lane)
+       when 'lane_closed' then jsonb_build_object('lane', q.lane)
        when 'no_worker' then jsonb_build_object('task', q.task)
        when 'labels' then jsonb_build_object('task', q.task, 'requires', q.requires)
        when 'draining' then jsonb_build_object('task', q.task, 'broken', v.broken)

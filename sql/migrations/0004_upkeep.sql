@@ -318,7 +318,8 @@ create function sluice.obstacle_text_v1(p_obstacle text, p_details jsonb) return
 language sql immutable
 return case p_obstacle
   when 'crash' then 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'
-  when 'lane_disabled' then 'lane ' || (p_details->>'lane') || ' is drained'
+  when 'lane_paused' then 'lane ' || (p_details->>'lane') || ' is paused'
+  when 'lane_closed' then 'lane ' || (p_details->>'lane') || ' is closed: it has 0 slots. Open it with: sluice lanes set ' || (p_details->>'lane') || ' --slots NUMBER'
   when 'no_worker' then 'no worker runs task ' || (p_details->>'task')
   when 'labels' then 'no worker that runs task ' || (p_details->>'task') || ' has the labels it requires: ' || (p_details->>'requires')
   when 'draining' then 'every worker that runs task ' || (p_details->>'task') || ' is draining'
@@ -386,7 +387,8 @@ as $$
      select case
        when q.depth = 0 then null
        when not exists (select 1 from sluice.generation g where g.claims_open) then 'crash'
-       when not u.enabled then 'lane_disabled'
+       when not u.enabled then 'lane_paused'
+       when u.slots = 0 then 'lane_closed'
        when v.known = 0 then 'no_worker'
        when v.fit = 0 then 'labels'
        when v.open = 0 then 'draining'
@@ -402,7 +404,8 @@ as $$
    cross join lateral (
      select case o.obstacle
        when 'crash' then '{}'
-       when 'lane_disabled' then jsonb_build_object('lane', q.lane)
+       when 'lane_paused' then jsonb_build_object('lane', q.lane)
+       when 'lane_closed' then jsonb_build_object('lane', q.lane)
        when 'no_worker' then jsonb_build_object('task', q.task)
        when 'labels' then jsonb_build_object('task', q.task, 'requires', q.requires)
        when 'draining' then jsonb_build_object('task', q.task, 'broken', v.broken)

@@ -12,6 +12,7 @@ create table sluice.schedules (
   enabled    boolean not null,
   overlap    text not null check (overlap in ('allow', 'skip')),
   catch_up   integer not null check (catch_up between 0 and 100),
+  overlapped integer not null default 0,    -- ticks in a row that got no job because an earlier one had not ended
   next_at    timestamptz,                   -- the first tick that nobody has dealt with; null: none will come
   version    integer not null default 1,    -- whoever changes it must have seen this one
   declared   jsonb,                         -- what files and programs say; null: none of them speaks of it
@@ -52,7 +53,7 @@ create index firings_age on sluice.firings (fired_at);
 create function sluice.fire_schedule_v1(
   p_name text, p_version integer, p_next_at timestamptz, p_then timestamptz, p_tick timestamptz,
   p_passed integer, p_passed_since timestamptz, p_passed_last timestamptz, p_passed_why text
-) returns table (tick_at timestamptz, job_id bigint, attached boolean, skipped text, reason text)
+) returns table (tick_at timestamptz, job_id bigint, attached boolean, skipped text, reason text, overlapped integer)
 language plpgsql
 set lock_timeout = '2s'
 as $$
@@ -76,7 +77,7 @@ begin
       insert into sluice.firings (schedule, tick_at, since, ticks, skipped)
         values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why);
     end if;
-    return query select p_passed_last, null::bigint, false, p_passed_why, null::text;
+    return query select p_passed_last, null::bigint, false, p_passed_why, null::text, 0;
   end if;
   if p_tick is null then
     return;
@@ -111,6 +112,10 @@ begin
   end if;
   insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
     values (p_name, p_tick, job_id, attached, skipped, reason);
+  overlapped := v_schedule.overlapped + (skipped is not distinct from 'overlap')::integer;
+  if overlapped > 0 then
+    update sluice.schedules s set overlapped = case skipped when 'overlap' then v_schedule.overlapped + 1 else 0 end where s.name = p_name;
+  end if;
   return next;
 end $$;
 
@@ -118,7 +123,7 @@ end $$;
 -- admitted together, because the lock that admits them is its last. Schedules that moved on or are locked are left out. If one job would be
 -- refused nothing is done: the caller takes them one at a time.
 create function sluice.fire_schedules_v1(p_ticks jsonb)
-returns table (schedule text, tick_at timestamptz, job_id bigint, attached boolean, skipped text, reason text)
+returns table (schedule text, tick_at timestamptz, job_id bigint, attached boolean, skipped text, reason text, overlapped integer)
 language plpgsql
 set lock_timeout = '2s'
 as $$
@@ -129,12 +134,13 @@ declare
   v_then     timestamptz[];
   v_jobs     jsonb[];
   v_busy     bigint[];
+  v_overlapped integer[];
   v_ids      bigint[];
   v_attached boolean[];
 begin
-  select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy)
-    into v_names, v_at, v_then, v_jobs, v_busy
-    from (select s.name, i.tick, i.then_at,
+  select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy), array_agg(d.overlapped)
+    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped
+    from (select s.name, s.overlapped, i.tick, i.then_at,
                  s.options || jsonb_build_object('task', coalesce(s.task, s.workflow), 'input', s.input, 'by', s.owner) as job,
                  case when s.overlap = 'skip' then
                    (select j.id
@@ -147,18 +153,23 @@ begin
   if v_names is null then
     return;
   end if;
-  update sluice.schedules s set next_at = u.then_at from unnest(v_names, v_then) u(name, then_at) where s.name = u.name;
+  update sluice.schedules s set next_at = u.then_at, overlapped = case when u.busy is null then 0 else s.overlapped + 1 end
+    from unnest(v_names, v_then, v_busy) u(name, then_at, busy) where s.name = u.name;
   select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
     from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
                             where u.busy is null), 'soon') s;
   return query
+  with recorded as (
   insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason)
   select u.name, u.tick, v_ids[u.place], coalesce(v_attached[u.place], false),
          case when u.place is null then 'overlap' end, 'job ' || u.busy || ' of this schedule has not ended'
     from (select t.*, case when t.busy is null then count(*) filter (where t.busy is null) over (order by t.ord) end as place
             from unnest(v_names, v_at, v_busy) with ordinality t(name, tick, busy, ord)) u
    order by u.ord
-  returning f.schedule, f.tick_at, f.job_id, f.attached, f.skipped, f.reason;
+  returning f.schedule, f.tick_at, f.job_id, f.attached, f.skipped, f.reason
+  )
+  select r.schedule, r.tick_at, r.job_id, r.attached, r.skipped, r.reason, o.before + (r.skipped is not distinct from 'overlap')::integer
+    from recorded r join unnest(v_names, v_overlapped) o(name, before) on o.name = r.schedule;
 end $$;
 
 -- Submits a schedule's job now, because somebody asked for it; its ticks come as before. No row:

@@ -122,14 +122,16 @@ as $$
     'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
                  'running', (select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
-    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'workers', x.workers, 'why', x.why, 'able', x.able) order by x.task)
-      from (select d.task, (array_agg(w.name order by w.id))[:20] as workers, min(d.why) as why,
+    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'causes', x.causes, 'total', x.total, 'able', x.able) order by x.task)
+      from (select d.task, (array_agg(jsonb_build_object('why', d.why, 'workers', d.workers) order by d.first))[:5] as causes, count(*) as total,
                    exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
                              and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task
                                                and e.retry_at > clock_timestamp() - interval '1 minute')) as able
-              from sluice.withdrawals d join live w on w.id = d.worker_id
-             -- A worker whose time to try again is long past may simply have had no job since.
-             where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task order by d.task limit 20) x), '[]'),
+              from (select d.task, left(d.why, 300) as why, (array_agg(w.name order by w.id))[:20] as workers, min(w.id) as first
+                      from sluice.withdrawals d join live w on w.id = d.worker_id
+                     -- A worker whose time to try again is long past may simply have had no job since.
+                     where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task, left(d.why, 300)) d
+             group by d.task order by d.task limit 20) x), '[]'),
     -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
     'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
                      from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed

@@ -13,7 +13,8 @@ const KINDS = [
   'children',
   'budget',
   'crash',
-  'lane_disabled',
+  'lane_paused',
+  'lane_closed',
   'lane_full',
   'lane_held',
   'no_worker',
@@ -45,7 +46,7 @@ export const WhyBody = Type.Object({
       description: 'Whose window, or who lets it start',
     }),
     until: TimestampOrNull,
-    by: Type.Unsafe<string | null>({ ...TextOrNull, description: 'Who disabled the lane' }),
+    by: Type.Unsafe<string | null>({ ...TextOrNull, description: 'Who paused or closed the lane' }),
     requires: Type.Unsafe<Record<string, unknown> | null>({
       type: ['object', 'null'],
       additionalProperties: true,

@@ -193,14 +193,14 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'drain',
-    summary: 'let a lane start no more jobs',
+    summary: 'pause a lane: it starts no more jobs',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/drain.ts')).declareDrain,
   },
   {
     name: 'resume',
-    summary: 'let a drained lane start jobs again',
+    summary: 'resume a paused lane',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/resume.ts')).declareResume,

@@ -47,7 +47,7 @@ export interface Wait {
   readonly parentId: string | null
   /** When it is over, where that is known. */
   readonly until: Date | null
-  /** Who disabled the lane. */
+  /** Who paused or closed the lane. */
   readonly by: string | null
   /** The labels that no worker has. */
   readonly requires: Readonly<Record<string, unknown>> | null
@@ -98,7 +98,8 @@ const FREE: Wait = {
 /** Somebody has to do something first: how fast others were tells nothing. */
 const STANDING: ReadonlySet<WaitKind> = new Set([
   'crash',
-  'lane_disabled',
+  'lane_paused',
+  'lane_closed',
   'no_worker',
   'labels',
   'draining',
@@ -203,7 +204,7 @@ function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacl
       kind,
       lane,
       ...limitOf(found, kind),
-      by: kind === 'lane_disabled' ? found.changedBy : null,
+      by: kind === 'lane_paused' || kind === 'lane_closed' ? found.changedBy : null,
       requires: kind === 'labels' ? requires : null,
       budget: drawn?.wait ?? null,
       until: drawn?.wait.until ?? null,
@@ -326,7 +327,7 @@ function approvalsAmong(branches: readonly Branch[]): string {
 function inWords(told: Omit<Explanation, 'words'>): string[] {
   const { job, reason, position, estimateSeconds, holders, hiddenHolders, passedOver } = told
   const { kind, lane } = told.wait
-  const way = kind === 'lane_disabled' ? ` (sluice resume ${lane} opens it)` : ''
+  const way = kind === 'lane_paused' ? ` (sluice resume ${lane} resumes it)` : ''
   const words = [`job ${job.id} (${job.task}) is ${job.status}: ${reason}${way}`]
   if (told.wait.by !== null) words.push(`the lane was changed by ${told.wait.by}`)
   if (position !== null && position > 1)

@@ -145,9 +145,16 @@ async function fireOne(
   return { fired: all, failed }
 }
 
+/** An episode of ticks that overlap with an earlier job is reported when it begins, and when it ends with their number. */
 function tell(log: Log, schedule: string, fired: readonly Fired[]): void {
-  for (const { tickAt, skipped, reason } of fired) {
-    if (skipped !== null && skipped !== 'disabled')
-      log.warn({ schedule, tickAt, skipped, reason }, 'a tick of a schedule got no job')
+  for (const { tickAt, skipped, reason, overlapped } of fired) {
+    const facts = { schedule, tickAt, skipped, reason }
+    if (skipped === 'overlap' && overlapped > 1) log.debug(facts, 'a tick of a schedule got no job')
+    else if (skipped !== null && skipped !== 'disabled') log.warn(facts, 'a tick of a schedule got no job')
+    if (skipped !== 'overlap' && overlapped > 0)
+      log.info(
+        { schedule, tickAt, ticks: overlapped },
+        'the earlier job of a schedule has ended; the ticks that overlapped with it got no job',
+      )
   }
 }

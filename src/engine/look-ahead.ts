@@ -164,7 +164,9 @@ function compareEntries({ verdict: one }: Entry, { verdict: other }: Entry): num
 
 /** Which limit it is, by name: a lane without slots has one for each worker, its capacity or its cores unless somebody said otherwise. */
 function fullLane({ name, enabled, slots, perWorker, running }: Lane): string {
-  if (!enabled) return `lane ${name} is drained`
+  if (!enabled) return `lane ${name} is paused`
+  if (slots === 0)
+    return `lane ${name} is closed: it has 0 slots. Open it with: sluice lanes set ${name} --slots NUMBER`
   if (slots !== null && running >= slots) return `lane ${name} is full: ${running} of ${slots} slots are busy`
   if (perWorker === null) return `lane ${name} starts no more just now`
   const most = perWorker > 0 ? String(perWorker) : perWorker === 0 ? 'its number of cores' : 'its capacity'

@@ -65,6 +65,16 @@ test('reports a task without a worker after a restart could be over, and with po
   expect(sentences({}, { tasks: later, pools: true })).toHaveLength(1)
 })
 
+test('lists each cause for which workers cannot start a task', () => {
+  const causes = [
+    { why: 'no program', workers: ['a', 'b'] },
+    { why: 'no disk', workers: ['c'] },
+  ]
+  expect(sentences({}, { withdrawn: [{ task: 'nap', causes, total: 3, able: false }] })).toEqual([
+    'Task nap cannot be started by workers a, b: no program; by worker c: no disk; for 1 other cause. No other worker takes its jobs',
+  ])
+})
+
 test('names the jobs that may block the event loop of a worker', () => {
   const jobs = [
     { id: '7', task: 'sum' },

@@ -51,11 +51,13 @@ export interface Concerns {
   /** After a crash of the server, workers that have not said what they run: nothing starts before. `null`: no such crash. */
   readonly unreported: readonly string[] | null
   readonly broken: readonly { readonly name: string; readonly why: string }[]
-  /** Tasks that these workers could not start. `able`: another worker takes their jobs. */
+  /** Tasks that workers could not start. `able`: another worker takes their jobs. */
   readonly withdrawn: readonly {
     readonly task: string
-    readonly workers: readonly string[]
-    readonly why: string
+    /** The first few causes, each with the workers that report it. */
+    readonly causes: readonly { readonly why: string; readonly workers: readonly string[] }[]
+    /** How many causes there are. */
+    readonly total: number
     readonly able: boolean
   }[]
   /** Tasks that no live worker takes: none runs them, or all that do are draining. */
@@ -194,14 +196,20 @@ function brokenWorkers({ concerns }: AttentionFacts): Attention[] {
 }
 
 function withdrawnTasks({ concerns }: AttentionFacts): Attention[] {
-  return concerns.withdrawn.map(({ task, workers, why, able }) => ({
-    rule: 'task_withdrawn',
-    severity: able ? 'warning' : 'problem',
-    subject: `task ${task}`,
-    text: `cannot be started by ${workers.length === 1 ? 'worker' : 'workers'} ${workers.join(', ')}: ${why}${able ? '' : '. No other worker takes its jobs'}`,
-    advice: 'Provide what is missing. Each worker tries again within a minute',
-    link: `/workers?name=${encodeURIComponent(workers[0]!)}`,
-  }))
+  return concerns.withdrawn.map(({ task, causes, total, able }) => {
+    const said = causes.map(
+      ({ why, workers }) => `by ${workers.length === 1 ? 'worker' : 'workers'} ${workers.join(', ')}: ${why}`,
+    )
+    if (total > causes.length) said.push(`for ${count(total - causes.length, 'other cause')}`)
+    return {
+      rule: 'task_withdrawn',
+      severity: able ? 'warning' : 'problem',
+      subject: `task ${task}`,
+      text: `cannot be started ${said.join('; ')}${able ? '' : '. No other worker takes its jobs'}`,
+      advice: 'Provide what is missing. Each worker tries again within a minute',
+      link: `/workers?name=${encodeURIComponent(causes[0]!.workers[0]!)}`,
+    }
+  })
 }
 
 function lateDuties({ concerns: { duties, unattendedMs } }: AttentionFacts): Attention[] {
@@ -288,7 +296,8 @@ function strandedTasks({ workers, concerns }: AttentionFacts): Attention[] {
         severity: 'warning',
         subject: `task ${name}`,
         text: `runs nowhere: every worker that runs it is draining${waiting === 0 ? '' : `, and ${jobs}`}`,
-        advice: 'List workers with: sluice workers. Bring one back with: sluice workers undrain NAME',
+        advice:
+          'List workers with: sluice workers. Let one take jobs again with: sluice workers undrain NAME',
         link,
       }
     // Said once for all tasks where no worker is alive.
@@ -422,9 +431,9 @@ function pausedLanes({ lanes }: AttentionFacts): Attention[] {
       rule: 'lane_paused',
       severity: 'warning',
       subject: `lane ${name}`,
-      text: `${enabled ? 'has no slots' : 'is paused'} while ${count(depth, 'job waits', 'jobs wait')}`,
+      text: `${enabled ? 'is closed (0 slots)' : 'is paused'} while ${count(depth, 'job waits', 'jobs wait')}`,
       advice: enabled
-        ? `Give it slots with: sluice lanes set ${name} --slots NUMBER`
+        ? `Open it with: sluice lanes set ${name} --slots NUMBER`
         : `Resume it with: sluice resume ${name}`,
       link: `/lanes?lane=${name}`,
     }))

@@ -1,7 +1,9 @@
 /** What keeps a job that could start from a worker, as `sample_v1` names it. Decisions compare this, never the text made of it. */
 export type WaitObstacle =
   | 'crash'
-  | 'lane_disabled'
+  | 'lane_paused'
+  /** Its lane has 0 slots. */
+  | 'lane_closed'
   | 'no_worker'
   | 'labels'
   | 'draining'

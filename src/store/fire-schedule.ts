@@ -8,11 +8,13 @@ export interface Fired {
   readonly attached: boolean
   readonly skipped: SkipReason | null
   readonly reason: string | null
+  /** Ticks in a row that got no job because an earlier one had not ended: this one included, or before this one. */
+  readonly overlapped: number
 }
 
 const FIRE = statement(
   'fire_schedule',
-  `select tick_at as "tickAt", job_id as "jobId", attached, skipped, reason
+  `select tick_at as "tickAt", job_id as "jobId", attached, skipped, reason, overlapped
      from sluice.fire_schedule_v1($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 )
 

@@ -19,11 +19,13 @@ export interface FiredOfMany {
   readonly attached: boolean
   readonly skipped: SkipReason | null
   readonly reason: string | null
+  /** Ticks in a row that got no job because an earlier one had not ended: this one included, or before this one. */
+  readonly overlapped: number
 }
 
 const FIRE = statement(
   'fire_schedules',
-  `select schedule, tick_at as "tickAt", job_id as "jobId", attached, skipped, reason from sluice.fire_schedules_v1($1)`,
+  `select schedule, tick_at as "tickAt", job_id as "jobId", attached, skipped, reason, overlapped from sluice.fire_schedules_v1($1)`,
 )
 
 /**

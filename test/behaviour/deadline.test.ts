@@ -33,7 +33,7 @@ test('a job that finds no capacity by its deadline fails, and says what stood in
     message: 'capacity: not started by its deadline: no worker runs task lonely',
   })
   await expect(closed.result()).rejects.toMatchObject({
-    message: 'capacity: not started by its deadline: lane closed is drained',
+    message: 'capacity: not started by its deadline: lane closed is paused',
   })
   const job = await app.getJob(alone.id)
   expect(job).toMatchObject({ status: 'failed', attempt: 0, startedAt: null })
@@ -54,7 +54,7 @@ test('the deadline is for starting: a job that started in time may run on, fail 
   })
   const app = await apps.open({ tasks: [slow] })
   await app.work()
-  const job = await app.submit(slow, undefined, { deadline: '1s' })
+  const job = await app.submit(slow, undefined, { deadline: '1m' })
   await gate.arrived()
   await database.sql(
     `update sluice.jobs set deadline_at = clock_timestamp() - interval '1 s' where id = $1`,

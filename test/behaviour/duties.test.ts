@@ -378,7 +378,7 @@ test('a lane whose jobs wait for capacity gets one warning per episode, before a
       fields: {
         lane: 'dam',
         depth: 7,
-        tasks: [{ task: 'flood', depth: 7, reason: 'lane dam is drained' }],
+        tasks: [{ task: 'flood', depth: 7, reason: 'lane dam is paused' }],
       },
       message: 'jobs wait for capacity',
     },

@@ -53,7 +53,13 @@ test('a job without capacity names what it lacks', async () => {
   const waiting = await app.submit(held, undefined)
   expect(await why(app, waiting)).toBe('no worker runs task held')
   await app.setLane('tight', { enabled: false })
-  expect(await why(app, waiting)).toBe('lane tight is drained')
+  expect(await why(app, waiting)).toBe('lane tight is paused')
+  await app.setLane('tight', { enabled: true, slots: 0 })
+  expect((await app.why(waiting.id)).wait).toMatchObject({ kind: 'lane_closed', lane: 'tight', by: 'op' })
+  expect(await why(app, waiting)).toBe(
+    'lane tight is closed: it has 0 slots. Open it with: sluice lanes set tight --slots NUMBER',
+  )
+  await app.setLane('tight', { enabled: false, slots: 2 })
   await app.work({ capacity: 1, name: 'w', labels: { gpu: false } })
   await app.setLane('tight', { enabled: true })
   await gate.arrived()
@@ -137,7 +143,7 @@ test('each job keeps how often it was passed over, and why', async () => {
     await sampleQueues(db)
 
     expect((await app.why(job.id)).passedOver).toEqual([
-      { reason: 'lane passing is drained', times: 6 },
+      { reason: 'lane passing is paused', times: 6 },
       { reason: 'no worker runs task passed', times: 3 },
     ])
     // It stays with the job when it has run, and nothing is added.
@@ -162,7 +168,7 @@ test('a job says why it was passed over for as long as it is kept, from one row 
   await plantReady(database.sql, late.id, 19 * DAY + 100)
   // Two days, a sample every 2 s.
   await plantPasses(database.sql, early.id, {
-    obstacle: 'lane_disabled',
+    obstacle: 'lane_paused',
     details: { lane: 'patience' },
     since: 20 * DAY,
     until: 19 * DAY,
@@ -175,9 +181,9 @@ test('a job says why it was passed over for as long as it is kept, from one row 
     await db.close()
   }
   const [reason] = (await app.why(early.id)).passedOver
-  expect(reason).toEqual({ reason: 'lane patience is drained', times: DAY / 2 })
+  expect(reason).toEqual({ reason: 'lane patience is paused', times: DAY / 2 })
   // It waited through the last 100 s of it.
-  expect((await app.why(late.id)).passedOver).toEqual([{ reason: 'lane patience is drained', times: 50 }])
+  expect((await app.why(late.id)).passedOver).toEqual([{ reason: 'lane patience is paused', times: 50 }])
   await app.work()
   await Promise.all([early.result(), late.result()])
   expect((await app.why(early.id)).passedOver).toHaveLength(1)

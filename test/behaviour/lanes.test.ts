@@ -310,7 +310,7 @@ describe('limits', () => {
     await gate.arrived()
     await app.setLane('drain', { enabled: false })
     const waiting = await app.submit(drains, 1)
-    await until(async () => (await app.why(waiting.id)).reason === 'lane drain is drained', 'the reason')
+    await until(async () => (await app.why(waiting.id)).reason === 'lane drain is paused', 'the reason')
 
     gate.open()
     await running.result()

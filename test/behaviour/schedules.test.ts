@@ -225,6 +225,35 @@ describe('ticks that get no job', () => {
     await cancelAll()
   })
 
+  test('ticks that overlap are logged once when they begin, and with their number when they are over', async () => {
+    const lines: unknown[] = []
+    const log: Log = {
+      ...quiet,
+      info: (fields, message) => lines.push(['info', fields, message]),
+      warn: (fields, message) => lines.push(['warn', fields, message]),
+    }
+    // One is fired in a batch; the other by itself, since ticks were missed before.
+    await app.createSchedule('slow', { task: 'report', cron: '0 * * * *', overlap: 'skip' })
+    await startAt('slow', '2031-05-01T00:00:00Z')
+    for (const hour of ['00', '01', '02', '03']) {
+      await fireDue(processes[0]!, log, new Date(`2031-05-01T${hour}:00:01Z`))
+    }
+    const [latest] = await app.listFirings('slow')
+    expect(latest).toMatchObject({ skipped: 'overlap' })
+    await cancelAll()
+    await fireDue(processes[1]!, log, new Date('2031-05-01T04:00:01Z'))
+    expect(lines).toEqual([
+      ['warn', expect.objectContaining({ skipped: 'overlap' }), 'a tick of a schedule got no job'],
+      ['info', expect.objectContaining({ schedule: 'slow', ticks: 3 }), expect.stringContaining('has ended')],
+    ])
+    // The next episode is another one, also where ticks are fired one at a time.
+    lines.length = 0
+    await fireDue(processes[0]!, log, new Date('2031-05-01T09:30:00Z'))
+    await fireDue(processes[0]!, log, new Date('2031-05-01T12:30:00Z'))
+    expect(lines.filter((line) => JSON.stringify(line).includes('overlap'))).toHaveLength(1)
+    await cancelAll()
+  })
+
   test('at the ceiling a tick is recorded as skipped, and the next one is fired once there is room', async () => {
     await app.createSchedule('hourly', { task: 'report', cron: '0 * * * *' })
     await startAt('hourly', '2031-05-01T00:00:00Z')

@@ -326,8 +326,8 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect(await second.result()).toBe(3)
     const gone = page.getByRole('table', { name: 'Deleted lanes' }).getByRole('row', { name: /^batch/ })
     await gone.getByText('night').waitFor()
-    await gone.getByRole('button', { name: /Bring back/ }).click()
-    await confirm(page, 'Bring it back')
+    await gone.getByRole('button', { name: /Reset/ }).click()
+    await confirm(page, 'Reset')
     await page.getByRole('heading', { name: 'Lane batch' }).waitFor()
     expect((await server.app.listLanes()).find(({ name }) => name === 'batch')).toMatchObject({
       enabled: true,
@@ -341,7 +341,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect(complaints).toEqual([])
   })
 
-  test('a worker is drained and brought back, and says which task it cannot start; another is stopped', {
+  test('a worker is drained and undrained, and says which task it cannot start; another is stopped', {
     timeout: 60_000,
   }, async () => {
     const other = await sluice({ database: database.url, log: pino({ level: 'silent' }), tasks })
@@ -352,8 +352,8 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.getByRole('button', { name: 'Drain worker-1' }).click()
     await confirm(page, 'Drain')
     await page.getByText('Draining', { exact: true }).waitFor()
-    await page.getByRole('button', { name: 'Bring back worker-1' }).click()
-    await confirm(page, 'Bring back')
+    await page.getByRole('button', { name: 'Undrain worker-1' }).click()
+    await confirm(page, 'Undrain')
     await page.getByRole('button', { name: 'Drain worker-1' }).waitFor()
 
     await plantWithdrawal(database.sql, 'worker-1', 'quick', 'there is no program quick')

@@ -306,8 +306,8 @@ describe('lanes, workers and queues', () => {
       {
         check: 'lane system',
         level: 'note',
-        found: expect.stringMatching(/^drained by .+: starts no jobs$/),
-        advice: 'sluice resume system opens it',
+        found: expect.stringMatching(/^paused by .+: starts no jobs$/),
+        advice: 'sluice resume system resumes it',
       },
       {
         check: 'lane interactive',

@@ -122,7 +122,7 @@ describe.each(WAYS)('over %s', (way) => {
       expect((await cli.run(['lanes', 'move', 'noop'])).stderr).toContain('give either a lane')
 
       const { stdout } = await cli.run(['lanes', 'reset'])
-      expect(stdout).toBe('lane interactive: is there again\ntask noop: back in lane interactive\n')
+      expect(stdout).toBe('lane interactive: reset, it exists again\ntask noop: back in lane interactive\n')
       expect(await lane('interactive')).toMatchObject({ slots: 3, tasks: ['noop'] })
       expect((await cli.run(['lanes', 'move', 'noop', 'maintenance'])).code).toBe(0)
       expect((await cli.run(['lanes', 'move', 'noop', '--reset'])).stdout).toBe(
@@ -133,15 +133,15 @@ describe.each(WAYS)('over %s', (way) => {
     test('drain stops a lane from starting jobs, resume lets it go on', async () => {
       const drained = await cli.run(['drain', 'interactive'])
       expect(drained.stdout).toBe(
-        'lane interactive starts no more jobs; nothing runs in it; sluice resume interactive lets it go on\n',
+        'lane interactive is paused: it starts no more jobs; nothing runs in it; sluice resume interactive resumes it\n',
       )
       const { id } = await cli.json<{ id: string }>('submit', 'noop')
       // A server tells what was last sampled.
       await until(async () => (await lane('interactive')).waiting === 1, 'the job to be seen waiting')
       expect(await lane('interactive')).toMatchObject({ enabled: false })
-      expect(await cli.json('why', id)).toMatchObject({ reason: 'lane interactive is drained' })
+      expect(await cli.json('why', id)).toMatchObject({ reason: 'lane interactive is paused' })
       expect((await cli.run(['why', id])).stdout).toContain(
-        'lane interactive is drained (sluice resume interactive opens it)\n',
+        'lane interactive is paused (sluice resume interactive resumes it)\n',
       )
       expect(await cli.json('resume', 'interactive')).toMatchObject({ name: 'interactive', enabled: true })
       await until(

@@ -126,7 +126,7 @@ describe('a workflow', { timeout: 120_000 }, () => {
       /\(running: it waits for its steps: 0 of 1 steps have ended; step go is queued/,
     )
     await until(
-      async () => (await run(direct, 'ps')).includes('step go is queued: lane narrow is drained'),
+      async () => (await run(direct, 'ps')).includes('step go is queued: lane narrow is paused'),
       'the reason of the sample',
     )
     await server.app.setLane('narrow', { enabled: true })

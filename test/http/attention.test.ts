@@ -294,6 +294,12 @@ test('names at most 20 workers that cannot start a task, and none that may have 
     (await readNow(lone.app.room.calls)).findings.filter(({ rule }) => rule === 'task_withdrawn')
   const [found] = await withdrawn()
   expect(found!.text.match(/w\d+/g)).toHaveLength(20)
+  await state.plantBrokenWorker(own.sql, 'other', 'test')
+  await plantWithdrawal(own.sql, 'other', 'slow', 'no disk')
+  const [both] = await withdrawn()
+  expect(both!.text).toMatch(
+    /^cannot be started by workers w0, .+: no program; by worker other: no disk. No other worker/,
+  )
   await ageWithdrawals(own.sql, 30)
   expect(await withdrawn()).toHaveLength(1)
   await ageWithdrawals(own.sql, 90)

@@ -64,7 +64,7 @@ describe('a job says what holds it', () => {
       words: [expect.stringMatching(/^job \d+ \(idle\) is queued: no worker runs task idle$/)],
     })
     await server.app.setLane('closed', { enabled: false })
-    expect(await why(none.id)).toMatchObject({ wait: { kind: 'lane_disabled', lane: 'closed', by: 'app' } })
+    expect(await why(none.id)).toMatchObject({ wait: { kind: 'lane_paused', lane: 'closed', by: 'app' } })
     await server.app.work({ capacity: 8, name: 'w1' })
     const unfit = await server.app.submit(choosy, 1)
     expect(await why(unfit.id)).toMatchObject({ wait: { kind: 'labels', requires: { gpu: true } } })

@@ -26,8 +26,8 @@ export function setEnabled(
       const still = lane.running === 0 ? 'nothing runs in it' : `${count(lane.running, 'job')} in it go on`
       world.out.line(
         enabled
-          ? `lane ${name} starts jobs again`
-          : `lane ${name} starts no more jobs; ${still}; sluice resume ${name} lets it go on`,
+          ? `lane ${name} is resumed: it starts jobs again`
+          : `lane ${name} is paused: it starts no more jobs; ${still}; sluice resume ${name} resumes it`,
       )
     }
     return EXIT.done

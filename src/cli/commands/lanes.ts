@@ -124,7 +124,7 @@ function columns(now: number): Column<LaneLoad>[] {
     { title: 'LANE', value: (lane) => lane.name },
     {
       title: 'STATE',
-      value: (lane) => (lane.enabled ? 'open' : 'drained'),
+      value: (lane) => (lane.enabled ? 'open' : 'paused'),
       colour: (lane) => (lane.enabled ? 'green' : 'yellow'),
     },
     { title: 'RUNNING', value: (lane) => String(lane.running), align: 'right' },
@@ -238,7 +238,7 @@ function resetLanes(world: World, options: CommonOptions): Promise<ExitCode> {
     const reset: Lane[] = []
     for (const { lane } of deleted) {
       reset.push(await system.resetLane(lane))
-      if (options.json !== true) world.out.line(`lane ${lane}: is there again`)
+      if (options.json !== true) world.out.line(`lane ${lane}: reset, it exists again`)
     }
     const changed = (await system.listLanes()).filter(
       ({ declared, operatorSet }) => declared && operatorSet.length > 0,
@@ -265,7 +265,7 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
   }
   writeFacts(world.out, [
     ['lane', lane.name],
-    ['state', lane.enabled ? 'open' : 'drained'],
+    ['state', lane.enabled ? 'open' : 'paused'],
     ['slots', LANE_FIELDS.slots.format(lane.slots)],
     ['per worker', LANE_FIELDS.perWorker.format(lane.perWorker)],
     ['poll', formatDuration(lane.pollMs)],

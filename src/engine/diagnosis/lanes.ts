@@ -46,10 +46,16 @@ function closed(lane: Lane): Finding[] {
   const check = `lane ${lane.name}`
   if (!lane.enabled)
     return [
-      note(check, `drained by ${lane.updatedBy}: starts no jobs`, `sluice resume ${lane.name} opens it`),
+      note(check, `paused by ${lane.updatedBy}: starts no jobs`, `sluice resume ${lane.name} resumes it`),
     ]
   if (lane.slots === 0)
-    return [note(check, 'has 0 slots: starts no jobs', `sluice lanes set ${lane.name} --slots 1 opens it`)]
+    return [
+      note(
+        check,
+        'is closed: it has 0 slots and starts no jobs',
+        `sluice lanes set ${lane.name} --slots NUMBER opens it`,
+      ),
+    ]
   return []
 }
 
@@ -68,7 +74,7 @@ function overridden(lanes: readonly Lane[], { moved, deleted }: LaneOverrides): 
       note(
         `lane ${lane}`,
         `was deleted by ${by} at ${at.toISOString()}${movedTo === null ? '' : `: its tasks and jobs go to ${movedTo}`}; files or programs declare it`,
-        `sluice lanes reset ${lane} brings it back`,
+        `sluice lanes reset ${lane} undoes it`,
       ),
     ),
     ...moved.map(({ task, lane, declaredLane, at, by }) =>

@@ -52,10 +52,12 @@ function adviceFor(obstacle: WaitObstacle, lane: string, task: string): string {
       return 'wait, or restart the workers that sluice doctor names'
     case 'no_worker':
       return `start a worker with task ${task}`
-    case 'lane_disabled':
-      return `sluice resume ${lane}`
+    case 'lane_paused':
+      return `sluice resume ${lane} resumes it`
+    case 'lane_closed':
+      return `sluice lanes set ${lane} --slots NUMBER opens it`
     case 'draining':
-      return 'sluice workers shows them; sluice workers undrain NAME brings one back'
+      return 'sluice workers shows them; sluice workers undrain NAME lets one take jobs again'
     case 'lane_full':
     case 'lane_held':
       return `sluice lanes set ${lane} --slots NUMBER gives it more, if the machines bear it`

@@ -52,9 +52,8 @@ function Answer({ why }: { why: Why }) {
   const { wait, position, estimateSeconds, holders, hiddenHolders, passedOver } = why
   return (
     <div className="why">
-      {/* On the command line a lane is drained; here the button beside it says Pause. */}
       <p className="why-reason">
-        {wait.kind === 'lane_disabled'
+        {wait.kind === 'lane_paused'
           ? `Lane ${wait.lane} is paused${wait.by === null ? '' : `; it was last changed by ${wait.by}`}`
           : why.reason}
       </p>

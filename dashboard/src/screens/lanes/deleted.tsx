@@ -41,7 +41,7 @@ export function DeletedLanes({ deleted }: { deleted: readonly Deleted[] }) {
                   width: '170px',
                   phone: '140px',
                   align: 'right' as const,
-                  cell: ({ lane }: Deleted) => <BringBack lane={lane} />,
+                  cell: ({ lane }: Deleted) => <ResetLane lane={lane} />,
                 },
               ]
             : []),
@@ -53,23 +53,23 @@ export function DeletedLanes({ deleted }: { deleted: readonly Deleted[] }) {
   )
 }
 
-function BringBack({ lane }: { lane: string }) {
+function ResetLane({ lane }: { lane: string }) {
   const ask = useLaneQuestion()
   return (
     <Button
       small
-      aria-label={`Bring back ${lane} …`}
+      aria-label={`Reset ${lane} …`}
       onClick={() =>
         ask({
-          title: `Bring back lane ${lane}`,
+          title: `Reset lane ${lane}`,
           effect: 'It is again as files and programs say, and its tasks go back to it.',
-          action: 'Bring it back',
+          action: 'Reset',
           run: (voice) => voice.resetLane(lane),
-          done: `Lane ${lane} is there again`,
+          done: `Lane ${lane} is reset: it exists again`,
         })
       }
     >
-      Bring back …
+      Reset …
     </Button>
   )
 }

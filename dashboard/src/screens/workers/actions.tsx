@@ -17,9 +17,9 @@ const WORDS: Readonly<Record<Action, { title: string; effect: string; action: st
     done: 'drains',
   },
   undrain: {
-    title: 'Bring back',
+    title: 'Undrain',
     effect: 'It takes jobs again, from the next look on.',
-    action: 'Bring back',
+    action: 'Undrain',
     done: 'takes jobs again',
   },
   stop: {
@@ -78,10 +78,10 @@ export function WorkerButtons({ worker, act }: { worker: StatusWorker; act: Work
       {!stopping && (
         <Button
           small
-          aria-label={`${draining ? 'Bring back' : 'Drain'} ${name}`}
+          aria-label={`${draining ? 'Undrain' : 'Drain'} ${name}`}
           onClick={() => act(draining ? 'undrain' : 'drain', worker)}
         >
-          {draining ? 'Bring back' : 'Drain'}
+          {draining ? 'Undrain' : 'Drain'}
         </Button>
       )}
       {!stopping && (

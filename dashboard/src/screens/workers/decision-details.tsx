@@ -13,7 +13,7 @@ export function DecisionDetails({ decision, onClose }: { decision: Decision; onC
   const { pool, action, count: many, reason, workers, failures } = decision
   return (
     <Panel
-      title={`${action === 'start' ? 'Start' : 'Bring back'} ${count(many, 'worker')} of ${pool}`}
+      title={`${action === 'start' ? 'Start' : 'Undrain'} ${count(many, 'worker')} of ${pool}`}
       aside={
         <Button small kind="quiet" onClick={onClose}>
           Close

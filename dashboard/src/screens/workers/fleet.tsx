@@ -121,8 +121,7 @@ const DECISIONS: readonly Column<Decision>[] = [
     id: 'what',
     head: 'What',
     width: '130px',
-    cell: ({ action, count: many }) =>
-      `${action === 'start' ? 'start' : 'bring back'} ${many.toLocaleString()}`,
+    cell: ({ action, count: many }) => `${action === 'start' ? 'start' : 'undrain'} ${many.toLocaleString()}`,
   },
   { id: 'reason', head: 'Why', wrap: true, cell: ({ reason }) => reason },
   {
