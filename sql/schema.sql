@@ -1569,6 +1569,12 @@ begin
     return false;
   end if;
   v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
+  -- Every start of every program comes by here: as a rule nothing is new, nobody is told, and a lane that somebody has locked is not waited for.
+  if not p_operator and v_old.declared @> p_given and jsonb_build_object(
+       'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
+       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement) @> v_given then
+    return true;
+  end if;
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
     -- Before the lane's row is locked: jobs come before lanes.
     perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, false);
@@ -1587,11 +1593,6 @@ begin
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
     -- What has come since; a bulk change takes a while.
     perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, true);
-  end if;
-  if not p_operator and v_old.declared @> p_given and jsonb_build_object(
-       'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
-       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement) @> v_given then
-    return true;   -- every start of every program comes by here: nothing is new, nobody is told
   end if;
   update sluice.lanes l
      set slots      = case when v_given ? 'slots' then (v_given ->> 'slots')::integer else l.slots end,
@@ -3780,6 +3781,39 @@ begin
    where t.name = g.name and t.refusal is distinct from g.refusal;
 end $function$;
 
+--- function sluice.lane_locks_v1()
+CREATE OR REPLACE FUNCTION sluice.lane_locks_v1()
+ RETURNS TABLE(lane text, pid integer)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_held  jsonb := (select coalesce(jsonb_object_agg(k.transactionid::text, k.pid), '{}')
+                      from pg_locks k left join pg_stat_activity a on a.pid = k.pid
+                     where k.locktype = 'transactionid' and k.granted and k.pid is distinct from pg_backend_pid()
+                       and coalesce(a.xact_start < clock_timestamp() - interval '1 second', true));
+  v_found text;
+begin
+  if v_held = '{}' then
+    return;
+  end if;
+  for lane, v_found in select l.name, l.xmax::text from sluice.lanes l where l.deleted_at is null and l.xmax <> '0'::xid order by l.name loop
+    if not v_held ? v_found then
+      begin
+        select m.xid::text into v_found from pg_get_multixact_members(v_found::xid) m where m.mode <> 'keysh' and v_held ? m.xid::text limit 1;
+      exception when others then
+        v_found := null;   -- no multixact, or one of long ago
+      end;
+    end if;
+    if v_held ? v_found then
+      perform 1 from sluice.lanes l where l.name = lane for no key update skip locked;
+      if not found then
+        pid := (v_held ->> v_found)::integer;
+        return next;
+      end if;
+    end if;
+  end loop;
+end $function$;
+
 --- function sluice.lane_use_v1(p_name text)
 CREATE OR REPLACE FUNCTION sluice.lane_use_v1(p_name text)
  RETURNS text
@@ -5664,9 +5698,13 @@ begin
   if not found then return; end if;
   select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
   update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
+  -- A lane whose row somebody has locked is left out, and the worker comes again: it is not to wait for it with all the others.
   insert into sluice.holdings (worker_id, lane, epoch)
-    select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
-     where w.id = p_worker order by c.lane on conflict do nothing;
+    select p_worker, l.name, v_epoch from sluice.lanes l
+     where l.name in (select c.lane from sluice.classes c join sluice.workers w on c.task = any (w.tasks) where w.id = p_worker)
+       and not exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.lane = l.name)
+     order by l.name for key share of l skip locked
+    on conflict do nothing;
   if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
     if p_named <> '[]' then
       perform sluice.readopt_v1(p_worker, v_generation, p_named);
@@ -5707,9 +5745,12 @@ begin
     from (select o.worker_id, max(o.epoch) + 1 as epoch from sluice.holdings o where o.worker_id = any (v_ids) group by o.worker_id) n
    where h.worker_id = n.worker_id;
   insert into sluice.holdings (worker_id, lane, epoch)
-    select distinct w.id, c.lane, coalesce((select max(h.epoch) from sluice.holdings h where h.worker_id = w.id), 1)
-      from sluice.workers w join sluice.classes c on c.task = any (w.tasks)
-     where w.id = any (v_ids) order by w.id, c.lane on conflict do nothing;
+    select n.id, l.name, coalesce((select max(h.epoch) from sluice.holdings h where h.worker_id = n.id), 1)
+      from (select distinct w.id, c.lane from sluice.workers w join sluice.classes c on c.task = any (w.tasks)
+             where w.id = any (v_ids) and not exists (select 1 from sluice.holdings h where h.worker_id = w.id and h.lane = c.lane)) n
+      join sluice.lanes l on l.name = n.lane
+     order by n.id, n.lane for key share of l skip locked
+    on conflict do nothing;
   return query
   select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.mark
     from unnest(v_ids) w(id)

@@ -44,9 +44,13 @@ begin
   if not found then return; end if;
   select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
   update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
+  -- A lane whose row somebody has locked is left out, and the worker comes again: it is not to wait for it with all the others.
   insert into sluice.holdings (worker_id, lane, epoch)
-    select distinct p_worker, c.lane, v_epoch from sluice.classes c join sluice.workers w on c.task = any (w.tasks)
-     where w.id = p_worker order by c.lane on conflict do nothing;
+    select p_worker, l.name, v_epoch from sluice.lanes l
+     where l.name in (select c.lane from sluice.classes c join sluice.workers w on c.task = any (w.tasks) where w.id = p_worker)
+       and not exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.lane = l.name)
+     order by l.name for key share of l skip locked
+    on conflict do nothing;
   if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
     if p_named <> '[]' then
       perform sluice.readopt_v1(p_worker, v_generation, p_named);
@@ -87,9 +91,12 @@ begin
     from (select o.worker_id, max(o.epoch) + 1 as epoch from sluice.holdings o where o.worker_id = any (v_ids) group by o.worker_id) n
    where h.worker_id = n.worker_id;
   insert into sluice.holdings (worker_id, lane, epoch)
-    select distinct w.id, c.lane, coalesce((select max(h.epoch) from sluice.holdings h where h.worker_id = w.id), 1)
-      from sluice.workers w join sluice.classes c on c.task = any (w.tasks)
-     where w.id = any (v_ids) order by w.id, c.lane on conflict do nothing;
+    select n.id, l.name, coalesce((select max(h.epoch) from sluice.holdings h where h.worker_id = n.id), 1)
+      from (select distinct w.id, c.lane from sluice.workers w join sluice.classes c on c.task = any (w.tasks)
+             where w.id = any (v_ids) and not exists (select 1 from sluice.holdings h where h.worker_id = w.id and h.lane = c.lane)) n
+      join sluice.lanes l on l.name = n.lane
+     order by n.id, n.lane for key share of l skip locked
+    on conflict do nothing;
   return query
   select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.mark
     from unnest(v_ids) w(id)

@@ -471,6 +471,12 @@ begin
     return false;
   end if;
   v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
+  -- Every start of every program comes by here: as a rule nothing is new, nobody is told, and a lane that somebody has locked is not waited for.
+  if not p_operator and v_old.declared @> p_given and jsonb_build_object(
+       'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
+       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement) @> v_given then
+    return true;
+  end if;
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
     -- Before the lane's row is locked: jobs come before lanes.
     perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, false);
@@ -489,11 +495,6 @@ begin
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
     -- What has come since; a bulk change takes a while.
     perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, true);
-  end if;
-  if not p_operator and v_old.declared @> p_given and jsonb_build_object(
-       'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
-       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement) @> v_given then
-    return true;   -- every start of every program comes by here: nothing is new, nobody is told
   end if;
   update sluice.lanes l
      set slots      = case when v_given ? 'slots' then (v_given ->> 'slots')::integer else l.slots end,

@@ -15,6 +15,7 @@ const KINDS = [
   'crash',
   'lane_paused',
   'lane_closed',
+  'lane_locked',
   'lane_full',
   'lane_held',
   'no_worker',

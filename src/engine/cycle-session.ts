@@ -182,7 +182,18 @@ export class CycleSession {
     this.#budgeted = this.#classes.some((each) => each.budgeted)
     this.#spreads = this.#classes.some((each) => each.spread)
     this.#slots.setLimited(this.#classes.filter((each) => each.slots !== null).map((each) => each.lane))
-    return this.#classes.some((each) => !this.#lanes.includes(each.lane))
+    return this.#missingLanes().length > 0
+  }
+
+  /** A resync left out lanes that others had locked, and it is time for another. */
+  get lacksLanes(): boolean {
+    const now = performance.now()
+    return this.#missingLanes().some((lane) => !this.#locked.isSkipped(lane, now))
+  }
+
+  #missingLanes(): string[] {
+    const missing = this.#classes.filter((each) => !this.#lanes.includes(each.lane))
+    return [...new Set(missing.map((each) => each.lane))]
   }
 
   /**
@@ -198,6 +209,7 @@ export class CycleSession {
     if (state === undefined) return undefined
     this.#epoch = state.epoch
     this.#lanes = state.lanes
+    this.#locked.note(this.#missingLanes(), new Set(), performance.now())
     this.#known = Math.max(0, ...state.running.map((job) => job.mark))
     return new Map(state.running.map((job) => [job.id, job.attempt]))
   }

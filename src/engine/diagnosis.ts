@@ -7,6 +7,7 @@ import { checkBudgets } from './diagnosis/budgets.ts'
 import { checkConnections } from './diagnosis/connections.ts'
 import { checkHints } from './diagnosis/hints.ts'
 import { checkLanes } from './diagnosis/lanes.ts'
+import { checkLocks } from './diagnosis/locks.ts'
 import { checkQueues } from './diagnosis/queues.ts'
 import { checkSchedules } from './diagnosis/schedules.ts'
 import { checkSchema } from './diagnosis/schema.ts'
@@ -19,7 +20,8 @@ import type { Check, Finding } from './finding.ts'
 /** What is examined. */
 export interface Patient {
   readonly db: Database
-  readonly schema: MigrationState
+  /** Not asked for while tables are locked. */
+  readonly schema: () => Promise<MigrationState>
   /** What the config file and the environment say; `undefined` when they cannot be read. */
   readonly settings: Settings | undefined
   /** The tasks that lanes of the config file name and that are neither in the file nor among those given. */
@@ -29,13 +31,8 @@ export interface Patient {
 }
 
 /** Those of the server come first: they also work without a schema. */
-const SERVER_CHECKS: readonly Check<Patient>[] = [
-  checkServer,
-  checkConnections,
-  checkTransactions,
-  checkSchema,
-]
-const SCHEMA_CHECKS: readonly Check<Patient>[] = [
+const SERVER_CHECKS: readonly Check<Patient>[] = [checkServer, checkConnections, checkTransactions]
+const TABLE_CHECKS: readonly Check<Patient>[] = [
   checkAttention,
   checkTables,
   checkLanes,
@@ -52,17 +49,30 @@ const SCHEMA_CHECKS: readonly Check<Patient>[] = [
  * A check that cannot be made is a finding itself; the others go on.
  */
 export async function* diagnose(patient: Patient): AsyncGenerator<Finding> {
-  const complete = patient.schema.applied === patient.schema.available
-  for (const check of complete ? [...SERVER_CHECKS, ...SCHEMA_CHECKS] : SERVER_CHECKS) {
-    try {
-      yield* await check(patient)
-    } catch (error) {
-      const why = messageOf(error)
-      yield {
-        check: check.name.replace('check', '').toLowerCase(),
-        level: 'problem',
-        found: `could not be examined: ${why}`,
-      }
-    }
+  for (const check of SERVER_CHECKS) yield* await examine(nameOf(check), check, patient)
+  let isClosed = false
+  const examineLocks: Check<Patient> = async ({ db }) => {
+    const { findings, closed } = await checkLocks(db)
+    isClosed = closed
+    return findings
+  }
+  yield* await examine('locks', examineLocks, patient)
+  if (isClosed) return
+  const schema = await patient.schema()
+  const isComplete = schema.applied === schema.available
+  const checkVersion: Check<Patient> = ({ db }) => checkSchema({ db, schema })
+  yield* await examine('schema', checkVersion, patient)
+  if (isComplete) for (const check of TABLE_CHECKS) yield* await examine(nameOf(check), check, patient)
+}
+
+function nameOf(check: Check<Patient>): string {
+  return check.name.replace('check', '').toLowerCase()
+}
+
+async function examine(name: string, check: Check<Patient>, patient: Patient): Promise<Finding[]> {
+  try {
+    return await check(patient)
+  } catch (error) {
+    return [{ check: name, level: 'problem', found: `could not be examined: ${messageOf(error)}` }]
   }
 }

@@ -136,7 +136,7 @@ export class Dispatcher {
     news?: ModelNews,
     lanes?: ReadonlySet<string>,
   ): Promise<CycleAnswer> {
-    if (this.#outOfStep) return this.#resync(ended)
+    if (this.#outOfStep || this.#session.lacksLanes) return this.#resync(ended)
     const fits = howManyFit(ended)
     if (fits < ended.length) {
       const answer = await this.cycle(ended.slice(0, fits), 0, 0)

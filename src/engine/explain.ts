@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/database.ts'
+import { cureOf, describeLock, type HeldLock } from '../model/held-lock.ts'
 import { isFinal } from '../model/job.ts'
 import type { WaitObstacle } from '../model/wait-obstacle.ts'
 import { countPasses, type Passes } from '../store/count-passes.ts'
@@ -6,6 +7,7 @@ import { type CompositeView, describeComposite } from '../store/describe-composi
 import { explainWait, type LaneWait, type RunningJob } from '../store/explain-wait.ts'
 import { explainWindow } from '../store/explain-window.ts'
 import type { JobView } from '../store/find-jobs.ts'
+import { findLaneLocks } from '../store/find-lane-locks.ts'
 import { type Branch, loadBranches, loadBranchesInFlight } from '../store/load-branches.ts'
 import { bodyOf } from '../workflow/advance/retry-plan.ts'
 import { withBelow } from './below.ts'
@@ -15,7 +17,7 @@ import { getJob } from './job-control.ts'
 
 /**
  * What kind of thing a job waits for. `turn`: others come first. `nothing`: a worker takes it with its next look, or it
- * does not wait at all. `children`: it is part of a tree and waits for what is below it. A key never holds a job that was
+ * does not wait at all. `lane_locked`: another database session holds the row of its lane. `children`: it is part of a tree and waits for what is below it. A key never holds a job that was
  * accepted: a second one attaches to the first, or is refused.
  */
 export type WaitKind =
@@ -27,6 +29,7 @@ export type WaitKind =
   | 'window'
   | 'parent'
   | 'children'
+  | 'lane_locked'
   | WaitObstacle
 
 /** Who runs in a job's place. */
@@ -100,6 +103,7 @@ const STANDING: ReadonlySet<WaitKind> = new Set([
   'crash',
   'lane_paused',
   'lane_closed',
+  'lane_locked',
   'no_worker',
   'labels',
   'draining',
@@ -177,7 +181,17 @@ async function readyToStart(db: Queryable, job: JobView): Promise<Found> {
   const found = await explainWait(db, job.id, HOLDERS)
   // What stands in the way of the lane or the worker stands in the way of its budget too.
   const isOpen = found !== undefined && (found.obstacle === null || found.obstacle === 'budget')
+  // Once nobody has to do anything else first, the lock is what keeps every slot of the lane.
+  if (found !== undefined && (found.obstacle === null || !STANDING.has(found.obstacle))) {
+    const lock = (await findLaneLocks(db)).find(({ name }) => name === found.lane)
+    if (lock !== undefined) return behindLock(found, lock)
+  }
   return inLine(job, found, isOpen ? await explainBudget(db, job.id, job.task) : undefined)
+}
+
+function behindLock({ lane, ahead }: LaneWait, lock: HeldLock): Found {
+  const reason = `${describeLock(lock)}: none of its jobs can start. ${cureOf(lock)}`
+  return { wait: { ...FREE, kind: 'lane_locked', lane }, reason, position: ahead + 1 }
 }
 
 function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacle): Found {

@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { type Attention, needsAttention } from '../model/attention.ts'
+import { findLaneLocks } from '../store/find-lane-locks.ts'
 import { type Moment, readMoment } from '../store/read-moment.ts'
 import { foresee } from './foresee.ts'
 
@@ -16,5 +17,9 @@ export async function findAttention(
   const doomed = failing
     .flatMap(({ id, root, step }) => (why.has(id) ? [{ id, root, step, why: why.get(id)! }] : []))
     .slice(0, MOST_NAMED)
-  return { moment, findings: needsAttention({ ...moment, concerns: { ...moment.concerns, doomed } }) }
+  const laneLocks = await findLaneLocks(db)
+  return {
+    moment,
+    findings: needsAttention({ ...moment, laneLocks, concerns: { ...moment.concerns, doomed } }),
+  }
 }

@@ -1,6 +1,8 @@
 import type { Queryable } from '../db/database.ts'
 import { loadMigrations } from '../db/migrate.ts'
 import type { Attention } from '../model/attention.ts'
+import type { HeldLock } from '../model/held-lock.ts'
+import { findTableLocks } from '../store/find-table-locks.ts'
 import { readSchemaVersion } from '../store/read-schema-version.ts'
 import { findAttention } from './find-attention.ts'
 
@@ -8,10 +10,12 @@ export interface Readiness {
   /** `ok`, or what is wrong. */
   readonly database: string
   readonly schema: string
+  /** Tables that other sessions hold locked. */
+  readonly locks: readonly HeldLock[]
 }
 
-/** Whoever asks must not wait longer for a database that does not answer. */
-const ANSWER_WITHIN_MS = 2000
+/** Whoever asks must not wait longer for a database that does not answer: up to twice this, where a second connection is tried. */
+const ANSWER_WITHIN_MS = 1000
 /** Anybody may ask, as often as they like: the database is asked at most this often. */
 const FRESH_MS = 250
 /** What needs attention is read at most this often; a request after that waits until it has been read again. */
@@ -20,6 +24,7 @@ const ATTENTION_MS = 2000
 /** Whether the database can be reached and has the schema of this program. */
 export class ReadinessProbe {
   readonly #db: Queryable
+  readonly #apart: Queryable
   #asked = Number.NEGATIVE_INFINITY
   #answer: Promise<Readiness> | undefined
   /** The version this program needs. Read from its files once: they do not change, and take several turns of a busy event loop. */
@@ -28,8 +33,10 @@ export class ReadinessProbe {
   #attentionAt = Number.NEGATIVE_INFINITY
   #reading: Promise<void> | undefined
 
-  constructor(db: Queryable) {
+  /** @param apart On a connection of its own: behind a lock, all others may wait. */
+  constructor(db: Queryable, apart: Queryable) {
     this.#db = db
+    this.#apart = apart
   }
 
   look(): Promise<Readiness> {
@@ -61,26 +68,51 @@ export class ReadinessProbe {
   }
 
   async #ask(): Promise<Readiness> {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error('no answer in time')), ANSWER_WITHIN_MS)
-    })
     try {
-      // Both under the same limit: a promise that fails while nobody waits for it ends the process.
-      return await Promise.race([this.#compare(), late])
+      return await inTime(this.#compare())
     } catch {
-      return { database: 'not reachable', schema: 'not known' }
-    } finally {
-      clearTimeout(timer)
+      return this.#findOutWhy()
     }
   }
 
   async #compare(): Promise<Readiness> {
     this.#needed ??= (await loadMigrations()).at(-1)?.version ?? 0
     const applied = await readSchemaVersion(this.#db)
+    const locks = await findTableLocks(this.#db)
     const schema =
       applied === this.#needed ? 'ok' : `at version ${applied}, this program needs ${this.#needed}`
-    return { database: 'ok', schema }
+    return { database: stops(locks) ? LOCKED : 'ok', schema, locks }
+  }
+
+  async #findOutWhy(): Promise<Readiness> {
+    try {
+      const locks = await inTime(findTableLocks(this.#apart))
+      const database = stops(locks) ? LOCKED : 'reachable, but every connection of this server is busy'
+      return { database, schema: 'not known', locks }
+    } catch {
+      return { database: 'not reachable', schema: 'not known', locks: [] }
+    }
+  }
+}
+
+const LOCKED = 'a table is locked'
+
+/** Whether jobs can be neither stored nor moved on: of the other tables only a lock that keeps even readers out does that. */
+function stops(locks: readonly HeldLock[]): boolean {
+  return locks.some(({ name, blocksReading }) => name === 'jobs' || blocksReading)
+}
+
+/** @throws {Error} when it takes too long. What comes later is of no interest. */
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('no answer in time')), ANSWER_WITHIN_MS)
+  })
+  try {
+    // Both are waited for: a promise that fails while nobody does ends the process.
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

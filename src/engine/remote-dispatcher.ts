@@ -207,7 +207,7 @@ export class RemoteDispatcher {
         throw error
       }
     }
-    if (this.#outOfStep) await this.#resync(request)
+    if (this.#outOfStep || this.#session.lacksLanes) await this.#resync(request)
   }
 
   /** What this server gave the worker and it does not name, it has not begun: nobody has to remember that. */

@@ -27,6 +27,7 @@ const WELL: AttentionFacts = {
   failed: { tenMinutes: 0, hour: 0 },
   recovered: { drift: 0 },
   concerns: NONE,
+  laneLocks: [],
 }
 
 function sentences(facts: Partial<AttentionFacts>, concerns: Partial<Concerns> = {}): string[] {

@@ -1,4 +1,5 @@
 import { formatDuration } from './duration.ts'
+import { cureOf, type HeldLock, holderOf } from './held-lock.ts'
 
 /** How urgent it is. `problem`: a promise is in danger. `warning`: it will become one, or work stands still. `note`: a person is asked. */
 export type Severity = 'problem' | 'warning' | 'note'
@@ -43,6 +44,8 @@ export interface AttentionFacts {
   readonly failed: { readonly tenMinutes: number; readonly hour: number }
   readonly recovered: { readonly drift: number }
   readonly concerns: Concerns
+  /** Locks of other sessions on rows of lanes. */
+  readonly laneLocks: readonly HeldLock[]
 }
 
 /** Facts that only these rules read. Every list is bounded. */
@@ -138,6 +141,7 @@ const RISE = 2
 /** Worst first; within a severity in this order. */
 const RULES: readonly Rule[] = [
   serverCrash,
+  lockedLanes,
   brokenWorkers,
   withdrawnTasks,
   lateDuties,
@@ -182,6 +186,29 @@ function serverCrash({ concerns: { unreported } }: AttentionFacts): Attention[] 
       link: '/workers',
     },
   ]
+}
+
+function lockedLanes({ laneLocks }: AttentionFacts): Attention[] {
+  return laneLocks.map((lock) => ({
+    rule: 'lane_locked',
+    severity: 'problem',
+    subject: `lane ${lock.name}`,
+    text: `is locked by ${holderOf(lock)}: none of its jobs can start`,
+    advice: cureOf(lock),
+    link: `/lanes?lane=${lock.name}`,
+  }))
+}
+
+/** What keeps Sluice from a whole table, by the session that holds it. */
+export function lockedTables(locks: readonly HeldLock[]): Attention[] {
+  return locks.map((lock) => ({
+    rule: 'table_locked',
+    severity: 'problem',
+    subject: `sluice.${lock.name}`,
+    text: `is locked by ${holderOf(lock)}: whatever ${lock.blocksReading ? 'uses' : 'changes'} it waits`,
+    advice: cureOf(lock),
+    link: '/',
+  }))
 }
 
 function brokenWorkers({ concerns }: AttentionFacts): Attention[] {

@@ -8,6 +8,8 @@ const KEY_CONNECTIONS = 2
 const CYCLE_CONNECTIONS = 8
 /** A cycle that takes longer is given up; its outcome is then unknown and the next one resyncs. */
 const CYCLE_TIMEOUT_MS = 15_000
+/** `/readyz` answers within two seconds. */
+const PROBE_TIMEOUT_MS = 1000
 /** Whatever keeps cycles waiting must not end leases. */
 const BEAT_CONNECTIONS = 2
 
@@ -20,6 +22,8 @@ export class ServerConnections {
   readonly keys: Queryable
   readonly cycles: Database
   readonly beats: Database
+  /** Finds out why the others wait: one connection, opened only then. */
+  readonly probe: Database
   readonly #keys: Database
   readonly #watch: OutageWatch
 
@@ -38,11 +42,17 @@ export class ServerConnections {
       applicationName: 'sluice-heartbeat',
       statementTimeoutMs: heartbeatMs,
     })
+    this.probe = new Database({
+      url,
+      maxConnections: 1,
+      applicationName: 'sluice-probe',
+      statementTimeoutMs: PROBE_TIMEOUT_MS,
+    })
     this.#watch = new OutageWatch(url, [this.#keys, this.cycles, this.beats])
   }
 
   async close(): Promise<void> {
     this.#watch.close()
-    await Promise.all([this.#keys.close(), this.cycles.close(), this.beats.close()])
+    await Promise.all([this.#keys.close(), this.cycles.close(), this.beats.close(), this.probe.close()])
   }
 }

@@ -19,6 +19,8 @@ const CREATE = statement(
    select g.name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, $2, to_jsonb(g) - 'name'
      from jsonb_to_recordset($1) as g(name text, slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer,
                                       "ageingMs" integer, enabled boolean, placement text)
+    -- What is declared already is not even looked at: its row may be locked.
+    where not exists (select 1 from sluice.lanes k where k.name = g.name and k.declared <> '{}')
     order by g.name
    on conflict (name) do update
       set declared = excluded.declared,

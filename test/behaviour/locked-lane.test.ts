@@ -50,3 +50,27 @@ test('a lane whose row another session has locked is left out and named; other l
     await client.end()
   }
 })
+
+test('a worker that starts while a lane is locked comes up and works in the other lanes', async () => {
+  const shut = task({ name: 'shut', lane: 'held-back', run: (n: number) => n })
+  const going = task({ name: 'going', lane: 'going-on', run: (n: number) => n })
+  const options = {
+    tasks: [shut, going],
+    lanes: { 'held-back': { slots: 2, poll: 300 }, 'going-on': { slots: 2 } },
+  }
+  const first = await apps.open(options)
+  const client = new pg.Client(database.url)
+  await client.connect()
+  try {
+    await lockLane(client, 'held-back')
+    const waiting = await first.submit(shut, 1)
+    const started = await apps.open(options)
+    await started.work({ capacity: 2 })
+    for (let n = 0; n < 3; n++) expect(await (await started.submit(going, n)).result()).toBe(n)
+    expect((await started.getJob(waiting.id)).attempt).toBe(0)
+    await client.query('rollback')
+    expect(await waiting.result()).toBe(1)
+  } finally {
+    await client.end()
+  }
+})

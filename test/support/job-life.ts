@@ -403,7 +403,7 @@ export class JobLife {
     await repeated('listWorkers', () => app.listWorkers())
     await repeated('listTasks', () => app.listTasks())
     await repeated('sampleQueues', () => app.sampleQueues())
-    const schema = { applied: 1, available: 1 }
+    const schema = async () => ({ applied: 1, available: 1 })
     for await (const _ of diagnose({ db: this.#db, schema, settings: undefined, now: Date.now() }));
   }
 

@@ -32,13 +32,13 @@ async function doctor(world: World, options: DoctorOptions): Promise<ExitCode> {
   requireDatabase(world, dataFolder)
   const place = await findDatabase({ dataFolder })
   try {
-    const schema = await readMigrationState(place.url)
     const db = new Database({ url: place.url, maxConnections: 2, applicationName: 'sluice-doctor' })
     try {
       const { settings, findings, config } = await readSettings(world, options)
       const here = (config?.tasks ?? []).map(({ name }) => name)
       const patient = {
-        ...{ db, schema, settings, now: world.now().getTime() },
+        ...{ db, settings, now: world.now().getTime() },
+        schema: () => readMigrationState(place.url),
         findMisplaced: (known: readonly string[]) => findMisplaced(config, [...known, ...here]),
       }
       const print = printer(world, options)

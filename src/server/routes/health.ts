@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { ReadinessProbe } from '../../engine/readiness.ts'
-import { sentenceOf } from '../../model/attention.ts'
+import { lockedTables, sentenceOf } from '../../model/attention.ts'
+import { describeLock } from '../../model/held-lock.ts'
 import { isLocal } from '../access.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
@@ -18,7 +19,7 @@ const Readiness = Type.Object({
       severity: Type.String(),
       text: Type.Optional(Type.String({ description: 'For programs on this machine only: it names things' })),
     }),
-    { description: 'What needs attention, a few seconds old. It never changes the status' },
+    { description: 'What needs attention, a few seconds old' },
   ),
 })
 
@@ -28,7 +29,7 @@ const Readiness = Type.Object({
  * Only what keeps this server from its work makes it 503: a balancer would otherwise take away every server because a lane is paused.
  */
 export function healthRoutes(server: Server, parts: ServerParts): void {
-  const probe = new ReadinessProbe(parts.room.calls)
+  const probe = new ReadinessProbe(parts.room.calls, parts.connections.probe)
 
   server.get(
     '/healthz',
@@ -48,26 +49,30 @@ export function healthRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Database reachable, schema right, not stopping',
         description:
-          '503 when the database is not reachable, its schema is not of this program, or this server is stopping. Findings never change the status.',
+          '503 when the database is not reachable, a lock on its tables keeps the server from its work, its schema is not of this program, or this server is stopping. Other findings never change the status.',
         tags: ['server'],
         response: { 200: Readiness, 503: Readiness },
       },
     },
     async (request, reply) => {
       const draining = parts.draining()
-      const { database, schema } = await probe.look()
+      const { database, schema, locks } = await probe.look()
       const ready = database === 'ok' && schema === 'ok' && !draining
       // Without its schema there is nothing to read.
-      const found = database === 'ok' && schema === 'ok' ? await probe.attention() : undefined
+      const read = database === 'ok' && schema === 'ok' ? await probe.attention() : undefined
       const local = isLocal(request)
-      const findings = (found ?? []).map((finding) => ({
+      const found = [...lockedTables(locks), ...(read ?? [])]
+      const named = database !== 'ok' && locks[0] !== undefined && local
+      const findings = found.map((finding) => ({
         rule: finding.rule,
         severity: finding.severity,
         ...(local && { text: sentenceOf(finding) }),
       }))
-      return reply
-        .code(ready ? 200 : 503)
-        .send({ status: ready ? 'ready' : 'not_ready', checks: { database, schema, draining }, findings })
+      return reply.code(ready ? 200 : 503).send({
+        status: ready ? 'ready' : 'not_ready',
+        checks: { database: named ? describeLock(locks[0]!) : database, schema, draining },
+        findings,
+      })
     },
   )
 }

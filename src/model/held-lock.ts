@@ -1,0 +1,43 @@
+import { formatDuration } from './duration.ts'
+
+/** A database lock that keeps Sluice from its work, and the session that holds it. */
+export interface HeldLock {
+  /** `lane`: the row of a lane; `table`: a table of the schema. */
+  readonly kind: 'lane' | 'table'
+  readonly name: string
+  /** `null`: a prepared transaction, which belongs to no session. */
+  readonly pid: number | null
+  readonly application: string | null
+  readonly user: string | null
+  /** As in `pg_stat_activity`; `null` where this role may not see it. */
+  readonly state: string | null
+  /** For how long it has been in that state. */
+  readonly stateMs: number | null
+  /** The session that it waits for itself, where it has not got the lock yet: everybody else queues behind it. */
+  readonly waitsFor: number | null
+  /** Reading the table waits too. */
+  readonly blocksReading: boolean
+}
+
+/** `sluice.jobs is locked by pid 123 (psql, idle in transaction for 3m)` */
+export function describeLock(lock: HeldLock): string {
+  const what = lock.kind === 'lane' ? `lane ${lock.name}` : `sluice.${lock.name}`
+  return `${what} is locked by ${holderOf(lock)}`
+}
+
+/** The session, with what is known of it. */
+export function holderOf({ pid, application, user, state, stateMs, waitsFor }: HeldLock): string {
+  if (pid === null) return 'a prepared transaction'
+  const since =
+    stateMs === null ? '' : ` for ${formatDuration(Math.max(1, Math.round(stateMs / 1000)) * 1000)}`
+  const known = [application || user || '', state === null ? '' : `${state}${since}`]
+  const waits = waitsFor === null ? '' : `waiting for pid ${waitsFor}`
+  const details = [...known, waits].filter((part) => part !== '').join(', ')
+  return `pid ${pid}${details === '' ? '' : ` (${details})`}`
+}
+
+/** What to do about it. */
+export function cureOf({ pid, waitsFor }: HeldLock): string {
+  if (pid === null) return 'Find it in pg_prepared_xacts, and commit or roll it back'
+  return `End its transaction, or run: select pg_terminate_backend(${waitsFor ?? pid})`
+}
