@@ -370,6 +370,7 @@ create table sluice.jobs (
   superseded_at timestamp with time zone,
   trace text,
   uses jsonb,
+  chosen_by text[],
   approved_by text,
   constraint child_has_a_place CHECK ((((parent_id IS NULL) = (root_id IS NULL)) AND ((parent_id IS NULL) = (idx IS NULL)))),
   constraint failed_has_an_error CHECK (((state <> ALL (ARRAY['failed'::sluice.job_state, 'cancelled'::sluice.job_state])) OR (error IS NOT NULL))),
@@ -623,6 +624,7 @@ create table sluice.schedules (
   created_at timestamp with time zone not null default clock_timestamp(),
   updated_at timestamp with time zone not null default clock_timestamp(),
   updated_by text not null,
+  input_by text not null,
   constraint runs_one_thing CHECK ((num_nonnulls(task, workflow) = 1)),
   constraint schedules_catch_up_check CHECK (((catch_up >= 0) AND (catch_up <= 100))),
   constraint schedules_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
@@ -3167,6 +3169,7 @@ begin
   select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
     v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                              'by', p_by)), 'soon') s;
+  perform sluice.name_chooser_v1(job_id, n, p_by) from unnest(array[v_schedule.owner, v_schedule.input_by]) n where not attached;
   insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
     values (p_name, clock_timestamp(), job_id, attached, p_by);
   return next;
@@ -3220,6 +3223,7 @@ begin
       select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
         v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                                  'by', v_schedule.owner)), 'soon') s;
+      perform sluice.name_chooser_v1(job_id, v_schedule.input_by, v_schedule.owner) where not attached;
     exception when others then
       -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
       if sqlstate !~ '^(SL|22|23)' then
@@ -3256,10 +3260,12 @@ declare
   v_overlapped integer[];
   v_ids      bigint[];
   v_attached boolean[];
+  v_choosers text[];
 begin
-  select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy), array_agg(d.overlapped)
-    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped
-    from (select s.name, s.overlapped, i.tick, i.then_at,
+  select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy), array_agg(d.overlapped),
+         array_agg(d.chooser) filter (where d.busy is null)
+    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped, v_choosers
+    from (select s.name, s.overlapped, i.tick, i.then_at, nullif(s.input_by, s.owner) as chooser,
                  s.options || jsonb_build_object('task', coalesce(s.task, s.workflow), 'input', s.input, 'by', s.owner) as job,
                  case when s.overlap = 'skip' then
                    (select j.id
@@ -3277,6 +3283,8 @@ begin
   select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
     from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
                             where u.busy is null), 'soon') s;
+  perform sluice.name_chooser_v1(u.id, u.chooser, '') from unnest(v_ids, v_attached, v_choosers) u(id, attached, chooser)
+    where u.chooser is not null and not u.attached;
   return query
   with recorded as (
   insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason)
@@ -4458,6 +4466,15 @@ CREATE OR REPLACE FUNCTION sluice.must_stop_v1(p_worker sluice.workers)
  LANGUAGE sql
  STABLE
 RETURN ((p_worker).stopping OR (((p_worker).leaving IS NOT NULL) AND (p_worker).draining AND (NOT (EXISTS (SELECT 1 FROM sluice.jobs j WHERE ((j.worker_id = (must_stop_v1.p_worker).id) AND (j.state = 'running'::sluice.job_state)))))));
+
+--- function sluice.name_chooser_v1(p_root bigint, p_name text, p_submitter text)
+CREATE OR REPLACE FUNCTION sluice.name_chooser_v1(p_root bigint, p_name text, p_submitter text)
+ RETURNS void
+ LANGUAGE sql
+BEGIN ATOMIC
+ UPDATE sluice.jobs j SET chosen_by = array_append(j.chosen_by, name_chooser_v1.p_name)
+   WHERE ((j.id = name_chooser_v1.p_root) AND (name_chooser_v1.p_name <> name_chooser_v1.p_submitter) AND (NOT (name_chooser_v1.p_name = ANY (COALESCE(j.chosen_by, '{}'::text[])))));
+END;
 
 --- function sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
 CREATE OR REPLACE FUNCTION sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
@@ -5849,9 +5866,7 @@ begin
          priority = v_priority,
          rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
                                                  v_priority, j.submitted_at), j.rank),
-         -- Nobody is asked twice, except after a rejection.
-         policy = case when j.approved_by is not null and j.error not like 'rejected:%' then j.policy - 'approval' else j.policy end,
-         approved_by = case when j.error like 'rejected:%' then null else j.approved_by end,
+         approved_by = null,   -- what was approved is asked for again
          ready_at = v_now, started_at = null, finished_at = null, deadline_at = null, cancel_at = null, worker_id = null,
          failures = 0, losses = 0, result = null, error = null
    where j.id = any (v_leaves) and j.state in ('failed', 'cancelled');

@@ -197,6 +197,7 @@ create table sluice.jobs (
   superseded_at timestamptz,                 -- a rerun of its tree has put another in its place
   trace        text,                         -- what it was submitted under: a traceparent, and after a space its tracestate
   uses         jsonb,                        -- what it draws from budgets, where that is not the same for all of its task: {uses, perJob}
+  chosen_by    text[],                       -- of a root: who else chose what runs; they approve nothing of it, as little as its submitter
   approved_by  text,
   constraint running_has_a_lease
     check (state <> 'running' or (started_at is not null and (worker_id is not null or composite is not null))),

@@ -375,9 +375,7 @@ begin
          priority = v_priority,
          rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
                                                  v_priority, j.submitted_at), j.rank),
-         -- Nobody is asked twice, except after a rejection.
-         policy = case when j.approved_by is not null and j.error not like 'rejected:%' then j.policy - 'approval' else j.policy end,
-         approved_by = case when j.error like 'rejected:%' then null else j.approved_by end,
+         approved_by = null,   -- what was approved is asked for again
          ready_at = v_now, started_at = null, finished_at = null, deadline_at = null, cancel_at = null, worker_id = null,
          failures = 0, losses = 0, result = null, error = null
    where j.id = any (v_leaves) and j.state in ('failed', 'cancelled');

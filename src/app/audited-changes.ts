@@ -70,7 +70,7 @@ export class AuditedChanges {
   retry(id: string, options: TreeRetryOptions): Promise<Retried> {
     return this.#job('retry', id, async (tx) => {
       const { status } = await jobControl.getJob(tx, id)
-      const result = await retry(tx, id, options)
+      const result = await retry(tx, id, options, this.#actor)
       return { result, before: { status }, after: retryFacts(result, options) }
     })
   }

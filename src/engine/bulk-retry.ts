@@ -111,7 +111,7 @@ async function retryOne(
     return { root: root.rootId, name: root.name, jobs: 1, superseded: 0, refused: [] }
   if (dryRun) return planRetry(db, root.rootId, options)
   return transactForCallers(db, async (tx) => {
-    const retried = await retry(tx, root.rootId, options)
+    const retried = await retry(tx, root.rootId, options, author.name)
     const after = retryFacts(retried, options)
     await writeDown(tx, author, 'job.retry', [{ target: `job ${root.rootId}`, before: null, after }])
     return retried

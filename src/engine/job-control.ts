@@ -9,6 +9,7 @@ import { TASK_FIELDS } from '../model/task-fields.ts'
 import { approveJob } from '../store/approve-job.ts'
 import { cancelJob } from '../store/cancel-job.ts'
 import { deleteJob } from '../store/delete-job.ts'
+import { findChoosers } from '../store/find-choosers.ts'
 import { findJobs, type JobView } from '../store/find-jobs.ts'
 import { findOwners } from '../store/find-owners.ts'
 import { readLogs, type StoredLogLine } from '../store/read-logs.ts'
@@ -54,6 +55,11 @@ export async function ownersOf(
 export async function cancel(db: Queryable, id: string, reason: string): Promise<JobState> {
   const state = await cancelJob(db, checkJobId(id), checkReason(reason, 'reason'))
   return state ?? (await refuse(db, id, 'cancelled', 'only a job that has not ended can be'))
+}
+
+/** Whether somebody chose what a job runs with, other than by submitting it: as editor of its schedule, or with the input of a retry. */
+export async function isChosenBy(db: Queryable, id: string, name: string): Promise<boolean> {
+  return (await findChoosers(db, checkJobId(id))).includes(name)
 }
 
 export async function approve(db: Queryable, id: string, by: string): Promise<void> {

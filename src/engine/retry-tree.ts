@@ -11,6 +11,7 @@ import { checkDeferred } from '../store/check-deferred.ts'
 import { findActiveJob } from '../store/find-active-job.ts'
 import { type EndedChild, loadEndedChildren } from '../store/load-ended-children.ts'
 import { loadPath, loadPaths, type PathJob } from '../store/load-path.ts'
+import { nameChooser } from '../store/name-chooser.ts'
 import { type RetryCounts, retryTree } from '../store/retry-tree.ts'
 import { toChild } from '../workflow/advance/decide.ts'
 import {
@@ -71,10 +72,16 @@ const PAUSE_MS = 10
  * A job that is part of no tree goes back in line. In a tree either what failed runs again, or a step; and with it what
  * follows from it. Everything above it runs again in place.
  *
+ * @param by Who asks for it. With an input of theirs they approve nothing of the tree any more.
  * @throws {SluiceError} `ILLEGAL_TRANSITION` when some job of the tree has not ended, or nothing of it can run again;
  *   `KEY_CONFLICT` when another active job has the root's key; `INVALID_ARGUMENT`; `NOT_STORABLE`; `JOB_NOT_FOUND`.
  */
-export async function retry(db: Queryable, id: string, options: TreeRetryOptions = {}): Promise<Retried> {
+export async function retry(
+  db: Queryable,
+  id: string,
+  options: TreeRetryOptions,
+  by: string,
+): Promise<Retried> {
   checkRetryOptions(options)
   checkJobId(id)
   for (let tried = 0; tried < TRIES; tried++) {
@@ -84,7 +91,10 @@ export async function retry(db: Queryable, id: string, options: TreeRetryOptions
     if (job.kind === null && job.parentId === null) return retryPlain(db, job, options)
     const root = path.at(-1)!
     const done = await retryOnce(db, path, options)
-    if (done !== undefined) return { root: root.id, name: root.task, ...done }
+    if (done !== undefined) {
+      if (options.input !== undefined) await nameChooser(db, root.id, by)
+      return { root: root.id, name: root.task, ...done }
+    }
     await delay(PAUSE_MS)
   }
   throw illegal(id, 'others are changing its tree just now: try again')
@@ -95,7 +105,7 @@ export async function planRetry(db: Database, id: string, options: TreeRetryOpti
   let planned: Retried | undefined
   try {
     await transactForCallers(db, async (tx) => {
-      const retried = await retry(tx, id, options)
+      const retried = await retry(tx, id, options, 'dry run')
       await checkDeferred(tx)
       planned = retried
       throw new SluiceError('INTERNAL', 'rolled back: this was a dry run')

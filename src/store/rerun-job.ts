@@ -13,13 +13,13 @@ const RERUN = statement(
    steps as (delete from sluice.steps s using ended e where s.job_id = e.id and e.state = 'completed'),
    notes as (delete from sluice.notes n using ended e where n.job_id = e.id and e.state = 'completed')
    update sluice.jobs j
-      set state = case when t.approval and (e.approved_by is null or e.error like 'rejected:%') then 'awaiting_approval'
+      set state = case when t.approval then 'awaiting_approval'
                        when d.due > clock_timestamp() then 'scheduled' else 'ready' end::sluice.job_state,
-          approved_by = case when e.error like 'rejected:%' then null else e.approved_by end,
+          approved_by = null,
           rank = coalesce(sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at), j.rank),
           ready_at = d.due, finished_at = null, cancel_at = null, worker_id = null,
           failures = 0, losses = 0, result = null, error = null,
-          deadline_at = d.due + make_interval(secs => j.deadline_ms / 1000.0)
+          deadline_at = case when not coalesce(t.approval, false) then d.due + make_interval(secs => j.deadline_ms / 1000.0) end
      from ended e left join sluice.tasks t on t.name = e.task
           -- One that was cancelled before its time keeps that time.
           cross join lateral (select case when e.started_at is null then greatest(e.ready_at, clock_timestamp()) else clock_timestamp() end as due) d

@@ -18,9 +18,9 @@ const GIVEN = `jsonb_to_recordset($1::text::jsonb) as g(name text, task text, wo
 const INSERT = statement(
   'insert_schedules',
   `insert into sluice.schedules (name, task, workflow, cron, timezone, input, options, enabled, overlap, catch_up, next_at, declared, changed,
-                                 owner, updated_by)
+                                 owner, updated_by, input_by)
    select g.name, g.task, g.workflow, g.cron, g.timezone, g.input, g.options, g.enabled, g.overlap, g."catchUp", g."nextAt", g.declared, g.changed,
-          $2, $2
+          $2, $2, $2
      from ${GIVEN}
     order by g.name
    on conflict (name) do nothing
@@ -35,7 +35,8 @@ const UPDATE = statement(
       set task = g.task, workflow = g.workflow, cron = g.cron, timezone = g.timezone, input = g.input, options = g.options, enabled = g.enabled,
           overlap = g.overlap, catch_up = g."catchUp",
           next_at = case when (s.cron, s.timezone) = (g.cron, g.timezone) then s.next_at else g."nextAt" end,
-          declared = g.declared, changed = g.changed, updated_by = $2, updated_at = clock_timestamp(), version = s.version + 1
+          declared = g.declared, changed = g.changed, updated_by = $2, updated_at = clock_timestamp(), version = s.version + 1,
+          input_by = case when (s.task, s.workflow, s.input, s.options) is not distinct from (g.task, g.workflow, g.input, g.options) then s.input_by else $2 end
      from seen join given g on g.name = seen.name
     where s.name = seen.name and s.version = g.version
    returning s.name`,

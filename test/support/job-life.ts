@@ -4,6 +4,7 @@ import type { Duty } from '../../src/duties/duty.ts'
 import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
 import { diagnose } from '../../src/engine/diagnosis.ts'
 import { childrenOf, stripOf } from '../../src/engine/fan-out-view.ts'
+import { isChosenBy } from '../../src/engine/job-control.ts'
 import { readPage } from '../../src/engine/job-list.ts'
 import {
   hasCode,
@@ -304,6 +305,7 @@ export class JobLife {
         repeated('submit', () => app.submit('gated', null, { key: `${key}-${this.#round}` })),
       ),
     )
+    await repeated('isChosenBy', () => isChosenBy(app.room.calls, yes!.id, 'somebody'))
     await once('approve', () => app.approve(yes!.id))
     await once('reject', () => app.reject(no!.id, 'not today'))
     this.#expect('approved', (await settled(yes!)).result)
@@ -480,7 +482,7 @@ export class JobLife {
     await repeated('watchTree', () => app.watchTree(job.id).look())
   }
 
-  /** A workflow that is looked at when it has ended, and run again from a step in its middle. */
+  /** A workflow that is looked at when it has ended, and run again from its first step with another input. */
   async #treeAgain(app: Sluice): Promise<void> {
     const job = await repeated('submit of a workflow', () =>
       app.submit('chain', { n: 7 }, { key: `again-${this.#round}` }),
@@ -492,7 +494,7 @@ export class JobLife {
     await repeated('childrenOf', () => childrenOf(app.room.calls, tree.children[1]!.id, { limit: 2 }))
     await repeated('trace', () => app.trace(item.id))
     await repeated('dry retry', () => app.retry(job.id, { from: 'fan', dryRun: true }))
-    await once('retry', () => app.retry(job.id, { from: 'fan' }))
+    await once('retry', () => app.retry(job.id, { from: 'first', input: { n: 8 } }))
     await patiently(
       async () => (await this.#stateOf(job.id)) === 'completed',
       `workflow ${job.id} to end again`,

@@ -72,10 +72,9 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       const { id } = request.params
       const what = { action: 'job.approve', target: `job ${id}`, once: true }
       return change(parts, request, what, async (tx) => {
-        const job = await judgedJob(tx, request, id)
+        const seen = await judgedJob(tx, request, id)
         await jobControl.approve(tx, id, request.caller.name)
-        const after = await jobControl.getJob(tx, id)
-        return changed(job, after, request.body?.comment)
+        return judged(seen, await jobControl.getJob(tx, id), request.body?.comment)
       })
     },
   )
@@ -97,9 +96,9 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       const { id } = request.params
       const what = { action: 'job.reject', target: `job ${id}`, once: true }
       return change(parts, request, what, async (tx) => {
-        const job = await judgedJob(tx, request, id)
+        const seen = await judgedJob(tx, request, id)
         await jobControl.reject(tx, id, request.body.comment, request.caller.name)
-        return changed(job, await jobControl.getJob(tx, id), request.body.comment)
+        return judged(seen, await jobControl.getJob(tx, id), request.body.comment)
       })
     },
   )
@@ -130,7 +129,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         { action: 'job.retry', target: `job ${id}`, once: true },
         async (tx) => {
           const job = await ownJob(tx, request, id)
-          const result = await retry(tx, id, options)
+          const result = await retry(tx, id, options, request.caller.name)
           return { result, before: { status: job.status }, after: retryFacts(result, options) }
         },
       )
@@ -203,21 +202,31 @@ async function cancelOrDelete(
   )
 }
 
-/** The job, if the caller may decide about it: nobody approves a job of their own, except whoever runs the platform. */
-async function judgedJob(tx: Queryable, request: FastifyRequest, id: string): Promise<JobView> {
+/** The job, if the caller may decide about it: nobody approves what runs with an input of their own, except whoever runs the platform. */
+async function judgedJob(
+  tx: Queryable,
+  request: FastifyRequest,
+  id: string,
+): Promise<{ readonly job: JobView; readonly own: boolean }> {
   const job = await visibleJob(tx, request, id)
-  if (isOwn(request, job) && request.caller.role !== ADMIN_ROLE) {
-    throw new SluiceError('FORBIDDEN', `job ${id} is your own: somebody else has to decide about it`, {
+  const own = isOwn(request, job) || (await jobControl.isChosenBy(tx, id, request.caller.name))
+  if (own && request.caller.role !== ADMIN_ROLE) {
+    const why = isOwn(request, job) ? 'is your own' : 'runs with an input that you chose'
+    throw new SluiceError('FORBIDDEN', `job ${id} ${why}: somebody else has to decide about it`, {
       details: { jobId: id },
     })
   }
-  return job
+  return { job, own }
 }
 
-function changed(before: JobView, after: JobView, comment: string | undefined) {
+function judged(
+  { job, own }: { readonly job: JobView; readonly own: boolean },
+  after: JobView,
+  comment: string | undefined,
+) {
   return {
     result: { id: after.id, status: after.status },
-    before: { status: before.status },
-    after: { status: after.status, ...(comment !== undefined && { comment }) },
+    before: { status: job.status },
+    after: { status: after.status, ...(comment !== undefined && { comment }), ...(own && { own }) },
   }
 }

@@ -20,3 +20,15 @@ export async function countAudit(sql: Sql): Promise<Record<string, number>> {
   )
   return Object.fromEntries(rows.map(({ action, n }) => [action, n]))
 }
+
+/** The lines about a target, oldest first. */
+export function readAudit(
+  sql: Sql,
+  target: string,
+  action: string,
+): Promise<{ actor: string; before: unknown; after: unknown; refused: string | null }[]> {
+  return sql(
+    'select actor, before, after, refused from sluice.audit where target = $1 and action = $2 order by id',
+    [target, action],
+  )
+}

@@ -1,0 +1,193 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { task } from '../../src/index.ts'
+import { useDatabase } from '../support/database.ts'
+import { useServer } from '../support/http-server.ts'
+import { readAudit } from '../support/state/audit.ts'
+import { moveTicks } from '../support/state/schedules.ts'
+import { until } from '../support/until.ts'
+
+// What needs approval is seen by two people: nobody approves what runs with an input of their own, on whatever way it got there.
+const payout = task({ name: 'payout', approval: true, run: (input: unknown) => input })
+const look = task({ name: 'look', run: (input: unknown) => input })
+const database = useDatabase()
+const server = useServer(database, {
+  tasks: [payout, look],
+  workflows: [
+    {
+      name: 'pay',
+      definition: {
+        steps: {
+          amount: { task: 'look', with: { amount: '${{ input.amount }}' } },
+          transfer: {
+            task: 'payout',
+            needs: ['amount'],
+            with: { amount: '${{ steps.amount.result.amount }}' },
+          },
+        },
+      },
+    },
+  ],
+})
+const keys = { ann: '', olga: '', otto: '', admin: '' }
+
+beforeAll(async () => {
+  keys.ann = await server.keyOf('submitter', 'ann')
+  keys.olga = await server.keyOf('operator', 'olga')
+  keys.otto = await server.keyOf('operator', 'otto')
+  keys.admin = await server.keyOf('platform_admin', 'ada')
+  await server.app.work()
+})
+
+interface Job {
+  readonly id: string
+  readonly status: string
+  readonly rootId: string | null
+}
+
+async function submit(
+  key: string,
+  what: { task: string } | { workflow: string },
+  amount: number,
+): Promise<string> {
+  const answer = await server.call('POST', '/jobs', { key, body: { ...what, input: { amount } } })
+  expect(answer.status, answer.text).toBe(202)
+  return answer.json<{ id: string }>().id
+}
+
+async function approve(key: string, id: string): Promise<[number, string | undefined]> {
+  const answer = await server.call('POST', `/jobs/${id}/approve`, { key })
+  return [answer.status, answer.json<{ code?: string }>().code]
+}
+
+function reached(id: string, status: string): Promise<Job> {
+  return until(async () => {
+    const job = (await server.call('GET', `/jobs/${id}`, { key: keys.otto })).json<Job>()
+    return job.status === status && job
+  }, `job ${id} to be ${status}`)
+}
+
+/** The payout of a run of `pay` that waits for approval. */
+function guardedStep(root: string): Promise<string> {
+  return until(async () => {
+    const query = 'status=awaiting_approval&children=true&limit=100'
+    const waiting = await server.call('GET', `/jobs?${query}`, { key: keys.otto })
+    return waiting.json<{ jobs: Job[] }>().jobs.find(({ rootId }) => rootId === root)?.id
+  }, `a payout of job ${root} to wait`)
+}
+
+describe('a job that ran with approval asks again', () => {
+  test('when it is run again as it was', async () => {
+    const id = await submit(keys.ann, { task: 'payout' }, 1)
+    expect(await approve(keys.olga, id)).toEqual([200, undefined])
+    await reached(id, 'completed')
+
+    expect((await server.call('POST', `/jobs/${id}/retry`, { key: keys.ann })).status).toBe(202)
+
+    expect(await reached(id, 'awaiting_approval')).toMatchObject({ approvedBy: null, deadlineAt: null })
+    expect(await approve(keys.ann, id)).toEqual([403, 'FORBIDDEN'])
+    expect(await approve(keys.olga, id)).toEqual([200, undefined])
+    await reached(id, 'completed')
+  })
+
+  test('as a step of a workflow too', async () => {
+    const root = await submit(keys.ann, { workflow: 'pay' }, 2)
+    await approve(keys.olga, await guardedStep(root))
+    await reached(root, 'completed')
+    const retried = await server.call('POST', `/jobs/${root}/retry`, {
+      key: keys.ann,
+      body: { from: 'transfer' },
+    })
+    expect(retried.status).toBe(202)
+    await approve(keys.olga, await guardedStep(root))
+    await reached(root, 'completed')
+  })
+})
+
+describe('nobody approves an input that they chose', () => {
+  test("by editing somebody else's schedule", async () => {
+    const name = 'monthly'
+    const created = await server.call('POST', '/schedules', {
+      key: keys.ann,
+      body: { name, task: 'payout', cron: '0 0 1 1 *', input: { amount: 3 } },
+    })
+    expect(created.status).toBe(201)
+    const edited = await server.call('PATCH', `/schedules/${name}`, {
+      key: keys.olga,
+      body: { input: { amount: 3_000_000 } },
+    })
+    expect(edited.status).toBe(200)
+    // Somebody else's change of another field does not make it theirs.
+    await server.call('PATCH', `/schedules/${name}`, { key: keys.otto, body: { catchUp: 1 } })
+
+    const fired = await server.call('POST', `/schedules/${name}/fire`, { key: keys.otto })
+    const { id } = fired.json<{ id: string }>()
+
+    expect(await approve(keys.olga, id)).toEqual([403, 'FORBIDDEN'])
+    expect(await approve(keys.ann, id)).toEqual([403, 'FORBIDDEN'])
+    expect(await approve(keys.otto, id)).toEqual([403, 'FORBIDDEN']) // asked for it
+    expect(await approve(keys.admin, id)).toEqual([200, undefined])
+  })
+
+  test('nor what such a schedule submits at its time', async () => {
+    // Two fire together; one that missed a tick is fired by itself.
+    const names = ['first', 'second', 'late']
+    for (const name of names) {
+      const body = { name, task: 'payout', cron: '* * * * *', input: { schedule: name } }
+      expect((await server.call('POST', '/schedules', { key: keys.ann, body })).status).toBe(201)
+      await server.call('PATCH', `/schedules/${name}`, { key: keys.olga, body: { input: { edited: name } } })
+    }
+    const minute = Math.floor(Date.now() / 60_000) * 60_000
+    await moveTicks(database.sql, new Date(minute), ['first', 'second'])
+    await moveTicks(database.sql, new Date(minute - 300_000), ['late'])
+    for (const name of names) {
+      const id = await until(async () => {
+        const { firings } = (
+          await server.call('GET', `/schedules/${name}/firings`, { key: keys.otto })
+        ).json<{ firings: { jobId: string | null }[] }>()
+        return firings.find(({ jobId }) => jobId !== null)?.jobId
+      }, `schedule ${name} to fire`)
+      expect([name, ...(await approve(keys.olga, id))]).toEqual([name, 403, 'FORBIDDEN'])
+      expect([name, ...(await approve(keys.otto, id))]).toEqual([name, 200, undefined])
+    }
+  })
+
+  test('by retrying a guarded step with another input', async () => {
+    const root = await submit(keys.ann, { workflow: 'pay' }, 4)
+    await approve(keys.olga, await guardedStep(root))
+    await reached(root, 'completed')
+    const retried = await server.call('POST', `/jobs/${root}/retry`, {
+      key: keys.olga,
+      body: { from: 'transfer', input: { amount: 4_000_000 } },
+    })
+    expect(retried.status).toBe(202)
+
+    const step = await guardedStep(root)
+    const refused = await server.call('POST', `/jobs/${step}/approve`, { key: keys.olga })
+    expect(refused.json()).toMatchObject({
+      code: 'FORBIDDEN',
+      detail: `job ${step} runs with an input that you chose: somebody else has to decide about it`,
+    })
+    expect(await approve(keys.otto, step)).toEqual([200, undefined])
+    await reached(root, 'completed')
+  })
+
+  test('by retrying the step before it with another input', async () => {
+    const root = await submit(keys.ann, { workflow: 'pay' }, 5)
+    await approve(keys.otto, await guardedStep(root))
+    await reached(root, 'completed')
+    await server.call('POST', `/jobs/${root}/retry`, {
+      key: keys.olga,
+      body: { from: 'amount', input: { amount: 5_000_000 } },
+    })
+    expect(await approve(keys.olga, await guardedStep(root))).toEqual([403, 'FORBIDDEN'])
+    await approve(keys.otto, await guardedStep(root))
+    await reached(root, 'completed')
+  })
+
+  test('except a platform_admin, and then the audit says so', async () => {
+    const id = await submit(keys.admin, { task: 'payout' }, 6)
+    expect(await approve(keys.admin, id)).toEqual([200, undefined])
+    const lines = await readAudit(database.sql, `job ${id}`, 'job.approve')
+    expect(lines).toMatchObject([{ actor: 'ada', after: { own: true } }])
+  })
+})
