@@ -9,6 +9,7 @@ import { explainWindow } from '../store/explain-window.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { findLaneLocks } from '../store/find-lane-locks.ts'
 import { type Branch, loadBranches, loadBranchesInFlight } from '../store/load-branches.ts'
+import { readClock } from '../store/read-clock.ts'
 import { bodyOf } from '../workflow/advance/retry-plan.ts'
 import { withBelow } from './below.ts'
 import { type BudgetObstacle, type BudgetWait, explainBudget } from './explain-budget.ts'
@@ -139,7 +140,7 @@ async function find(db: Queryable, job: JobView): Promise<Found> {
     case 'awaiting_approval':
       return { wait: { ...FREE, kind: 'approval' }, reason: 'it waits for somebody to approve it' }
     case 'scheduled':
-      return notDue(job)
+      return notDue(job, await readClock(db))
     case 'ready':
       return readyToStart(db, job)
     case 'waiting':
@@ -165,9 +166,9 @@ function doesNotWait({ state, cancelling, worker }: JobView): Found {
   return { wait: FREE, reason: `it does not wait: it ${does}` }
 }
 
-function notDue({ readyAt, failures, error }: JobView): Found {
+function notDue({ readyAt, failures, error }: JobView, now: Date): Found {
   const retry = failures > 0
-  const estimateSeconds = Math.max(0, Math.ceil((readyAt.getTime() - Date.now()) / 1000))
+  const estimateSeconds = Math.max(0, Math.ceil((readyAt.getTime() - now.getTime()) / 1000))
   return {
     wait: { ...FREE, kind: retry ? 'retry' : 'time', until: readyAt },
     reason: retry
@@ -284,10 +285,9 @@ async function whichStep(db: Queryable, job: JobView): Promise<string> {
 }
 
 /** Of a fan-out, whose children are alike: as fast as so far. */
-function untilEnd({ kind, startedAt }: JobView, { ended, total, window }: CompositeView): number | null {
-  if (kind !== 'fanout' || ended === 0 || startedAt === null || window === 0) return null
-  const seconds = (Date.now() - startedAt.getTime()) / 1000
-  return Math.max(0, Math.ceil(((total - ended) * seconds) / ended))
+function untilEnd({ kind }: JobView, { ended, total, window, runMs }: CompositeView): number | null {
+  if (kind !== 'fanout' || ended === 0 || runMs === null || window === 0) return null
+  return Math.max(0, Math.ceil(((total - ended) * runMs) / 1000 / ended))
 }
 
 /** Those it has not come to yet included, as its graph has them. */

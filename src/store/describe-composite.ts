@@ -11,6 +11,8 @@ export interface CompositeView {
   /** Its graph and its place in it. */
   readonly graph: string
   readonly node: string
+  /** Since it started, by the database's clock; `null`: it has not. */
+  readonly runMs: number | null
   /** It was woken this long ago and nobody has taken it; `null`: not so, or just now. */
   readonly unheardMs: number | null
 }
@@ -19,6 +21,7 @@ const DESCRIBE = statement(
   'describe_composite',
   `select c.window_size as "window", c.closing is not null as closing, c.graph, c.node, coalesce(f.total, s.total) as total,
           coalesce(f.completed + f.failed + f.cancelled, s.ended) as ended, coalesce(f.in_flight, s.total - s.ended) as "inFlight",
+          (select extract(epoch from clock_timestamp() - j.started_at)::float8 * 1000 from sluice.jobs j where j.id = c.job_id) as "runMs",
           (select round(extract(epoch from clock_timestamp() - min(w.due_at)) * 1000)::float8 from sluice.wakeups w
             where w.job_id = c.job_id and w.due_at < clock_timestamp() - interval '3 seconds'
               and (c.taken_until is null or c.taken_until < clock_timestamp())) as "unheardMs"

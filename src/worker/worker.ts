@@ -1,4 +1,5 @@
 import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
+import { formatDuration } from '../model/duration.ts'
 import { AttemptSpan } from '../tracing.ts'
 import { BrokenWorker, type Executor, StartFailure, Stop } from './attempt.ts'
 import type { DeviceWatch } from './devices/device-watch.ts'
@@ -467,9 +468,9 @@ export class Worker {
   #noteFailedStart(attempt: RunningAttempt, error: StartFailure): StartFailure {
     const { id, task } = attempt.assignment
     const { retryMs, withdrawn } = this.#starts.failed(task, error.message, performance.now())
-    const retryAt = new Date(Date.now() + retryMs).toISOString()
-    const text = `worker ${this.#options.name} cannot start task ${task}: ${error.message}; retries at ${retryAt}`
-    this.#options.log.error({ job: id, task, error: error.message, retryAt }, text)
+    // Not at a time: that is the database's to say, and this machine's clock may differ.
+    const text = `worker ${this.#options.name} cannot start task ${task}: ${error.message}; retries in ${formatDuration(retryMs)}`
+    this.#options.log.error({ job: id, task, error: error.message, retryMs }, text)
     attempt.services.log('error', text)
     if (withdrawn) this.#source.withdrawTask(task, error.message, retryMs)
     return new StartFailure(text)

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { Database } from '../../src/db/database.ts'
 import { checkQueues } from '../../src/engine/diagnosis/queues.ts'
 import { type Sluice, snooze, task } from '../../src/index.ts'
@@ -10,6 +10,7 @@ import { Gate } from '../support/gate.ts'
 import { plantBrokenWorker, removeWorker } from '../support/state/attention.ts'
 import { forgetJobs } from '../support/state/jobs.ts'
 import { plantPasses, plantReady } from '../support/state/waits.ts'
+import { findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -80,6 +81,35 @@ test('a job without capacity names what it lacks', async () => {
   await app.stopWorking()
   await app.work({ labels: { gpu: true, cores: 4 } })
   await unfit.result()
+})
+
+test('estimates go by the clock of the database, whatever that of the process says', async () => {
+  const gate = new Gate()
+  const slow = task({ name: 'measured', run: (item: number) => (item === 0 ? null : gate.pass()) })
+  const fan = { task: 'measured', with_items: '${{ input }}', with: '${{ item }}' }
+  const app = await apps.open({
+    tasks: [slow],
+    workflows: [{ name: 'spread', definition: { steps: { fan } } }],
+  })
+  await app.work({ capacity: 4 })
+  const later = await app.submit(slow, 0, { runAt: '1h' })
+  const run = await app.submit('spread', [0, 1])
+  const half = await until(async () => {
+    const step = await findStep(database.sql, run.id, 'fan')
+    if (step === undefined) return undefined
+    return (await app.why(step)).estimateSeconds === null ? undefined : step
+  }, 'one of two children to end')
+  const real = Date.now
+  vi.spyOn(Date, 'now').mockImplementation(() => real() + 2 * 3_600_000)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const due = (await app.why(later.id)).estimateSeconds!
+  expect(due).toBeGreaterThan(3400)
+  expect(due).toBeLessThanOrEqual(3600)
+  expect((await app.why(half)).estimateSeconds).toBeLessThan(3600)
+  vi.restoreAllMocks()
+  gate.open()
+  await run.result()
+  await app.stopWorking()
 })
 
 test('a job that only waits its turn says how many wait with it; one alone, that nothing stands in its way', async () => {
@@ -202,7 +232,7 @@ test('advises by what blocks a job, whatever the message of a broken worker says
   })
   const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'advice' })
   onTestFinished(() => db.close())
-  expect(await checkQueues({ db, now: Date.now() })).toContainEqual(
+  expect(await checkQueues({ db })).toContainEqual(
     expect.objectContaining({
       check: 'task advised',
       level: 'note',

@@ -7,16 +7,16 @@ import { viewBudgets } from '../budget-view.ts'
 import { type Finding, ok } from '../finding.ts'
 
 /** What waits, and what it waits for. */
-export async function checkQueues({ db, now }: { db: Queryable; now: number }): Promise<Finding[]> {
+export async function checkQueues({ db }: { db: Queryable }): Promise<Finding[]> {
   const waiting = (await lookAtQueues(db)).filter(({ depth }) => depth > 0)
   if (waiting.length === 0) return [ok('queues', 'nothing waits')]
   const said = await askPolicy(db, waiting)
-  return waiting.map(({ classId, lane, task, depth, oldestAt, obstacle, reason: seen }) => {
+  return waiting.map(({ classId, lane, task, depth, oldestAt, waitedMs, obstacle, reason: seen }) => {
     const reason = said.get(classId) ?? seen
     const oldest =
       oldestAt === null
         ? ''
-        : `, the oldest for ${formatDuration(Math.max(0, Math.round((now - oldestAt.getTime()) / 1000)) * 1000)}`
+        : `, the oldest for ${formatDuration(Math.max(0, Math.round(waitedMs / 1000)) * 1000)}`
     const found = `${depth === EXACT_DEPTH ? 'at least ' : ''}${depth} waiting in lane ${lane}${oldest}`
     const check = `task ${task}`
     if (obstacle === null) return ok(check, `${found}; nothing is blocking it`)
