@@ -14,10 +14,10 @@ insert into sluice.roles (name, permissions, built_in) values
   ('viewer', '{jobs:read,jobs:read:all,workers:view}', true),
   ('submitter', '{jobs:submit,jobs:read,jobs:cancel}', true),
   ('approver', '{jobs:read,jobs:read:all,jobs:approve,workers:view}', true),
-  ('operator', '{jobs:submit,jobs:read,jobs:read:all,jobs:cancel,jobs:approve,workers:view,workers:manage}', true),
+  ('operator', '{jobs:submit,jobs:read,jobs:read:all,jobs:cancel,jobs:approve,jobs:prioritise,workers:view,workers:manage}', true),
   ('worker', '{workers:run}', true),
   ('platform_admin',
-   '{jobs:submit,jobs:read,jobs:read:all,jobs:cancel,jobs:approve,workers:view,workers:manage,workers:run,access:manage}', true);
+   '{jobs:submit,jobs:read,jobs:read:all,jobs:cancel,jobs:approve,jobs:prioritise,workers:view,workers:manage,workers:run,access:manage}', true);
 
 -- The secret itself is shown once, to whoever made the key. 256 random bits need no slow hash: there is nothing to guess.
 create table sluice.api_keys (

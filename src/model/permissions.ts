@@ -9,6 +9,7 @@ export const PERMISSIONS = {
   'jobs:read:all': 'read the jobs of everybody',
   'jobs:cancel': 'cancel and delete own jobs, and resize their windows',
   'jobs:approve': 'approve and reject jobs of others',
+  'jobs:prioritise': 'submit with a priority above 100, also by a schedule',
   'workers:view': 'see lanes, workers, queues and metrics',
   'workers:manage': 'change lanes, workers, limits, and the jobs of others',
   'workers:run': 'work: take jobs and report their endings',
@@ -26,7 +27,7 @@ export const ROLES = {
   viewer: VIEWER,
   submitter: ['jobs:submit', 'jobs:read', 'jobs:cancel'],
   approver: [...VIEWER, 'jobs:approve'],
-  operator: [...VIEWER, 'jobs:submit', 'jobs:cancel', 'jobs:approve', 'workers:manage'],
+  operator: [...VIEWER, 'jobs:submit', 'jobs:cancel', 'jobs:approve', 'jobs:prioritise', 'workers:manage'],
   worker: ['workers:run'],
   platform_admin: PERMISSION_NAMES,
 } as const satisfies Record<string, readonly Permission[]>

@@ -34,6 +34,7 @@ import type { Firing } from '../../store/list-firings.ts'
 import { change } from '../change.ts'
 import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { checkPriorityOf } from '../priority-cap.ts'
 import { hiddenJobs } from '../visible-job.ts'
 
 const READ = ['jobs:submit', 'jobs:read:all'] as const
@@ -142,6 +143,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
     async (request, reply) => {
       const { name, ...options } = request.body
       const created = await change(parts, request, about('create', name), async (tx) => {
+        checkPriorityOf(request.caller, options.priority)
         const after = await createSchedule(tx, name, options, request.caller.name)
         return { result: after, after: scheduleFacts(after) }
       })
@@ -166,6 +168,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       const { name } = request.params
       return change(parts, request, about('change', name), async (tx) => {
         const before = await changeable(tx, request.caller, name)
+        checkPriorityOf(request.caller, request.body.priority)
         const after = await changeSchedule(tx, name, request.body, request.caller.name)
         return { result: toBody(after), before: scheduleFacts(before), after: scheduleFacts(after) }
       })

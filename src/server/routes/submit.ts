@@ -18,6 +18,7 @@ import type { SubmittedJob } from '../../store/submit-jobs.ts'
 import { withIndex } from '../bulk-refusal.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { checkPriorityOf } from '../priority-cap.ts'
 import { recordingRefusals } from '../refusals.ts'
 import { submissionAuthor, submissionOf } from '../submissions.ts'
 import { hiddenJobs, visibleJob } from '../visible-job.ts'
@@ -49,7 +50,9 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
     },
     async (request, reply) => {
       const author = submissionAuthor(request)
-      const submission = await toSubmission(room, kinds, request, author, request.body)
+      const submission = await recordingRefusals(parts, request, { action: SUBMIT }, () =>
+        toSubmission(room, kinds, request, author, request.body),
+      )
       const { task, key = '' } = submission
       const what = {
         action: SUBMIT,
@@ -85,8 +88,10 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
     async (request, reply) => {
       const author = submissionAuthor(request)
       const submissions: Submission[] = []
-      for (const [index, job] of request.body.jobs.entries())
-        submissions.push(await toSubmission(room, kinds, request, author, job, index))
+      await recordingRefusals(parts, request, { action: SUBMIT }, async () => {
+        for (const [index, job] of request.body.jobs.entries())
+          submissions.push(await toSubmission(room, kinds, request, author, job, index))
+      })
       const submitAll = <T>(submit: () => Promise<T>): Promise<T> =>
         submit().catch(async (error: unknown) => {
           const entries = submissions.map(({ task, key, json }, index) => {
@@ -139,6 +144,7 @@ async function toSubmission(
     )
   }
   try {
+    checkPriorityOf(request.caller, rest.priority)
     if (rest.resubmitOf !== undefined) await visibleJob(room.calls, request, rest.resubmitOf)
     if (either === undefined) await kinds.check(name, task === undefined ? 'workflow' : 'task')
     return await submissionOf(room, request, name, input, toOptions(rest), author)
