@@ -126,7 +126,7 @@ export function isErrorCode(code: string): code is ErrorCode {
 
 /** An expected failure. Anything that is not a `SluiceError` is a bug in Sluice. */
 export class SluiceError extends Error {
-  override readonly name = 'SluiceError'
+  override readonly name: string = 'SluiceError'
   readonly code: ErrorCode
   /** Facts for machines: ids, states, limits. Never secrets, never payloads. */
   readonly details: Readonly<Record<string, unknown>>

@@ -32,7 +32,8 @@ export class JobHandle<Result = unknown> {
    *
    * Without a timeout it waits as long as it takes. Giving up changes nothing for the job.
    *
-   * @throws {SluiceError} `JOB_FAILED` or `JOB_CANCELLED` with the job's error as message; `JOB_NOT_FOUND`;
+   * @throws {JobFailedError} `JOB_FAILED` or `JOB_CANCELLED`, with what the handler threw as `cause`.
+   * @throws {SluiceError} `JOB_NOT_FOUND`;
    *   `RESULT_TIMEOUT`; the signal's own reason when that has fired;
    *   `WOULD_DEADLOCK` inside a running task, which would hold its slot while it waits: make the two jobs steps
    *   of a workflow instead.
@@ -49,8 +50,7 @@ export class JobHandle<Result = unknown> {
     }
     const ended = await this.#waiter.wait(this.id, patience)
     if (ended.state === 'completed') return ended.result as Result
-    const code = ended.state === 'failed' ? 'JOB_FAILED' : 'JOB_CANCELLED'
-    throw new SluiceError(code, ended.error ?? ended.state, { details: { jobId: this.id } })
+    throw await this.#waiter.failureOf(ended)
   }
 }
 

@@ -1,7 +1,8 @@
-import type { JobBody } from '../api/jobs.ts'
+import type { JobBody, TraceBody } from '../api/jobs.ts'
 import { SluiceError } from '../errors.ts'
 import { type Duration, formatDuration, parseDuration } from '../model/duration.ts'
 import { ACTIVE_STATUSES } from '../model/job.ts'
+import { JobFailedError, type JobFailure } from '../model/job-failed-error.ts'
 import { isTimeout, within } from '../within.ts'
 import { followJob } from './follow-job.ts'
 import { type Link, segment } from './link.ts'
@@ -34,7 +35,8 @@ export class SubmittedJob<Result = unknown> {
    * Waits until the job has ended and gives its result. A server that goes away is waited for; giving up changes nothing
    * for the job.
    *
-   * @throws {SluiceError} `JOB_FAILED` or `JOB_CANCELLED` with the job's error as message; `JOB_NOT_FOUND`,
+   * @throws {JobFailedError} `JOB_FAILED` or `JOB_CANCELLED`, with what the handler threw as `cause`.
+   * @throws {SluiceError} `JOB_NOT_FOUND`,
    *   also at once for the job of somebody else that a key was attached to; `RESULT_TIMEOUT`; the signal's own reason when that has fired; what the server refuses.
    */
   async result({ timeout, signal }: ResultOptions = {}): Promise<Result> {
@@ -61,9 +63,26 @@ export class SubmittedJob<Result = unknown> {
     // Run again meanwhile: its next end is the one.
     if (ACTIVE_STATUSES.some((active) => active === job.status)) return this.#wait(signal)
     if (job.status === 'completed') return job.result as Result
-    const code = job.status === 'failed' ? 'JOB_FAILED' : 'JOB_CANCELLED'
-    throw new SluiceError(code, job.error ?? job.status, { details: { jobId: this.id } })
+    throw new JobFailedError(toFailure(job), await this.#failureBelow(job))
   }
+
+  async #failureBelow({ id, kind, status }: JobBody): Promise<JobFailedError | undefined> {
+    if (kind === null || status !== 'failed') return undefined
+    try {
+      const { failure } = await this.#link.call<TraceBody>('GET', `/jobs/${segment(id, 'id')}/trace`)
+      if (failure === id) return undefined
+      const below = await this.#link.call<JobBody>('GET', `/jobs/${segment(failure, 'id')}`)
+      return new JobFailedError(toFailure(below))
+    } catch {
+      // It may be running again by now: the workflow's own error says what is known.
+      return undefined
+    }
+  }
+}
+
+function toFailure({ id, task, kind, status, error, errorDetail }: JobBody): JobFailure {
+  const ended = status === 'failed' ? 'failed' : 'cancelled'
+  return { id, task, status: ended, error: error ?? ended, isWorkflow: kind !== null, detail: errorDetail }
 }
 
 /** Attaching tells only the id of a job that the caller may not read: nobody can wait for its end. */

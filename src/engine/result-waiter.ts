@@ -2,9 +2,11 @@ import type { Queryable } from '../db/database.ts'
 import type { Listener } from '../db/listener.ts'
 import { SluiceError } from '../errors.ts'
 import { formatDuration } from '../model/duration.ts'
+import { JobFailedError, type JobFailure } from '../model/job-failed-error.ts'
 import { announceWaiting } from '../store/announce-waiting.ts'
 import { type EndedJob, loadEndings } from '../store/load-endings.ts'
 import { jobNotFound } from './job-control.ts'
+import { trace } from './trace.ts'
 
 const FIRST_POLL_MS = 20
 const LONGEST_POLL_MS = 1000
@@ -91,6 +93,23 @@ export class ResultWaiter {
     })
   }
 
+  /** What `result()` throws for a job that did not complete; of a workflow with the error of the job below that failed. */
+  async failureOf(job: EndedJob): Promise<JobFailedError> {
+    return new JobFailedError(toFailure(job), await this.#failureBelow(job))
+  }
+
+  async #failureBelow({ id, composite, state }: EndedJob): Promise<JobFailedError | undefined> {
+    if (composite === null || state !== 'failed') return undefined
+    try {
+      const { failure } = await trace(this.#db, id)
+      const [below] = failure === id ? [] : (await loadEndings(this.#db, [failure])).ended
+      return below === undefined ? undefined : new JobFailedError(toFailure(below))
+    } catch {
+      // It may be running again by now, or the database is away: the workflow's own error says what is known.
+      return undefined
+    }
+  }
+
   /** Something ended somewhere: look soon. */
   nudge(): void {
     if (this.#jobs.size === 0) return
@@ -160,6 +179,11 @@ export class ResultWaiter {
       waiter.reject(jobNotFound(this.#db, id))
     }
   }
+}
+
+function toFailure({ id, task, state, error, composite, detail }: EndedJob): JobFailure {
+  const status = state === 'failed' ? 'failed' : 'cancelled'
+  return { id, task, status, error: error ?? status, isWorkflow: composite !== null, detail }
 }
 
 function outOfPatience(id: string, timeoutMs: number): SluiceError {

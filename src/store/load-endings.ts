@@ -1,16 +1,22 @@
 import { type Queryable, statement } from '../db/database.ts'
-import type { JobState } from '../model/job.ts'
+import type { ErrorDetail } from '../model/error-detail.ts'
+import type { CompositeKind, JobState } from '../model/job.ts'
 
 export interface EndedJob {
   readonly id: string
   readonly state: JobState
   readonly result: unknown
   readonly error: string | null
+  readonly task: string
+  readonly composite: CompositeKind | null
+  /** What its last attempt threw. */
+  readonly detail: ErrorDetail | null
 }
 
 const LOAD = statement(
   'load_endings',
-  `select g.id, j.state, j.result, j.error
+  `select g.id, j.state, j.result, j.error, j.task, j.composite,
+          case when j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end as detail
      from unnest($1::bigint[]) g(id) left join sluice.jobs j on j.id = g.id
     where j.id is null or j.state >= 'completed'`,
 )

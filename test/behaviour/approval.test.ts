@@ -34,7 +34,7 @@ test('a rejected job is cancelled, with the comment', async () => {
 
   await expect(job.result()).rejects.toMatchObject({
     code: 'JOB_CANCELLED',
-    message: 'rejected: not on a Friday',
+    error: 'rejected: not on a Friday',
   })
   expect(await app.getJob(job.id)).toMatchObject({ status: 'cancelled', approvedBy: 'grace' })
 })

@@ -34,7 +34,7 @@ test('a waiting job is cancelled at once, whatever it waits for', async () => {
     expect(view.finishedAt).not.toBeNull()
     await expect(job.result()).rejects.toMatchObject({
       code: 'JOB_CANCELLED',
-      message: 'cancelled: no longer needed',
+      error: 'cancelled: no longer needed',
       details: { jobId: job.id },
     })
   }
@@ -114,7 +114,7 @@ test('step, progress and checkpoint stop a task that does not look at its signal
   for (const job of jobs) {
     await expect(job.result()).rejects.toMatchObject({
       code: 'JOB_CANCELLED',
-      message: 'cancelled: on request',
+      error: 'cancelled: on request',
     })
   }
 })
@@ -194,13 +194,13 @@ test('a failure that the worker reports after a cancel it never heard of does no
 
   await expect(retried!.result()).rejects.toMatchObject({
     code: 'JOB_CANCELLED',
-    message: 'cancelled: quietly',
+    error: 'cancelled: quietly',
   })
   await expect(snoozed!.result()).rejects.toMatchObject({
     code: 'JOB_CANCELLED',
-    message: 'cancelled: quietly',
+    error: 'cancelled: quietly',
   })
-  await expect(failed!.result()).rejects.toMatchObject({ code: 'JOB_FAILED', message: 'for good' })
+  await expect(failed!.result()).rejects.toMatchObject({ code: 'JOB_FAILED', error: 'for good' })
 })
 
 test('a job cancelled before it is claimed never starts, even when the cancel is still being written', async () => {
@@ -262,7 +262,7 @@ test('a job that has ended cannot be cancelled, and a second cancel of a running
   const states = await Promise.all([app.cancel(job.id, 'first'), app.cancel(job.id, 'second')])
   expect(states).toEqual(['running', 'running'])
   await expect(job.result()).rejects.toMatchObject({
-    message: expect.stringMatching(/^cancelled: (first|second)$/),
+    error: expect.stringMatching(/^cancelled: (first|second)$/),
   })
 
   await expect(app.cancel(job.id)).rejects.toMatchObject({

@@ -30,10 +30,10 @@ test('a job that finds no capacity by its deadline fails, and says what stood in
 
   await expect(alone.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
-    message: 'capacity: not started by its deadline: no worker runs task lonely',
+    error: 'capacity: not started by its deadline: no worker runs task lonely',
   })
   await expect(closed.result()).rejects.toMatchObject({
-    message: 'capacity: not started by its deadline: lane closed is paused',
+    error: 'capacity: not started by its deadline: lane closed is paused',
   })
   const job = await app.getJob(alone.id)
   expect(job).toMatchObject({ status: 'failed', attempt: 0, startedAt: null })
@@ -90,7 +90,7 @@ test('it does not run while the job waits for approval, and begins with it', asy
     'the deadline to pass',
   )
   await expireTick()
-  await expect(job.result()).rejects.toMatchObject({ message: expect.stringMatching(/^capacity: /) })
+  await expect(job.result()).rejects.toMatchObject({ error: expect.stringMatching(/^capacity: /) })
 })
 
 test('it does not run before runAt, and begins there', async () => {
@@ -119,7 +119,7 @@ test('recovery does not reset it: a job taken from a dead worker fails at its fi
   await database.sql(`update sluice.jobs set deadline_at = clock_timestamp() where id = $1`, [job.id])
   await expireTick()
   await expect(job.result()).rejects.toMatchObject({
-    message: expect.stringMatching(/^capacity: not started/),
+    error: expect.stringMatching(/^capacity: not started/),
   })
 })
 

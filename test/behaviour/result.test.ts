@@ -107,14 +107,15 @@ test('a job that failed or was cancelled rejects with its code, its error and it
   await app.work()
 
   await expect(failed.result()).rejects.toMatchObject({
-    name: 'SluiceError',
+    name: 'JobFailedError',
     code: 'JOB_FAILED',
-    message: 'the disk is full',
+    error: 'the disk is full',
     details: { jobId: failed.id },
   })
   await expect(cancelled.result()).rejects.toMatchObject({
     code: 'JOB_CANCELLED',
-    message: 'cancelled: not now',
+    error: 'cancelled: not now',
+    message: `job ${cancelled.id} (breaks) was cancelled: not now; for details: sluice show ${cancelled.id}`,
   })
   // Asking again, and twice at once, gives the same.
   await expect(Promise.all([failed.result(), app.job(failed.id).result()])).rejects.toMatchObject({

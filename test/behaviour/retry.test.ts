@@ -50,7 +50,7 @@ test('by default a task is tried three times, the waits grow, and the history te
   expect(second).toBeLessThanOrEqual(20_000)
   await hurry(job.id)
 
-  await expect(job.result()).rejects.toMatchObject({ code: 'JOB_FAILED', message: 'broke 3' })
+  await expect(job.result()).rejects.toMatchObject({ code: 'JOB_FAILED', error: 'broke 3' })
   expect(await app.getJob(job.id)).toMatchObject({ status: 'failed', attempt: 3, failures: 3, losses: 0 })
   expect(
     (await app.listAttempts(job.id)).map(({ attempt, ending, error }) => [attempt, ending, error]),
@@ -112,7 +112,7 @@ test('attempts: 1 means no second try', async () => {
   await app.work()
   const job = await app.submit(once, undefined)
 
-  await expect(job.result()).rejects.toMatchObject({ message: 'only try' })
+  await expect(job.result()).rejects.toMatchObject({ error: 'only try' })
   expect(await app.getJob(job.id)).toMatchObject({ attempt: 1, failures: 1 })
 })
 
@@ -154,7 +154,7 @@ test('fail ends the job for good, whatever its retries', async () => {
   await app.work()
   const job = await app.submit(final, undefined)
 
-  await expect(job.result()).rejects.toMatchObject({ message: 'there is no such file' })
+  await expect(job.result()).rejects.toMatchObject({ error: 'there is no such file' })
   expect(await app.getJob(job.id)).toMatchObject({ attempt: 1, status: 'failed' })
 })
 
@@ -175,7 +175,7 @@ test('retryAt names the time, counts as a failure, and is no more than the attem
   expect(delay).toBeLessThan(601_000)
   expect(await app.getJob(job.id)).toMatchObject({ failures: 1, error: 'come back later' })
   await hurry(job.id)
-  await expect(job.result()).rejects.toMatchObject({ message: 'come back later' })
+  await expect(job.result()).rejects.toMatchObject({ error: 'come back later' })
   expect(await app.getJob(job.id)).toMatchObject({ failures: 2, attempt: 2 })
 })
 
@@ -198,7 +198,7 @@ test('snooze burns nothing: a task may snooze more often than it may fail', asyn
   expect(await app.getJob(job.id)).toMatchObject({ failures: 0, losses: 0, error: null })
   expect((await app.why(job.id)).reason).toMatch(/^it is not due before /)
   await hurry(job.id)
-  await expect(job.result()).rejects.toMatchObject({ message: 'now it counts' })
+  await expect(job.result()).rejects.toMatchObject({ error: 'now it counts' })
   expect((await app.listAttempts(job.id)).map((attempt) => attempt.ending)).toEqual([
     'snoozed',
     'snoozed',

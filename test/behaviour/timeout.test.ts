@@ -23,7 +23,7 @@ test('an attempt that runs too long hears its signal and fails with the timeout'
   await app.work()
   const job = await app.submit(slow, null)
 
-  await expect(job.result()).rejects.toMatchObject({ message: 'timeout: ran longer than 50 ms' })
+  await expect(job.result()).rejects.toMatchObject({ error: 'timeout: ran longer than 50 ms' })
   expect(reasons).toEqual(['timeout'])
 })
 
@@ -72,7 +72,7 @@ test('code that hears nothing keeps its slot, and its result comes too late', as
   expect(await app.getJob(job.id)).toMatchObject({ status: 'running' })
   gate.open()
 
-  await expect(job.result()).rejects.toMatchObject({ message: 'timeout: ran longer than 20 ms' })
+  await expect(job.result()).rejects.toMatchObject({ error: 'timeout: ran longer than 20 ms' })
 })
 
 test('steps and checkpoints stop code that has run out of time', async () => {
@@ -88,7 +88,7 @@ test('steps and checkpoints stop code that has run out of time', async () => {
   await app.work()
 
   await expect(app.submit(loops, null).then((job) => job.result())).rejects.toMatchObject({
-    message: expect.stringMatching(/^timeout: /),
+    error: expect.stringMatching(/^timeout: /),
   })
 })
 

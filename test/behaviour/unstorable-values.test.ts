@@ -170,7 +170,7 @@ describe('a value that cannot be stored', () => {
         const job = await app.submit(leaves, how)
         await expect(job.result(), how).rejects.toMatchObject({
           code: 'JOB_FAILED',
-          message: expect.stringMatching(message),
+          error: expect.stringMatching(message),
         })
         expect(await app.getJob(job.id)).toMatchObject({ status: 'failed', attempt: 1 })
       }
@@ -305,7 +305,7 @@ test.each(THROWN)('a task that throws %s fails with a text that can be stored', 
     const job = await app.submit(throws, when)
     await expect(job.result()).rejects.toMatchObject({
       code: 'JOB_FAILED',
-      message: expect.stringMatching(message),
+      error: expect.stringMatching(message),
     })
   }
 })
@@ -412,7 +412,7 @@ describe('in a database whose encoding lacks most characters', () => {
         expect(outcome).toMatchObject({
           reason: {
             code: 'JOB_FAILED',
-            message: expect.stringMatching(/^the outcome cannot be stored/),
+            error: expect.stringMatching(/^the outcome cannot be stored/),
           },
         })
       }

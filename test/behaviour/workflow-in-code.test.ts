@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import {
   expr,
   type Flow,
+  type JobFailedError,
   type JobView,
   type Sluice,
   type StrategyOption,
@@ -273,7 +274,7 @@ describe('strategies', () => {
     const app = await apps.open({ tasks: [maybe], workflows: [judged] })
     await app.work({ capacity: 3 })
     const job = await app.submit(judged, { oks })
-    const ended = await job.result().catch((error: Error) => error.message)
+    const ended = await job.result().catch((error: JobFailedError) => error.error)
     if (typeof outcome === 'string') expect(String(ended).slice(0, outcome.length)).toBe(outcome)
     else expect(ended).toEqual(outcome)
     expect(attempted.length, 'attempts: the step allows one where the task has five').toBe(oks.length)

@@ -30,7 +30,7 @@ test('a job that kills its worker is failed after the last loss, and the others 
   )
   await expect(poison.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
-    message: expect.stringMatching(/^lost: worker .* stopped answering during attempt 2$/),
+    error: expect.stringMatching(/^lost: worker .* stopped answering during attempt 2$/),
   })
   for (const other of others) expect(await other.result()).toMatchObject({ attempt: 1 })
   expect(deaths).toBe(2)

@@ -31,7 +31,7 @@ test('a job whose deadline passes with its dead worker fails, although a live wo
 
   await expect(app.job(id).result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
-    message: expect.stringMatching(/^capacity: not started by its deadline/),
+    error: expect.stringMatching(/^capacity: not started by its deadline/),
   })
   expect(await app.getJob(id)).toMatchObject({ status: 'failed', attempt: started.attempt, losses: 1 })
   // The idle one takes what can still start.
@@ -52,7 +52,7 @@ test('a job whose deadline passed with its dead worker fails on a worker behind 
   await plantDeadline(database.sql, [id], -1)
   await victim.kill()
 
-  await expect(app.job(id).result()).rejects.toMatchObject({ message: expect.stringMatching(/^capacity: /) })
+  await expect(app.job(id).result()).rejects.toMatchObject({ error: expect.stringMatching(/^capacity: /) })
   const next = await app.submit('act', {}, { deadline: '1h' })
   await next.result()
   expect(starts).toEqual([next.id])

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { hasCode, type JobHandle } from '../../src/index.ts'
+import { hasCode, type JobFailedError, type JobHandle } from '../../src/index.ts'
 
 export interface Settled {
   readonly id: string
@@ -13,7 +13,7 @@ export async function settled(job: JobHandle): Promise<Settled> {
     return { id: job.id, result: await job.result() }
   } catch (error) {
     if (!hasCode(error, 'JOB_FAILED') && !hasCode(error, 'JOB_CANCELLED')) throw error
-    return { id: job.id, error: error.message }
+    return { id: job.id, error: (error as JobFailedError).error }
   }
 }
 

@@ -2,6 +2,7 @@ import { loadConfig } from '../../config/load-config.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { Duration } from '../../model/duration.ts'
 import type { JobStatus } from '../../model/job.ts'
+import { JobFailedError } from '../../model/job-failed-error.ts'
 import { suggest } from '../../model/suggest.ts'
 import { TASK_FIELDS } from '../../model/task-fields.ts'
 import { type Given, moment, setting, several, wholeNumber } from '../arguments.ts'
@@ -172,14 +173,14 @@ async function waitFor(
       : hasCode(error, 'JOB_CANCELLED')
         ? 'cancelled'
         : undefined
-    if (status === undefined || !(error instanceof SluiceError)) throw error
+    if (status === undefined || !(error instanceof JobFailedError)) throw error
     if (options.json === true) {
-      writeJson(world.out, { id: job.id, attached: job.attached, status, error: error.message })
+      writeJson(world.out, { id: job.id, attached: job.attached, status, error: error.error })
       return EXIT.failed
     }
     throw new SluiceError(
       error.code,
-      `job ${job.id} ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error.message.replace(/^cancelled: /, '')}`,
+      `job ${job.id} ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error.error.replace(/^cancelled: /, '')}`,
       {
         details: { ...error.details, [HINT]: `sluice show ${job.id}; sluice logs ${job.id}` },
         cause: error,

@@ -6,6 +6,7 @@ import type { Log } from '../../engine/log.ts'
 import type { TreeWatch } from '../../engine/tree-watch.ts'
 import { hasCode, messageOf, SluiceError } from '../../errors.ts'
 import { isFinal } from '../../model/job.ts'
+import { JobFailedError } from '../../model/job-failed-error.ts'
 import type { World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired, type Stops } from '../interrupts.ts'
@@ -264,7 +265,7 @@ async function endOf(app: Sluice, id: string, stop: AbortSignal): Promise<Ended>
     return { status: 'completed', result: await app.job(id).result({ signal: stop }) }
   } catch (error) {
     if (stop.aborted) return new Promise<never>(() => {})
-    const message = messageOf(error)
+    const message = error instanceof JobFailedError ? error.error : messageOf(error)
     if (hasCode(error, 'JOB_FAILED')) return { status: 'failed', error: message }
     if (hasCode(error, 'JOB_CANCELLED')) return { status: 'cancelled', error: message }
     throw error
