@@ -288,10 +288,7 @@ describe('limits', () => {
     const app = await apps.open({ tasks: [never], lanes: { zero: { slots: 0 } } })
     await app.work()
     const job = await app.submit(never, undefined)
-    await until(
-      async () => (await app.why(job.id)).reason.startsWith('lane zero is full: 0 of 0'),
-      'the reason',
-    )
+    await until(async () => (await app.why(job.id)).wait.kind === 'lane_closed', 'the reason')
 
     await app.setLane('zero', { slots: 1 })
     expect(await job.result()).toBe('ran')
