@@ -14,6 +14,10 @@ export const ErrorGroupsBody = Type.Object({
       lastAt: Timestamp,
       exampleId: Type.String({ ...JobId, description: 'The latest of them' }),
       exampleError: Type.String(),
+      exampleClass: Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        description: 'What was thrown, such as TypeError; null where nothing was',
+      }),
     }),
     { description: 'The most frequent first' },
   ),

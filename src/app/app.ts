@@ -10,6 +10,7 @@ import type { OperatorBudgetChange } from '../engine/budget-control.ts'
 import { type BudgetsView, type BudgetView, viewBudget, viewBudgets } from '../engine/budget-view.ts'
 import { actInBulk, type BulkAction } from '../engine/bulk-actions.ts'
 import type { BulkAnswer } from '../engine/bulk-run.ts'
+import { type ErrorGroups, readErrorGroups } from '../engine/error-groups.ts'
 import { type Explanation, explain } from '../engine/explain.ts'
 import { type FleetFilter, type FleetView, type PoolView, viewFleet } from '../engine/fleet-view.ts'
 import { followLogs } from '../engine/follow-logs.ts'
@@ -27,7 +28,7 @@ import { loadTree, type TreeNode, type TreeOptions } from '../engine/tree.ts'
 import { TreeWatch } from '../engine/tree-watch.ts'
 import type { WindowChange } from '../engine/window-control.ts'
 import { SluiceError } from '../errors.ts'
-import { checkFlag, checkOptions, invalidArgument } from '../model/argument.ts'
+import { checkFlag, checkOptions, checkText, checkWhole, invalidArgument } from '../model/argument.ts'
 import type { JobState } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import type { Jsonified } from '../model/jsonified.ts'
@@ -113,6 +114,14 @@ export interface AppParts {
   /** How a child of this process finds the database. */
   readonly environment?: Readonly<Record<string, string>>
   readonly onClose: () => Promise<void>
+}
+
+export interface ErrorGroupOptions {
+  /** Only failures from then on. */
+  readonly since?: Date
+  readonly task?: string
+  /** At most so many groups, 200 at most. Default 50. */
+  readonly limit?: number
 }
 
 export interface ManyOptions {
@@ -326,6 +335,22 @@ export class Sluice {
 
   async listJobs(filter: JobFilter = {}): Promise<JobView[]> {
     return listJobs(this.#calls, filter)
+  }
+
+  /**
+   * Failures by what their errors have in common, the most frequent first. The `fingerprint` of a group is a filter of
+   * `retryMany`.
+   */
+  async errorGroups(options: ErrorGroupOptions = {}): Promise<ErrorGroups> {
+    checkOptions(options, ['since', 'task', 'limit'], 'options')
+    const { since, task, limit = 50 } = options
+    if (since !== undefined && (!(since instanceof Date) || Number.isNaN(since.getTime())))
+      throw invalidArgument('since', since, 'a Date')
+    return readErrorGroups(this.#calls, {
+      since,
+      task: task === undefined ? undefined : checkText(task, 'task'),
+      limit: checkWhole(limit, 'limit', 1, 200),
+    })
   }
 
   async listAttempts(id: string): Promise<AttemptView[]> {

@@ -66,3 +66,12 @@ export function list(text: string): readonly string[] {
     throw new InvalidArgumentError('Write names with commas between them.')
   return items
 }
+
+/** The value of --since: a time, or how long ago. */
+export function since(text: string): Date | string | number {
+  try {
+    return moment(text)
+  } catch {
+    throw new InvalidArgumentError('Write a time, such as 2031-05-01T08:00:00Z, or how long ago, such as 2h.')
+  }
+}

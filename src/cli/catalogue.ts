@@ -83,6 +83,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/why.ts')).declareWhy,
   },
   {
+    name: 'errors',
+    summary: 'list failures by what their errors have in common',
+    group: LOOK,
+    load: async () => (await import('./commands/errors.ts')).declareErrors,
+  },
+  {
     name: 'logs',
     summary: 'print the log of a job',
     group: LOOK,

@@ -10,6 +10,8 @@ export interface FilterOptions {
   readonly lane?: string
   readonly key?: string
   readonly tag?: string
+  /** Of commands about failures: an error group, by its fingerprint. */
+  readonly group?: string
 }
 
 export const FILTER_FLAGS = '--status, --task, --lane, --key, --tag'
@@ -25,13 +27,14 @@ export function addFilterOptions(command: Command): void {
 }
 
 /** What the options ask for; nothing for those that were not given. */
-export function filterOf({ status, task, lane, key, tag }: FilterOptions): JobCriteria {
+export function filterOf({ status, task, lane, key, tag, group }: FilterOptions): JobCriteria {
   return {
     ...(status !== undefined && { status }),
     ...(task !== undefined && { task }),
     ...(lane !== undefined && { lane }),
     ...(key !== undefined && { key }),
     ...(tag !== undefined && { tag }),
+    ...(group !== undefined && { fingerprint: group }),
   }
 }
 

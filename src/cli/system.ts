@@ -17,6 +17,7 @@ export interface System
     | 'place'
     | 'getJob'
     | 'listAttempts'
+    | 'errorGroups'
     | 'readLogs'
     | 'followLogs'
     | 'cancel'

@@ -445,7 +445,7 @@ function risingFailures({ failed: { tenMinutes, hour } }: AttentionFacts): Atten
       severity: 'warning',
       subject: 'failures',
       text: `are rising: ${count(tenMinutes, 'job')} failed in the last 10 minutes, ${before.toLocaleString('en')} in the 50 minutes before`,
-      advice: 'See the errors with: sluice ps --status failed',
+      advice: 'See what the errors have in common with: sluice errors --since 1h',
       link: '/errors?span=1h',
     },
   ]

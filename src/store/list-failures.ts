@@ -12,6 +12,8 @@ export interface ErrorGroup {
   /** The latest of them. */
   readonly exampleId: string
   readonly exampleError: string
+  /** What was thrown: `TypeError`. `null` where nothing was, as for a deadline that passed. */
+  readonly exampleClass: string | null
 }
 
 /** Which failures. */
@@ -54,7 +56,9 @@ const GROUP = statement(
        from texts t group by 1
    )
    select left(md5(g.pattern), 12) as fingerprint, g.pattern, g.count, g.tasks, g.first_at as "firstAt", g.last_at as "lastAt",
-          g.example as "exampleId", g.error as "exampleError", e.looked
+          g.example as "exampleId", g.error as "exampleError",
+          (select sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) ->> 'class' from sluice.jobs j where j.id = g.example) as "exampleClass",
+          e.looked
      from (select count(*)::integer as looked from looked) e
      left join (select * from groups order by count desc, last_at desc limit $6) g on true
     order by g.count desc, g.last_at desc`,

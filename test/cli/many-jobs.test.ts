@@ -105,6 +105,29 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     expect((await server.app.getJob(step)).priority).toBe(8)
   })
 
+  test('errors lists failures by what they have in common, and retry runs a group again', async () => {
+    const { steps } = await failedPair()
+    const listed = await run('errors', '--since', '1h')
+    expect([listed.code, listed.stderr]).toEqual([0, ''])
+    expect(listed.stdout).toMatch(/^GROUP +COUNT +TASK +CLASS +ERROR +FIRST +LAST +LATEST JOB\n/)
+    const [, group] = /\n([0-9a-f]{12}) +2 +picky +\S+ +not yet +.* ago +.* ago +\d+\n$/.exec(listed.stdout)!
+    const told = JSON.parse((await run('errors', '--task', 'picky', '--json')).stdout)
+    expect(told).toMatchObject({
+      groups: [{ fingerprint: group, count: 2, tasks: ['picky'], pattern: 'not yet' }],
+      complete: true,
+    })
+    expect((await run('errors', '--task', 'fine')).stdout).toMatch(/^no failed jobs in /)
+
+    const dry = await run('retry', '--group', group!, '--dry-run')
+    expect([dry.code, dry.stdout]).toEqual([0, expect.stringContaining('2 jobs would be back in line')])
+    expect((await server.app.getJob(steps[0]!)).status).toBe('failed')
+    const done = await run('retry', '--group', group!)
+    expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('2 jobs back in line')])
+    expect((await server.app.getJob(steps[0]!)).status).not.toBe('failed')
+    const wrong = await run('retry', '--group', 'not-a-group')
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('sluice errors')])
+  })
+
   test('retry runs again what it finds; one that cannot is told, and makes the exit code 1', async () => {
     const kept = await server.app.submit(other, 7, { key: 'k' })
     await server.app.cancelMany({})

@@ -34,6 +34,7 @@ test.each([
   [['tasks']],
   [['schedules']],
   [['audit']],
+  [['errors']],
   [['keys']],
   [['budgets']],
   [['admission']],

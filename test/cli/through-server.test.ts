@@ -135,6 +135,7 @@ describe('--json is the same over a server and over the database:', () => {
     ['tree', 'tree'],
     ['trace', 'tree'],
     ['why', 'waiting'],
+    ['errors', '--since', '1h'],
     ['lanes'],
     ['admission'],
     ['workers'],

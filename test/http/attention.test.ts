@@ -203,6 +203,7 @@ test('failures that rise', async () => {
   expect(sentenceOf(found)).toBe(
     'Failures are rising: 5 jobs failed in the last 10 minutes, 0 in the 50 minutes before',
   )
+  expect(found.advice).toBe('See what the errors have in common with: sluice errors --since 1h')
   for (const job of jobs) await server.app.remove(job.id)
 })
 

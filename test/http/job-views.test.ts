@@ -100,7 +100,11 @@ describe('failures', () => {
       ['connection N to N.N.N.N was refused', 3, ['flat']],
       ['item N has no file ...', 1, ['item']],
     ])
-    expect(groups[1]).toMatchObject({ exampleId: failed, lastAt: expect.any(Date) })
+    expect(groups[1]).toMatchObject({
+      exampleId: failed,
+      exampleClass: 'Error',
+      lastAt: expect.any(Date),
+    })
     expect(complete).toBe(true)
     expect((await ann.errorGroups()).groups.map(({ count }) => count)).toEqual([3])
     expect((await client.errorGroups({ task: 'item' })).groups).toHaveLength(1)

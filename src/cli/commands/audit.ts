@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import { InvalidArgumentError } from 'commander'
 import { parseDuration } from '../../model/duration.ts'
 import type { AuditFilter, AuditView } from '../../store/list-audit.ts'
-import { moment, positiveNumber } from '../arguments.ts'
+import { positiveNumber, since } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
@@ -34,14 +33,6 @@ export const declareAudit: Declare = (command, act) => {
     .option('--before <id>', 'only entries with a smaller id: the next page')
     .option('-n, --limit <number>', 'at most this many', positiveNumber, DEFAULT_LIMIT)
     .action((options: AuditOptions) => act((world) => showAudit(world, options)))
-}
-
-function since(text: string): Date | string | number {
-  try {
-    return moment(text)
-  } catch {
-    throw new InvalidArgumentError('Write a time, such as 2031-05-01T08:00:00Z, or how long ago, such as 2h.')
-  }
 }
 
 function showAudit(world: World, options: AuditOptions): Promise<ExitCode> {

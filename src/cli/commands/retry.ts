@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from 'commander'
 import type { Retried } from '../../engine/retry-tree.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { JobView } from '../../store/find-jobs.ts'
@@ -10,6 +11,13 @@ import { count } from '../output/in-words.ts'
 import { readInput } from '../read-input.ts'
 import { HINT } from '../report-error.ts'
 import type { System } from '../system.ts'
+
+function errorGroup(text: string): string {
+  if (/^[0-9a-f]{12}$/.test(text)) return text
+  throw new InvalidArgumentError(
+    'Write the GROUP that sluice errors shows: 12 of the characters 0-9 and a-f.',
+  )
+}
 
 interface RetryCommandOptions extends ManyFlags {
   readonly failed?: boolean
@@ -25,6 +33,11 @@ export const declareRetry: Declare = (command, act) => {
     .option('--from <step>', 'of a workflow: run this step again, and what follows from it')
     .option('--input <json>', 'with --from: what the step gets in place of its input: JSON, @FILE, or -')
   addManyOptions(command)
+  command.option(
+    '--group <group>',
+    'only failures of this error group, as sluice errors lists them',
+    errorGroup,
+  )
   command
     .addHelpText(
       'after',
