@@ -233,6 +233,7 @@ create table sluice.firings (
   attached boolean not null default false,
   skipped text,
   reason text,
+  clock_steps integer not null default 0,
   asked_by text,
   constraint firings_pkey PRIMARY KEY (id),
   constraint firings_schedule_fkey FOREIGN KEY (schedule) REFERENCES sluice.schedules(name) ON DELETE CASCADE,
@@ -617,6 +618,7 @@ create table sluice.schedules (
   catch_up integer not null,
   overlapped integer not null default 0,
   next_at timestamp with time zone,
+  clock_steps integer not null default 0,
   version integer not null default 1,
   declared jsonb,
   changed jsonb not null default '{}'::jsonb,
@@ -742,6 +744,7 @@ create table sluice.watch (
   last_at timestamp with time zone not null default clock_timestamp(),
   timeline text,
   skip_before timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  clock_steps integer not null default 0,
   constraint watch_one_check CHECK (one),
   constraint watch_pkey PRIMARY KEY (one)
 ) with (fillfactor=20);
@@ -844,7 +847,7 @@ CREATE INDEX firings_age ON sluice.firings USING btree (fired_at);
 CREATE INDEX firings_latest ON sluice.firings USING btree (schedule, id);
 
 --- index sluice.firings_tick
-CREATE UNIQUE INDEX firings_tick ON sluice.firings USING btree (schedule, tick_at) WHERE (asked_by IS NULL);
+CREATE UNIQUE INDEX firings_tick ON sluice.firings USING btree (schedule, tick_at, clock_steps) WHERE (asked_by IS NULL);
 
 --- index sluice.fleet_decisions_open
 CREATE UNIQUE INDEX fleet_decisions_open ON sluice.fleet_decisions USING btree (pool) WHERE (ended_at IS NULL);
@@ -3198,8 +3201,8 @@ begin
      where p_passed_why = 'disabled' and f.skipped = 'disabled'
        and f.id = (select max(g.id) from sluice.firings g where g.schedule = p_name and g.asked_by is null);
     if not found then
-      insert into sluice.firings (schedule, tick_at, since, ticks, skipped)
-        values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why);
+      insert into sluice.firings (schedule, tick_at, since, ticks, skipped, clock_steps)
+        values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why, v_schedule.clock_steps);
     end if;
     return query select p_passed_last, null::bigint, false, p_passed_why, null::text, 0;
   end if;
@@ -3235,8 +3238,8 @@ begin
       reason := left(case sqlstate when 'SL004' then regexp_replace(sqlerrm, 'job \d+, which', 'a job that') else sqlerrm end, 1000);
     end;
   end if;
-  insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
-    values (p_name, p_tick, job_id, attached, skipped, reason);
+  insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)
+    values (p_name, p_tick, job_id, attached, skipped, reason, v_schedule.clock_steps);
   overlapped := v_schedule.overlapped + (skipped is not distinct from 'overlap')::integer;
   if overlapped > 0 then
     update sluice.schedules s set overlapped = case skipped when 'overlap' then v_schedule.overlapped + 1 else 0 end where s.name = p_name;
@@ -3287,9 +3290,10 @@ begin
     where u.chooser is not null and not u.attached;
   return query
   with recorded as (
-  insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason)
+  insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)
   select u.name, u.tick, v_ids[u.place], coalesce(v_attached[u.place], false),
-         case when u.place is null then 'overlap' end, 'job ' || u.busy || ' of this schedule has not ended'
+         case when u.place is null then 'overlap' end, 'job ' || u.busy || ' of this schedule has not ended',
+         (select s.clock_steps from sluice.schedules s where s.name = u.name)
     from (select t.*, case when t.busy is null then count(*) filter (where t.busy is null) over (order by t.ord) end as place
             from unnest(v_names, v_at, v_busy) with ordinality t(name, tick, busy, ord)) u
    order by u.ord
@@ -3319,7 +3323,7 @@ begin
   if v_step <= interval '1 second' then
     return null;
   end if;
-  update sluice.watch k set since = v_now, last_at = v_now, skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
+  update sluice.watch k set since = v_now, last_at = v_now, clock_steps = k.clock_steps + 1, skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
   update sluice.generation g set noticed_at = least(g.noticed_at, v_now), wait_until = g.wait_until - v_step,
                                  skip_before = case when g.skip_before > v_now then v_now else g.skip_before end;
   -- What is locked is being written by the new clock.

@@ -345,7 +345,8 @@ create table sluice.watch (
   since   timestamptz not null default clock_timestamp(),
   last_at timestamptz not null default clock_timestamp(),
   timeline text,                                             -- of the server when sluice.generation last began
-  skip_before timestamptz not null default '-infinity'       -- jobs that could start before it may have had an attempt that a crash forgot
+  skip_before timestamptz not null default '-infinity',      -- jobs that could start before it may have had an attempt that a crash forgot
+  clock_steps integer not null default 0                     -- how often the clock of the server has stepped back
 ) with (fillfactor = 20);
 insert into sluice.watch (timeline) values (left(pg_walfile_name(pg_current_wal_lsn()), 8));
 

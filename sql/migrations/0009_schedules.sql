@@ -14,6 +14,7 @@ create table sluice.schedules (
   catch_up   integer not null check (catch_up between 0 and 100),
   overlapped integer not null default 0,    -- ticks in a row that got no job because an earlier one had not ended
   next_at    timestamptz,                   -- the first tick that nobody has dealt with; null: none will come
+  clock_steps integer not null default 0,   -- of sluice.watch, when next_at was last compared with the clock
   version    integer not null default 1,    -- whoever changes it must have seen this one
   declared   jsonb,                         -- what files and programs say; null: none of them speaks of it
   changed    jsonb not null default '{}',   -- what operators said instead, by field
@@ -38,10 +39,11 @@ create table sluice.firings (
   attached boolean not null default false,  -- the job was there already and has the schedule's key
   skipped  text check (skipped in ('ceiling', 'overlap', 'disabled', 'missed', 'refused')),
   reason   text,
+  clock_steps integer not null default 0,   -- of the schedule: the same time may come again after the clock stepped back
   asked_by text,                            -- fired by hand, at no tick
   constraint job_or_reason check ((job_id is null) = (skipped is not null))
 );
-create unique index firings_tick on sluice.firings (schedule, tick_at) where asked_by is null;
+create unique index firings_tick on sluice.firings (schedule, tick_at, clock_steps) where asked_by is null;
 create index firings_latest on sluice.firings (schedule, id);
 create index firings_age on sluice.firings (fired_at);
 
@@ -83,8 +85,8 @@ begin
      where p_passed_why = 'disabled' and f.skipped = 'disabled'
        and f.id = (select max(g.id) from sluice.firings g where g.schedule = p_name and g.asked_by is null);
     if not found then
-      insert into sluice.firings (schedule, tick_at, since, ticks, skipped)
-        values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why);
+      insert into sluice.firings (schedule, tick_at, since, ticks, skipped, clock_steps)
+        values (p_name, p_passed_last, nullif(p_passed_since, p_passed_last), p_passed, p_passed_why, v_schedule.clock_steps);
     end if;
     return query select p_passed_last, null::bigint, false, p_passed_why, null::text, 0;
   end if;
@@ -120,8 +122,8 @@ begin
       reason := left(case sqlstate when 'SL004' then regexp_replace(sqlerrm, 'job \d+, which', 'a job that') else sqlerrm end, 1000);
     end;
   end if;
-  insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason)
-    values (p_name, p_tick, job_id, attached, skipped, reason);
+  insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)
+    values (p_name, p_tick, job_id, attached, skipped, reason, v_schedule.clock_steps);
   overlapped := v_schedule.overlapped + (skipped is not distinct from 'overlap')::integer;
   if overlapped > 0 then
     update sluice.schedules s set overlapped = case skipped when 'overlap' then v_schedule.overlapped + 1 else 0 end where s.name = p_name;
@@ -174,9 +176,10 @@ begin
     where u.chooser is not null and not u.attached;
   return query
   with recorded as (
-  insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason)
+  insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)
   select u.name, u.tick, v_ids[u.place], coalesce(v_attached[u.place], false),
-         case when u.place is null then 'overlap' end, 'job ' || u.busy || ' of this schedule has not ended'
+         case when u.place is null then 'overlap' end, 'job ' || u.busy || ' of this schedule has not ended',
+         (select s.clock_steps from sluice.schedules s where s.name = u.name)
     from (select t.*, case when t.busy is null then count(*) filter (where t.busy is null) over (order by t.ord) end as place
             from unnest(v_names, v_at, v_busy) with ordinality t(name, tick, busy, ord)) u
    order by u.ord

@@ -5,7 +5,8 @@
 -- how far it was. From then on leases last a whole stale again, as after an outage.
 --
 -- What was stored as a delay from then is moved back by the step. What a person named stays: the first start of a job (runAt), ticks of
--- schedules. So do times that only make something last longer: start deadlines, time limits of workflows, sessions, retention.
+-- schedules that name hours. So do times that only make something last longer: start deadlines, time limits of workflows, sessions,
+-- retention. Schedules that run in every hour go on: the duty that fires them compares clock_steps.
 --
 -- Answers by how many milliseconds the clock went back; null: not by more than a second.
 create function sluice.follow_clock_v1() returns bigint
@@ -25,7 +26,7 @@ begin
   if v_step <= interval '1 second' then
     return null;
   end if;
-  update sluice.watch k set since = v_now, last_at = v_now, skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
+  update sluice.watch k set since = v_now, last_at = v_now, clock_steps = k.clock_steps + 1, skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
   update sluice.generation g set noticed_at = least(g.noticed_at, v_now), wait_until = g.wait_until - v_step,
                                  skip_before = case when g.skip_before > v_now then v_now else g.skip_before end;
   -- What is locked is being written by the new clock.

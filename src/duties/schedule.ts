@@ -1,4 +1,5 @@
 import { fireDue } from '../engine/fire-schedules.ts'
+import { followClock } from '../engine/follow-clock.ts'
 import { nextTickInMs } from '../store/next-tick.ts'
 import type { Duty } from './duty.ts'
 
@@ -7,6 +8,7 @@ export const schedule: Duty = {
   name: 'schedule',
   everyMs: 1000,
   async run({ db, log }) {
+    await followClock(db)
     const { fired, skipped } = await fireDue(db, log)
     const nextTick = await nextTickInMs(db)
     return { nextTickInMs: nextTick, ...(fired + skipped > 0 && { summary: { fired, skipped } }) }

@@ -50,6 +50,11 @@ export class Ticks {
     this.#cron = new Cron(cron.trim(), { paused: true, ...zone })
   }
 
+  /** It runs in every hour, so it goes on with elapsed time when a clock is put back. One that names hours waits for the next time that is new. */
+  get goesOnWhenSetBack(): boolean {
+    return this.#everyHour
+  }
+
   /** The first tick after that moment, both in milliseconds since 1970; `undefined` when there is none before the year 10000. */
   next(after: number): number | undefined {
     const known = this.#gaps.find((gap) => after >= gap.after && after < gap.tick)

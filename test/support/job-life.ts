@@ -24,6 +24,7 @@ import { liveLists } from './list-life.ts'
 import { once, repeated, settled } from './persistent-caller.ts'
 import { liveRemotely } from './remote-worker-life.ts'
 import { askToLeave, liveServer } from './server-life.ts'
+import { countStep, followsClock } from './state/clock.ts'
 import { patiently } from './until.ts'
 
 const STALE = '2s'
@@ -429,6 +430,8 @@ export class JobLife {
       const firings = await repeated('listFirings', () => app.listFirings(name))
       return firings.some(({ jobId }) => jobId !== null)
     }, `schedule ${name} to fire`)
+    await countStep(this.#sql)
+    await patiently(() => followsClock(this.#sql, name), `schedule ${name} to follow the clock`)
     await repeated('setSchedule', () => app.setSchedule(name, { enabled: false, priority: 3 }))
     await repeated('fireSchedule', () => app.fireSchedule(name))
     // In one look: whatever is stored of a firing is stored with its job.

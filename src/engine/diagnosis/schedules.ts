@@ -1,4 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
+import { Ticks } from '../../model/cron.ts'
+import { examineServer } from '../../store/examine-server.ts'
 import { knownNames } from '../../store/known-names.ts'
 import { type Finding, ok } from '../finding.ts'
 import { type ScheduleView, viewSchedules } from '../schedules.ts'
@@ -8,7 +10,12 @@ export async function checkSchedules({ db }: { db: Queryable }): Promise<Finding
   const schedules = await viewSchedules(db)
   if (schedules.length === 0) return [ok('schedules', 'there are none')]
   const known = await knownNames(db)
-  const found = schedules.flatMap((schedule) => [...unknownTarget(schedule, known), ...changed(schedule)])
+  const now = (await examineServer(db)).now.getTime()
+  const found = schedules.flatMap((schedule) => [
+    ...unknownTarget(schedule, known),
+    ...changed(schedule),
+    ...waitsForClock(schedule, now),
+  ])
   return found.length > 0 ? found : [ok('schedules', `${schedules.length}; each runs something known`)]
 }
 
@@ -22,6 +29,21 @@ function unknownTarget(
   const what = task !== null ? `task ${task}` : `workflow ${workflow}`
   const advice = 'start a program that has it once'
   return [{ check, level: 'warning', found: `runs ${what}, which no program has made known`, advice }]
+}
+
+/** A schedule that names hours does not fire at a time that it fired at before the clock stepped back. */
+function waitsForClock({ name, enabled, cron, timezone, nextAt }: ScheduleView, now: number): Finding[] {
+  if (!enabled || nextAt === null) return []
+  const next = new Ticks(cron, timezone).next(now)
+  if (next === undefined || next >= nextAt.getTime()) return []
+  return [
+    {
+      check: `schedule ${name}`,
+      level: 'note',
+      found: `fires next at ${nextAt.toISOString()}: it has fired at the times before that, and the clock of PostgreSQL has stepped back since`,
+      advice: `sluice schedules fire ${name} fires it now`,
+    },
+  ]
 }
 
 function changed({ name, declared, operatorSet, updatedBy }: ScheduleView): Finding[] {

@@ -4,7 +4,7 @@ import { examineServer, type ServerState } from '../../store/examine-server.ts'
 import { type Finding, ok } from '../finding.ts'
 
 const OLDEST_VERSION = 150_000
-/** Only the database's clock decides anything. A difference only makes shown ages look odd. */
+/** Only the database's clock decides anything. */
 const CLOCK_TOLERANCE_MS = 5_000
 
 /** Settings of the server that promises rest on. */
@@ -75,7 +75,8 @@ function clock(differenceMs: number): Finding {
     check: 'clock',
     level: 'note',
     found: `this machine is ${rounded} ${differenceMs > 0 ? 'behind' : 'ahead of'} the database`,
-    advice: 'nothing depends on it but the ages that are shown; synchronise the clocks (NTP) to mend those',
+    advice:
+      'everything goes by the clock of the database: if that one is wrong, schedules and jobs with a runAt start at the wrong time; if this one is, only the ages shown here are off. Synchronise both (NTP)',
   }
 }
 

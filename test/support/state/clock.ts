@@ -20,9 +20,32 @@ export async function stepClockBack(sql: Sql, seconds: number): Promise<void> {
   )
 }
 
+/** The same for ticks of schedules, those that have fired included: by the clock that stepped back they were, or will be, that much later. */
+export async function stepTicksBack(sql: Sql, seconds: number): Promise<void> {
+  const by = `make_interval(secs => ${seconds})`
+  await sql(
+    `with fired as (update sluice.firings set tick_at = tick_at + ${by}, fired_at = fired_at + ${by})
+     update sluice.schedules set next_at = next_at + ${by}`,
+  )
+}
+
 /** Notices a step of the clock now, as a duty does within a second. */
 export async function noticeStep(sql: Sql): Promise<void> {
   await sql('select sluice.follow_clock_v1()')
+}
+
+/** Counts a step of the clock, as noticing one does. */
+export async function countStep(sql: Sql): Promise<void> {
+  await sql('update sluice.watch set clock_steps = clock_steps + 1')
+}
+
+/** Whether a schedule has been compared with the clock since that last stepped back. */
+export async function followsClock(sql: Sql, schedule: string): Promise<boolean> {
+  const rows = await sql(
+    'select 1 from sluice.schedules s join sluice.watch k on k.clock_steps = s.clock_steps where s.name = $1',
+    [schedule],
+  )
+  return rows.length > 0
 }
 
 /** The time by the database's clock, to the microsecond. */

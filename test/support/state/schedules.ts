@@ -19,6 +19,14 @@ export async function plantSchedules(
   )
 }
 
+/** The ticks that have been dealt with, of each schedule, in the order in which they were. */
+export async function readTicks(sql: Sql): Promise<Record<string, number[]>> {
+  const rows = await sql<{ schedule: string; ticks: number[] }>(
+    `select schedule, array_agg((extract(epoch from tick_at) * 1000)::float8 order by id) as ticks from sluice.firings group by schedule`,
+  )
+  return Object.fromEntries(rows.map(({ schedule, ticks }) => [schedule, ticks]))
+}
+
 /** Moves the next tick of every schedule. */
 export async function moveTicks(sql: Sql, nextAt: Date, only?: readonly string[]): Promise<void> {
   await sql('update sluice.schedules set next_at = $1 where $2::text[] is null or name = any ($2)', [
