@@ -50,8 +50,9 @@ export async function forgetLaneChanges(db: Queryable, name: string, by: string)
 export async function addLane(db: Queryable, name: string, given: LaneSource, by: string): Promise<Lane> {
   if (!isName(checkText(name, 'lane'))) throw invalidArgument('lane', name, NAME_RULE)
   const checked = await checkChange(db, given)
-  const { heartbeatMs } = await readSettings(db)
-  const lane = { ...newLane(checked.slots ?? null, heartbeatMs), ...checked }
+  // What programs set for every lane is in force in `default` too.
+  const { staleMs } = await getLane(db, 'default')
+  const lane = { ...newLane(checked.slots ?? null), staleMs, ...checked }
   if (!(await createLane(db, name, lane, Object.keys(checked), by)))
     throw new SluiceError(
       'LANE_EXISTS',

@@ -11,9 +11,9 @@ export function nameOf({ kind }: PathJob): string {
   return kind === 'fanout' ? 'fan-out' : (kind ?? 'task')
 }
 
-export function illegal(id: string, why: string): SluiceError {
+export function illegal(id: string, why: string, details: Record<string, unknown> = {}): SluiceError {
   return new SluiceError('ILLEGAL_TRANSITION', `job ${id} cannot run again: ${why}`, {
-    details: { jobId: id },
+    details: { jobId: id, ...details },
   })
 }
 

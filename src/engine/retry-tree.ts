@@ -97,7 +97,7 @@ export async function retry(
     }
     await delay(PAUSE_MS)
   }
-  throw illegal(id, 'others are changing its tree just now: try again')
+  throw illegal(id, 'others are changing its tree just now: try again', { busy: true })
 }
 
 /** What `retry` would put in motion: it is carried out and rolled back, so it fails where that would fail, also at the ceiling. */

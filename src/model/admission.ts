@@ -1,14 +1,17 @@
 import { chooseSetting, type Sources } from './choose-setting.ts'
 import { count, formatPath, type InputOf, isName, NAME_RULE, orNone, type Problem } from './setting-value.ts'
 
+/** People try large numbers here to mean no limit. */
+const limit = orNone(count({ min: 1, namesMax: true }))
+
 /** The limits on what may enter. The bounds are those of the admission table in the database. */
 export const ADMISSION_FIELDS = {
   /** Root jobs that may be active at once, workflows included. */
-  maxActive: orNone(count({ min: 1 })),
+  maxActive: limit,
   /** Root jobs whose first start may lie in the future; where nobody says, 100,000 with a ceiling and no limit without. */
-  maxScheduled: orNone(count({ min: 1 })),
+  maxScheduled: limit,
   /** Root jobs of one task that may wait. */
-  maxQueued: orNone(count({ min: 1 })),
+  maxQueued: limit,
 } as const
 
 const MAX_ACTIVE_VARIABLE = 'SLUICE_MAX_ACTIVE'

@@ -32,17 +32,16 @@ export const MAX_TIMER_MS = 24 * 86_400_000
 /** For times that only the database compares: 100 years. */
 export const MAX_STORED_MS = 36_500 * 86_400_000
 
-/** A whole number within bounds. */
-export function count(bounds: { min: number; max?: number }): Reader<number, number> {
-  const { min, max = MAX_COUNT } = bounds
+/** A whole number within bounds. @param bounds `namesMax`: messages name the upper bound even where it is only that of the database. */
+export function count(bounds: { min: number; max?: number; namesMax?: true }): Reader<number, number> {
+  const { min, max = MAX_COUNT, namesMax = max !== MAX_COUNT } = bounds
   const upper = max === MAX_COUNT ? '' : `, <= ${max}`
   const read = (value: unknown) =>
     typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max ? value : undefined
   return {
     read,
     readText: (text) => (/^-?\d+$/.test(text) ? read(Number(text)) : undefined),
-    expected:
-      max === MAX_COUNT ? `a whole number of at least ${min}` : `a whole number from ${min} to ${max}`,
+    expected: namesMax ? `a whole number from ${min} to ${max}` : `a whole number of at least ${min}`,
     bound: `>= ${min}${upper}`,
     format: String,
   }

@@ -196,8 +196,8 @@ describe('what cannot work', () => {
         options: { admission: { maxQueued: { align: 0, 'no name': 1 } } },
       }),
     ).toEqual([
-      'SLUICE_MAX_ACTIVE: found "0"; write a whole number of at least 1, or none',
-      'option admission.maxQueued.align: found 0; write a whole number of at least 1, or none',
+      'SLUICE_MAX_ACTIVE: found "0"; write a whole number from 1 to 2147483647, or none',
+      'option admission.maxQueued.align: found 0; write a whole number from 1 to 2147483647, or none',
       expect.stringContaining('admission.maxQueued["no name"]: the name of a task must be'),
     ])
   })

@@ -342,13 +342,12 @@ function resolveLane(
   return { settings, threshold }
 }
 
-/** A lane of which only the slots are known. `stale` leaves room for whatever heartbeat is in force. */
-export function newLane(slots: number | null, heartbeatMs: number): Omit<LaneSettings, 'given'> {
+/** A lane of which only the slots are known. */
+export function newLane(slots: number | null): Omit<LaneSettings, 'given' | 'staleMs'> {
   return {
     slots,
     perWorker: perWorkerBy(slots),
     pollMs: LANE_DEFAULTS.default.pollMs,
-    staleMs: Math.max(SETTINGS.stale.default, 3 * heartbeatMs),
     enabled: true,
     ageingMs: null,
     placement: 'fill',

@@ -226,6 +226,12 @@ describe('a lane that an operator creates', () => {
   })
 })
 
+test('a lane that an operator creates without a stale time has that of the programs', async () => {
+  const app = await apps.open({ stale: '17s' })
+  expect(await app.createLane('patient')).toMatchObject({ staleMs: 17_000, operatorSet: [] })
+  expect(await app.createLane('impatient', { stale: '11s' })).toMatchObject({ staleMs: 11_000 })
+})
+
 describe('a lane that an operator deletes', () => {
   test('says what it is in use by, unless it is told where that goes', async () => {
     const gate = new Gate()

@@ -2,9 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import pg from 'pg'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import type { JobView } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
+import { lockJob } from '../support/state/priorities.ts'
+import { countSessions } from '../support/state/tables.ts'
 import { until } from '../support/until.ts'
 import { Cli, MAIN, type Running } from './cli.ts'
 
@@ -307,6 +310,28 @@ describe('--resume', () => {
     // The two that were lost ran again, the others once.
     expect(notes.filter((line) => line === 'held')).toHaveLength(8)
     expect(notes.filter((line) => line === '"last"')).toHaveLength(1)
+  })
+
+  test('given twice at once continues the run once, and the later command follows it', async () => {
+    const flow = await fileWith(HOLDING('openable'))
+    const [, id] = /run \S+ --resume (\d+)$/m.exec((await run(flow)).stderr)!
+    await flow.open()
+    const client = new pg.Client(database.directUrl)
+    await client.connect()
+    try {
+      // Neither gets through before both are there.
+      await lockJob(client, id!)
+      const both = [start(flow, '--resume'), start(flow, '--resume', id!)]
+      await until(async () => (await countSessions(database.sql)).sluice! >= 2, 'both to be there')
+      await client.query('commit')
+      expect(await Promise.all(both.map((each) => each.exited))).toEqual([0, 0])
+      const said = both.map(({ stdout }) => stdout)
+      expect(said.filter((text) => text.includes('it had failed: steps that did not'))).toHaveLength(1)
+      for (const text of said) expect(text).toMatch(/^holding completed in /m)
+    } finally {
+      await client.end()
+    }
+    expect((await flow.notes()).filter((line) => line === '"last"')).toHaveLength(1)
   })
 
   test('continues a failed run with the command that the failure printed', async () => {

@@ -131,6 +131,8 @@ describe('sluice up', () => {
   test('with --tour keeps sample jobs flowing', async () => {
     const up = own.start(['up', '--port', '0', '--tour', '--json'])
     await until(() => up.stdout.includes('\n'), 'it to say where it is')
+    // One line, so that a program that reads lines has all of it.
+    expect(up.stdout.trimEnd().split('\n')).toHaveLength(1)
     const { url } = JSON.parse(up.stdout) as { url: string }
     const running = async () =>
       Number(

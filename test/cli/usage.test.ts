@@ -67,6 +67,11 @@ describe.concurrent('a wrong command line', () => {
       'sluice lanes set --help',
     ],
     [
+      ['admission', '--max-scheduled', '3000000000'],
+      'Write a whole number from 1 to 2147483647, or none',
+      'sluice admission',
+    ],
+    [
       ['schedules', 'pause', 'tick'],
       'sluice schedules has no subcommand "pause"',
       'there are add, set, show, enable, disable',

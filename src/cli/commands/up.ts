@@ -11,7 +11,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
 import { createLog } from '../log.ts'
 import { dataFolderOf } from '../operate.ts'
-import { writeJson } from '../output/json.ts'
+import { writeJsonLine } from '../output/json.ts'
 import { addServeOptions, type ServeOptions, type Serving, serve } from '../serve.ts'
 import { flow } from '../tour/flow.ts'
 import { Scoreboard } from '../tour/scoreboard.ts'
@@ -105,7 +105,7 @@ async function sayWhere(
   const token = await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
   const signIn = token === undefined ? undefined : `${url}/#token=${token}`
   if (options.json === true) {
-    writeJson(world.out, {
+    writeJsonLine(world.out, {
       url,
       ...(adminKey !== undefined && { adminKey }),
       ...(signIn !== undefined && { signIn }),

@@ -126,9 +126,10 @@ export class Runner {
     const job = await findRun(app, workflows, id)
     const others = (await app.listWorkers()).filter(({ name }) => name.startsWith('run-'))
     const hadEnded = isFinal(job.state)
-    if (hadEnded) await app.retry(job.id, { failed: true })
+    const isFirst = !hadEnded || (await continueRun(app, job.id))
     this.#display.begin(job.task, job.id, true)
-    if (hadEnded) {
+    if (!isFirst) this.#say('another command has resumed it already: this one follows and works along')
+    else if (hadEnded) {
       const ended = job.status === 'failed' ? 'it had failed' : 'it was cancelled'
       this.#say(`${ended}: steps that did not complete run again`)
     }
@@ -269,5 +270,25 @@ async function endOf(app: Sluice, id: string, stop: AbortSignal): Promise<Ended>
     if (hasCode(error, 'JOB_FAILED')) return { status: 'failed', error: message }
     if (hasCode(error, 'JOB_CANCELLED')) return { status: 'cancelled', error: message }
     throw error
+  }
+}
+
+/** A command that resumes the same run at the same moment needs a fraction of a second. */
+const RESUME_TRIES = 50
+const RESUME_PAUSE_MS = 200
+
+/** Runs again what did not complete. False: another command did so a moment ago, and the run is under way. */
+async function continueRun(app: Sluice, id: string): Promise<boolean> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await app.retry(id, { failed: true })
+      return true
+    } catch (error) {
+      if (!hasCode(error, 'ILLEGAL_TRANSITION')) throw error
+      if (!isFinal((await app.getJob(id)).state)) return false
+      // What another command is about to do is not to be seen yet.
+      if (tries === RESUME_TRIES || error.details.busy !== true) throw error
+      await delay(RESUME_PAUSE_MS)
+    }
   }
 }
