@@ -4,6 +4,7 @@ import { checkOptions, checkText, invalidArgument } from '../model/argument.ts'
 import { isLongEnough } from '../model/choose-setting.ts'
 import { isName, NAME_RULE, type Reader } from '../model/setting-value.ts'
 import { LANE_COLUMNS, LANE_FIELDS, type LaneSource, newLane } from '../model/settings.ts'
+import { suggest } from '../model/suggest.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { createLane } from '../store/create-lane.ts'
 import { deleteLane } from '../store/delete-lane.ts'
@@ -199,8 +200,10 @@ async function checkChange(db: Queryable, change: LaneSource): Promise<LaneChang
 }
 
 async function unknownLane(db: Queryable, name: string): Promise<SluiceError> {
-  const names = (await listLanes(db)).map((each) => each.name).join(', ')
-  return new SluiceError('UNKNOWN_LANE', `there is no lane ${JSON.stringify(name)}; there are ${names}`, {
+  const names = (await listLanes(db)).map((each) => each.name)
+  const near = suggest(name, names)
+  const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`
+  return new SluiceError('UNKNOWN_LANE', `there is no lane ${JSON.stringify(name)}; ${hint}`, {
     details: { name },
   })
 }

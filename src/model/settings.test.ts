@@ -93,6 +93,18 @@ describe('precedence', () => {
 })
 
 describe('lanes', () => {
+  test('a variable whose lane is near a known one is refused with what was meant', () => {
+    expect(problemsOf({ environment: { SLUICE_LANE_INTERCTIVE_SLOTS: '7' } })).toEqual([
+      'SLUICE_LANE_INTERCTIVE_SLOTS: there is no lane interctive; did you mean SLUICE_LANE_INTERACTIVE_SLOTS? Otherwise declare the lane in the config file',
+    ])
+    const file = { lanes: { image: {} } }
+    expect(problemsOf({ file, environment: { SLUICE_LANE_IMAGES_SLOTS: '7' } })).toHaveLength(1)
+    const both = { lanes: { image: {}, images: {} } }
+    expect(
+      resolveSettings({ file: both, environment: { SLUICE_LANE_IMAGES_SLOTS: '7' } }).lanes.get('images'),
+    ).toMatchObject({ slots: 7 })
+  })
+
   test('variables of the environment bootstrap slots, below options and above the file', () => {
     const { lanes } = resolveSettings({
       file: { lanes: { interactive: { slots: 5 }, 'night-shift': { slots: 5 }, system: { slots: 5 } } },

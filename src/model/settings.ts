@@ -388,6 +388,15 @@ function laneVariables(
       })
     } else {
       const name = lanes[0] ?? match[1]!.toLowerCase()
+      // A short name is near many others.
+      const near = lanes.length > 0 || name.length < 4 ? undefined : suggest(name, [...names])
+      if (near !== undefined) {
+        problems.push({
+          path: variable,
+          message: `there is no lane ${name}; did you mean ${laneVariable(near)}? Otherwise declare the lane in the config file`,
+        })
+        continue
+      }
       names.add(name)
       variables.set(name, variable)
     }

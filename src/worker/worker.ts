@@ -52,6 +52,8 @@ const RETRY_MS = 500
 /** What a hurried stop grants task code to hear its signal and end. Programs and processes are killed at once. */
 const HURRY_MS = 1000
 const FAILED_STARTS = 3
+/** Of jobs that are lost at once, how many the log names one by one. */
+const NAMED_LOSSES = 5
 
 /**
  * Runs jobs.
@@ -249,7 +251,7 @@ export class Worker {
         ...(news !== undefined && { news }),
       })
       this.#noteModels(answer)
-      for (const id of answer.lost) this.#lose(id)
+      this.#loseAll(answer.lost)
       if (answer.unsent.length > 0) this.#ended = [...answer.unsent, ...this.#ended]
       if (!answer.reached) {
         this.#reached = false
@@ -483,13 +485,24 @@ export class Worker {
     this.#wake(false)
   }
 
-  #lose(id: string): void {
+  #loseAll(ids: readonly string[]): void {
+    const running = ids.filter((id) => this.#running.has(id))
+    running.forEach((id, at) => {
+      this.#lose(id, at < NAMED_LOSSES)
+    })
+    const more = running.length - NAMED_LOSSES
+    if (more > 0)
+      this.#options.log.warn({ jobs: running.length }, `lost ${more} more jobs: their leases have ended`)
+  }
+
+  #lose(id: string, named: boolean): void {
     const attempt = this.#running.get(id)
     if (attempt === undefined) return
     attempt.gone = true
     this.#running.delete(id)
     attempt.stop(new Stop('lease-lost', 'the lease on this job is lost'))
-    this.#options.log.warn({ job: id, task: attempt.assignment.task }, 'lost a job: its lease has ended')
+    if (named)
+      this.#options.log.warn({ job: id, task: attempt.assignment.task }, 'lost a job: its lease has ended')
     if (this.#running.size === 0) this.#onIdle?.()
   }
 

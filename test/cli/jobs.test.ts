@@ -104,6 +104,24 @@ describe.each(WAYS)('over %s', (way) => {
       expect([json.code, JSON.parse(json.stdout)]).toMatchObject([1, { status: 'failed', error: /code 7/ }])
     })
 
+    test('says when a job is scheduled for, and so do lists', async () => {
+      const at = '2100-01-02T03:04:05.000Z'
+      const { stdout } = await cli.run(['submit', 'parked', '--run-at', at, '--tag', 'far'])
+      const [, id] = new RegExp(`^job (\\d+) is scheduled for ${at}\n$`).exec(stdout)!
+      const listed = await cli.run(['ps', '--tag', 'far'])
+      expect(listed.stdout).toMatch(new RegExp(`\n *${id} +parked +parked +scheduled +.* due in `))
+    })
+
+    test('suggests a lane that is near a misspelled one', async () => {
+      const refused = await cli.run(['submit', 'parked', '--lane', 'interctive'])
+      expect([refused.code, refused.stderr]).toEqual([
+        1,
+        expect.stringMatching(/UNKNOWN_LANE\nhint: {2}did you mean interactive\?/),
+      ])
+      const lane = await cli.run(['lanes', 'set', 'interctive', '--slots', '3'])
+      expect(lane.stderr).toContain('there is no lane "interctive"; did you mean interactive?')
+    })
+
     test('keeps every option with the job', async () => {
       const id = await submit(
         'parked',

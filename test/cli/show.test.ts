@@ -5,6 +5,7 @@ import { type Sluice, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
+import { plantLostClaims } from '../support/state/jobs.ts'
 
 const database = useDatabase()
 const apps = useApps(database)
@@ -65,4 +66,33 @@ test('show gives no reason of another moment when a job starts while it looks', 
   const later = await run(['show', id], lookingOf(app))
   expect(later).toMatch(/^status +running\nwhy +it does not wait: it runs on w1$/m)
   gate.open()
+})
+
+test('show says of attempts that are missing that they never started', async () => {
+  const breaks = task({
+    name: 'breaks',
+    retry: { attempts: 1 },
+    run: (): null => {
+      throw new Error('no luck')
+    },
+  })
+  const app = await apps.open({ tasks: [breaks] })
+  const { id } = await app.submit(breaks, undefined)
+  await plantLostClaims(database.sql, id, 2)
+  await app.work()
+  await expect(app.job(id).result()).rejects.toThrow('no luck')
+  const shown = await run(['show', id], lookingOf(app))
+  const lost = (attempt: number) =>
+    new RegExp(`^ +${attempt} +lost +never started: the worker lost the job`, 'm')
+  expect(shown).toMatch(lost(1))
+  expect(shown).toMatch(lost(2))
+  expect(shown).toMatch(/^ +3 +failed .*no luck$/m)
+})
+
+test('show calls a job scheduled whose first start lies in the future', async () => {
+  const later = task({ name: 'later', run: () => null })
+  const app = await apps.open({ tasks: [later] })
+  const { id } = await app.submit(later, undefined, { runAt: '1h' })
+  expect(await run(['show', id], lookingOf(app))).toMatch(/^status +scheduled$/m)
+  await app.cancel(id)
 })

@@ -9,6 +9,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { addFilterOptions, type FilterOptions, filterOf } from '../filter-options.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
+import { isScheduled } from '../output/job-line.ts'
 import { writeJson } from '../output/json.ts'
 import type { Colour } from '../output/style.ts'
 import { type Column, writeTable } from '../output/table.ts'
@@ -99,7 +100,7 @@ const COLOURS: Partial<Record<JobStatus, Colour>> = {
 }
 
 function shownStatus(job: ListedJob): string {
-  return job.cancelling ? 'cancelling' : job.status
+  return job.cancelling ? 'cancelling' : isScheduled(job) ? 'scheduled' : job.status
 }
 
 function ranFor(job: ListedJob, now: number): string {

@@ -6,6 +6,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
 import { writeErrorDetail } from '../output/error-detail.ts'
 import { roughly } from '../output/in-words.ts'
+import { isScheduled } from '../output/job-line.ts'
 import { writeJson } from '../output/json.ts'
 import { writeFacts, writeTable } from '../output/table.ts'
 import { writeTree } from './tree.ts'
@@ -38,9 +39,9 @@ function show(world: World, id: string, options: CommonOptions): Promise<ExitCod
       world.out.line()
     }
     writeFacts(world.out, facts(job, holds ? reason : undefined))
-    if (attempts.length > 1 || attempts.some((each) => each.error !== null)) {
+    if (job.attempt > 1 || attempts.some((each) => each.error !== null)) {
       world.out.line()
-      writeAttempts(world, attempts)
+      writeAttempts(world, withMissing(attempts))
     }
     for (const { attempt, detail } of attempts) {
       if (detail === null) continue
@@ -61,7 +62,7 @@ function facts(job: JobView, reason: string | undefined): [string, string | unde
     ['lane', text(job.lane)],
     ['model', text(job.model)],
     ['device', job.devices.length === 0 ? undefined : job.devices.join(', ')],
-    ['status', job.cancelling ? 'running, cancelling' : job.status],
+    ['status', job.cancelling ? 'running, cancelling' : isScheduled(job) ? 'scheduled' : job.status],
     ['why', reason],
     ['progress', progress(job)],
     ['priority', String(job.priority)],
@@ -119,6 +120,29 @@ function value(json: unknown): string | undefined {
   if (json === null || json === undefined) return undefined
   const line = JSON.stringify(json)
   return line.length <= SHORT ? line : JSON.stringify(json, null, 2)
+}
+
+/** More numbers than these in a row are not filled in. */
+const MOST_MISSING = 20
+
+/**
+ * Numbers that no attempt has, in words. A claim that PostgreSQL forgot in a crash, or whose answer was lost, uses up a number
+ * without an attempt.
+ */
+function withMissing(attempts: readonly AttemptView[]): AttemptView[] {
+  const rows: AttemptView[] = []
+  let next = 1
+  for (const each of attempts) {
+    for (; next < each.attempt && each.attempt - next <= MOST_MISSING; next++) rows.push(neverStarted(next))
+    next = each.attempt + 1
+    rows.push(each)
+  }
+  return rows
+}
+
+function neverStarted(attempt: number): AttemptView {
+  const error = 'never started: the worker lost the job before it began'
+  return { attempt, ending: 'lost', error, worker: null, startedAt: null, endedAt: null, detail: null }
 }
 
 function writeAttempts(world: World, attempts: readonly AttemptView[]): void {

@@ -1,15 +1,16 @@
 import { loadConfig } from '../../config/load-config.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { Duration } from '../../model/duration.ts'
-import type { JobStatus } from '../../model/job.ts'
 import { JobFailedError } from '../../model/job-failed-error.ts'
 import { suggest } from '../../model/suggest.ts'
 import { TASK_FIELDS } from '../../model/task-fields.ts'
+import type { JobView } from '../../store/find-jobs.ts'
 import { type Given, moment, setting, several, wholeNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { fired } from '../interrupts.ts'
 import { operate } from '../operate.ts'
+import { isScheduled } from '../output/job-line.ts'
 import { writeJson } from '../output/json.ts'
 import { readInput } from '../read-input.ts'
 import { HINT } from '../report-error.ts'
@@ -70,13 +71,16 @@ async function submit(world: World, task: string, options: SubmitCommandOptions)
   const work = async (system: System) => {
     const job = await submitTo(system, task, input, options)
     if (options.wait === true) return await waitFor(world, system, job, options)
-    const status = await statusOf(system, job)
+    const stored = await storedJob(system, job)
+    const status = stored?.status ?? null
     if (options.json === true) writeJson(world.out, { id: job.id, attached: job.attached, status })
     else if (job.attached) {
       const how = status === null ? ', but is not yours to read' : ` and is ${status}`
       world.out.line(`job ${job.id} has this key already${how}; attached to it`)
     } else if (status === 'awaiting_approval')
       world.out.line(`job ${job.id} waits for approval: sluice approve ${job.id}`)
+    else if (stored !== null && isScheduled(stored))
+      world.out.line(`job ${job.id} is scheduled for ${stored.readyAt.toISOString()}`)
     else world.out.line(`job ${job.id} is ${status}`)
     return EXIT.done
   }
@@ -84,9 +88,9 @@ async function submit(world: World, task: string, options: SubmitCommandOptions)
 }
 
 /** A server attaches also to the job of somebody else, and tells no more than its id. */
-async function statusOf(system: System, { id, attached }: Submitted): Promise<JobStatus | null> {
+async function storedJob(system: System, { id, attached }: Submitted): Promise<JobView | null> {
   try {
-    return (await system.getJob(id)).status
+    return await system.getJob(id)
   } catch (error) {
     if (attached && hasCode(error, 'JOB_NOT_FOUND')) return null
     throw error
@@ -112,6 +116,7 @@ async function submitTo(
   try {
     return await system.submit(task, input, options)
   } catch (error) {
+    if (hasCode(error, 'UNKNOWN_LANE') && lane !== undefined) throw await unknownLane(system, lane, error)
     if (!hasCode(error, 'UNKNOWN_TASK')) throw error
     const names = (await system.listTasks()).map(({ name }) => name)
     // A workflow that is known, whose tasks nobody has brought.
@@ -128,6 +133,18 @@ async function submitTo(
       cause: error,
     })
   }
+}
+
+async function unknownLane(system: System, lane: string, error: SluiceError): Promise<SluiceError> {
+  // Over a server the key may not be allowed to look at lanes; the message names some of them.
+  const lanes = await system.listLanes().catch(() => [])
+  const near = suggest(
+    lane,
+    lanes.map(({ name }) => name),
+  )
+  if (near === undefined) return error
+  const details = { ...error.details, [HINT]: `did you mean ${near}?` }
+  return new SluiceError(error.code, error.message, { details, cause: error })
 }
 
 async function waitFor(

@@ -1,5 +1,6 @@
 import type { FanoutCounts } from '../../engine/tree.ts'
 import type { JobStatus } from '../../model/job.ts'
+import type { JobView } from '../../store/find-jobs.ts'
 import { roughly } from './in-words.ts'
 import type { Colour } from './style.ts'
 
@@ -16,6 +17,11 @@ const MARKS: Readonly<Record<JobStatus | 'not_reached', readonly [mark: string, 
 
 export function markOf(status: JobStatus | 'not_reached'): readonly [mark: string, colour: Colour] {
   return MARKS[status]
+}
+
+/** Its first start lies in the future, as its submission asked. */
+export function isScheduled({ state, startedAt }: Pick<JobView, 'state' | 'startedAt'>): boolean {
+  return state === 'scheduled' && startedAt === null
 }
 
 export function inWords(status: JobStatus | 'not_reached'): string {

@@ -23,3 +23,8 @@ export async function readStart(sql: Sql, id: string): Promise<Date> {
   const [row] = await sql<{ started_at: Date }>('select started_at from sluice.jobs where id = $1', [id])
   return row!.started_at
 }
+
+/** As if so many claims of a waiting job had been lost: its next attempt has the number after them. */
+export async function plantLostClaims(sql: Sql, id: string, claims: number): Promise<void> {
+  await sql('update sluice.jobs set attempt = attempt + $2 where id = $1', [id, claims])
+}

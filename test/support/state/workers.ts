@@ -73,3 +73,14 @@ export async function ageWithdrawals(sql: Sql, seconds: number): Promise<void> {
     seconds,
   ])
 }
+
+/** As if a worker had been declared dead and forgotten: it holds nothing any more, and its jobs wait again. */
+export async function forgetWorker(sql: Sql, name: string): Promise<void> {
+  const mine = '(select id from sluice.workers where name = $1)'
+  await sql(`delete from sluice.holdings where worker_id in ${mine}`, [name])
+  await sql(
+    `update sluice.jobs set state = 'ready', worker_id = null where state = 'running' and worker_id in ${mine}`,
+    [name],
+  )
+  await sql('delete from sluice.workers where name = $1', [name])
+}
