@@ -433,7 +433,8 @@ describe('lanes, workers and queues', () => {
       `delete from sluice.workers where name = 'ghost'`,
       `delete from sluice.jobs where id in (${id}, ${stray})`,
     )
-    const found = await complaints()
+    // On a slow machine the database is half a minute old by now, and nobody has taken over the job: that is true, too.
+    const found = (await complaints()).filter(({ check }) => check !== 'duty recover')
     expect(found).toEqual([
       {
         check: 'no worker',
