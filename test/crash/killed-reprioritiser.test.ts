@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { Orchestration } from '../support/orchestrators.ts'
+import { holdDuty, releaseDuty } from '../support/state/duties.ts'
 import { activeByPriority, isPriorityPending } from '../support/state/priorities.ts'
 import { countStates, findStep } from '../support/trees.ts'
 import { until } from '../support/until.ts'
@@ -27,8 +28,11 @@ test('the rest of a workflow is reprioritised by another process when the first 
       'every item to be a job',
       60_000,
     )
-    const killed = scene.killAt(worker, 'after', ({ statement }) => statement === 'spread_priority')
+    // Otherwise it might be killed in a look that found nothing to spread.
+    await holdDuty(sql, 'follow')
     await app.reprioritise(job.id, 9)
+    const killed = scene.killAt(worker, 'after', ({ statement }) => statement === 'spread_priority')
+    await releaseDuty(sql, 'follow')
     await killed
     const { 0: old, 9: changed } = await activeByPriority(sql, job.id)
     expect(old).toBeGreaterThan(1000)
