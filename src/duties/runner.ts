@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { isConnectionLoss } from '../db/sqlstate.ts'
 import type { Log } from '../engine/log.ts'
+import { RepeatedWarning } from '../engine/repeated-warning.ts'
 import { messageOf } from '../errors.ts'
 import { toStorableText } from '../model/json.ts'
 import { type ClaimedDuties, claimDuties } from '../store/claim-duties.ts'
@@ -47,6 +48,7 @@ export interface DutyRunnerOptions {
 export class DutyRunner {
   readonly #db: Queryable
   readonly #log: Log
+  readonly #outage: RepeatedWarning
   readonly #name: string
   #duties: readonly Duty[]
   readonly #tickMs: number
@@ -70,6 +72,7 @@ export class DutyRunner {
   constructor(db: Queryable, log: Log, name: string, options: DutyRunnerOptions = {}) {
     this.#db = this.#watched(db)
     this.#log = log
+    this.#outage = new RepeatedWarning(log, 'duties: the database can be reached again')
     this.#name = name
     this.#duties = options.duties ?? DUTIES
     this.#tickMs = options.tickMs ?? TICK_MS
@@ -116,6 +119,7 @@ export class DutyRunner {
         LONGEST_GAP_MS,
         performance.now() - this.#brokenAt,
       )
+      this.#outage.worked()
       this.#goodForMs = due.goodForMs
       this.#lookedAt = performance.now()
       if (this.#duties.includes(recover)) this.#recoverEarly.within(due.nextLossInMs)
@@ -123,7 +127,7 @@ export class DutyRunner {
       if (this.#mode === 'running') this.#fireEarly.within(due.nextTickInMs)
       if (due.nextWakeInMs !== null) this.#onWake(due.nextWakeInMs)
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, 'duties: the database cannot be reached')
+      this.#outage.failed({ error: messageOf(error) }, 'duties: the database cannot be reached')
       return
     }
     const claimed = this.#duties.filter(({ name }) => due.names.includes(name))

@@ -14,6 +14,7 @@ import { howManyFit } from './encode-endings.ts'
 import type { FillOrder } from './fill-order.ts'
 import { noteLateWrites } from './late-writes.ts'
 import type { Log } from './log.ts'
+import { RepeatedWarning } from './repeated-warning.ts'
 
 export type { Beat } from '../store/beat.ts'
 
@@ -35,6 +36,7 @@ export class Dispatcher {
   readonly #identity: WorkerIdentity
   readonly #log: Log
   readonly #session: CycleSession
+  readonly #outage: RepeatedWarning
   #outOfStep = true
 
   constructor(options: {
@@ -52,6 +54,7 @@ export class Dispatcher {
     this.#connection = connection
     this.#identity = identity
     this.#log = log
+    this.#outage = new RepeatedWarning(log, 'cycles get through again')
     const { tasks, labels } = identity
     this.#session = new CycleSession({ db, connection, tasks, labels, processTasks, log, hears })
   }
@@ -144,6 +147,7 @@ export class Dispatcher {
     }
     try {
       const rows = await this.#session.send(ended, free, freeProcesses, news, lanes)
+      this.#outage.worked()
       for (const each of ended) this.#session.forget(each.id)
       if (isOutOfStep(rows)) {
         this.#log.warn(
@@ -190,10 +194,8 @@ export class Dispatcher {
     if (blamesValues(error) && ended.length > 0) return this.#sendOneByOne(ended)
     if (isFenced(error) || isConnectionLoss(error)) {
       this.#outOfStep = true
-      this.#log.warn(
-        { worker: this.#identity.name, error: messageOf(error) },
-        'cycle failed, its outcome is unknown: resync',
-      )
+      const facts = { worker: this.#identity.name, error: messageOf(error) }
+      this.#outage.failed(facts, 'cycle failed, its outcome is unknown: resync')
       return isFenced(error) ? this.#resync(ended) : { ...UNREACHED, unsent: ended }
     }
     // The server answered with an error, so nothing of this cycle happened.
@@ -236,7 +238,7 @@ export class Dispatcher {
       await noteLateWrites(this.#db, this.#identity.name, lost, 'it lost the lane they run in')
       return { assignments, lost, unsent, reached: true, again: true }
     } catch (error) {
-      this.#log.warn({ worker: this.#identity.name, error: messageOf(error) }, 'resync failed')
+      this.#outage.failed({ worker: this.#identity.name, error: messageOf(error) }, 'resync failed')
       return { ...UNREACHED, unsent: ended }
     }
   }

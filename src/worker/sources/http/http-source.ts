@@ -15,6 +15,7 @@ import { builtEntry } from '../../../built-entry.ts'
 import { Heartbeat } from '../../../engine/heartbeat.ts'
 import type { Log } from '../../../engine/log.ts'
 import { Recorder } from '../../../engine/recorder.ts'
+import { RepeatedWarning } from '../../../engine/repeated-warning.ts'
 import { hasCode, messageOf } from '../../../errors.ts'
 import type { Assignment, CycleAnswer, EndedAttempt } from '../../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading, ModelNews, ModelOnDevice } from '../../../model/device.ts'
@@ -70,6 +71,7 @@ export class HttpSource implements JobSource {
   /** The server looks for it in turn. */
   readonly isBehind = false
   readonly #options: HttpSourceOptions
+  readonly #outage: RepeatedWarning
   readonly #link: ServerLink
   readonly #recorder: Recorder
   readonly #idle: IdleWait
@@ -92,6 +94,7 @@ export class HttpSource implements JobSource {
 
   constructor(options: HttpSourceOptions) {
     this.#options = options
+    this.#outage = new RepeatedWarning(options.log, 'cycles get through again')
     this.#link = new ServerLink(options)
     this.#recorder = new Recorder(
       httpTraces(this.#link, () => this.#workerId),
@@ -271,6 +274,7 @@ export class HttpSource implements JobSource {
       const options = { timeoutMs: CYCLE_TIMEOUT_MS }
       const sentAt = performance.now()
       const answer = await this.#link.post<CycleAnswerBody>(this.#path('cycle'), body, options)
+      this.#outage.worked()
       this.#resync = false
       for (const each of sent) this.#running.delete(each.id)
       const { assignments, lost } = this.#learn(answer, performance.now() - sentAt)
@@ -285,7 +289,10 @@ export class HttpSource implements JobSource {
   async #afterFailure(error: unknown, ended: readonly EndedAttempt[]): Promise<CycleAnswer> {
     const { log, registration } = this.#options
     if (!hasCode(error, 'WORKER_NOT_FOUND')) {
-      log.warn({ worker: registration.name, error: messageOf(error) }, 'cycle failed; it is sent again')
+      this.#outage.failed(
+        { worker: registration.name, error: messageOf(error) },
+        'cycle failed; it is sent again',
+      )
       return { ...UNREACHED, unsent: ended }
     }
     // Declared dead: others run its jobs now. Everything it has is lost; it goes on as a new worker.
