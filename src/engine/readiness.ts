@@ -4,6 +4,7 @@ import type { Attention } from '../model/attention.ts'
 import type { HeldLock } from '../model/held-lock.ts'
 import { findTableLocks } from '../store/find-table-locks.ts'
 import { readSchemaVersion } from '../store/read-schema-version.ts'
+import { within } from '../within.ts'
 import { findAttention } from './find-attention.ts'
 
 export interface Readiness {
@@ -69,7 +70,7 @@ export class ReadinessProbe {
 
   async #ask(): Promise<Readiness> {
     try {
-      return await inTime(this.#compare())
+      return await within(ANSWER_WITHIN_MS, undefined, () => this.#compare())
     } catch {
       return this.#findOutWhy()
     }
@@ -86,7 +87,7 @@ export class ReadinessProbe {
 
   async #findOutWhy(): Promise<Readiness> {
     try {
-      const locks = await inTime(findTableLocks(this.#apart))
+      const locks = await within(ANSWER_WITHIN_MS, undefined, () => findTableLocks(this.#apart))
       const database = stops(locks) ? LOCKED : 'reachable, but every connection of this server is busy'
       return { database, schema: 'not known', locks }
     } catch {
@@ -100,20 +101,6 @@ const LOCKED = 'a table is locked'
 /** Whether jobs can be neither stored nor moved on: of the other tables only a lock that keeps even readers out does that. */
 function stops(locks: readonly HeldLock[]): boolean {
   return locks.some(({ name, blocksReading }) => name === 'jobs' || blocksReading)
-}
-
-/** @throws {Error} when it takes too long. What comes later is of no interest. */
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('no answer in time')), ANSWER_WITHIN_MS)
-  })
-  try {
-    // Both are waited for: a promise that fails while nobody does ends the process.
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 function giveUp(): Promise<void> {
