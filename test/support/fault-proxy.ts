@@ -1,4 +1,5 @@
 import { type HeldRequest, type ProxiedRequest, startRequestProxy } from './request-proxy.ts'
+import { noteFault } from './until.ts'
 
 /**
  * What happens to one statement.
@@ -33,8 +34,10 @@ export async function startFaultProxy(
   const proxy = await startRequestProxy(targetUrl)
   proxy.takeOver((request) => {
     const fault = decide(request)
-    if (fault !== undefined) void inflict(request, fault)
-    return fault !== undefined
+    if (fault === undefined) return false
+    noteFault()
+    void inflict(request, fault)
+    return true
   })
   return { url: proxy.url, close: () => proxy.close() }
 }

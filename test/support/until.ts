@@ -43,10 +43,27 @@ export async function untilNoneLeft(
   }
 }
 
-/** As `until`, for lives in which every statement fails: what is lost is found again by polls and duties, each in its time. */
-export function patiently<T>(
+let lastFaultAt = 0
+
+/** A statement was made to fail: until everybody has come across all faults that are planned, waits go on. */
+export function noteFault(): void {
+  lastFaultAt = performance.now()
+}
+
+/**
+ * As `until`, for lives in which every statement fails: what is lost is found again by polls and duties, each in its time. Fails only
+ * when nothing has been made to fail for a minute.
+ */
+export async function patiently<T>(
   look: () => T | Promise<T>,
   what: string,
 ): Promise<Exclude<T, false | null | undefined>> {
-  return until(look, what, 60_000)
+  for (;;) {
+    const faultAt = lastFaultAt
+    try {
+      return await until(look, what, 60_000)
+    } catch (error) {
+      if (lastFaultAt === faultAt) throw error
+    }
+  }
 }
