@@ -7,6 +7,7 @@ import {
   countScheduled,
   forgetAdmission,
   holdAdmissionLock,
+  isLedgerComplete,
   killWaitingConnections,
   readLedger,
 } from '../support/state/admission.ts'
@@ -238,6 +239,7 @@ describe('a scheduled job', () => {
     await app.submitMany(reminder, Array(1500).fill(null), { runAt: '10ms' })
     await app.work()
     await until(async () => (await counts(app)).active === 1500, 'the reminders to be due')
+    await until(() => isLedgerComplete(database.sql), 'the ledger to have every job')
     await expect(app.submit(plain, 1)).rejects.toMatchObject({
       message: expect.stringMatching(
         /^at least 1002 of at most 1 jobs are active, so one more cannot be admitted/,

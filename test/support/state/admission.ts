@@ -27,6 +27,11 @@ export async function readLedger(sql: Sql): Promise<{ bound: number; scheduled: 
   return row!
 }
 
+/** Whether every job is in the ledger; before that, all active jobs are counted. */
+export async function isLedgerComplete(sql: Sql): Promise<boolean> {
+  return (await sql<{ complete: boolean }>('select complete from sluice.admission'))[0]!.complete
+}
+
 /** Forgets what operators, files and programs have said about admission. */
 export async function forgetAdmission(sql: Sql): Promise<void> {
   await sql(`update sluice.admission set operator_set = '{}', declared = '{}'`)
