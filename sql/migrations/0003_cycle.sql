@@ -162,8 +162,8 @@ begin
                         when g.ending in ('failed', 'retry', 'cancelled') then g.error else j.error end,
            worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
                             when j.cancel_at is not null then j.worker_id end,
-           -- It has started in time; from here on only retries decide.
-           deadline_at = null
+           -- It has started in time; from here on only retries decide. Not so where its program could not be started.
+           deadline_at = case when g.ending = 'returned' and g.error is not null then j.deadline_at end
       from given g
      where j.id = any(array(select k.id from locked k)) and g.id = j.id
     returning j.parent_id, j.idx, j.state

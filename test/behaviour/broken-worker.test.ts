@@ -8,6 +8,7 @@ import { checkAttention } from '../../src/engine/diagnosis/attention.ts'
 import { remoteWorker, type Sluice, sluice, task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { startTestServer } from '../support/http-server.ts'
+import { plantDeadline } from '../support/state/jobs.ts'
 import { workerKey } from '../support/through-server.ts'
 import { until } from '../support/until.ts'
 
@@ -39,6 +40,22 @@ async function expectWithdrawn(app: Sluice, id: string, worker: string): Promise
   expect(waitMs).toBeGreaterThan(20_000)
   expect(waitMs).toBeLessThanOrEqual(60_000)
 }
+
+test('a job whose program cannot be started keeps its start deadline', async () => {
+  const { config } = await makeConfig('tasks: { hello: { exec: [./no-such-program] } }')
+  const app = await sluice({ database: database.url, config, log })
+  onTestFinished(() => app.close())
+  const { id } = await app.submit('hello', null, { deadline: '1h' })
+  const { deadlineAt } = await app.getJob(id)
+  await app.work({ name: 'w0' })
+  await expectWithdrawn(app, id, 'w0')
+  expect(await app.getJob(id)).toMatchObject({ deadlineAt, failures: 0 })
+  await plantDeadline(database.sql, [id], -1)
+  await expect(app.job(id).result({ timeout: '60s' })).rejects.toMatchObject({
+    code: 'JOB_FAILED',
+    error: expect.stringMatching(/^capacity: not started by its deadline/),
+  })
+})
 
 test('a program that is missing withdraws its task from the worker, which goes on with all others', async () => {
   const { config, folder } = await makeConfig(
