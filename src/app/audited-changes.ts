@@ -7,7 +7,7 @@ import { type Retried, retry, type TreeRetryOptions } from '../engine/retry-tree
 import * as schedules from '../engine/schedules.ts'
 import { resizeWindow, resumeWindow, type WindowChange } from '../engine/window-control.ts'
 import { askToStop, setDraining } from '../engine/worker-control.ts'
-import { type JobState, statusOf } from '../model/job.ts'
+import type { JobState } from '../model/job.ts'
 import type { Labels } from '../model/pool.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 
@@ -39,15 +39,16 @@ export class AuditedChanges {
       jobControl.checkReason(reason, 'reason')
       const { status } = await jobControl.getJob(tx, id)
       const state = await jobControl.cancel(tx, id, reason)
-      return { result: state, before: { status }, after: { status: statusOf(state), reason } }
+      return { result: state, before: { status }, after: jobControl.cancelFacts(state, reason) }
     })
   }
 
   approve(id: string): Promise<void> {
-    return this.#job('approve', id, async (tx) => ({
-      result: await jobControl.approve(tx, id, this.#actor),
-      before: { status: 'awaiting_approval' },
-    }))
+    return this.#job('approve', id, async (tx) => {
+      const result = await jobControl.approve(tx, id, this.#actor)
+      const { status } = await jobControl.getJob(tx, id)
+      return { result, before: { status: 'awaiting_approval' }, after: { status } }
+    })
   }
 
   reject(id: string, comment: string): Promise<void> {

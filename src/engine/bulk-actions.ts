@@ -9,7 +9,7 @@ import type { AuditOfOne } from '../store/insert-audits.ts'
 import { reprioritiseJobs } from '../store/reprioritise-jobs.ts'
 import { retryInBulk } from './bulk-retry.ts'
 import { type BulkAnswer, type BulkAuthor, type BulkRun, writeDown } from './bulk-run.ts'
-import { checkPriority } from './job-control.ts'
+import { cancelFacts, checkPriority } from './job-control.ts'
 import { fromCursor, type JobCriteria, readPageOfIds, toCursor, toSearch } from './job-list.ts'
 
 export type BulkAction =
@@ -126,7 +126,7 @@ async function cancelAll(tx: Queryable, ids: readonly string[], reason: string):
   return (await cancelJobs(tx, ids, reason)).map(({ id, before, after }) => ({
     target: `job ${id}`,
     before: { status: statusOf(before) },
-    after: { status: statusOf(after), reason },
+    after: cancelFacts(after, reason),
   }))
 }
 

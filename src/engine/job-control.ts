@@ -2,7 +2,7 @@ import type { Queryable } from '../db/database.ts'
 import { sqlState, translateError } from '../db/sqlstate.ts'
 import { SluiceError } from '../errors.ts'
 import { checkStorable, checkWhole, invalidArgument } from '../model/argument.ts'
-import { isFinal, type JobState } from '../model/job.ts'
+import { isFinal, type JobState, statusOf } from '../model/job.ts'
 import { checkJobId, isId } from '../model/job-id.ts'
 import { toStorableText } from '../model/json.ts'
 import { TASK_FIELDS } from '../model/task-fields.ts'
@@ -55,6 +55,11 @@ export async function ownersOf(
 export async function cancel(db: Queryable, id: string, reason: string): Promise<JobState> {
   const state = await cancelJob(db, checkJobId(id), checkReason(reason, 'reason'))
   return state ?? (await refuse(db, id, 'cancelled', 'only a job that has not ended can be'))
+}
+
+/** What the audit says of a cancel: of what is still running, that it was asked to stop. */
+export function cancelFacts(state: JobState, reason: string) {
+  return { status: statusOf(state), ...(!isFinal(state) && { cancel: 'asked' }), reason }
 }
 
 /** Whether somebody chose what a job runs with, other than by submitting it: as editor of its schedule, or with the input of a retry. */

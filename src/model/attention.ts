@@ -169,8 +169,9 @@ export function needsAttention(facts: AttentionFacts): Attention[] {
   return RULES.flatMap((rule) => rule(facts)).sort((a, b) => ORDER[a.severity] - ORDER[b.severity])
 }
 
-/** The whole sentence, with a capital letter. */
+/** The whole sentence, with a capital letter unless it begins with the name of a table. */
 export function sentenceOf({ subject, text }: Pick<Attention, 'subject' | 'text'>): string {
+  if (subject.startsWith('sluice.')) return `${subject} ${text}`
   return `${subject.charAt(0).toUpperCase()}${subject.slice(1)} ${text}`
 }
 

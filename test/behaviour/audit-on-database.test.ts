@@ -1,6 +1,7 @@
 import { hostname, userInfo } from 'node:os'
 import pg from 'pg'
 import { expect, test } from 'vitest'
+import { changeOf } from '../../src/cli/commands/audit.ts'
 import { type Sluice, task } from '../../src/index.ts'
 import { pruneAudit, pruneSubmissions } from '../../src/store/prune-access.ts'
 import { useApps } from '../support/apps.ts'
@@ -113,6 +114,35 @@ test('writes every change made by the library into the audit, by user and host',
       keyId: null,
     })
   }
+})
+
+test('says what a cancel of something that runs asked for, and what an approved job became', async () => {
+  const app = await apps.open(WORK)
+  const holding = new Gate()
+  const worker = await apps.open({
+    tasks: [task({ name: 'held', run: () => holding.pass() })],
+    workflows: [{ name: 'one', definition: { steps: { only: { task: 'held' } } } }],
+  })
+  await worker.work({ name: 'w' })
+  const last = async (id: string) =>
+    (await app.access.readAudit({ target: `job ${id}`, action: 'job.' })).entries[0]
+  const tree = await app.submit('one', null)
+  await holding.arrived()
+  await app.cancel(tree.id, 'wrong input')
+  const asked = await last(tree.id)
+  expect(asked).toMatchObject({
+    before: { status: 'running' },
+    after: { status: 'running', cancel: 'asked', reason: 'wrong input' },
+  })
+  expect(changeOf(asked!)).toBe('{} -> {"cancel":"asked","reason":"wrong input"}')
+  const later = await app.submit('gated', null, { runAt: '1h' })
+  await app.approve(later.id)
+  expect(await last(later.id)).toMatchObject({
+    before: { status: 'awaiting_approval' },
+    after: { status: (await app.getJob(later.id)).status },
+  })
+  holding.open()
+  await worker.close()
 })
 
 test('names the actor that a program gives', async () => {

@@ -85,7 +85,12 @@ describe('DELETE /jobs/:id', () => {
     expect([deleted.status, deleted.json()]).toEqual([200, { id, deleted: true }])
     expect((await server.call('GET', `/jobs/${id}`, { key: keys.ann })).status).toBe(404)
     expect(await audited(id, 'job.cancel')).toEqual([
-      { actor: 'ann', before: { status: 'queued' }, after: { status: 'cancelled' }, refused: null },
+      {
+        actor: 'ann',
+        before: { status: 'queued' },
+        after: { status: 'cancelled', reason: 'by ann' },
+        refused: null,
+      },
     ])
     expect(await audited(id, 'job.delete')).toEqual([
       { actor: 'ann', before: { status: 'cancelled' }, after: null, refused: null },

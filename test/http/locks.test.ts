@@ -111,7 +111,9 @@ test('a locked table is named with its holder by /readyz and doctor within secon
       return said.test(seen.json<Readyz>().checks.database) && seen
     }, '/readyz to name the lock')
     expect(answer.status).toBe(503)
-    expect(answer.json<Readyz>().findings).toMatchObject([{ rule: 'table_locked', severity: 'problem' }])
+    expect(answer.json<Readyz>().findings).toMatchObject([
+      { rule: 'table_locked', severity: 'problem', text: expect.stringMatching(/^sluice\.jobs is locked/) },
+    ])
 
     const from = performance.now()
     const findings = await doctor()

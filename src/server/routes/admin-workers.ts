@@ -85,8 +85,12 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
       const reason = request.body?.reason ?? request.query.reason ?? `by ${request.caller.name}`
       return change(parts, request, { action: 'job.cancel', target: `job ${id}` }, async (tx) => {
         const before = await jobControl.getJob(tx, id)
-        const status = statusOf(await jobControl.cancel(tx, id, reason))
-        return { result: { id, status }, before: { status: before.status }, after: { status } }
+        const state = await jobControl.cancel(tx, id, reason)
+        return {
+          result: { id, status: statusOf(state) },
+          before: { status: before.status },
+          after: jobControl.cancelFacts(state, reason),
+        }
       })
     },
   )

@@ -195,9 +195,9 @@ async function cancelOrDelete(
         await audit(tx, { ...entry, action: 'job.delete' })
         return { id, deleted: true }
       }
-      const after = statusOf(await jobControl.cancel(tx, id, reason))
-      await audit(tx, { ...entry, action: 'job.cancel', after: { status: after } })
-      return { id, deleted: false, status: after }
+      const after = await jobControl.cancel(tx, id, reason)
+      await audit(tx, { ...entry, action: 'job.cancel', after: jobControl.cancelFacts(after, reason) })
+      return { id, deleted: false, status: statusOf(after) }
     },
   )
 }

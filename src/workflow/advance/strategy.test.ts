@@ -30,7 +30,11 @@ describe('a fan-out in which all children have ended', () => {
 
   test('counts a cancelled child as failed', () => {
     expect(verdict({}, { completed: 2, cancelled: 1, total: 3 })).toBe(
-      '1 of 3 children failed; all must complete',
+      '1 of 3 children was cancelled; all must complete',
+    )
+    expect(verdict({}, { cancelled: 3, total: 3 })).toBe('3 of 3 children were cancelled; all must complete')
+    expect(verdict({}, { failed: 3, cancelled: 9, completed: 8, total: 20 })).toBe(
+      '12 of 20 children did not complete (3 failed, 9 cancelled); all must complete',
     )
   })
 

@@ -18,6 +18,8 @@ export interface Standing {
   readonly completed: number
   /** Failures for good. */
   readonly failed: number
+  /** Of these, how many were cancelled. */
+  readonly cancelled?: number
   /** Failures that a step which has not ended may still handle. */
   readonly inDoubt: number
   /** Not ended. `undefined` while nobody knows how many there will be. */
@@ -45,6 +47,7 @@ export function standingOf({ completed, failed, cancelled, skipped, total }: Tal
   return {
     completed,
     failed: failed + cancelled,
+    cancelled,
     inDoubt: 0,
     open: total === undefined ? undefined : total - completed - failed - cancelled - skipped,
   }
@@ -123,7 +126,7 @@ export function explainFailure(strategy: Strategy, standing: Standing, noun: str
   const failures = open === undefined ? `${failed}` : `${failed} of ${counted}`
   switch (strategy.rule) {
     case 'all':
-      return `${failures} ${noun} failed; all must complete`
+      return `${failures} ${noun} ${howEnded(standing)}; all must complete`
     case 'any':
       return counted === 0
         ? `no ${noun} ran; one must complete`
@@ -133,8 +136,14 @@ export function explainFailure(strategy: Strategy, standing: Standing, noun: str
     case 'percent':
       return `${completed} of ${counted} ${noun} completed; ${strategy.n ?? 100} % must, which is ${share(strategy, counted)}`
     case 'ignore':
-      return `${failures} ${noun} failed`
+      return `${failures} ${noun} ${howEnded(standing)}`
     default:
       return strategy.rule satisfies never
   }
+}
+
+function howEnded({ failed, cancelled = 0 }: Standing): string {
+  if (cancelled === 0) return 'failed'
+  if (cancelled < failed) return `did not complete (${failed - cancelled} failed, ${cancelled} cancelled)`
+  return failed === 1 ? 'was cancelled' : 'were cancelled'
 }
