@@ -327,7 +327,8 @@ return case p_obstacle
   when 'withdrawn' then 'worker ' || (p_details->'first'->>'worker') || ' cannot start task ' || (p_details->>'task') || ': ' || (p_details->'first'->>'why')
                         || '; retries at ' || (p_details->'first'->>'retryAt')
                         || case when (p_details->>'workers')::integer > 1
-                                then '. Nor can ' || (p_details->>'workers')::integer - 1 || ' other workers' else '' end
+                                then '; ' || case p_details->>'workers' when '2' then '1 other worker' else (p_details->>'workers')::integer - 1 || ' other workers' end
+                                     || ' cannot start it either' else '' end
   when 'lane_full' then 'lane ' || (p_details->>'lane') || ' is full: ' || (p_details->>'running') || ' of ' || (p_details->>'slots') || ' slots are busy'
   when 'lane_held' then 'lane ' || (p_details->>'lane') || ' is full: ' || (p_details->>'held') || ' of ' || (p_details->>'slots') || ' slots are held, '
                         || (p_details->>'idle') || ' of them idle for a moment'

@@ -13,6 +13,7 @@ import { readClock } from '../store/read-clock.ts'
 import { bodyOf } from '../workflow/advance/retry-plan.ts'
 import { withBelow } from './below.ts'
 import { type BudgetObstacle, type BudgetWait, explainBudget } from './explain-budget.ts'
+import { findLaneStop, type LaneStop } from './find-lane-stop.ts'
 import { GraphCache } from './graph-cache.ts'
 import { getJob } from './job-control.ts'
 
@@ -84,7 +85,10 @@ export interface ExplainOptions {
 }
 
 type Found = Pick<Explanation, 'wait' | 'reason'> &
-  Partial<Pick<Explanation, 'position' | 'estimateSeconds'>> & { readonly held?: readonly RunningJob[] }
+  Partial<Pick<Explanation, 'position' | 'estimateSeconds'>> & {
+    readonly held?: readonly RunningJob[]
+    readonly change?: LaneStop
+  }
 
 const HOLDERS = 20
 const LOOK_BACK = 400
@@ -99,6 +103,7 @@ const FREE: Wait = {
   requires: null,
   budget: null,
 }
+const NOT_WAITING = 'it does not wait'
 /** Somebody has to do something first: how fast others were tells nothing. */
 const STANDING: ReadonlySet<WaitKind> = new Set([
   'crash',
@@ -119,7 +124,7 @@ export async function explain(
 ): Promise<Explanation> {
   const job = await getJob(db, id)
   const found = await find(db, job)
-  const { wait, reason, position = null, estimateSeconds = null, held = [] } = found
+  const { wait, reason, position = null, estimateSeconds = null, held = [], change } = found
   const seen = held.filter(({ submittedBy }) => owner === undefined || submittedBy === owner)
   const told = {
     job,
@@ -132,7 +137,7 @@ export async function explain(
     // One that is not released, or not approved, stands in no line yet: nobody passes it over.
     passedOver: job.state === 'waiting' || job.state === 'awaiting_approval' ? [] : await countPasses(db, id),
   }
-  return { ...told, words: inWords(told) }
+  return { ...told, words: inWords(told, change) }
 }
 
 async function find(db: Queryable, job: JobView): Promise<Found> {
@@ -163,7 +168,7 @@ function doesNotWait({ state, cancelling, worker }: JobView): Found {
     state === 'running'
       ? `runs on ${worker}${cancelling ? ' and has been asked to stop' : ''}`
       : `has ${passive ? `been ${state}` : state}`
-  return { wait: FREE, reason: `it does not wait: it ${does}` }
+  return { wait: FREE, reason: `${NOT_WAITING}: it ${does}` }
 }
 
 function notDue({ readyAt, failures, error }: JobView, now: Date): Found {
@@ -187,7 +192,10 @@ async function readyToStart(db: Queryable, job: JobView): Promise<Found> {
     const lock = (await findLaneLocks(db)).find(({ name }) => name === found.lane)
     if (lock !== undefined) return behindLock(found, lock)
   }
-  return inLine(job, found, isOpen ? await explainBudget(db, job.id, job.task) : undefined)
+  const line = inLine(job, found, isOpen ? await explainBudget(db, job.id, job.task) : undefined)
+  if (found === undefined || line.wait.by === null) return line
+  const change = await findLaneStop(db, found, line.wait.kind === 'lane_paused')
+  return { ...line, wait: { ...line.wait, by: change.by }, change }
 }
 
 function behindLock({ lane, ahead }: LaneWait, lock: HeldLock): Found {
@@ -338,12 +346,20 @@ function approvalsAmong(branches: readonly Branch[]): string {
   return `; job ${first.id} (${first.task})${more} ${waiting.length === 1 ? 'waits' : 'wait'} for somebody to approve it`
 }
 
-function inWords(told: Omit<Explanation, 'words'>): string[] {
+function inWords(told: Omit<Explanation, 'words'>, change: LaneStop | undefined): string[] {
   const { job, reason, position, estimateSeconds, holders, hiddenHolders, passedOver } = told
   const { kind, lane } = told.wait
   const way = kind === 'lane_paused' ? ` (sluice resume ${lane} resumes it)` : ''
-  const words = [`job ${job.id} (${job.task}) is ${job.status}: ${reason}${way}`]
-  if (told.wait.by !== null) words.push(`the lane was changed by ${told.wait.by}`)
+  const subject = `job ${job.id} (${job.task})`
+  const words = [
+    reason.startsWith(NOT_WAITING)
+      ? `${subject}${reason.slice('it'.length)}`
+      : `${subject} is ${job.status}: ${reason}${way}`,
+  ]
+  if (change !== undefined) {
+    const why = change.reason === null ? '' : `: ${change.reason}`
+    words.push(`the lane was ${change.what} by ${change.by} at ${change.at.toISOString()}${why}`)
+  }
   if (position !== null && position > 1)
     words.push(position === 2 ? '1 comes before it' : `${position - 1} come before it`)
   if (estimateSeconds !== null && told.wait.until === null)

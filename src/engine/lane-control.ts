@@ -108,7 +108,7 @@ export async function placeTask(
 ): Promise<TaskPlace> {
   if (lane !== null) await getLane(db, lane)
   const known = await getTaskPlace(db, checkText(task, 'task'))
-  if (!(await moveTask(db, known.task, lane, by))) throw unknownTask(task)
+  if (!(await moveTask(db, known.task, lane, by))) throw unknownTask(task, [])
   return getTaskPlace(db, task)
 }
 
@@ -122,8 +122,13 @@ export interface TaskPlace {
 
 /** @throws {SluiceError} `UNKNOWN_TASK`. */
 export async function getTaskPlace(db: Queryable, task: string): Promise<TaskPlace> {
-  const found = (await listTasks(db)).find(({ name, kind }) => name === task && kind === 'task')
-  if (found?.lane === undefined || found.lane === null) throw unknownTask(task)
+  const tasks = (await listTasks(db)).filter(({ kind }) => kind === 'task')
+  const found = tasks.find(({ name }) => name === task)
+  if (found?.lane === undefined || found.lane === null)
+    throw unknownTask(
+      task,
+      tasks.map(({ name }) => name),
+    )
   return { task, lane: found.lane, moved: found.moved }
 }
 
@@ -139,14 +144,12 @@ export async function laneOverrides(db: Queryable): Promise<LaneOverrides> {
   return { moved: await listMovedTasks(db), deleted: deleted.filter(({ declared }) => declared) }
 }
 
-function unknownTask(name: string): SluiceError {
-  return new SluiceError(
-    'UNKNOWN_TASK',
-    `there is no task ${JSON.stringify(name)}. List tasks with: sluice tasks`,
-    {
-      details: { name },
-    },
-  )
+function unknownTask(name: string, known: readonly string[]): SluiceError {
+  const near = suggest(name, known)
+  const hint = near === undefined ? '. List tasks with: sluice tasks' : `; did you mean ${near}?`
+  return new SluiceError('UNKNOWN_TASK', `there is no task ${JSON.stringify(name)}${hint}`, {
+    details: { name },
+  })
 }
 
 /** @throws {SluiceError} `UNKNOWN_LANE`. */

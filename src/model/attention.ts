@@ -484,7 +484,7 @@ function doomedFanOuts({ concerns }: AttentionFacts): Attention[] {
     severity: 'warning',
     subject: `fan-out ${step}`,
     text: `of job ${root} is still running but will fail: ${why}`,
-    advice: `See why with: sluice trace ${id}. Let the other children finish, or stop them with: sluice cancel ${id}`,
+    advice: `See why with: sluice trace ${id}. Let the other children finish, or stop them with: sluice kill ${id}`,
     link: `/workflows/${root}`,
   }))
 }

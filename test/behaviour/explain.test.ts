@@ -55,6 +55,14 @@ test('a job without capacity names what it lacks', async () => {
   expect(await why(app, waiting)).toBe('no worker runs task held')
   await app.setLane('tight', { enabled: false })
   expect(await why(app, waiting)).toBe('lane tight is paused')
+  expect((await app.why(waiting.id)).words[1]).toMatch(/^the lane was paused by op at 20\S+Z$/)
+  const other = await apps.open({ actor: 'ann', reason: 'the disk is full' })
+  await app.setLane('tight', { enabled: true })
+  await other.setLane('tight', { enabled: false })
+  await app.setLane('tight', { poll: '3s' })
+  const { wait, words } = await app.why(waiting.id)
+  expect(wait).toMatchObject({ kind: 'lane_paused', by: 'ann' })
+  expect(words[1]).toMatch(/^the lane was paused by ann at 20\S+Z: the disk is full$/)
   await app.setLane('tight', { enabled: true, slots: 0 })
   expect((await app.why(waiting.id)).wait).toMatchObject({ kind: 'lane_closed', lane: 'tight', by: 'op' })
   expect(await why(app, waiting)).toBe(
@@ -138,6 +146,9 @@ test('a job that runs or has ended says that it does not wait', async () => {
 
   expect(await why(app, job)).toBe('it does not wait: it runs on here')
   expect(await why(app, cancelled)).toBe('it does not wait: it has been cancelled')
+  expect((await app.why(cancelled.id)).words).toEqual([
+    `job ${cancelled.id} (ends) does not wait: it has been cancelled`,
+  ])
   gate.open()
   await job.result()
   expect(await why(app, job)).toBe('it does not wait: it has completed')
@@ -257,4 +268,20 @@ test('depth and oldest wait can be seen per task and lane', async () => {
   expect(inDefault).toMatchObject({ depth: 31, reason: 'no worker runs task deep' })
   expect(inDefault.oldestAt).toEqual((await app.getJob(urgent.id)).readyAt)
   expect(mine.find((each) => each.lane === 'system')).toMatchObject({ depth: 1 })
+})
+
+test('tasks that several workers cannot start name the first and count the others', async () => {
+  const said = async (workers: number) => {
+    const first = { worker: 'w1', why: 'no disk', retryAt: 'noon' }
+    const details = JSON.stringify({ task: 'draw', workers, first })
+    const [row] = await database.sql<{ text: string }>(
+      `select sluice.obstacle_text_v1('withdrawn', $1) as text`,
+      [details],
+    )
+    return row!.text
+  }
+  const begin = 'worker w1 cannot start task draw: no disk; retries at noon'
+  expect(await said(1)).toBe(begin)
+  expect(await said(2)).toBe(`${begin}; 1 other worker cannot start it either`)
+  expect(await said(4)).toBe(`${begin}; 3 other workers cannot start it either`)
 })

@@ -303,7 +303,7 @@ describe('ticks that get no job', () => {
     expect(await app.listFirings('a')).toMatchObject([
       {
         skipped: 'refused',
-        reason: expect.stringMatching(/^no lane named 'nowhere'; there are /),
+        reason: expect.stringMatching(/^there is no lane "nowhere"; there are /),
         jobId: null,
       },
     ])

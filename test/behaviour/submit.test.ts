@@ -256,7 +256,7 @@ test('a task or lane that nobody knows is refused by its name', async () => {
   })
   await expect(app.submit(known, 1, { lane: 'side' })).rejects.toMatchObject({
     code: 'UNKNOWN_LANE',
-    message: expect.stringMatching(/^no lane named 'side'; there are (.+, )?default, interactive, /),
+    message: expect.stringMatching(/^there is no lane "side"; there are (.+, )?default, interactive, /),
     details: { name: 'side' },
   })
 })

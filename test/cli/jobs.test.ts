@@ -357,6 +357,19 @@ describe.each(WAYS)('over %s', (way) => {
       expect((await row(id)).priority).toBe(-5)
     })
 
+    test('ps shows how long a job ran only while it runs or once it has ended', async () => {
+      const id = await submit('careful', '--tag', 'ran-test')
+      await cli.run(['approve', id])
+      await inState(id, 'completed')
+      expect((await cli.run(['ps', '--all', '--tag', 'ran-test'])).stdout).toContain(' RAN ')
+      await cli.run(['retry', id])
+      await inState(id, 'awaiting_approval')
+      const { stdout } = await cli.run(['ps', '--tag', 'ran-test'])
+      expect(stdout).toMatch(new RegExp(` *${id} +careful +interactive +awaiting_approval `))
+      expect(stdout).not.toContain(' RAN ')
+      await cli.run(['reject', id])
+    })
+
     test('approve lets it run, reject ends it with the comment', async () => {
       const text = await cli.run(['submit', 'careful'])
       const first = /^job (\d+) waits for approval: sluice approve \1\n$/.exec(text.stdout)![1]!

@@ -120,6 +120,9 @@ describe.each(WAYS)('over %s', (way) => {
       await cli.run(['lanes', 'delete', 'interactive', '--move-to', 'maintenance'])
       expect((await cli.run(['lanes'])).stdout).not.toMatch(/\ninteractive +open/)
       expect((await cli.run(['lanes', 'move', 'noop'])).stderr).toContain('give either a lane')
+      expect((await cli.run(['lanes', 'move', 'nop', 'system'])).stderr).toContain(
+        'there is no task "nop"; did you mean noop?',
+      )
 
       const { stdout } = await cli.run(['lanes', 'reset'])
       expect(stdout).toBe('lane interactive: reset, it exists again\ntask noop: back in lane interactive\n')
@@ -152,13 +155,22 @@ describe.each(WAYS)('over %s', (way) => {
       )
     })
 
+    test('resume and drain of a number point to the job of that id', async () => {
+      const { code, stderr } = await cli.run(['resume', '111'])
+      expect([code, stderr]).toEqual([1, expect.stringContaining('there is no lane "111"')])
+      expect(stderr).toContain(
+        'hint:  sluice resume takes the name of a lane. Run job 111 again with: sluice retry 111',
+      )
+      expect((await cli.run(['drain', '111'])).stderr).toContain('Cancel job 111 with: sluice kill 111')
+    })
+
     test.each([['drain'], ['resume'], ['lanes', 'reset'], ['lanes', 'set', '--slots', '1']])(
       '%s of a lane that is not there tells which there are',
       async (...args) => {
-        const { code, stderr } = await cli.run([...args, 'interactiv'])
+        const { code, stderr } = await cli.run([...args, 'nowhere'])
         expect(code).toBe(1)
         expect(stderr).toContain(
-          'there is no lane "interactiv"; there are default, interactive, maintenance, system',
+          'there is no lane "nowhere"; there are default, interactive, maintenance, system',
         )
         expect(stderr).toContain('code:  UNKNOWN_LANE')
       },

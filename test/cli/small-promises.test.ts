@@ -67,3 +67,18 @@ test('check warns of an expression in exec, which stays plain text', async () =>
     'warning: task shrink: exec has ${{ input.width }} as plain text: expressions are not rendered in commands',
   )
 })
+
+test('check lists the tasks of a lane that only code brings, and marks them', async () => {
+  await cli.write(
+    'sluice.yaml',
+    'lanes: { measuring: { tasks: [survey, measure, surveyy] } }\ntasks: { survey: { exec: [/bin/true] } }\n',
+  )
+  const { code, stdout } = await cli.run(['check', 'sluice.yaml'])
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/\nmeasuring .* survey measure \(from code\) surveyy \(unknown\)\n/)
+  const { lanes } = await cli.json<{ lanes: { name: string }[] }>('check', 'sluice.yaml')
+  expect(lanes.find(({ name }) => name === 'measuring')).toMatchObject({
+    tasks: ['survey'],
+    undeclared: ['measure', 'surveyy'],
+  })
+})

@@ -1,4 +1,5 @@
 import { createProvisioners } from '../../app/create-fleet.ts'
+import { unknownPlacements } from '../../config/lanes-of-tasks.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import { formatQuantity } from '../../model/amount.ts'
 import type { BudgetSettings } from '../../model/budget.ts'
@@ -38,11 +39,13 @@ async function check(world: World, given: string | undefined, options: CommonOpt
   await createProvisioners({ settings, config: loaded })
   const tasks = [...file.tasks.values()]
   const workflows = file.workflows.records.map(({ name, body }) => ({ name, steps: stepsIn(body, name) }))
+  const undeclared = undeclaredTasks(loaded, tasks)
   const lanes = [...settings.lanes].map(([name, lane]) => ({
     name,
     slots: lane.slots,
     perWorker: lane.perWorker,
     tasks: tasks.filter((task) => task.lane === name).map((task) => task.name),
+    undeclared: undeclared.filter(({ lane: each }) => each === name),
   }))
   const budgets = budgetsOf(settings, tasks)
   const pools = [...settings.pools].map(([name, pool]) => ({ name, ...POOL_DEFAULTS, ...pool }))
@@ -62,7 +65,7 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     writeJson(world.out, {
       file: loaded.file ?? null,
       valid: true,
-      lanes,
+      lanes: lanes.map((lane) => ({ ...lane, undeclared: lane.undeclared.map(({ task }) => task) })),
       budgets,
       // Options may have passwords in them, as arguments of a program or in a pod template: this goes into logs of builds.
       pools: pools.map(({ options: _, ...pool }) => pool),
@@ -84,7 +87,7 @@ async function check(world: World, given: string | undefined, options: CommonOpt
       { title: 'LANE', value: (lane) => lane.name },
       { title: 'SLOTS', value: (lane) => LANE_FIELDS.slots.format(lane.slots), align: 'right' },
       { title: 'PER WORKER', value: (lane) => LANE_FIELDS.perWorker.format(lane.perWorker), align: 'right' },
-      { title: 'TASKS', value: (lane) => lane.tasks.join(' '), shrinks: true },
+      { title: 'TASKS', value: tasksOfLane, shrinks: true },
     ],
     lanes,
   )
@@ -97,6 +100,22 @@ async function check(world: World, given: string | undefined, options: CommonOpt
       `${painter(world.err)('yellow', 'warning:')} ${Object.entries(about).flat().join(' ')}: ${message}`,
     )
   return EXIT.done
+}
+
+/** Tasks that the file only puts into a lane: code brings them, or the name is a slip. */
+function undeclaredTasks({ config }: LoadedConfig, tasks: readonly AnyTask[]) {
+  const known = [...tasks.map(({ name }) => name), ...Object.keys(config.tasks ?? {})]
+  return unknownPlacements(config, known).map(({ task, lane, near }) => ({ task, lane, near }))
+}
+
+function tasksOfLane(lane: {
+  readonly tasks: readonly string[]
+  readonly undeclared: ReturnType<typeof undeclaredTasks>
+}): string {
+  const others = lane.undeclared.map(
+    ({ task, near }) => `${task} (${near === undefined ? 'from code' : 'unknown'})`,
+  )
+  return [...lane.tasks, ...others].join(' ')
 }
 
 /** As they are written, with the tasks that draw from them. */

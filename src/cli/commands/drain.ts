@@ -1,8 +1,10 @@
+import { hasCode, SluiceError } from '../../errors.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
 import { count } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
+import { HINT } from '../report-error.ts'
 
 /** `sluice drain LANE` */
 export const declareDrain: Declare = (command, act) => {
@@ -20,7 +22,7 @@ export function setEnabled(
   options: CommonOptions,
 ): Promise<ExitCode> {
   return operate(world, options, async (system) => {
-    const lane = await system.setLane(name, { enabled })
+    const lane = await system.setLane(name, { enabled }).catch((error) => pointToJob(error, name, enabled))
     if (options.json === true) writeJson(world.out, lane)
     else {
       const still = lane.running === 0 ? 'nothing runs in it' : `${count(lane.running, 'job')} in it go on`
@@ -31,5 +33,18 @@ export function setEnabled(
       )
     }
     return EXIT.done
+  })
+}
+
+/** A number is most likely the id of a job. */
+function pointToJob(error: unknown, name: string, enabled: boolean): never {
+  if (!hasCode(error, 'UNKNOWN_LANE') || !/^[1-9]\d*$/.test(name)) throw error
+  const way = enabled
+    ? `Run job ${name} again with: sluice retry ${name}`
+    : `Cancel job ${name} with: sluice kill ${name}`
+  const hint = `sluice ${enabled ? 'resume' : 'drain'} takes the name of a lane. ${way}`
+  throw new SluiceError(error.code, error.message, {
+    details: { ...error.details, [HINT]: hint },
+    cause: error,
   })
 }

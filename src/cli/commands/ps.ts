@@ -104,7 +104,7 @@ function shownStatus(job: ListedJob): string {
 }
 
 function ranFor(job: ListedJob, now: number): string {
-  if (job.startedAt === null || job.state === 'ready' || job.state === 'scheduled') return ''
+  if (job.startedAt === null || (job.state !== 'running' && job.finishedAt === null)) return ''
   return roughly((job.finishedAt?.getTime() ?? now) - job.startedAt.getTime())
 }
 
