@@ -6034,7 +6034,7 @@ begin
   insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, deadline_ms, max_losses, on_lost,
                                  uses, per_job, parallel, expressed)
   select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
-         g.priority, g.approval, g."deadlineMs", g."maxLosses", g."onLost",
+         g.priority, coalesce(g.approval, k.approval, false), g."deadlineMs", g."maxLosses", g."onLost",
          g.uses, g."perJob", coalesce(g.parallel, 1), coalesce(g.expressed, false)
     from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean,
                                           "deadlineMs" bigint, "maxLosses" integer, "onLost" text,

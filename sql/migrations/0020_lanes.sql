@@ -108,6 +108,7 @@ end $$;
 
 -- Makes tasks known, or brings what is known of them up to date; with p_added only those that nobody has made known yet.
 --   laneFrom  who says which lane: 'file' or 'code'. Null: nobody does, and a lane that a file gave the task stays.
+--   approval  null: nobody says, and a task that asks for approval goes on doing so.
 -- Where an operator moved a task is where it stays.
 create function sluice.save_tasks_v1(p_tasks jsonb, p_added boolean) returns void
 language plpgsql as $$
@@ -117,7 +118,7 @@ begin
   insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, deadline_ms, max_losses, on_lost,
                                  uses, per_job, parallel, expressed)
   select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
-         g.priority, g.approval, g."deadlineMs", g."maxLosses", g."onLost",
+         g.priority, coalesce(g.approval, k.approval, false), g."deadlineMs", g."maxLosses", g."onLost",
          g.uses, g."perJob", coalesce(g.parallel, 1), coalesce(g.expressed, false)
     from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean,
                                           "deadlineMs" bigint, "maxLosses" integer, "onLost" text,

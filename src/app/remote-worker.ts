@@ -180,11 +180,11 @@ function toWire(task: AnyTask, pooled: boolean): WorkerTask {
   return {
     name,
     priority,
-    approval,
     losses,
     onLost,
     requires: { ...requires },
     ...(lane !== undefined && { lane }),
+    ...(approval !== undefined && { approval }),
     ...(deadlineMs !== undefined && { deadlineMs }),
     ...(pooled && { pooled }),
     ...(uses !== undefined && { uses: { ...uses } }),

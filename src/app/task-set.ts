@@ -81,7 +81,7 @@ export class TaskSet {
       expressed: isExpressed(task),
       requires: task.requires,
       priority: task.priority,
-      approval: task.approval,
+      approval: task.approval ?? null,
       deadlineMs: task.deadlineMs ?? defaultDeadlineMs,
       maxLosses: task.losses,
       onLost: task.onLost,

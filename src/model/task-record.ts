@@ -9,7 +9,8 @@ export interface TaskRecord {
   readonly model: string | null
   readonly requires: Readonly<Record<string, unknown>>
   readonly priority: number
-  readonly approval: boolean
+  /** Null: nobody says, and what is known of it stays; no approval where nothing is known. */
+  readonly approval: boolean | null
   /** 0: none; null: as the database says. */
   readonly deadlineMs: number | null
   readonly maxLosses: number

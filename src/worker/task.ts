@@ -25,7 +25,7 @@ interface TaskOptionsBase {
   readonly onLost?: 'retry' | 'fail'
   /** How many lost attempts are made good before the job fails. Default 3. */
   readonly losses?: number
-  /** Whether somebody must approve a job before it may run. Default false. */
+  /** Whether somebody must approve a job before it may run. Left out: as before, false for a new task. */
   readonly approval?: boolean
   /** Only workers with all of these labels take its jobs. */
   readonly requires?: Readonly<Record<string, string | number | boolean>>
@@ -70,7 +70,8 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly deadlineMs: number | undefined
   readonly onLost: 'retry' | 'fail'
   readonly losses: number
-  readonly approval: boolean
+  /** `undefined`: as it is known. */
+  readonly approval: boolean | undefined
   readonly requires: Readonly<Record<string, string | number | boolean>>
   /** `undefined`: it draws from no budget. */
   readonly uses: Readonly<Record<string, StoredAmount>> | undefined
@@ -201,7 +202,7 @@ export function commonOptions(
     deadlineMs: storedDeadline(read('deadline', options.deadline, TASK_FIELDS.deadline)),
     onLost: read('onLost', options.onLost, TASK_FIELDS.onLost) ?? 'retry',
     losses: read('losses', options.losses, TASK_FIELDS.losses) ?? 3,
-    approval: read('approval', options.approval, TASK_FIELDS.approval) ?? false,
+    approval: read('approval', options.approval, TASK_FIELDS.approval),
     requires,
     uses: amounts(where, 'uses', options.uses),
     perJob: amounts(where, 'perJob', options.perJob),

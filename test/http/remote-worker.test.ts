@@ -263,6 +263,25 @@ describe('the protocol', () => {
     await server.call('POST', `/workers/${answer.json<{ id: string }>().id}/close`, { key, body: {} })
   })
 
+  test('a worker hears that a task keeps its approval where it says approval: false, and nothing where it says nothing', async () => {
+    const registered = async (approval?: boolean) => {
+      const tasks = [{ name: 'payout', ...(approval !== undefined && { approval }) }]
+      const body = { name: 'w', capacity: 1, cores: 1, tasks }
+      const answer = (await server.call('POST', '/workers', { key, body })).json<{
+        id: string
+        differs?: unknown
+      }>()
+      await server.call('POST', `/workers/${answer.id}/close`, { key, body: {} })
+      return answer.differs ?? []
+    }
+    expect(await registered(true)).toEqual([])
+    expect(await registered(false)).toEqual([{ task: 'payout', fields: ['approval'] }])
+    expect(await registered()).toEqual([])
+    const job = await server.app.submit('payout', 1)
+    expect(await server.app.getJob(job.id)).toMatchObject({ status: 'awaiting_approval' })
+    await server.app.cancel(job.id)
+  })
+
   test('a remote worker writes into its log what the server does not take from it', async () => {
     const lines: string[] = []
     const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })

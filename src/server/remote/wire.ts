@@ -27,7 +27,7 @@ const MAX_KEY = 400
 const ANSWER_CHARACTERS = 32 * 1024 * 1024
 
 export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecord {
-  const { name, lane = 'default', priority = 0, approval = false, losses = 3, onLost = 'retry' } = task
+  const { name, lane = 'default', priority = 0, approval = null, losses = 3, onLost = 'retry' } = task
   const { model = null, parallel = 1 } = task
   if (model !== null && !isModelName(model))
     throw new SluiceError('INVALID_ARGUMENT', `model of task ${name}: must be ${MODEL_RULE}`)
