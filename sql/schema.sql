@@ -292,16 +292,18 @@ create table sluice.fleet_samples (
   constraint fleet_samples_pool_fkey FOREIGN KEY (pool) REFERENCES sluice.pools(name) ON DELETE CASCADE
 ) with (fillfactor=20);
 
---- table sluice.generation
-create unlogged table sluice.generation (
+--- table sluice.generations
+create unlogged table sluice.generations (
   one boolean not null default true,
   id uuid not null default gen_random_uuid(),
+  place text not null default sluice.place_v1(),
   noticed_at timestamp with time zone not null default clock_timestamp(),
   wait_until timestamp with time zone,
+  copied boolean not null default false,
   claims_open boolean not null default false,
   skip_before timestamp with time zone not null default '-infinity'::timestamp with time zone,
-  constraint generation_one_check CHECK (one),
-  constraint generation_pkey PRIMARY KEY (one)
+  constraint generations_one_check CHECK (one),
+  constraint generations_pkey PRIMARY KEY (one)
 );
 
 --- table sluice.graphs
@@ -959,6 +961,19 @@ CREATE INDEX workers_processes ON sluice.workers USING btree (host) WHERE ((ende
 
 --- index sluice.workers_request
 CREATE INDEX workers_request ON sluice.workers USING btree (split_part(request, '.'::text, 1)) WHERE (request IS NOT NULL);
+
+--- view sluice.generation
+create view sluice.generation as
+ SELECT one,
+    id,
+    place,
+    noticed_at,
+    wait_until,
+    copied,
+    claims_open,
+    skip_before
+   FROM sluice.generations g
+  WHERE (place = sluice.place_v1());;
 
 --- view sluice.misplaced
 create view sluice.misplaced as
@@ -4611,18 +4626,25 @@ AS $function$
 declare
   v_id       uuid := (select g.id from sluice.generation g);
   v_timeline text;
+  v_copied   boolean;
 begin
   if v_id is not null then
     return v_id;
   end if;
   v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
-  insert into sluice.generation (wait_until, skip_before)
-    select case when k.timeline is distinct from v_timeline
-                then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, k.skip_before
+  delete from sluice.generations g where g.place <> sluice.place_v1();
+  v_copied := found;
+  insert into sluice.generations (wait_until, copied, skip_before)
+    select case when k.timeline is distinct from v_timeline and not v_copied
+                then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, v_copied, k.skip_before
       from sluice.watch k
     on conflict do nothing returning id into v_id;
   if v_id is null then
     return (select g.id from sluice.generation g);
+  end if;
+  if v_copied then
+    -- No id names two jobs, also not one that was given out since the copy was made.
+    perform setval(pg_get_serial_sequence('sluice.jobs', 'id'), nextval(pg_get_serial_sequence('sluice.jobs', 'id')) + 1000000000);
   end if;
   update sluice.watch k set timeline = v_timeline;
   update sluice.holdings h set slots = least(h.slots, n.running)
@@ -4683,7 +4705,7 @@ begin
      or exists (select 1 from sluice.workers w where w.ended_at is null and w.generation is distinct from v_row.id) then
     return false;
   end if;
-  if v_row.wait_until is not null
+  if v_row.wait_until is not null or v_row.copied
      or exists (select 1 from sluice.workers w where w.ended_at >= v_row.noticed_at and w.ended_why = 'stopped answering'
                    and w.generation is distinct from v_row.id) then
     v_skip := clock_timestamp();
@@ -4843,6 +4865,13 @@ begin
             from sluice.tasks k join sluice.classes c on c.id = k.class_id where k.name = any (p_names) order by k.name for no key update of k) n
    where t.name = n.name and t.lane <> n.lane;
 end $function$;
+
+--- function sluice.place_v1()
+CREATE OR REPLACE FUNCTION sluice.place_v1()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT ((d.oid || '/'::text) || ('sluice.jobs'::regclass)::oid) FROM pg_database d WHERE (d.datname = current_database()));
 
 --- function sluice.pool_fields_v1(p_pool sluice.pools)
 CREATE OR REPLACE FUNCTION sluice.pool_fields_v1(p_pool sluice.pools)
@@ -5029,7 +5058,7 @@ begin
   select * into v_worker from sluice.workers w where w.id = p_worker;
   perform 1 from sluice.jobs j where j.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint)))
     order by j.id + 0 for no key update;
-  if v_worker.generation is distinct from p_generation then
+  if v_worker.generation is distinct from p_generation and not (select g.copied from sluice.generation g) then
     v_free := case v_worker.capacity when 0 then 2147483647 else v_worker.capacity
                 - (select count(*) from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') end;
     for v_lane in
@@ -5870,7 +5899,10 @@ begin
          priority = v_priority,
          rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
                                                  v_priority, j.submitted_at), j.rank),
-         approved_by = null,   -- what was approved is asked for again
+         -- What was approved is asked for again, and so is what has been guarded since.
+         approved_by = null,
+         policy = case when exists (select 1 from sluice.tasks t where t.name = j.task and t.approval)
+                       then coalesce(j.policy, '{}') || '{"approval": true}' else j.policy end,
          ready_at = v_now, started_at = null, finished_at = null, deadline_at = null, cancel_at = null, worker_id = null,
          failures = 0, losses = 0, result = null, error = null
    where j.id = any (v_leaves) and j.state in ('failed', 'cancelled');

@@ -352,15 +352,24 @@ insert into sluice.watch (timeline) values (left(pg_walfile_name(pg_current_wal_
 
 -- An unlogged table is emptied by exactly the events that can forget a commit: crash recovery, whether the whole server or a single
 -- backend died, and the promotion of a standby. A clean restart keeps it. Nothing is claimed while the row is missing or closed.
-create unlogged table sluice.generation (
+--
+-- A copy of the database, or a dump that was restored, is another place: there the row counts for nothing either.
+create function sluice.place_v1() returns text
+language sql stable
+return (select d.oid || '/' || 'sluice.jobs'::regclass::oid from pg_database d where d.datname = current_database());
+
+create unlogged table sluice.generations (
   one         boolean primary key default true check (one),
   id          uuid not null default gen_random_uuid(),
+  place       text not null default sluice.place_v1(),
   noticed_at  timestamptz not null default clock_timestamp(),
   wait_until  timestamptz,                                      -- after a promotion: until the leases of workers it does not know have ended
+  copied      boolean not null default false,                   -- what workers run is not known here: their jobs may be others of the same ids
   claims_open boolean not null default false,
   skip_before timestamptz not null default '-infinity'          -- as in sluice.watch
 );
-insert into sluice.generation (claims_open) values (true);
+insert into sluice.generations (claims_open) values (true);
+create view sluice.generation as select * from sluice.generations g where g.place = sluice.place_v1();
 
 -- Jobs that somebody submitted again in a changed form, and which job each came from.
 create table sluice.resubmissions (

@@ -375,7 +375,10 @@ begin
          priority = v_priority,
          rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
                                                  v_priority, j.submitted_at), j.rank),
-         approved_by = null,   -- what was approved is asked for again
+         -- What was approved is asked for again, and so is what has been guarded since.
+         approved_by = null,
+         policy = case when exists (select 1 from sluice.tasks t where t.name = j.task and t.approval)
+                       then coalesce(j.policy, '{}') || '{"approval": true}' else j.policy end,
          ready_at = v_now, started_at = null, finished_at = null, deadline_at = null, cancel_at = null, worker_id = null,
          failures = 0, losses = 0, result = null, error = null
    where j.id = any (v_leaves) and j.state in ('failed', 'cancelled');

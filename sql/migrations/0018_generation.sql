@@ -13,18 +13,25 @@ language plpgsql as $$
 declare
   v_id       uuid := (select g.id from sluice.generation g);
   v_timeline text;
+  v_copied   boolean;
 begin
   if v_id is not null then
     return v_id;
   end if;
   v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
-  insert into sluice.generation (wait_until, skip_before)
-    select case when k.timeline is distinct from v_timeline
-                then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, k.skip_before
+  delete from sluice.generations g where g.place <> sluice.place_v1();
+  v_copied := found;
+  insert into sluice.generations (wait_until, copied, skip_before)
+    select case when k.timeline is distinct from v_timeline and not v_copied
+                then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, v_copied, k.skip_before
       from sluice.watch k
     on conflict do nothing returning id into v_id;
   if v_id is null then
     return (select g.id from sluice.generation g);
+  end if;
+  if v_copied then
+    -- No id names two jobs, also not one that was given out since the copy was made.
+    perform setval(pg_get_serial_sequence('sluice.jobs', 'id'), nextval(pg_get_serial_sequence('sluice.jobs', 'id')) + 1000000000);
   end if;
   update sluice.watch k set timeline = v_timeline;
   update sluice.holdings h set slots = least(h.slots, n.running)
@@ -55,7 +62,7 @@ begin
   select * into v_worker from sluice.workers w where w.id = p_worker;
   perform 1 from sluice.jobs j where j.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint)))
     order by j.id + 0 for no key update;
-  if v_worker.generation is distinct from p_generation then
+  if v_worker.generation is distinct from p_generation and not (select g.copied from sluice.generation g) then
     v_free := case v_worker.capacity when 0 then 2147483647 else v_worker.capacity
                 - (select count(*) from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') end;
     for v_lane in
@@ -111,7 +118,7 @@ begin
      or exists (select 1 from sluice.workers w where w.ended_at is null and w.generation is distinct from v_row.id) then
     return false;
   end if;
-  if v_row.wait_until is not null
+  if v_row.wait_until is not null or v_row.copied
      or exists (select 1 from sluice.workers w where w.ended_at >= v_row.noticed_at and w.ended_why = 'stopped answering'
                    and w.generation is distinct from v_row.id) then
     v_skip := clock_timestamp();

@@ -36,7 +36,7 @@ const UPDATE = statement(
           overlap = g.overlap, catch_up = g."catchUp",
           next_at = case when (s.cron, s.timezone) = (g.cron, g.timezone) then s.next_at else g."nextAt" end,
           declared = g.declared, changed = g.changed, updated_by = $2, updated_at = clock_timestamp(), version = s.version + 1,
-          input_by = case when (s.task, s.workflow, s.input, s.options) is not distinct from (g.task, g.workflow, g.input, g.options) then s.input_by else $2 end
+          input_by = case when (s.task, s.workflow, s.input) is not distinct from (g.task, g.workflow, g.input) then s.input_by else $2 end
      from seen join given g on g.name = seen.name
     where s.name = seen.name and s.version = g.version
    returning s.name`,

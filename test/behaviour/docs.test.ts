@@ -33,7 +33,9 @@ test.runIf(existsSync(join(dist, '../README.md')))('the README has a program tha
 for (const program of programs.filter((each) => each.runnable)) {
   test(`the program at ${program.page}:${program.line} runs`, async () => {
     const { code, stdout, stderr } = await run(folder, program, { DATABASE_URL: database.url })
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    // On a slow machine jobs of a full lane or device wait longer than a second, and that is told.
+    const told = stderr.split('\n').filter((line) => !line.includes('"msg":"jobs wait for capacity"'))
+    expect({ code, told }).toEqual({ code: 0, told: [''] })
     if (program.output !== undefined) expect(stdout).toBe(program.output)
   })
 }

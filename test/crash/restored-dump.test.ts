@@ -82,6 +82,60 @@ test('a worker that registered after a backup was made takes no job of one that 
   await second.close()
 })
 
+test('a worker that the backup knows runs on, and no job gets the result of another that had its id', async () => {
+  const database = await createDatabase({ direct: true })
+  const { name } = database
+  const [backup, old] = [`${name}_backup`, `${name}_old`]
+  onTestFinished(async () => {
+    for (const each of [name, backup, old]) await onServer(`drop database if exists ${each} with (force)`)
+  })
+  const cutOff = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`
+  const proxy = await startProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const whileAway = async (...statements: string[]) => {
+    const heal = proxy.onConnect((connection) => connection.cut())
+    for (const connection of proxy.connections()) connection.cut()
+    await onServer(cutOff, ...statements)
+    return heal
+  }
+  const journal = join(await temporaryFolder(), 'journal')
+  const submit = async (input: object) => {
+    const app = await sluice({ database: database.url, ...LEASES })
+    const { id } = await app.submit('act', input)
+    await app.close()
+    return id
+  }
+  const worker = await startWorker({ options: { database: proxy.url, ...LEASES }, work: { capacity: 2 } })
+  const before = await submit({ gate: true, journal })
+  await worker.started(before)
+  const back = await whileAway(`create database ${backup} template ${name}`)
+  back()
+  const lost = await submit({ gate: true, journal })
+  await worker.started(lost)
+
+  const heal = await whileAway(
+    `alter database ${name} rename to ${old}`,
+    `alter database ${backup} rename to ${name}`,
+  )
+  // Nobody has noticed yet: it gets the id that the backup does not know to be taken.
+  const again = await submit({ journal })
+  expect(again).toBe(lost)
+  heal()
+
+  const app = await sluice({ database: database.url, ...LEASES })
+  onTestFinished(() => app.close())
+  // Its own, and under a number that the other one of its id has not had.
+  const { attempt } = (await app.job(again).result({ timeout: '60s' })) as { attempt: number }
+  expect(attempt).toBeGreaterThan(1)
+  worker.go(before)
+  expect(await app.job(before).result({ timeout: '60s' })).toEqual({ attempt: 1, pid: worker.pid })
+  const next = await app.submit('act', { journal })
+  expect(Number(next.id)).toBeGreaterThan(1_000_000_000)
+  await next.result()
+  expect(faultsIn(readJournal(journal)).filter((fault) => fault.includes('twice'))).toEqual([])
+  await worker.close()
+})
+
 test('programs that lived through a restore work again within seconds: a key, and workers that the dump does not know', {
   timeout: 180_000,
 }, async () => {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { task } from '../../src/index.ts'
+import { fail, sluice, task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
 import { readAudit } from '../support/state/audit.ts'
@@ -9,10 +9,17 @@ import { until } from '../support/until.ts'
 // What needs approval is seen by two people: nobody approves what runs with an input of their own, on whatever way it got there.
 const payout = task({ name: 'payout', approval: true, run: (input: unknown) => input })
 const look = task({ name: 'look', run: (input: unknown) => input })
+const flaky = task({
+  name: 'flaky',
+  run: () => {
+    throw fail('not today')
+  },
+})
 const database = useDatabase()
 const server = useServer(database, {
-  tasks: [payout, look],
+  tasks: [payout, look, flaky],
   workflows: [
+    { name: 'risky', definition: { steps: { only: { task: 'flaky' } } } },
     {
       name: 'pay',
       definition: {
@@ -103,6 +110,17 @@ describe('a job that ran with approval asks again', () => {
   })
 })
 
+test('a step that failed before its task was guarded asks when it is retried', async () => {
+  const root = await submit(keys.ann, { workflow: 'risky' }, 3)
+  await reached(root, 'failed')
+  const guarded = await sluice({ database: database.url, tasks: [{ ...flaky, approval: true }] })
+  await guarded.close()
+  const retried = await server.call('POST', `/jobs/${root}/retry`, { key: keys.ann, body: { failed: true } })
+  expect(retried.status).toBe(202)
+  await approve(keys.olga, await guardedStep(root))
+  await reached(root, 'failed')
+})
+
 describe('nobody approves an input that they chose', () => {
   test("by editing somebody else's schedule", async () => {
     const name = 'monthly'
@@ -117,7 +135,10 @@ describe('nobody approves an input that they chose', () => {
     })
     expect(edited.status).toBe(200)
     // Somebody else's change of another field does not make it theirs.
-    await server.call('PATCH', `/schedules/${name}`, { key: keys.otto, body: { catchUp: 1 } })
+    await server.call('PATCH', `/schedules/${name}`, {
+      key: keys.otto,
+      body: { catchUp: 1, tags: ['audited'], priority: 7, cron: '0 0 2 1 *' },
+    })
 
     const fired = await server.call('POST', `/schedules/${name}/fire`, { key: keys.otto })
     const { id } = fired.json<{ id: string }>()

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject } from 'vitest'
 import { TEMPLATE, withDatabase, withUser } from './global-setup.ts'
+import { settleHere } from './state/generation.ts'
 
 export interface TestDatabase {
   /** For what is tested: perhaps through a pooler, perhaps as an ordinary role. */
@@ -55,6 +56,7 @@ export async function createDatabase(
   const addresses = addressesOf(name, options)
   const user = await connected(withUser(addresses.directUrl, role))
   const admin = role === undefined ? user : await connected(addresses.directUrl)
+  if (options.empty !== true) await settleHere(admin.sql)
   return {
     ...addresses,
     sql: user.sql,

@@ -24,3 +24,8 @@ export async function workersToReport(sql: Sql): Promise<number[] | undefined> {
   )
   return rows.map(({ pid }) => pid)
 }
+
+/** Makes a copy of a database the place where its jobs are, as if its workers had always worked there. */
+export async function settleHere(sql: Sql): Promise<void> {
+  await sql('update sluice.generations set place = sluice.place_v1()')
+}
