@@ -11,6 +11,7 @@ import { count } from './output/in-words.ts'
 import { writeJson } from './output/json.ts'
 import { painter } from './output/style.ts'
 import type { System } from './system.ts'
+import { warnOfUnknownNames } from './unknown-names.ts'
 
 export interface ManyFlags extends CommonOptions, FilterOptions {
   readonly dryRun?: boolean
@@ -53,6 +54,7 @@ export async function manyJobs(
   const { dryRun = false } = options
   return operate(world, options, async (system) => {
     const { matched, changed, refused, reruns } = await work(system, filterOf(options), { dryRun })
+    if (matched === 0) await warnOfUnknownNames(world, system, options)
     if (options.json === true)
       writeJson(world.out, { matched, changed, refused, dryRun, ...(reruns !== undefined && { reruns }) })
     else {

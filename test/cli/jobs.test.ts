@@ -259,9 +259,19 @@ describe.each(WAYS)('over %s', (way) => {
       const { stdout } = await cli.run(['ps', '--lane', 'maintenance'])
       const { host, pathname } = new URL(database.url)
       const place = way === 'a server' ? ['the server at http://127.0.0.1:'] : [host, pathname.slice(1)]
-      for (const part of ['no job is waiting or running in ', ...place, '; --all shows finished ones\n'])
+      for (const part of [
+        'no job is waiting or running in ',
+        ...place,
+        '; --all shows finished ones (steps of workflows are not listed: add --steps)\n',
+      ])
         expect(stdout).toContain(part)
       expect(await cli.json('ps', '--lane', 'maintenance')).toEqual([])
+      const misspelled = await cli.run(['ps', '--lane', 'parkd', '--task', 'ecko'])
+      expect(misspelled.code).toBe(0)
+      expect(misspelled.stdout).not.toContain('--steps')
+      expect(misspelled.stderr).toBe(
+        'warning: there is no task "ecko"; did you mean echo?\nwarning: there is no lane "parkd"; did you mean parked?\n',
+      )
     })
   })
 

@@ -180,6 +180,16 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
   test('a filter that finds nothing says so', async () => {
     const { code, stdout } = await run('kill', '--task', 'nobody')
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^no such jobs in /)])
+    const killed = await run('kill', '--task', 'idel', '--dry-run')
+    expect([killed.code, killed.stderr]).toEqual([
+      0,
+      'warning: there is no task "idel"; did you mean idle?\n',
+    ])
+    const niced = await run('nice', '5', '--lane', 'defualt', '--dry-run')
+    expect([niced.code, niced.stderr]).toEqual([
+      0,
+      'warning: there is no lane "defualt"; did you mean default?\n',
+    ])
   })
 })
 

@@ -73,6 +73,26 @@ describe('a fan-out that cannot succeed any more', { timeout: 120_000 }, () => {
     expect(await run(cli, 'ps')).toContain(words)
   })
 
+  test.each(both)('is listed with its steps by ps --steps over %s', async (_, cli) => {
+    expect(await run(cli, 'ps', '--task', 'step')).toContain(
+      '(steps of workflows are not listed: add --steps)\n',
+    )
+    const listed = await run(
+      cli,
+      'ps',
+      '--steps',
+      '--task',
+      'step',
+      '--lane',
+      'default',
+      '--status',
+      'running',
+    )
+    expect(listed.match(/^ *\d+ +step +default +running /gm)).toHaveLength(3)
+    expect(listed).toMatch(new RegExp(`^ *\\d+ +step .* ${root}$`, 'm'))
+    expect(await run(cli, 'ps', '--steps')).toMatch(new RegExp(`^ *${root} +spread `, 'm'))
+  })
+
   test('says so in the graph and in lists over HTTP', async () => {
     const willFail = '1 of 10 children failed; all must complete'
     const graph = (await server.call('GET', `/jobs/${root}/graph`, { key })).json()

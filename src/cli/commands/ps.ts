@@ -13,44 +13,57 @@ import { isScheduled } from '../output/job-line.ts'
 import { writeJson } from '../output/json.ts'
 import type { Colour } from '../output/style.ts'
 import { type Column, writeTable } from '../output/table.ts'
+import { warnOfUnknownNames } from '../unknown-names.ts'
 
 interface PsOptions extends CommonOptions, FilterOptions {
   readonly all?: boolean
+  readonly steps?: boolean
   readonly before?: string
   readonly limit: number
 }
 
 /** `sluice ps` */
 export const declarePs: Declare = (command, act) => {
-  command.option('-a, --all', 'finished jobs too')
+  command
+    .option('-a, --all', 'finished jobs too')
+    .option('--steps', 'steps of workflows and children of fan-outs too')
   addFilterOptions(command)
   command
     .option('--before <job>', 'only jobs with a smaller id: the next page')
     .option('-n, --limit <number>', 'at most this many', positiveNumber, 50)
-    .addHelpText('after', '\nNewest first. Without --all and --status: only jobs that have not ended.')
+    .addHelpText(
+      'after',
+      '\nNewest first. Without --all and --status: only jobs that have not ended.\nWithout --steps: only jobs that were submitted, a workflow as one of them.',
+    )
     .action((options: PsOptions) => act((world) => ps(world, options)))
 }
 
 function ps(world: World, options: PsOptions): Promise<ExitCode> {
   const { before, limit } = options
   const status = options.status ?? (options.all === true ? undefined : ACTIVE_STATUSES)
-  const filter = filterOf({ ...options, ...(status !== undefined && { status }) })
+  const filter = {
+    ...filterOf({ ...options, ...(status !== undefined && { status }) }),
+    ...(options.steps === true && { children: true }),
+  }
   return operate(world, options, async (system) => {
     const page = before === undefined ? {} : { before: checkJobId(before) }
     // One more than asked for tells whether there is more.
     const found = await system.listJobs({ ...filter, ...page, limit: limit + 1 })
     const jobs = found.slice(0, limit)
+    const unknown = jobs.length === 0 && (await warnOfUnknownNames(world, system, options))
     if (options.json === true) {
       writeJson(world.out, jobs.map(summaryOf))
       return EXIT.done
     }
     if (jobs.length === 0) {
       const { place } = system
-      world.out.line(
+      const nothing =
         status === ACTIVE_STATUSES
           ? `no job is waiting or running in ${place}; --all shows finished ones`
-          : `no such jobs in ${place}`,
-      )
+          : `no such jobs in ${place}`
+      const mayBeSteps =
+        options.steps !== true && !unknown && (options.task !== undefined || options.lane !== undefined)
+      world.out.line(`${nothing}${mayBeSteps ? ' (steps of workflows are not listed: add --steps)' : ''}`)
       return EXIT.done
     }
     writeTable(world.out, columns(world.now().getTime()), jobs)
@@ -87,6 +100,12 @@ function columns(now: number): Column<ListedJob>[] {
     },
     { title: 'KEY', value: (job) => job.key ?? '', optional: true, shrinks: true },
     { title: 'TAGS', value: (job) => job.tags.join(' '), optional: true, shrinks: true },
+    {
+      title: 'ROOT',
+      value: (job) => job.rootId ?? '',
+      align: 'right',
+      optional: true,
+    },
     { title: 'DETAIL', value: (job) => detail(job, now), optional: true, shrinks: true },
   ]
 }
