@@ -1321,22 +1321,39 @@ AS $function$
 declare
   v_bulk jsonb := p_jobs #> '{0,audit}';
 begin
-  if v_bulk ? 'tasks' then
-    insert into sluice.audit (actor, key_id, action, target, after, request_id)
+  if not has_table_privilege(session_user, 'sluice.audit', 'insert') then
+    insert into sluice.audit (actor, action, target, after, reason)
+    select session_user, 'job.submit',
+           case count(*) when 1 then 'job ' || min(j.id) else 'jobs ' || min(j.id) || ' to ' || max(j.id) end,
+           case count(*) when 1 then jsonb_strip_nulls(jsonb_build_object(
+                  'task', min(j.task), 'key', min(j.key), 'by', nullif(min(j.submitted_by), session_user::text)))
+                else jsonb_build_object('jobs', count(*), 'tasks', (array_agg(distinct j.task))[:20]) end,
+           left(v_bulk ->> 'reason', 500)
+      from sluice.jobs j
+     where j.id in (select u.id from unnest(p_ids, p_attached) u(id, attached) where u.attached is not true) and age(j.xmin) <= 0
+    having count(*) > 0;
+  elsif v_bulk ? 'tasks' then
+    insert into sluice.audit (actor, key_id, action, target, after, request_id, reason)
     select v_bulk ->> 'actor', (v_bulk ->> 'keyId')::bigint, 'job.submit',
            case count(*) when 1 then 'job ' || min(u.id) else 'jobs ' || min(u.id) || ' to ' || max(u.id) end,
-           jsonb_build_object('jobs', count(*), 'tasks', v_bulk -> 'tasks'), v_bulk ->> 'requestId'
+           jsonb_build_object('jobs', count(*), 'tasks',
+             -- With thousands of jobs it takes time to look: only where some may have no part in it.
+             case when true = any (p_attached) then
+               (select to_jsonb((array_agg(distinct g.job ->> 'task'))[:20]) from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
+                 where p_attached[g.ord] is not true)
+             else v_bulk -> 'tasks' end),
+           v_bulk ->> 'requestId', v_bulk ->> 'reason'
       from unnest(p_ids, p_attached) u(id, attached) where u.attached is not true
     having count(*) > 0;
-    return;
+  else
+    insert into sluice.audit (actor, key_id, action, target, after, request_id, reason)
+    select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
+           jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key', 'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
+           g.job #>> '{audit,requestId}', g.job #>> '{audit,reason}'
+      from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
+     where g.job ? 'audit' and p_attached[g.ord] is not true
+     order by g.ord;
   end if;
-  insert into sluice.audit (actor, key_id, action, target, after, request_id)
-  select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
-         jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key', 'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
-         g.job #>> '{audit,requestId}'
-    from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
-   where g.job ? 'audit' and p_attached[g.ord] is not true
-   order by g.ord;
 end $function$;
 
 --- function sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
@@ -3605,19 +3622,21 @@ declare
   v_count bigint;
   -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
+  v_line boolean;
   v_more boolean;
   v_ids  bigint[];
 begin
   if p_hint <> 'none' then
+    v_line := sluice.leaves_line_v1(p_jobs);
     -- Where only some tasks have a limit, jobs of the others take the short way.
-    select a.max_active is not null or jsonb_path_exists(p_jobs, '$[*].audit')
+    select v_line or a.max_active is not null
            or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
            or a.scheduled_limit is not null and jsonb_path_exists(p_jobs, '$[*] ? (exists (@.runAt) || exists (@.delayMs))')
       into v_more from sluice.admission a;
     if v_more then
       -- Only where the ids are needed: to collect them is a tenth of the time of a single job.
       v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
-      if jsonb_path_exists(p_jobs, '$[*].audit') then
+      if v_line then
         perform sluice.audit_submissions_v1(p_jobs, v_ids);
       end if;
       perform sluice.admit_v1(v_ids, p_hint);
@@ -3994,6 +4013,13 @@ begin
     end if;
   end loop;
 end $function$;
+
+--- function sluice.leaves_line_v1(p_jobs jsonb)
+CREATE OR REPLACE FUNCTION sluice.leaves_line_v1(p_jobs jsonb)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (jsonb_path_exists(p_jobs, '$[*]."audit"'::jsonpath) OR (NOT has_table_privilege(SESSION_USER, 'sluice.audit'::text, 'insert'::text)));
 
 --- function sluice.ledger_v1()
 CREATE OR REPLACE FUNCTION sluice.ledger_v1()
@@ -6456,7 +6482,7 @@ begin
   else
     v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
   end if;
-  if jsonb_path_exists(p_jobs, '$[*].audit') then
+  if sluice.leaves_line_v1(p_jobs) then
     perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
   end if;
   if jsonb_path_exists(p_jobs, '$[*].resubmitOf') then

@@ -87,6 +87,12 @@ begin atomic
   select sluice.intern_class_v1(c.task, p_lane, c.model, c.requires, null, true) from sluice.classes c where c.id = p_class;
 end;
 
+-- Whether jobs that are stored now leave a line in the audit: where they say who submits them, and always where the session is not
+-- one of Sluice's own programs, which may write there themselves. These leave none for ticks of a schedule.
+create function sluice.leaves_line_v1(p_jobs jsonb) returns boolean
+language sql stable
+return jsonb_path_exists(p_jobs, '$[*].audit') or not has_table_privilege(session_user, 'sluice.audit', 'insert');
+
 -- Stores jobs without looking at keys, in the order of the array, and returns their ids in that order. With the hint
 -- 'none' it is part of something else, which sees to admission and audit.
 --
@@ -102,19 +108,21 @@ declare
   v_count bigint;
   -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
+  v_line boolean;
   v_more boolean;
   v_ids  bigint[];
 begin
   if p_hint <> 'none' then
+    v_line := sluice.leaves_line_v1(p_jobs);
     -- Where only some tasks have a limit, jobs of the others take the short way.
-    select a.max_active is not null or jsonb_path_exists(p_jobs, '$[*].audit')
+    select v_line or a.max_active is not null
            or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
            or a.scheduled_limit is not null and jsonb_path_exists(p_jobs, '$[*] ? (exists (@.runAt) || exists (@.delayMs))')
       into v_more from sluice.admission a;
     if v_more then
       -- Only where the ids are needed: to collect them is a tenth of the time of a single job.
       v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
-      if jsonb_path_exists(p_jobs, '$[*].audit') then
+      if v_line then
         perform sluice.audit_submissions_v1(p_jobs, v_ids);
       end if;
       perform sluice.admit_v1(v_ids, p_hint);
@@ -203,7 +211,7 @@ end $$;
 
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
 -- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId,
--- and tasks where the first job carries the line of all of them. Where nobody is named in by, the
+-- reason, and tasks where the first job carries the line of all of them. Where nobody is named in by, the
 -- job belongs to the role of this session. The answer has one row per job, in the order given.
 create function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql as $$
@@ -224,7 +232,7 @@ begin
   else
     v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
   end if;
-  if jsonb_path_exists(p_jobs, '$[*].audit') then
+  if sluice.leaves_line_v1(p_jobs) then
     perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
   end if;
   if jsonb_path_exists(p_jobs, '$[*].resubmitOf') then

@@ -159,7 +159,7 @@ export class Sluice {
     this.#gate = new AdmissionGate(this.#calls, parts.log)
     this.#changes = new OperatorChanges(parts.db, parts.actor, parts.reason)
     this.#audited = new AuditedChanges(parts.db, parts.actor, parts.reason)
-    this.#author = { actor: parts.actor }
+    this.#author = { actor: parts.actor, reason: parts.reason }
     this.#listener = new Listener(parts.db.url)
     this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())

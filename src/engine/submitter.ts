@@ -26,6 +26,8 @@ export interface SubmissionAuthor {
   readonly actor: string
   readonly keyId?: string | undefined
   readonly requestId?: string | undefined
+  /** Why, in their own words. */
+  readonly reason?: string | undefined
 }
 
 type Audited = Pick<Submission, 'json' | 'task' | 'author'>

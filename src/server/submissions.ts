@@ -21,6 +21,6 @@ export async function submissionOf(
 }
 
 /** Who submits with this request. All its submissions have the same object, and so one line in the audit. */
-export function submissionAuthor({ caller, id: requestId }: FastifyRequest): SubmissionAuthor {
-  return { actor: caller.name, keyId: caller.keyId, requestId }
+export function submissionAuthor({ caller, id: requestId, reason }: FastifyRequest): SubmissionAuthor {
+  return { actor: caller.name, keyId: caller.keyId, requestId, reason }
 }

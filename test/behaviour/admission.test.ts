@@ -1,6 +1,5 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -8,7 +7,7 @@ import { hasCode, type Sluice, SluiceError, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
-import { withUser } from '../support/global-setup.ts'
+import { withProducer } from '../support/producer.ts'
 import { until } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 
@@ -319,21 +318,8 @@ describe("a caller's transaction", () => {
 
 test('a role that may only submit is held to the ceiling, and cannot raise it', async () => {
   const app = await open({ maxActive: 2 })
-  const role = `producer_${database.name}`
-  // As the reference of SQL has it.
-  const grants = /A role that only submits needs\n\n```sql\n([^`]+)```/.exec(
-    await readFile(new URL('../../docs/reference/sql.md', import.meta.url), 'utf8'),
-  )![1]!
-  await database.admin(`create role ${role} login`)
-  try {
-    for (const grant of grants
-      .replaceAll('producer', role)
-      .replace(/ +--.*/g, '')
-      .trim()
-      .split('\n'))
-      await database.sql(grant)
-    const as = (work: (client: pg.Client) => Promise<unknown>) =>
-      inTransaction(work, 'begin', withUser(database.directUrl, role))
+  await withProducer(database, async ({ url }) => {
+    const as = (work: (client: pg.Client) => Promise<unknown>) => inTransaction(work, 'begin', url)
     const submit = () => as((client) => client.query(`select sluice.submit('idle', '1')`))
     await submit()
     await submit()
@@ -346,11 +332,7 @@ test('a role that may only submit is held to the ceiling, and cannot raise it', 
       await expect(as((client) => client.query(statement))).rejects.toMatchObject({ code: '42501' })
     await app.setAdmission({ maxActive: null })
     await submit()
-  } finally {
-    await database.sql(`revoke all on all tables in schema sluice from ${role}`)
-    await database.sql(`revoke all on schema sluice from ${role}`)
-    await database.admin(`drop role ${role}`)
-  }
+  })
 })
 
 describe('the depth of a task', () => {

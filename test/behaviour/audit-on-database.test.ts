@@ -227,6 +227,22 @@ test('names the role of the session for a submission in plain SQL', async () => 
   expect(entries).toMatchObject([{ action: 'job.submit', actor: row!.role, after: { task: 'plain' } }])
 })
 
+test('names only the tasks of jobs that a bulk submission stored', async () => {
+  const app = await apps.open(WORK)
+  const { id } = await app.submit('gated', null, { key: 'there already' })
+  const jobs = [
+    { task: 'gated', key: 'there already', audit: { actor: 'mixed', tasks: ['gated', 'plain'] } },
+    { task: 'plain', delayMs: 3_600_000 },
+  ]
+  const stored = await database.sql<{ id: string }>(
+    `select id::text from sluice.submit_v1($1, 'commit') order by ord`,
+    [JSON.stringify(jobs)],
+  )
+  expect(stored[0]!.id).toBe(id)
+  const { entries } = await app.access.readAudit({ actor: 'mixed' })
+  expect(entries).toMatchObject([{ target: `job ${stored[1]!.id}`, after: { jobs: 1, tasks: ['plain'] } }])
+})
+
 test('leaves no line for what workflows and schedules submit', async () => {
   const app = await apps.open(WORK)
   const worker = await apps.open(WORK)
@@ -253,7 +269,7 @@ test('keeps the reason that a program gives for its changes', async () => {
   expect(entries.map(({ action, reason }) => [action, reason])).toEqual([
     ['key.create', 'incident 7'],
     ['job.cancel', 'incident 7'],
-    ['job.submit', null],
+    ['job.submit', 'incident 7'],
     ['lane.change', 'incident 7'],
   ])
 })

@@ -1,8 +1,10 @@
 import pg from 'pg'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { withProducer } from '../support/producer.ts'
+import * as state from '../support/state/audit.ts'
 
 const database = useDatabase()
 const apps = useApps(database)
@@ -133,4 +135,62 @@ test('100 clients that submit one key through SQL get one job', async () => {
   } finally {
     await pool.end()
   }
+})
+
+describe('a role that may only submit', () => {
+  const other = task({ name: 'other', run: () => null })
+  const FORGED = { actor: 'olga', keyId: 1, requestId: 'r-1', tasks: ['payout'] }
+
+  test('leaves a line by its own name for all that a statement stores, whatever it says', async () => {
+    const app = await apps.open({ tasks: [resize, other] })
+    await withProducer(database, async ({ role, sql }) => {
+      const store = async (jobs: object[], from: string) =>
+        (await sql<{ id: string }>(`select id::text from ${from}`, [JSON.stringify(jobs)])).map(
+          ({ id }) => id,
+        )
+      const submitAll = (jobs: object[]) => store(jobs, `sluice.submit_v1($1, 'commit') order by ord`)
+      const [plain] = await submitAll([{ task: 'resize', key: 'p' }])
+      const [forged] = await submitAll([
+        { task: 'resize', by: 'ann', audit: { ...FORGED, reason: 'asked to' } },
+      ])
+      const many = await submitAll([
+        { task: 'resize', key: 'p', audit: FORGED },
+        { task: 'other', by: 'ann', audit: FORGED },
+        { task: 'other' },
+      ])
+      expect(many[0]).toBe(plain)
+      await submitAll([{ task: 'resize', key: 'p', audit: FORGED }])
+      const [inserted] = await store([{ task: 'other' }], `sluice.insert_jobs_v1($1, 'soon') id`)
+      const [called] = await sql<{ id: string }>(`select sluice.submit('other')::text as id`)
+
+      const { entries } = await app.access.readAudit({ actor: role })
+      expect(entries.map(({ target, after, reason }) => [target, after, reason])).toEqual([
+        [`job ${called!.id}`, { task: 'other' }, null],
+        [`job ${inserted}`, { task: 'other' }, null],
+        [`jobs ${many[1]} to ${many[2]}`, { jobs: 2, tasks: ['other'] }, null],
+        [`job ${forged}`, { task: 'resize', by: 'ann' }, 'asked to'],
+        [`job ${plain}`, { task: 'resize', key: 'p' }, null],
+      ])
+      for (const { action, keyId, requestId } of entries)
+        expect({ action, keyId, requestId }).toEqual({ action: 'job.submit', keyId: null, requestId: null })
+      expect((await app.access.readAudit({ actor: 'olga' })).entries).toEqual([])
+    })
+  })
+
+  test('writes no line for jobs that it did not store', async () => {
+    const app = await apps.open({ tasks: [resize] })
+    const { id } = await app.submit(resize, null)
+    await state.emptyAudit(database.sql)
+    await withProducer(database, async ({ sql }) => {
+      const jobs = JSON.stringify([{ task: 'payout', audit: FORGED }])
+      for (const job of [id, '999999'])
+        await sql('select sluice.audit_submissions_v1($1, array[$2]::bigint[])', [jobs, job])
+      expect(await state.countAudit(database.sql)).toEqual({})
+      await expect(
+        sql(`insert into sluice.audit (actor, action) values ('olga', 'x')`),
+      ).rejects.toMatchObject({
+        code: '42501',
+      })
+    })
+  })
 })
