@@ -4355,12 +4355,14 @@ AS $function$
       from sluice.jobs j join sluice.classes c on c.id = j.class_id
      where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
   ), waiting as materialized (
+    -- A class in which nothing waits any more is not sampled again: its last sample says nothing. While the duty runs, the one of
+    -- its previous tick holds.
     select c.lane, s.depth, s.oldest_at, s.obstacle, s.details
       from sluice.classes c
      cross join lateral (
        select x.depth, x.oldest_at, x.obstacle, x.details, x.at from sluice.samples x
         where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
-      join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
+     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready')
   ), live as materialized (
     select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
            w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent

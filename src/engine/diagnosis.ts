@@ -1,6 +1,7 @@
 import type { Database } from '../db/database.ts'
 import type { MigrationState } from '../db/migrate.ts'
 import { messageOf } from '../errors.ts'
+import type { Attention } from '../model/attention.ts'
 import type { Settings } from '../model/settings.ts'
 import { checkAttention } from './diagnosis/attention.ts'
 import { checkBudgets } from './diagnosis/budgets.ts'
@@ -24,15 +25,24 @@ export interface Patient {
   readonly schema: () => Promise<MigrationState>
   /** What the config file and the environment say; `undefined` when they cannot be read. */
   readonly settings: Settings | undefined
+  /** The lane of each task that the config file places. */
+  readonly placements?: ReadonlyMap<string, string>
   /** The tasks that lanes of the config file name and that are neither in the file nor among those given. */
   readonly findMisplaced?: (known: readonly string[]) => readonly { lane: string; message: string }[]
   /** Milliseconds, by the clock of this machine. */
   readonly now: number
 }
 
+/** With what is handed from check to check. */
+interface Examined extends Patient {
+  /** What `checkAttention` found. */
+  readonly told: readonly Attention[]
+  readonly tell: (found: readonly Attention[]) => void
+}
+
 /** Those of the server come first: they also work without a schema. */
 const SERVER_CHECKS: readonly Check<Patient>[] = [checkServer, checkConnections, checkTransactions]
-const TABLE_CHECKS: readonly Check<Patient>[] = [
+const TABLE_CHECKS: readonly Check<Examined>[] = [
   checkAttention,
   checkTables,
   checkLanes,
@@ -62,14 +72,19 @@ export async function* diagnose(patient: Patient): AsyncGenerator<Finding> {
   const isComplete = schema.applied === schema.available
   const checkVersion: Check<Patient> = ({ db }) => checkSchema({ db, schema })
   yield* await examine('schema', checkVersion, patient)
-  if (isComplete) for (const check of TABLE_CHECKS) yield* await examine(nameOf(check), check, patient)
+  if (!isComplete) return
+  let told: readonly Attention[] = []
+  const tell = (found: readonly Attention[]) => {
+    told = found
+  }
+  for (const check of TABLE_CHECKS) yield* await examine(nameOf(check), check, { ...patient, tell, told })
 }
 
-function nameOf(check: Check<Patient>): string {
+function nameOf<P>(check: Check<P>): string {
   return check.name.replace('check', '').toLowerCase()
 }
 
-async function examine(name: string, check: Check<Patient>, patient: Patient): Promise<Finding[]> {
+async function examine<P>(name: string, check: Check<P>, patient: P): Promise<Finding[]> {
   try {
     return await check(patient)
   } catch (error) {

@@ -144,6 +144,11 @@ export async function laneOverrides(db: Queryable): Promise<LaneOverrides> {
   return { moved: await listMovedTasks(db), deleted: deleted.filter(({ declared }) => declared) }
 }
 
+/** Whether a move makes a difference: the lane that a task was moved to may be the one that files and code say. */
+export function isElsewhere({ lane, declaredLane }: MovedTask): boolean {
+  return lane !== declaredLane
+}
+
 function unknownTask(name: string, known: readonly string[]): SluiceError {
   const near = suggest(name, known)
   const hint = near === undefined ? '. List tasks with: sluice tasks' : `; did you mean ${near}?`

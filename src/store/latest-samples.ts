@@ -14,8 +14,8 @@ export interface WaitingClass {
   readonly sampledAt: Date
 }
 
-// Only classes in which something waits are sampled, and none are when nothing waits anywhere: what is older than a few
-// ticks of the duty is no longer so.
+// Only classes in which something waits are sampled: the last sample of one that is empty now says nothing. While the duty
+// runs, those of its previous tick hold; what is older than a few ticks is no longer so.
 const LATEST = statement(
   'latest_samples',
   `select c.lane, c.task, s.depth, s.oldest_at as "oldestAt", coalesce(extract(epoch from clock_timestamp() - s.oldest_at) * 1000, 0)::float8 as "waitedMs",
@@ -24,7 +24,7 @@ const LATEST = statement(
     cross join lateral (
       select * from sluice.samples x where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds'
        order by x.at desc limit 1) s
-     join sluice.duties d on d.name = 'sample' and s.at >= d.ran_at
+    where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready')
     order by c.lane, c.task`,
 )
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Finding } from '../../src/engine/finding.ts'
 import type { Lane, WorkerView } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
@@ -104,6 +105,13 @@ describe.each(WAYS)('over %s', (way) => {
       expect((await direct.run(['doctor'])).stdout).toMatch(
         /task noop: lane is night, moved there by \S+ at \S+; files or code say interactive/,
       )
+      // Deleting a lane may move it where the file says: no difference, so nothing is said.
+      await cli.run(['lanes', 'create', 'dawn'])
+      await cli.run(['lanes', 'move', 'noop', 'dawn'])
+      await cli.run(['lanes', 'delete', 'dawn', '--move-to', 'interactive'])
+      expect((await cli.run(['lanes'])).stdout).not.toContain('moved there')
+      expect((await direct.run(['doctor'])).stdout).not.toContain('task noop')
+      await cli.run(['lanes', 'move', 'noop', 'night'])
       const refused = await cli.run(['lanes', 'delete', 'night'])
       expect([refused.code, refused.stderr.includes('code:  LANE_IN_USE')]).toEqual([1, true])
       expect(refused.stderr).toContain('sluice lanes delete night --move-to LANE')
@@ -162,6 +170,34 @@ describe.each(WAYS)('over %s', (way) => {
         'hint:  sluice resume takes the name of a lane. Run job 111 again with: sluice retry 111',
       )
       expect((await cli.run(['drain', '111'])).stderr).toContain('Cancel job 111 with: sluice kill 111')
+    })
+
+    test('one with 0 slots is closed: a resume says that it still is, and doctor tells it once', async () => {
+      expect((await cli.run(['lanes', 'set', 'interactive', '--slots', '0'])).stdout).toMatch(
+        /\nstate +closed\n/,
+      )
+      expect((await cli.run(['lanes'])).stdout).toMatch(/\ninteractive +closed +0 +0 /)
+      expect((await cli.run(['resume', 'interactive'])).stdout).toBe(
+        'lane interactive is resumed: it still has 0 slots and starts no jobs; sluice lanes set interactive --slots NUMBER opens it\n',
+      )
+      const job = await direct.json<{ id: string }>('submit', 'noop')
+      const told = async () =>
+        (await direct.json<{ findings: Finding[] }>('doctor')).findings
+          .filter(({ level, found }) => level !== 'ok' && !found.includes('the config says'))
+          .map(({ check, found }) => `${check} ${found}`)
+      expect(await told()).toEqual(['lane interactive is closed (0 slots) while 1 job waits'])
+      await cli.run(['lanes', 'reset', 'interactive'])
+      await cli.run(['drain', 'interactive'])
+      const paused = await direct.json<{ id: string }>('submit', 'noop')
+      expect(await told()).toEqual([
+        expect.stringMatching(/^lane interactive is paused while \d jobs? waits?; paused by \S+$/),
+      ])
+      await cli.run(['lanes', 'reset', 'interactive'])
+      for (const { id } of [job, paused])
+        await until(
+          async () => (await cli.json<{ status: string }>('show', id)).status === 'completed',
+          'the jobs to run',
+        )
     })
 
     test.each([['drain'], ['resume'], ['lanes', 'reset'], ['lanes', 'set', '--slots', '1']])(

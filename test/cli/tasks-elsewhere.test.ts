@@ -128,5 +128,9 @@ test('a worker, a server and doctor name a task that a lane of the file misspell
   await apps.open({ tasks: [task({ name: 'brought-later', run: () => 1 })] })
   const later = await cli.run(['doctor', ...config])
   expect(later.stdout).toContain(misspelt)
-  expect(later.stdout).not.toContain('brought-later')
+  expect(later.stdout).not.toContain('declared a task brought-later')
+  // The program, without the file, has put it elsewhere.
+  expect(later.stdout).toMatch(
+    /warning +task brought-later: lane is default; the config says narrow, and no operator moved it: .+\n +-> .+ sluice lanes move brought-later narrow\n/,
+  )
 })

@@ -192,6 +192,9 @@ test('a label that no live worker has, within seconds', async () => {
   const { submittedAt } = await server.app.getJob(id)
   const now = (await database.sql('select clock_timestamp() as at'))[0]!.at as Date
   expect(now.getTime() - submittedAt.getTime()).toBeLessThan(9000)
+  // Once, and not again as what waits.
+  const { findings } = JSON.parse((await cli.run(['doctor', '--json'])).stdout)
+  expect(findings.filter(({ check }: { check: string }) => check === 'task picky')).toHaveLength(1)
   await server.app.cancel(id)
 })
 

@@ -3,10 +3,12 @@ import { SluiceClient } from '../../src/client/index.ts'
 import { sample } from '../../src/duties/sample.ts'
 import { readNow } from '../../src/engine/now.ts'
 import { task } from '../../src/index.ts'
+import { latestSamples } from '../../src/store/latest-samples.ts'
 import { useDatabase } from '../support/database.ts'
 import { EventReader } from '../support/event-reader.ts'
 import { Gate } from '../support/gate.ts'
 import { startTestServer, useServer } from '../support/http-server.ts'
+import { plantClaimedDuty } from '../support/state/duties.ts'
 import { until } from '../support/until.ts'
 
 const gate = new Gate()
@@ -154,6 +156,21 @@ describe('the live view', () => {
     expect(links).toEqual([true])
     for (const { id } of [...held, later]) await server.app.cancel(id)
   })
+})
+
+test('what stands in the way of a lane stays said while the duty samples again, and goes with what waited', async () => {
+  const seen = async () =>
+    (await readNow(server.app.room.calls)).lanes.find(({ name }) => name === 'interactive')
+  await server.app.setLane('interactive', { enabled: false })
+  const { id } = await server.app.submit(slow, 1)
+  await sampled()
+  await plantClaimedDuty(database.sql, 'sample')
+  expect(await seen()).toMatchObject({ depth: 1, reason: 'lane interactive is paused' })
+  const samples = await latestSamples(server.app.room.calls)
+  expect(samples).toMatchObject([{ lane: 'interactive', depth: 1, reason: 'lane interactive is paused' }])
+  await server.app.cancel(id)
+  expect(await seen()).toMatchObject({ depth: 0, reason: null })
+  await server.app.resetLane('interactive')
 })
 
 test('the series has a point for times when something ran or waited', async () => {

@@ -1,5 +1,6 @@
 import { findMisplaced } from '../../app/misplaced-tasks.ts'
 import { findDatabase } from '../../app/open.ts'
+import { lanesOfTasks } from '../../config/lanes-of-tasks.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import { Database } from '../../db/database.ts'
 import { readMigrationState } from '../../db/migrate.ts'
@@ -39,6 +40,7 @@ async function doctor(world: World, options: DoctorOptions): Promise<ExitCode> {
       const patient = {
         ...{ db, settings, now: world.now().getTime() },
         schema: () => readMigrationState(place.url),
+        ...(config !== undefined && { placements: lanesOfTasks(config.config) }),
         findMisplaced: (known: readonly string[]) => findMisplaced(config, [...known, ...here]),
       }
       const print = printer(world, options)

@@ -28,7 +28,7 @@ export function setEnabled(
       const still = lane.running === 0 ? 'nothing runs in it' : `${count(lane.running, 'job')} in it go on`
       world.out.line(
         enabled
-          ? `lane ${name} is resumed: it starts jobs again`
+          ? `lane ${name} is resumed: ${lane.slots === 0 ? `it still has 0 slots and starts no jobs; sluice lanes set ${name} --slots NUMBER opens it` : 'it starts jobs again'}`
           : `lane ${name} is paused: it starts no more jobs; ${still}; sluice resume ${name} resumes it`,
       )
     }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { isElsewhere } from '../../engine/lane-control.ts'
 import { SluiceError } from '../../errors.ts'
 import { formatDuration } from '../../model/duration.ts'
 import { LANE_FIELDS, type LaneSource } from '../../model/settings.ts'
@@ -107,7 +108,7 @@ function listLanes(world: World, options: CommonOptions): Promise<ExitCode> {
     }
     writeTable(world.out, columns(world.now().getTime()), lanes)
     const { moved, deleted } = await system.laneOverrides()
-    for (const { task, lane, declaredLane, by } of moved)
+    for (const { task, lane, declaredLane, by } of moved.filter(isElsewhere))
       world.out.line(
         `task ${task} is in lane ${lane}, moved there by ${by}; files and code say ${declaredLane}`,
       )
@@ -124,8 +125,8 @@ function columns(now: number): Column<LaneLoad>[] {
     { title: 'LANE', value: (lane) => lane.name },
     {
       title: 'STATE',
-      value: (lane) => (lane.enabled ? 'open' : 'paused'),
-      colour: (lane) => (lane.enabled ? 'green' : 'yellow'),
+      value: stateOf,
+      colour: (lane) => (stateOf(lane) === 'open' ? 'green' : 'yellow'),
     },
     { title: 'RUNNING', value: (lane) => String(lane.running), align: 'right' },
     { title: 'SLOTS', value: (lane) => LANE_FIELDS.slots.format(lane.slots), align: 'right' },
@@ -157,6 +158,12 @@ function columns(now: number): Column<LaneLoad>[] {
       optional: true,
     },
   ]
+}
+
+/** With 0 slots it starts nothing, as `why` and `doctor` say too. */
+function stateOf({ enabled, slots }: Lane): 'open' | 'closed' | 'paused' {
+  if (!enabled) return 'paused'
+  return slots === 0 ? 'closed' : 'open'
 }
 
 /** The database calls a field `pollMs` where options and files say `poll`. */
@@ -265,7 +272,7 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
   }
   writeFacts(world.out, [
     ['lane', lane.name],
-    ['state', lane.enabled ? 'open' : 'paused'],
+    ['state', stateOf(lane)],
     ['slots', LANE_FIELDS.slots.format(lane.slots)],
     ['per worker', LANE_FIELDS.perWorker.format(lane.perWorker)],
     ['poll', formatDuration(lane.pollMs)],

@@ -1,15 +1,25 @@
 import type { Queryable } from '../../db/database.ts'
+import type { Attention } from '../../model/attention.ts'
+import { listLanes } from '../../store/list-lanes.ts'
 import { findAttention } from '../find-attention.ts'
 import { type Finding, ok } from '../finding.ts'
 
-/** What needs attention by the rules that Now and `/readyz` follow. */
-export async function checkAttention({ db }: { db: Queryable }): Promise<Finding[]> {
-  const { findings: found } = await findAttention(db)
+/**
+ * What needs attention by the rules that Now and `/readyz` follow.
+ *
+ * @param patient `tell` hears what was found: other checks do not repeat it.
+ */
+export async function checkAttention(patient: {
+  db: Queryable
+  tell?: (found: readonly Attention[]) => void
+}): Promise<Finding[]> {
+  const { findings: found } = await findAttention(patient.db)
+  patient.tell?.(found)
   if (found.length === 0) return [ok('attention', 'nothing needs attention')]
-  return found.map(({ subject, severity, text, advice }) => ({
-    check: subject,
-    level: severity,
-    found: text,
-    advice,
-  }))
+  const lanes = found.some(({ rule }) => rule === 'lane_paused') ? await listLanes(patient.db) : []
+  return found.map(({ rule, subject, severity, text, advice }) => {
+    const paused = lanes.find(({ name, enabled }) => !enabled && subject === `lane ${name}`)
+    const by = rule === 'lane_paused' && paused !== undefined ? `; paused by ${paused.updatedBy}` : ''
+    return { check: subject, level: severity, found: `${text}${by}`, advice }
+  })
 }

@@ -1,30 +1,42 @@
 import type { Queryable } from '../../db/database.ts'
+import type { Attention } from '../../model/attention.ts'
 import { isLongEnough } from '../../model/choose-setting.ts'
 import { formatDuration } from '../../model/duration.ts'
 import type { Reader } from '../../model/setting-value.ts'
 import { LANE_COLUMNS, LANE_FIELDS, type LaneSettings, type Settings } from '../../model/settings.ts'
 import { knownNames } from '../../store/known-names.ts'
 import { type Lane, listLanes } from '../../store/list-lanes.ts'
+import { listTasks } from '../../store/list-tasks.ts'
+import { listWorkers } from '../../store/list-workers.ts'
 import { readSettings, type SharedSettings } from '../../store/read-settings.ts'
 import { type Finding, ok } from '../finding.ts'
-import { type LaneOverrides, laneOverrides } from '../lane-control.ts'
+import { isElsewhere, type LaneOverrides, laneOverrides } from '../lane-control.ts'
 import { differs, notMade } from './differs.ts'
+
+/** Of many workers so many are named. */
+const MOST_NAMED = 5
 
 /** Lanes that cannot work, and where they differ from the config: an operator's change wins until it is reset. */
 export async function checkLanes(patient: {
   db: Queryable
   settings: Settings | undefined
+  told?: readonly Attention[]
+  placements?: ReadonlyMap<string, string>
   findMisplaced?: (known: readonly string[]) => readonly { lane: string; message: string }[]
 }): Promise<Finding[]> {
   const lanes = await listLanes(patient.db)
   const shared = await readSettings(patient.db)
-  const found = lanes.flatMap((lane) => [...staleProblem(lane, shared.heartbeatMs), ...closed(lane)])
+  const found = lanes.flatMap((lane) => [
+    ...staleProblem(lane, shared.heartbeatMs),
+    ...closed(lane, patient.told ?? []),
+  ])
   const overrides = await laneOverrides(patient.db)
   found.push(...overridden(lanes, overrides))
   if (patient.settings !== undefined) {
     const deleted = new Set(overrides.deleted.map(({ lane }) => lane))
     found.push(...differences(patient.settings, shared, lanes, deleted))
   }
+  found.push(...(await placedOtherwise(patient.db, patient.placements ?? new Map(), overrides)))
   const misplaced = patient.findMisplaced?.((await knownNames(patient.db)).tasks) ?? []
   found.push(...misplaced.map(({ lane, message }) => misplacedTask(lane, message)))
   return found.length > 0 ? found : [ok('lanes', `${lanes.length}; the config says nothing else`)]
@@ -42,8 +54,9 @@ function staleProblem(lane: Lane, heartbeatMs: number): Finding[] {
   ]
 }
 
-function closed(lane: Lane): Finding[] {
+function closed(lane: Lane, told: readonly Attention[]): Finding[] {
   const check = `lane ${lane.name}`
+  if (told.some(({ rule, subject }) => rule === 'lane_paused' && subject === check)) return []
   if (!lane.enabled)
     return [
       note(check, `paused by ${lane.updatedBy}: starts no jobs`, `sluice resume ${lane.name} resumes it`),
@@ -77,14 +90,45 @@ function overridden(lanes: readonly Lane[], { moved, deleted }: LaneOverrides): 
         `sluice lanes reset ${lane} undoes it`,
       ),
     ),
-    ...moved.map(({ task, lane, declaredLane, at, by }) =>
-      note(
-        `task ${task}`,
-        `lane is ${lane}, moved there by ${by} at ${at.toISOString()}; files or code say ${declaredLane}`,
-        `sluice lanes move ${task} --reset lets them decide again`,
+    ...moved
+      .filter(isElsewhere)
+      .map(({ task, lane, declaredLane, at, by }) =>
+        note(
+          `task ${task}`,
+          `lane is ${lane}, moved there by ${by} at ${at.toISOString()}; files or code say ${declaredLane}`,
+          `sluice lanes move ${task} --reset lets them decide again`,
+        ),
       ),
-    ),
   ]
+}
+
+/** Tasks that another program, with another file or none, has put elsewhere: the one that started last decides. */
+async function placedOtherwise(
+  db: Queryable,
+  placements: ReadonlyMap<string, string>,
+  { deleted }: LaneOverrides,
+): Promise<Finding[]> {
+  if (placements.size === 0) return []
+  const gone = new Set(deleted.map(({ lane }) => lane))
+  const others = (await listTasks(db)).flatMap(({ name, lane, moved }) => {
+    const wanted = placements.get(name)
+    return wanted === undefined || lane === null || lane === wanted || moved || gone.has(wanted)
+      ? []
+      : [{ name, lane, wanted }]
+  })
+  if (others.length === 0) return []
+  const workers = await listWorkers(db)
+  return others.map(({ name, lane, wanted }) => {
+    const by = workers.filter(({ tasks }) => tasks.includes(name)).map((worker) => worker.name)
+    const run =
+      by.length === 0 ? '' : `, and ${by.slice(0, MOST_NAMED).join(', ')} run${by.length === 1 ? 's' : ''} it`
+    return {
+      check: `task ${name}`,
+      level: 'warning',
+      found: `lane is ${lane}${run}; the config says ${wanted}, and no operator moved it: a program with another file or code started last, or this file has changed since`,
+      advice: `make the files of all programs agree and restart one with this file, or run: sluice lanes move ${name} ${wanted}`,
+    }
+  })
 }
 
 function misplacedTask(lane: string, message: string): Finding {

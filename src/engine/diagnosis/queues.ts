@@ -1,17 +1,28 @@
 import type { Queryable } from '../../db/database.ts'
+import type { Attention } from '../../model/attention.ts'
 import { EXACT_DEPTH } from '../../model/counted-up-to.ts'
 import { formatDuration } from '../../model/duration.ts'
 import type { WaitObstacle } from '../../model/wait-obstacle.ts'
 import { lookAtQueues, type QueueSample } from '../../store/sample-queues.ts'
 import { viewBudgets } from '../budget-view.ts'
 import { type Finding, ok } from '../finding.ts'
+import { isTold } from './told.ts'
 
-/** What waits, and what it waits for. */
-export async function checkQueues({ db }: { db: Queryable }): Promise<Finding[]> {
+/** What waits, and what it waits for, unless that was told. */
+export async function checkQueues({
+  db,
+  told = [],
+}: {
+  db: Queryable
+  told?: readonly Attention[]
+}): Promise<Finding[]> {
   const waiting = (await lookAtQueues(db)).filter(({ depth }) => depth > 0)
   if (waiting.length === 0) return [ok('queues', 'nothing waits')]
   const said = await askPolicy(db, waiting)
-  return waiting.map(({ classId, lane, task, depth, oldestAt, waitedMs, obstacle, reason: seen }) => {
+  const untold = waiting.filter(
+    ({ obstacle, lane, task }) => obstacle === null || !isTold(told, { obstacle, lane, task }),
+  )
+  return untold.map(({ classId, lane, task, depth, oldestAt, waitedMs, obstacle, reason: seen }) => {
     const reason = said.get(classId) ?? seen
     const oldest =
       oldestAt === null

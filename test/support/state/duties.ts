@@ -16,3 +16,12 @@ export async function releaseDuty(sql: Sql, name: string): Promise<void> {
   await sql(`drop trigger if exists hold_${name} on sluice.duties`)
   await sql('delete from sluice.duties where name = $1', [name])
 }
+
+/** A process has claimed the duty and has not done it yet. */
+export async function plantClaimedDuty(sql: Sql, name: string): Promise<void> {
+  await sql(
+    `insert into sluice.duties (name, due_at, ran_at) values ($1, clock_timestamp() + interval '2 s', clock_timestamp())
+     on conflict (name) do update set due_at = excluded.due_at, ran_at = excluded.ran_at`,
+    [name],
+  )
+}

@@ -94,7 +94,9 @@ export function SwitchButton({ lane }: { lane: ShownLane }) {
       danger: !enabled,
       run: (voice) => voice.setLane(lane.name, { enabled }),
       done: enabled
-        ? `Lane ${lane.name} goes on`
+        ? lane.slots === 0
+          ? `Lane ${lane.name} is resumed; with 0 slots nothing starts`
+          : `Lane ${lane.name} goes on`
         : `Lane ${lane.name} is paused: what runs ends, nothing starts`,
     })
   return (

@@ -1,0 +1,32 @@
+import type { Attention } from '../../model/attention.ts'
+import type { WaitObstacle } from '../../model/wait-obstacle.ts'
+
+/** What keeps jobs of a lane, and of a task in it, from starting. */
+export interface Obstructed {
+  readonly obstacle: WaitObstacle
+  readonly lane: string
+  readonly task: string
+}
+
+/** Whether what needs attention already names an obstacle, with what to do about it: it is told once. */
+export function isTold(told: readonly Attention[], { obstacle, lane, task }: Obstructed): boolean {
+  const has = (rule: string, subject: string) =>
+    told.some((each) => each.rule === rule && each.subject === subject)
+  switch (obstacle) {
+    case 'lane_paused':
+    case 'lane_closed':
+      return has('lane_paused', `lane ${lane}`)
+    case 'no_worker':
+      return has('task_without_worker', `task ${task}`)
+    case 'labels':
+      return has('labels_missing', `task ${task}`)
+    case 'draining':
+      return has('task_draining', `task ${task}`)
+    case 'withdrawn':
+      return has('task_withdrawn', `task ${task}`)
+    case 'crash':
+      return told.some(({ rule }) => rule === 'server_crashed')
+    default:
+      return false
+  }
+}
