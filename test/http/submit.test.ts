@@ -176,7 +176,9 @@ describe('POST /jobs/bulk', () => {
       })
     expect(await refused({ name: 'nothing' })).toEqual(of(404, 'UNKNOWN_TASK', 'no task'))
     expect(await refused({ task: 'nothing' })).toEqual(of(404, 'UNKNOWN_TASK', ''))
-    expect(await refused({ task: 'echo', lane: 'nowhere' })).toEqual(of(404, 'UNKNOWN_LANE', 'no lane'))
+    expect(await refused({ task: 'echo', lane: 'nowhere' })).toEqual(
+      of(404, 'UNKNOWN_LANE', 'there is no lane'),
+    )
     expect(await refused({ task: 'greedy' })).toEqual(of(422, 'BUDGET_EXCEEDED', 'task greedy'))
     for (const headers of [{}, { 'idempotency-key': 'bulk-refusal' }]) {
       const held = await refused({ task: 'echo', input: { n: 2 }, key: 'mine' }, headers)
