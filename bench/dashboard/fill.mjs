@@ -132,8 +132,8 @@ async function fillHistory(sql) {
        from generate_series(1, 100000) n`,
   )
   await sql.query(
-    `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, owner, updated_by)
-     select 'nightly-' || n, 'reports.monthly', n % 60 || ' 3 * * *', 'Europe/Berlin', true, 'allow', 0, clock_timestamp() + interval '5 h', 'user1', 'user1'
+    `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, owner, updated_by, input_by)
+     select 'nightly-' || n, 'reports.monthly', n % 60 || ' 3 * * *', 'Europe/Berlin', true, 'allow', 0, clock_timestamp() + interval '5 h', 'user1', 'user1', 'user1'
        from generate_series(1, 200) n`,
   )
   // Half an hour of lines, each point with all there is.

@@ -96,9 +96,9 @@ describe.each(WAYS)('over %s', (way) => {
   })
 
   test.each([
-    [['--max-scheduled', '0'], 'whole number of at least 1, or none'],
+    [['--max-scheduled', '0'], 'whole number from 1 to 2147483647, or none'],
     [['--deadline', '0s'], 'a duration above 0 and up to 36500d'],
-    [['--max-active', '0'], 'whole number of at least 1, or none'],
+    [['--max-active', '0'], 'whole number from 1 to 2147483647, or none'],
     [['--max-queued', 'noop'], 'such as resize=500'],
     [['--max-queued', 'noop=0'], 'such as resize=500'],
   ])('sluice admission %j is a mistake, and the text says what would be right', async (args, text) => {
