@@ -54,7 +54,7 @@ describe('workers without work leave their pool', () => {
     const options = {
       ...HEARTBEAT,
       tasks: [held],
-      fleet: { pools: { old: { idle: 'none' as const, lifetime: '300ms' } } },
+      fleet: { pools: { old: { idle: 'none' as const, lifetime: '3s' } } },
     }
     const app = await apps.open(options)
     await app.work({ inPool: 'old', name: 'elder', capacity: 2 })
@@ -67,7 +67,7 @@ describe('workers without work leave their pool', () => {
     waiting.open()
     await job.result()
     await until(async () => (await ended('old')).length === 1, 'it to leave')
-    expect(await ended('old')).toEqual([{ name: 'elder', why: 'lived for 0.3 s, the lifetime in pool old' }])
+    expect(await ended('old')).toEqual([{ name: 'elder', why: 'lived for 3 s, the lifetime in pool old' }])
     expect(await app.listAttempts(job.id)).toHaveLength(1)
     expect((await app.getJob(later.id)).status).toBe('queued')
     await app.cancel(later.id)
