@@ -11,7 +11,7 @@ const database = useDatabase()
 const apps = useApps(database)
 
 /** Long enough that ticks come again, short enough to wait until they have. */
-const STEP_SECONDS = 15
+const STEP_SECONDS = 10
 
 test('after the clock stepped back, a schedule of every hour goes on and one that names hours fires at no time twice', async () => {
   const tick = task({ name: 'tick', run: () => {} })
