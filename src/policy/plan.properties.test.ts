@@ -94,7 +94,8 @@ const pictures = fc
   )
 
 /** A failing run prints its seed and path: pass them to `fc.assert` to repeat it. */
-const RUNS = { numRuns: 3000 }
+// More by a flag, as in SLUICE_RUNS=20000.
+const RUNS = { numRuns: Number(process.env.SLUICE_RUNS ?? 1000) }
 
 test('what starts together never exceeds the room of a device, a shared budget, the worker or a lane', () => {
   fc.assert(

@@ -26,7 +26,7 @@ useCommitChecker(database)
 const apps = useApps(database)
 
 // More by a flag, as in SLUICE_REAL_RUNS=2000. A failure prints its seed; give that back with SLUICE_SEED.
-const RUNS = Number(process.env.SLUICE_REAL_RUNS ?? 60)
+const RUNS = Number(process.env.SLUICE_REAL_RUNS ?? 40)
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 1e9))
 const START = 1
 

@@ -16,7 +16,7 @@ import { compileWorkflows } from '../compile/compile.ts'
 import type { Graph } from '../graph.ts'
 
 // More by a flag, as in SLUICE_RUNS=100000. A failure prints its seed; give that back with SLUICE_SEED.
-const numRuns = Number(process.env.SLUICE_RUNS ?? 800)
+const numRuns = Number(process.env.SLUICE_RUNS ?? 500)
 const seed = process.env.SLUICE_SEED === undefined ? undefined : Number(process.env.SLUICE_SEED)
 const settings = seed === undefined ? { numRuns } : { numRuns, seed }
 const START = 1
