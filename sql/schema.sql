@@ -1077,7 +1077,7 @@ declare
   v_asked sluice.fleet_decisions;
 begin
   select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
-  if not found then
+  if not found and new.key_id is null then
     return new;
   end if;
   select * into v_asked from sluice.fleet_decisions d where d.token = split_part(new.request, '.', 1);
@@ -1085,6 +1085,12 @@ begin
   if found and (v_asked.pool <> new.pool or new.request !~ '^[^.]+[.][1-9][0-9]{0,8}$'
                 or split_part(new.request, '.', 2)::integer > v_asked.count) then
     raise exception 'worker % of pool % was not asked for: the request is for % of pool %', new.request, new.pool, v_asked.count, v_asked.pool
+      using errcode = 'SL009', detail = new.pool;
+  end if;
+  if new.key_id is not null and v_asked.id is null
+     and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)
+                        and w.request = new.request and w.pool = new.pool and w.key_id = new.key_id) then
+    raise exception 'pool % has not asked for this worker: start it with the SLUICE_REQUEST that the pool gives, or without a pool', new.pool
       using errcode = 'SL009', detail = new.pool;
   end if;
   -- One that was there before has lost its leases and starts over.
@@ -2058,12 +2064,18 @@ CREATE OR REPLACE FUNCTION sluice.claim_names_v1(p_names text[], p_kind text)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
+declare
+  v_taken text;
 begin
   perform pg_advisory_xact_lock(1936485737, hashtext('names'));
   if p_kind = 'task' then
-    delete from sluice.workflows w where w.name = any (p_names);
+    select min(w.name) into v_taken from sluice.workflows w where w.name = any (p_names);
   else
-    delete from sluice.tasks t where t.name = any (p_names);
+    select min(t.name) into v_taken from sluice.tasks t where t.name = any (p_names);
+  end if;
+  if v_taken is not null then
+    raise exception '% is the name of a %, so it cannot be a % too. Choose another name, or delete the other first: sluice tasks delete %',
+      v_taken, case p_kind when 'task' then 'workflow' else 'task' end, p_kind, v_taken using errcode = 'SL010', detail = v_taken;
   end if;
   return true;
 end $function$;
@@ -2905,6 +2917,21 @@ begin
   perform sluice.place_tasks_v1(array(select t.name from sluice.tasks t where t.lane = p_name));
   perform pg_notify('sluice', 'lane');
   return null;
+end $function$;
+
+--- function sluice.delete_name_v1(p_name text)
+CREATE OR REPLACE FUNCTION sluice.delete_name_v1(p_name text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  delete from sluice.tasks t where t.name = p_name;
+  if found then
+    return 'task';
+  end if;
+  delete from sluice.workflows w where w.name = p_name;
+  return case when found then 'workflow' end;
 end $function$;
 
 --- function sluice.delete_trees_v1(p_roots bigint[])
@@ -6090,7 +6117,7 @@ CREATE OR REPLACE FUNCTION sluice.save_tasks_v1(p_tasks jsonb, p_added boolean)
 AS $function$
 begin
   -- A statement of its own: what follows sees lanes that were deleted, and tasks that were moved, while this one waited.
-  perform sluice.claim_names_v1(case when p_added then '{}' else array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)) end, 'task');
+  perform sluice.claim_names_v1(array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)), 'task');
   insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, deadline_ms, max_losses, on_lost,
                                  uses, per_job, parallel, expressed)
   select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
@@ -6711,4 +6738,4 @@ CREATE TRIGGER sweep_deleted_lane AFTER UPDATE OF deleted_at ON sluice.lanes FOR
 CREATE TRIGGER sweep_moved_task AFTER UPDATE OF lane ON sluice.tasks FOR EACH ROW WHEN ((old.lane <> new.lane)) EXECUTE FUNCTION sluice.start_sweep_v1();
 
 --- trigger sluice.workers.admit_worker
-CREATE TRIGGER admit_worker BEFORE INSERT ON sluice.workers FOR EACH ROW WHEN (((new.pool IS NOT NULL) AND (new.request IS NOT NULL))) EXECUTE FUNCTION sluice.admit_worker_v1();
+CREATE TRIGGER admit_worker BEFORE INSERT ON sluice.workers FOR EACH ROW WHEN (((new.pool IS NOT NULL) AND ((new.request IS NOT NULL) OR (new.key_id IS NOT NULL)))) EXECUTE FUNCTION sluice.admit_worker_v1();

@@ -69,6 +69,8 @@ export const ERROR_STATUS = {
   LANE_EXISTS: 409,
   /** A lane that is in use cannot be deleted without a lane to move to. */
   LANE_IN_USE: 409,
+  /** A task has the name of a workflow, or a workflow that of a task. */
+  NAME_TAKEN: 409,
   /** A schedule of that name exists already. */
   SCHEDULE_EXISTS: 409,
   /** The lease is no longer held by whoever wrote. */

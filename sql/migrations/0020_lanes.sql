@@ -114,7 +114,7 @@ create function sluice.save_tasks_v1(p_tasks jsonb, p_added boolean) returns voi
 language plpgsql as $$
 begin
   -- A statement of its own: what follows sees lanes that were deleted, and tasks that were moved, while this one waited.
-  perform sluice.claim_names_v1(case when p_added then '{}' else array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)) end, 'task');
+  perform sluice.claim_names_v1(array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)), 'task');
   insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, deadline_ms, max_losses, on_lost,
                                  uses, per_job, parallel, expressed)
   select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
@@ -166,6 +166,20 @@ begin
   end if;
   perform sluice.place_tasks_v1(array[p_task]);
   return true;
+end $$;
+
+-- Forgets a task or a workflow, so that its name may become the other. Returns which of them it was; null: it was neither. Jobs that are
+-- there run all the same.
+create function sluice.delete_name_v1(p_name text) returns text
+language plpgsql as $$
+begin
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  delete from sluice.tasks t where t.name = p_name;
+  if found then
+    return 'task';
+  end if;
+  delete from sluice.workflows w where w.name = p_name;
+  return case when found then 'workflow' end;
 end $$;
 
 -- An operator makes a lane, also one that was deleted. False: it exists.

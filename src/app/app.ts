@@ -504,6 +504,11 @@ export class Sluice {
     return this.#changes.moveTask(task, lane)
   }
 
+  /** Forgets a task or a workflow until a program makes it known again. Its jobs run all the same. */
+  async deleteTask(name: string): Promise<void> {
+    return this.#changes.deleteTask(name)
+  }
+
   /** Tasks that operators moved, and lanes they deleted. */
   async laneOverrides(): Promise<LaneOverrides> {
     return laneOverrides(this.#calls)

@@ -41,6 +41,10 @@ export class OperatorChanges {
     return this.#carryOut(acts.moveTask(task, lane))
   }
 
+  deleteTask(name: string): Promise<void> {
+    return this.#carryOut(acts.deleteTask(name))
+  }
+
   resetLane(name: string): Promise<Lane> {
     return this.#carryOut(acts.resetLane(name))
   }

@@ -40,6 +40,7 @@ export interface System
     | 'createLane'
     | 'deleteLane'
     | 'moveTask'
+    | 'deleteTask'
     | 'laneOverrides'
     | 'budgets'
     | 'setBudget'

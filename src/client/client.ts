@@ -405,6 +405,11 @@ export class SluiceClient extends ViewClient {
     return this.link.call('PUT', `/admin/workers/tasks/${segment(task, 'task')}/lane`, { body: { lane } })
   }
 
+  /** Forgets a task or a workflow until a program makes it known again. Its jobs run all the same. */
+  async deleteTask(name: string): Promise<void> {
+    await this.link.call('DELETE', `/admin/workers/tasks/${segment(name, 'name')}`)
+  }
+
   /** Tasks that operators moved, and lanes they deleted. */
   async laneOverrides(): Promise<LaneOverrides> {
     const { overrides } = await this.get<LaneList>('/admin/workers/lanes')

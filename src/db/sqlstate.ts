@@ -10,6 +10,7 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL007: 'ADMISSION_REJECTED',
   SL008: 'BUDGET_EXCEEDED',
   SL009: 'SURPLUS_WORKER',
+  SL010: 'NAME_TAKEN',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */

@@ -8,6 +8,7 @@ import { suggest } from '../model/suggest.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { createLane } from '../store/create-lane.ts'
 import { deleteLane } from '../store/delete-lane.ts'
+import { deleteName } from '../store/delete-name.ts'
 import { type LaneChangeView, listLaneChanges } from '../store/list-lane-changes.ts'
 import {
   type DeletedLane,
@@ -110,6 +111,19 @@ export async function placeTask(
   const known = await getTaskPlace(db, checkText(task, 'task'))
   if (!(await moveTask(db, known.task, lane, by))) throw unknownTask(task, [])
   return getTaskPlace(db, task)
+}
+
+/**
+ * Forgets a task or a workflow until a program makes it known again. Its jobs run all the same.
+ *
+ * @throws {SluiceError} `UNKNOWN_TASK`.
+ */
+export async function removeTask(db: Queryable, name: string): Promise<void> {
+  if ((await deleteName(db, checkText(name, 'task'))) !== null) return
+  throw unknownTask(
+    name,
+    (await listTasks(db)).map((each) => each.name),
+  )
 }
 
 /** Where a task is. */

@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/database.ts'
 import { hasCode } from '../errors.ts'
 import type { LaneSource } from '../model/settings.ts'
+import { findKind } from '../store/find-kind.ts'
 import {
   type AdmissionChange,
   admissionLimits,
@@ -23,6 +24,7 @@ import {
   laneLimits,
   placeTask,
   removeLane,
+  removeTask,
   setLane,
 } from './lane-control.ts'
 import { forgetPoolChanges, getPoolNumbers, type PoolNumbers, setPool } from './pool-control.ts'
@@ -71,6 +73,15 @@ export function moveTask(task: string, lane: string | null) {
   }
   const action = lane === null ? 'task.reset' : 'task.move'
   return act(action, { target: `task ${task}`, look }, (tx, by) => placeTask(tx, task, lane, by))
+}
+
+/** Of a task or a workflow. */
+export function deleteTask(name: string) {
+  const look = async (tx: Queryable) => {
+    const kind = await findKind(tx, name)
+    return kind === undefined ? undefined : { kind }
+  }
+  return act('task.delete', { target: `task ${name}`, look }, (tx) => removeTask(tx, name))
 }
 
 export function resetLane(name: string) {

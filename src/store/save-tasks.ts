@@ -8,8 +8,8 @@ const CHECK = statement('check_saved_models', 'select sluice.check_models_v1($1)
 const SETTLE = statement('settle_saved_tasks', 'select sluice.settle_tasks_v1($1)')
 
 /**
- * Makes tasks known, or brings what is known of them up to date. A workflow of the same name is no longer known. Nothing is
- * stored where tasks of one model do not agree on what it takes (SL005).
+ * Makes tasks known, or brings what is known of them up to date. Nothing is stored where a workflow has one of the names (SL010), or where
+ * tasks of one model do not agree on what it takes (SL005).
  */
 export async function saveTasks(db: Queryable, tasks: readonly TaskRecord[]): Promise<void> {
   const given = JSON.stringify(tasks)

@@ -30,8 +30,8 @@ const SAVE = statement(
 )
 
 /**
- * Makes workflows known, or brings what is known of them up to date. Runs under way keep their graph. A task of the same
- * name is no longer known; its jobs run all the same.
+ * Makes workflows known, or brings what is known of them up to date. Runs under way keep their graph. Nothing is stored
+ * where a task has one of the names (SL010).
  */
 export async function saveWorkflows(db: Queryable, workflows: readonly WorkflowRecord[]): Promise<void> {
   await db.run(SAVE, [JSON.stringify(workflows)])

@@ -17,8 +17,9 @@ const gate = new Gate()
 const plain = task({ name: 'plain', run: async () => null })
 const slow = task({ name: 'slow', run: async (_: unknown) => gate.pass() })
 const gated = task({ name: 'gated', approval: true, run: async () => null })
+const spare = task({ name: 'spare', run: async () => null })
 const WORK = {
-  tasks: [plain, slow, gated],
+  tasks: [plain, slow, gated, spare],
   budgets: { licences: 2, unused: 1 },
   fleet: { pools: { burst: {} } },
   workflows: [
@@ -41,6 +42,7 @@ const CHANGES: readonly (readonly [action: string, (app: Sluice) => Promise<stri
   ['job.delete', async (app) => target(await ended(app), (id) => app.remove(id))],
   ['lane.change', async (app) => app.setLane('system', { slots: 3 }).then(() => 'lane system')],
   ['lane.reset', async (app) => app.resetLane('system').then(() => 'lane system')],
+  ['task.delete', async (app) => app.deleteTask('spare').then(() => 'task spare')],
   ['budget.change', async (app) => app.setBudget('licences', { capacity: 3 }).then(() => 'budget licences')],
   ['budget.reset', async (app) => app.resetBudget('licences').then(() => 'budget licences')],
   ['budget.delete', async (app) => app.removeBudget('unused').then(() => 'budget unused')],

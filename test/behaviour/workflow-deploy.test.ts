@@ -55,7 +55,7 @@ test('a deploy that changes a workflow leaves runs under way as they are', async
   expect(await count()).toBe(before)
 })
 
-test('a name is what it was declared as last, a task or a workflow, however it is submitted', async () => {
+test('a name that was deleted is what it is declared as next, a task or a workflow, however it is submitted', async () => {
   const step = task({ name: 'turncoat-step', run: () => 'the workflow' })
   const asTask = { tasks: [task({ name: 'turncoat', run: () => 'the task' })] }
   const asWorkflow = {
@@ -67,12 +67,17 @@ test('a name is what it was declared as last, a task or a workflow, however it i
       },
     ],
   }
+  const deleting = await apps.open()
   let round = 0
   for (const [options, expected] of [
     [asWorkflow, 'the workflow'],
     [asTask, 'the task'],
     [asWorkflow, 'the workflow'],
   ] as const) {
+    if (round > 0) {
+      await expect(apps.open(options)).rejects.toMatchObject({ code: 'NAME_TAKEN' })
+      await deleting.deleteTask('turncoat')
+    }
     const app = await apps.open(options)
     await app.work({ capacity: 4 })
     const [row] = await database.sql<{ id: string }>(`select sluice.submit('turncoat') as id`)
@@ -91,6 +96,7 @@ test('a name is what it was declared as last, a task or a workflow, however it i
 })
 
 test('programs that declare one name as a task and as a workflow at the same time leave one of them', async () => {
+  const deleting = await apps.open()
   const tasks = ['both-1', 'both-2', 'both-3'].map((name) => task({ name, run: () => null }))
   const inner = task({ name: 'both-step', run: () => null })
   const workflows = tasks.map(({ name }) => ({
@@ -98,14 +104,17 @@ test('programs that declare one name as a task and as a workflow at the same tim
     definition: { steps: { one: { task: inner.name } } },
   }))
   for (let round = 0; round < 10; round++) {
-    await Promise.all([
+    const started = await Promise.allSettled([
       apps.open({ tasks }),
       apps.open({ tasks: [inner], workflows: round % 2 === 0 ? workflows : workflows.toReversed() }),
     ])
+    const refused = started.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []))
+    expect(refused).toMatchObject([{ code: 'NAME_TAKEN' }])
     const kinds = await database.sql<{ name: string }>(
       `select name from sluice.tasks where name like 'both-_' union all select name from sluice.workflows where name like 'both-_' order by 1`,
     )
     expect(kinds.map(({ name }) => name)).toEqual(['both-1', 'both-2', 'both-3'])
+    for (const { name } of kinds) await deleting.deleteTask(name)
   }
 })
 

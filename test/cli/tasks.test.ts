@@ -22,6 +22,13 @@ describe.each(WAYS)('over %s', (way) => {
     ])
   })
 
+  test('sluice tasks delete forgets a task or a workflow', async () => {
+    expect(await cli.json('tasks', 'delete', 'twice')).toEqual({ name: 'twice', deleted: true })
+    expect(await cli.json('tasks')).toMatchObject([{ name: 'noop' }])
+    const again = await cli.run(['tasks', 'delete', 'twice'])
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('UNKNOWN_TASK')])
+  })
+
   test('submit with an idempotency key is done once by a server; a database refuses it', async () => {
     const again = ['submit', 'noop', '--idempotency-key', 'order-7', '--json']
     const [first, second] = [await cli.run(again), await cli.run(again)]

@@ -11,6 +11,7 @@ const server = useServer(database, {
   fleet: { pools: { burst: {} } },
   tasks: [
     task({ name: 'plain', run: async () => null }),
+    task({ name: 'spare', run: async () => null }),
     task({ name: 'gated', approval: true, run: async () => null }),
   ],
   workflows: [
@@ -108,6 +109,7 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
     path: '/admin/workers/tasks/plain/lane',
     body: { lane: 'system' },
   }),
+  'DELETE /api/v1/admin/workers/tasks/:name': async () => ({ path: '/admin/workers/tasks/spare' }),
   'PATCH /api/v1/admin/workers/lanes/:name': async () => ({
     path: '/admin/workers/lanes/interactive',
     body: { slots: 7 },

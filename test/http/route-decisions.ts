@@ -87,6 +87,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/admin/workers/lanes': 'workers:manage',
   'DELETE /api/v1/admin/workers/lanes/:name': 'workers:manage',
   'PUT /api/v1/admin/workers/tasks/:name/lane': 'workers:manage',
+  'DELETE /api/v1/admin/workers/tasks/:name': 'workers:manage',
   'GET /api/v1/admin/workers/lanes/:name': 'workers:view',
   'GET /api/v1/admin/workers/lanes/:name/changes': 'workers:view',
   'PATCH /api/v1/admin/workers/lanes/:name': 'workers:manage',

@@ -384,6 +384,7 @@ export class JobLife {
     await repeated('laneOverrides', () => app.laneOverrides())
     await repeated('deleteLane', () => unless('UNKNOWN_LANE', app.deleteLane('spare', { moveTo: 'life' })))
     await repeated('moveTask', () => app.moveTask('held', null))
+    await repeated('deleteTask', () => unless('UNKNOWN_TASK', app.deleteTask('never-known')))
   }
 
   /** A worker that a fault kept silent for too long is declared dead and comes back a moment later. */

@@ -5,9 +5,23 @@ import { operate } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeTable } from '../output/table.ts'
 
-/** `sluice tasks`: what can be submitted. */
+/** `sluice tasks`: what can be submitted; `sluice tasks delete NAME` */
 export const declareTasks: Declare = (command, act) => {
   command.action((options: CommonOptions) => act((world) => tasks(world, options)))
+  command
+    .command('delete')
+    .description('forget a task or a workflow until a program makes it known again')
+    .argument('<name>', 'of the task or workflow')
+    .action((name: string, options: CommonOptions) => act((world) => deleteTask(world, name, options)))
+}
+
+function deleteTask(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) => {
+    await system.deleteTask(name)
+    if (options.json === true) writeJson(world.out, { name, deleted: true })
+    else world.out.line(`${name} is deleted; its jobs run all the same`)
+    return EXIT.done
+  })
 }
 
 function tasks(world: World, options: CommonOptions): Promise<ExitCode> {

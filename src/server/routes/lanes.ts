@@ -13,7 +13,14 @@ import {
   TaskPlaceBody,
 } from '../../api/lanes.ts'
 import { getLane, readLaneChanges } from '../../engine/lane-control.ts'
-import { changeLane, createLane, deleteLane, moveTask, resetLane } from '../../engine/operator-acts.ts'
+import {
+  changeLane,
+  createLane,
+  deleteLane,
+  deleteTask,
+  moveTask,
+  resetLane,
+} from '../../engine/operator-acts.ts'
 import { changeAsOperator } from '../change.ts'
 import { toLaneBody, toOverridesBody } from '../lane-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -118,6 +125,24 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     async (request) => {
       const { params, body } = request
       return changeAsOperator(parts, request, moveTask(params.name, body.lane))
+    },
+  )
+
+  server.delete(
+    '/admin/workers/tasks/:name',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Forget a task or a workflow until a program makes it known again',
+        description: 'Its jobs run all the same. A name can then become the other of the two.',
+        tags: ['lanes'],
+        params: TaskParams,
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      await changeAsOperator(parts, request, deleteTask(request.params.name))
+      return reply.code(204).send(null)
     },
   )
 
