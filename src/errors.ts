@@ -109,6 +109,8 @@ export const ERROR_STATUS = {
   WORKER_BROKEN: 503,
   /** This worker cannot start this task: its program is missing, or its module cannot be loaded. */
   START_FAILED: 503,
+  /** A task names a user for its program, and this worker cannot run programs as that user, or not safely. */
+  EXEC_USER_UNAVAILABLE: 500,
   /** Whoever starts workers for a pool could not do it: no answer, no rights, no room. */
   PROVISIONER_FAILED: 502,
   /** No process of the pool is free; whoever asks must look at `free` first. */

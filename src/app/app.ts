@@ -113,6 +113,8 @@ export interface AppParts {
   readonly reason: string | undefined
   /** How a child of this process finds the database. */
   readonly environment?: Readonly<Record<string, string>>
+  /** Folders of the embedded database, which no program under another user may enter. */
+  readonly closedFolders?: readonly string[]
   readonly onClose: () => Promise<void>
 }
 
@@ -171,6 +173,7 @@ export class Sluice {
       settings,
       heartbeatMs,
       log,
+      closedFolders: parts.closedFolders ?? [],
       onEnded: () => this.#waiter.nudge(),
     })
   }

@@ -161,6 +161,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
         actor,
         reason: options.reason,
         environment: place.environment,
+        closedFolders: place.folders,
         onClose: place.release,
       })
     } catch (error) {
@@ -290,17 +291,34 @@ function settingsOf(options: SluiceOptions): Settings {
  */
 export async function findDatabase(
   options: Pick<SluiceOptions, 'database' | 'dataFolder' | 'config'>,
-): Promise<{ url: string; environment: Readonly<Record<string, string>>; release: () => Promise<void> }> {
+): Promise<{
+  url: string
+  environment: Readonly<Record<string, string>>
+  /** Of the embedded one: where its sockets and data are. */
+  folders: readonly string[]
+  release: () => Promise<void>
+}> {
   const url = options.database ?? process.env.DATABASE_URL
   if (url !== undefined && url !== '')
-    return { url: checkAddress(url), environment: { DATABASE_URL: url }, release: async () => {} }
+    return {
+      url: checkAddress(url),
+      environment: { DATABASE_URL: url },
+      folders: [],
+      release: async () => {},
+    }
   const folder =
     options.dataFolder ||
     process.env.SLUICE_DATA ||
     resolve(options.config?.folder ?? findProjectFolder('.'), DATA_FOLDER)
   const dataFolder = resolve(folder)
   const embedded = await openEmbedded({ dataFolder })
-  return { url: embedded.url, environment: { SLUICE_DATA: dataFolder }, release: () => embedded.release() }
+  const { folders } = embedded
+  return {
+    url: embedded.url,
+    environment: { SLUICE_DATA: dataFolder },
+    folders,
+    release: () => embedded.release(),
+  }
 }
 
 /** The driver takes a text it cannot read for the name of a host, and says no more than that it is unknown. */

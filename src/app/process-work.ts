@@ -19,6 +19,8 @@ export interface ProcessWorkOptions {
   readonly settings: Settings
   readonly heartbeatMs: number
   readonly log: Log
+  /** Those of the embedded database. */
+  readonly closedFolders: readonly string[]
   /** Jobs of this process have ended: somebody in it may wait for them. */
   readonly onEnded: () => void
 }
@@ -120,7 +122,7 @@ export class ProcessWork {
   }
 
   async #startWorker(options: WorkOptions): Promise<Worker> {
-    const { db, listener, tasks, settings, heartbeatMs, log } = this.#options
+    const { db, listener, tasks, settings, heartbeatMs, log, closedFolders } = this.#options
     // Loaded when needed: a program that only submits, or looks, starts in half the time.
     const { startWorker } = await import('./start-worker.ts')
     const { DatabaseSource } = await import('../worker/sources/database.ts')
@@ -143,6 +145,7 @@ export class ProcessWork {
       graceMs: settings.graceMs,
       shutdownGraceMs: settings.shutdownGraceMs,
       log,
+      closedFolders,
       onStopAsked: () => {
         void this.stopWorking()
         options.onStopAsked?.()

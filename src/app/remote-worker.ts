@@ -147,6 +147,7 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
     graceMs: settings.graceMs,
     shutdownGraceMs: settings.shutdownGraceMs,
     log,
+    closedFolders: [],
     onStopAsked: stopAsked,
   }).catch((error: unknown) => {
     throw hasCode(error, 'UNKNOWN_LANE') ? laneOfServer(error) : error

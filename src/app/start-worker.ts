@@ -18,6 +18,7 @@ import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
 import { DeviceWatch } from '../worker/devices/device-watch.ts'
 import { createExecExecutor } from '../worker/exec.ts'
+import { canEnter, type ExecUser, findExecUser } from '../worker/exec-user.ts'
 import { createInlineExecutor } from '../worker/inline.ts'
 import type { JobSource } from '../worker/job-source.ts'
 import type { AnyModel } from '../worker/models/model.ts'
@@ -88,6 +89,8 @@ export interface StartWorker {
   readonly graceMs: number
   readonly shutdownGraceMs: number
   readonly log: Log
+  /** Folders that no program under another user may enter: those of the embedded database. */
+  readonly closedFolders: readonly string[]
   readonly onStopAsked: () => void
 }
 
@@ -102,7 +105,9 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   const name = toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200)
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
-  const workdirs = await Workdirs.open(options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`))
+  const root = options.workdirRoot ?? join(tmpdir(), `sluice-${userInfo().username}`)
+  const users = await findUsers(tasks, root, setup.closedFolders)
+  const workdirs = await Workdirs.open(root)
   const pool = pooled.length === 0 ? undefined : makePool(setup, (cause: unknown) => worker?.breakDown(cause))
   const source = setup.makeSource({
     identity: {
@@ -133,10 +138,13 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
     devices,
     models,
     tasks,
-    executors: new Map([...tasks].map(([name, task]) => [name, executorOf(task, pool)])),
+    executors: new Map(
+      [...tasks].map(([name, task]) => [name, executorOf(task, pool, users.get(name)?.user)]),
+    ),
     pool,
     share: pool && new ProcessShare({ pool, log, ask: (held) => source.shareProcesses(held) }),
     workdirs,
+    workdirsOfUsers: new Map([...users].map(([name, { workdirs: own }]) => [name, own])),
     capacity,
     cycleMax: setup.cycleMax,
     graceMs: setup.graceMs,
@@ -268,7 +276,51 @@ function makePool(setup: StartWorker, onBroken: (cause: unknown) => void): Proce
   })
 }
 
-function executorOf(task: AnyTask, pool: ProcessPool | undefined): Executor {
+interface TaskUser {
+  readonly user: ExecUser
+  readonly workdirs: Workdirs
+}
+
+/**
+ * The accounts of tasks whose programs run as another user, with a root for the workdirs of each account.
+ *
+ * @throws {SluiceError} `EXEC_USER_UNAVAILABLE`; `WORKER_BROKEN`.
+ */
+async function findUsers(
+  tasks: ReadonlyMap<string, AnyTask>,
+  root: string,
+  closed: readonly string[],
+): Promise<ReadonlyMap<string, TaskUser>> {
+  const byName = new Map<string, TaskUser>()
+  const byTask = new Map<string, TaskUser>()
+  for (const { name: task, program } of tasks.values()) {
+    const name = program?.user
+    if (name === undefined) continue
+    const known = byName.get(name) ?? (await prepareUser(task, name, root, closed))
+    byName.set(name, known)
+    byTask.set(task, known)
+  }
+  return byTask
+}
+
+async function prepareUser(
+  task: string,
+  name: string,
+  root: string,
+  closed: readonly string[],
+): Promise<TaskUser> {
+  const user = await findExecUser(task, name, closed)
+  const workdirs = await Workdirs.open(`${root}-as-${user.uid}`, user)
+  if (await canEnter(user, workdirs.path)) return { user, workdirs }
+  await workdirs.close()
+  throw new SluiceError(
+    'EXEC_USER_UNAVAILABLE',
+    `task ${JSON.stringify(task)} runs as user ${JSON.stringify(name)}, who cannot enter ${workdirs.path}, where its workdirs are made. ` +
+      'Open the folders above to that user, or choose another place with TMPDIR or the option workdirRoot',
+  )
+}
+
+function executorOf(task: AnyTask, pool: ProcessPool | undefined, user: ExecUser | undefined): Executor {
   switch (task.execution) {
     case 'inline':
       return createInlineExecutor(task)
@@ -279,6 +331,7 @@ function executorOf(task: AnyTask, pool: ProcessPool | undefined): Executor {
         argv: task.program!.argv,
         cwd: task.program!.folder,
         env: task.program!.env,
+        user,
       })
     default:
       return task.execution satisfies never

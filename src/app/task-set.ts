@@ -122,7 +122,7 @@ function withOptions(name: string, code: AnyTask | undefined, options: TaskConfi
     execution: 'exec' as const,
     module: undefined,
     schema: undefined,
-    program: { argv: options.exec!, folder, env: options.env ?? {} },
+    program: { argv: options.exec!, folder, env: options.env ?? {}, user: options.user },
     run: () => {
       throw new Error(`task ${name} is a program`)
     },

@@ -3,9 +3,11 @@ import { type Elsewhere, formatElsewhere } from '../app/find-elsewhere.ts'
 import { findUnknownLanes } from '../app/find-unknown-lanes.ts'
 import { unknownPlacements } from '../config/lanes-of-tasks.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
+import { hasCode } from '../errors.ts'
 import type { BudgetSettings } from '../model/budget.ts'
 import { formatPath, formatPlace, type Path } from '../model/setting-value.ts'
 import { suggest } from '../model/suggest.ts'
+import { findExecUser } from '../worker/exec-user.ts'
 import { whyNotStartable } from '../worker/find-program.ts'
 import type { AnyTask } from '../worker/task.ts'
 
@@ -56,6 +58,24 @@ function missingPrograms(tasks: readonly AnyTask[], environment: NodeJS.ProcessE
     const why = program === undefined ? undefined : whyNotStartable(program, environment)
     return why === undefined ? [] : [{ task: name, message: `${why}; a worker here could not start it` }]
   })
+}
+
+/** The workers may run on other machines, and as another user than whoever checks. */
+export async function userWarnings(tasks: readonly AnyTask[]): Promise<Warning[]> {
+  const warnings: Warning[] = []
+  for (const { name, program } of tasks) {
+    if (program?.user === undefined) continue
+    try {
+      await findExecUser(name, program.user)
+    } catch (error) {
+      if (!hasCode(error, 'EXEC_USER_UNAVAILABLE')) throw error
+      warnings.push({
+        task: name,
+        message: `${error.message} (${error.code}: a worker here would not start)`,
+      })
+    }
+  }
+  return warnings
 }
 
 /** Another program may bring them. */

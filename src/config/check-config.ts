@@ -75,6 +75,9 @@ function checkTasks(config: Config, top: Spot): void {
     if (task.env !== undefined && task.exec === undefined) {
       at.below('env').report('only a program gets variables of its own; add exec, or remove env', 'key')
     }
+    if (task.user !== undefined && task.exec === undefined) {
+      at.below('user').report('only a program can run as another user; add exec, or remove user', 'key')
+    }
     if (task.exec?.[0] === '') at.below('exec').below(0).report('found empty text; write the program to run')
     checkDelays(task, at.below('retry'))
   }

@@ -101,6 +101,8 @@ const TASK = {
   requires: record(label),
   /** Variables a program gets besides those of the worker. Taken as they are: nothing is replaced in them. */
   env: record(text({ expected: 'text; put quotes around it', secret: true, empty: true }), variableName),
+  /** The account its program runs as. Needs a worker that runs as root. */
+  user: text({ expected: 'the name of a user of the machine, or its numbers such as "1001:1001"' }),
   /** The model its jobs need; jobs of one model run one after another, so that it is loaded once. */
   model: modelName,
   /** What it draws from budgets, over what its code says, key by key: its model's memory, or what each job takes. */

@@ -12,8 +12,9 @@ import { MAX_TIMER_MS } from '../model/setting-value.ts'
 import { traceVariables } from '../tracing.ts'
 import { type Attempt, BrokenWorker, StartFailure } from './attempt.ts'
 import { deviceVariables } from './devices/device-variables.ts'
+import { type ExecUser, plainEnvironment } from './exec-user.ts'
 import { resolveArgv } from './find-program.ts'
-import { guardGroup, releaseGroup, signalGroup } from './orphan-guard.ts'
+import { guardGroup, prepareGuard, releaseGroup, signalGroup } from './orphan-guard.ts'
 import { ProgramOutput } from './program-output.ts'
 
 export interface ExecOptions {
@@ -31,9 +32,14 @@ export interface ExecOptions {
   readonly maxOutputBytes?: number
   /** A larger result fails the attempt. Default: what can be stored, 16 MiB. */
   readonly maxResultBytes?: number
+  /**
+   * Runs the program as another user, which is a boundary: it has that user's rights, no other group, and no variable of
+   * the worker but `PATH`, `TZ` and the locale. The workdir must belong to that user.
+   */
+  readonly user?: ExecUser | undefined
 }
 
-type Program = Required<ExecOptions>
+type Program = Required<Omit<ExecOptions, 'user'>> & Pick<ExecOptions, 'user'>
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
 const MAX_OUTPUT_BYTES = 1_048_576
@@ -70,6 +76,7 @@ export function createExecExecutor(options: ExecOptions): (attempt: Attempt) => 
     env: options.env ?? {},
     maxOutputBytes: options.maxOutputBytes ?? MAX_OUTPUT_BYTES,
     maxResultBytes: options.maxResultBytes ?? MAX_JSON_BYTES,
+    user: options.user,
   }
   return (attempt) => runProgram(program, attempt)
 }
@@ -103,7 +110,7 @@ async function runProgram(program: Program, attempt: Attempt): Promise<unknown> 
 
   if (stopped) throw attempt.signal.reason
   if (code !== 0) throw failed(describeExit(code, signal), output.lastErrors())
-  return readResult(resultPath, program.maxResultBytes)
+  return readResult(resultPath, program)
 }
 
 /**
@@ -116,7 +123,16 @@ async function runProgram(program: Program, attempt: Attempt): Promise<unknown> 
 async function start(program: Program, workdir: string, env: NodeJS.ProcessEnv): Promise<Child> {
   const [command = '', ...args] = program.argv
   try {
-    const child = spawn(command, args, { cwd: workdir, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
+    const { user } = program
+    prepareGuard()
+    const child = spawn(command, args, {
+      cwd: workdir,
+      env,
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      // Changing the user also drops every other group of this process.
+      ...(user !== undefined && { uid: user.uid, gid: user.gid }),
+    })
     if (child.pid === undefined) {
       const [error] = await once(child, 'error')
       throw error
@@ -132,14 +148,15 @@ async function start(program: Program, workdir: string, env: NodeJS.ProcessEnv):
       code === 'ENOENT'
         ? 'it does not exist, or the interpreter named in its first line does not (ENOENT)'
         : code === 'EACCES'
-          ? 'it is not executable for this user, or a folder of PATH is closed to them (EACCES)'
+          ? `it is not executable for ${program.user === undefined ? 'this user' : `user ${program.user.name}`}, or a folder above it or of PATH is closed to them (EACCES)`
           : String(error)
     throw new StartFailure(`cannot start ${command}: ${why}`, error)
   }
 }
 
 function environment(program: Program, attempt: Attempt, resultPath: string): NodeJS.ProcessEnv {
-  const env = { ...process.env }
+  const { user } = program
+  const env = user === undefined ? { ...process.env } : plainEnvironment(user, process.env)
   for (const name of SECRETS) delete env[name]
   return {
     ...env,
@@ -197,7 +214,7 @@ function describeExit(code: number | null, signal: NodeJS.Signals | null): strin
   return signal === null ? `exited with code ${code}` : `killed by ${signal}`
 }
 
-async function readResult(path: string, maxBytes: number): Promise<unknown> {
+async function readResult(path: string, { maxResultBytes: maxBytes, user }: Program): Promise<unknown> {
   let file: FileHandle
   try {
     // Not blocking and not following links: the path may have become anything.
@@ -209,6 +226,9 @@ async function readResult(path: string, maxBytes: number): Promise<unknown> {
   try {
     const stat = await file.stat()
     if (!stat.isFile()) throw failed('SLUICE_RESULT is not a plain file')
+    // A second name of a file that the program itself could not read.
+    if (user !== undefined && stat.uid !== user.uid)
+      throw failed(`SLUICE_RESULT belongs to user ${stat.uid}; it must belong to ${user.name}`)
     if (stat.size > maxBytes)
       throw failed(`the result has ${stat.size} bytes; at most ${maxBytes} are allowed`)
     return parseResult(await file.readFile())

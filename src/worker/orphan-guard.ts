@@ -15,15 +15,21 @@ import { builtEntry } from '../built-entry.ts'
 const groups = new Set<number>()
 let guard: ChildProcess | undefined
 
+/**
+ * Starts the guard, if none runs. Call it before a spawn: starting it afterwards leaves the new group alone for the
+ * milliseconds that takes.
+ */
+export function prepareGuard(): void {
+  if (guard !== undefined) return
+  guard = startGuard()
+  for (const known of groups) tellGuard('+', known)
+}
+
 /** Puts the group led by `pid` under guard. Call it in the same turn as the spawn. */
 export function guardGroup(pid: number): void {
+  prepareGuard()
   groups.add(pid)
-  if (guard === undefined) {
-    guard = startGuard()
-    for (const known of groups) tellGuard('+', known)
-  } else {
-    tellGuard('+', pid)
-  }
+  tellGuard('+', pid)
 }
 
 /** The group is gone; its number may soon belong to somebody else. */

@@ -93,6 +93,8 @@ export interface Program {
   /** Where relative paths start. */
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
+  /** The account it runs as; `undefined`: the worker's. */
+  readonly user?: string | undefined
 }
 
 /** A task of any types, as lists hold them. */

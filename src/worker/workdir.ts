@@ -1,14 +1,19 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs'
-import { chmod, readdir, rename, rm } from 'node:fs/promises'
+import { chmodSync, lchownSync, lstatSync, mkdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { chmod, lchown, mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf } from '../errors.ts'
 import { BrokenWorker } from './attempt.ts'
+import { type ExecUser, runAs } from './exec-user.ts'
 
 /** With pauses of up to 10 ms between them this is some 10 seconds. */
 const MOST_TRIES = 1000
+/** The same for folders of another user, where each try is a process. */
+const MOST_FOREIGN_TRIES = 20
+const FOREIGN_TRY_MS = 60_000
+const REMOVE = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
 
 /**
  * The private folders of this worker's attempts.
@@ -18,31 +23,39 @@ const MOST_TRIES = 1000
  * a `kill -9` left is cleaned up by the next worker with the same root.
  *
  *     <root>/<host>-<boot>-<pid namespace>-<pid>-<start>-<nonce>/<job>-<attempt>-<nonce>
+ *
+ * The two upper folders belong to the worker's user with mode 0700. Where attempts run as another user, their group is
+ * that user's and their mode 0710, so that the user can pass through and neither list nor swap anything; the folder of
+ * an attempt is the user's own. This process never walks through such a folder with its own rights: a program that left
+ * its group could put a link in the way. It is removed by a process of that user.
  */
 export class Workdirs {
   /** The folder all attempts of this worker share. */
   readonly path: string
+  readonly #root: string
+  readonly #user: ExecUser | undefined
 
-  private constructor(path: string) {
-    this.path = path
+  private constructor(root: string, user: ExecUser | undefined) {
+    this.#root = root
+    this.#user = user
+    this.path = join(root, `${ownerName(process.pid)}-${nonce()}`)
   }
 
   /**
    * Makes this worker's folder below `root` and removes those of dead workers.
    *
-   * @throws {BrokenWorker} when `root` cannot be made or written, or belongs to
-   *   another user (who could then swap folders under our hands).
+   * @param user Whose programs run in them. Default: this process's own.
+   * @throws {BrokenWorker} when `root` cannot be made or written, is a link, belongs to another user (who could then
+   *   swap folders under our hands) or is open to others.
    */
-  static async open(root: string): Promise<Workdirs> {
-    const workdirs = new Workdirs(join(root, `${ownerName(process.pid)}-${nonce()}`))
+  static async open(root: string, user?: ExecUser): Promise<Workdirs> {
+    const workdirs = new Workdirs(root, user)
     try {
-      mkdirSync(root, { recursive: true, mode: 0o700 })
-      refuseForeignRoot(root)
-      mkdirSync(workdirs.path, { mode: 0o700 })
+      workdirs.#prepare()
     } catch (error) {
       throw new BrokenWorker(`cannot make a folder for workdirs under ${root}: ${messageOf(error)}`, error)
     }
-    await removeDead(root)
+    await removeDead(root, user)
     return workdirs
   }
 
@@ -54,12 +67,25 @@ export class Workdirs {
   create(jobId: string, attempt: number): string {
     const path = join(this.path, `${safeName(jobId)}-${attempt}-${nonce()}`)
     try {
-      // Recursive, because cleaners of /tmp may have taken the folder above.
-      mkdirSync(path, { recursive: true, mode: 0o700 })
+      try {
+        mkdirSync(path, { mode: 0o700 })
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT') throw error
+        // Cleaners of /tmp may have taken the folders above, and anybody may have made others in their place.
+        this.#prepare()
+        mkdirSync(path, { mode: 0o700 })
+      }
+      if (this.#user !== undefined) lchownSync(path, this.#user.uid, this.#user.gid)
       return path
     } catch (error) {
       throw new BrokenWorker(`cannot make the workdir ${path}: ${messageOf(error)}`, error)
     }
+  }
+
+  #prepare(): void {
+    makePassage(this.#root, this.#user)
+    checkRoot(this.#root, this.#user)
+    makePassage(this.path, this.#user)
   }
 
   /**
@@ -71,6 +97,7 @@ export class Workdirs {
   async remove(path: string): Promise<void> {
     // First out of the way, in one step: whoever still writes there by its full
     // path fails from now on, so the removal below does not race with it.
+    if (this.#user !== undefined) return removeForeign(this.path, path, this.#user)
     const doomed = join(this.path, `removing-${nonce()}`)
     try {
       await rename(path, doomed)
@@ -84,7 +111,7 @@ export class Workdirs {
 
   /** Removes whatever is left. Call it after the last attempt has ended. */
   async close(): Promise<void> {
-    await removeTree(this.path)
+    await removeAll(this.path, this.#user)
   }
 }
 
@@ -118,12 +145,53 @@ async function makeWritable(folder: string): Promise<void> {
   }
 }
 
-async function removeDead(root: string): Promise<void> {
+/** The folder of one worker with all that its attempts left. */
+async function removeAll(path: string, user: ExecUser | undefined): Promise<void> {
+  if (user === undefined) return removeTree(path)
+  const entries = await readdir(path).catch(() => [])
+  for (const entry of entries) await removeForeign(path, join(path, entry), user)
+  await rmdir(path).catch((error) => {
+    if (codeOf(error) !== 'ENOENT') throw error
+  })
+}
+
+/**
+ * Removes what belongs to another user, by a process of that user.
+ *
+ * It is first moved into a folder that is given to the user, because only the owner of the folder above can remove it.
+ *
+ * @throws when it could not be removed.
+ */
+async function removeForeign(folder: string, path: string, user: ExecUser): Promise<void> {
+  const doomed = join(folder, `removing-${nonce()}`)
+  const inside = join(doomed, 'it')
+  await mkdir(doomed, { mode: 0o700 })
+  try {
+    await rename(path, inside)
+  } catch (error) {
+    await rmdir(doomed)
+    if (codeOf(error) === 'ENOENT') return
+    throw error
+  }
+  // It may be such a folder itself, of a worker that was killed before it had given it away.
+  await lchown(inside, user.uid, user.gid)
+  await lchown(doomed, user.uid, user.gid)
+  for (let tries = 1; ; tries++) {
+    const { ok, error } = await runAs(user, REMOVE, [inside], FOREIGN_TRY_MS)
+    if (ok) break
+    if (tries === MOST_FOREIGN_TRIES) throw new Error(`cannot remove ${inside} as ${user.name}: ${error}`)
+    // Most writers are processes that are just being killed.
+    await delay(10 * tries)
+  }
+  await rmdir(doomed)
+}
+
+async function removeDead(root: string, user: ExecUser | undefined): Promise<void> {
   const here = machine()
   for (const name of await readdir(root)) {
     if (!isLeftBehind(name, here)) continue
     try {
-      await removeTree(join(root, name))
+      await removeAll(join(root, name), user)
     } catch {
       // Another worker cleans up at the same moment, or it is not ours to
       // remove. It only costs disk space, and the next start tries again.
@@ -189,14 +257,28 @@ function startOf(pid: number): string | undefined {
   }
 }
 
-function refuseForeignRoot(root: string): void {
-  const owner = statSync(root).uid
-  const self = process.geteuid?.() ?? owner
-  if (owner !== self && owner !== 0) {
+/** Makes a folder of this process's user that only it, and the group of `user`, can pass through. */
+function makePassage(path: string, user: ExecUser | undefined): void {
+  const made = mkdirSync(path, { recursive: true, mode: 0o700 })
+  if (made === undefined || user === undefined) return
+  lchownSync(path, process.geteuid!(), user.gid)
+  chmodSync(path, 0o710)
+}
+
+/** `lstat`, so that a link to a folder that somebody else chose is not taken for the folder. */
+function checkRoot(root: string, user: ExecUser | undefined): void {
+  const found = lstatSync(root)
+  const self = process.geteuid?.() ?? found.uid
+  if (!found.isDirectory()) throw new Error('it is a link or a file; it must be a folder')
+  if (found.uid !== self)
+    throw new Error(`it belongs to user ${found.uid}; it must belong to user ${self}, who runs this worker`)
+  const mode = user === undefined ? 0o700 : 0o710
+  const allowed = user === undefined || found.gid === user.gid
+  if ((found.mode & 0o777) !== mode || !allowed)
     throw new Error(
-      `it belongs to user ${owner}; it must belong to user ${self}, who runs this worker, or to root`,
+      `others can enter it (mode 0${(found.mode & 0o7777).toString(8)}, group ${found.gid}); run: ` +
+        (user === undefined ? `chmod 700 ${root}` : `chgrp ${user.gid} ${root} && chmod 710 ${root}`),
     )
-  }
 }
 
 function readOr(path: string, otherwise: string): string {

@@ -30,6 +30,8 @@ export interface WorkerOptions {
   /** Keeps the process pool at this worker's share of the cores. */
   readonly share: ProcessShare | undefined
   readonly workdirs: Workdirs
+  /** By task: those of programs that run as another user. */
+  readonly workdirsOfUsers?: ReadonlyMap<string, Workdirs>
   readonly devices: DeviceWatch
   readonly models: ModelKeeper
   /** Jobs at once; 0: no limit of its own. */
@@ -178,6 +180,7 @@ export class Worker {
     this.#options.share?.stop()
     await this.#options.pool?.stop(this.#options.graceMs)
     await this.#source.close(why)
+    for (const each of new Set(this.#options.workdirsOfUsers?.values())) await each.close()
     await this.#options.workdirs.close()
   }
 
@@ -331,7 +334,7 @@ export class Worker {
       assignment,
       this.#options.graceMs,
       this.#source,
-      this.#options.workdirs,
+      this.#options.workdirsOfUsers?.get(assignment.task) ?? this.#options.workdirs,
     )
     this.#running.set(assignment.id, attempt)
     if (this.#starts.has(assignment.task)) attempt.onStarted = () => this.#noteStarted(assignment.task)

@@ -158,7 +158,7 @@ test('a workdir that cannot be made withdraws the worker, with why, until somebo
   for (const attempt of attempts) expect(attempt).toMatchObject({ ending: 'returned', error: why })
 
   await rm(workdirRoot)
-  await mkdir(workdirRoot)
+  await mkdir(workdirRoot, { mode: 0o700 })
   await app.drainWorker('broken', false)
   await app.job(id).result({ timeout: '20s' })
   expect((await app.listWorkers())[0]).toMatchObject({ draining: false, broken: null })

@@ -61,7 +61,7 @@ test('removes folders made read-only, as an ordinary user, and nothing a link po
   const outside = mkdtempSync(join(root, 'outside-'))
   writeFileSync(join(outside, 'file'), 'x')
   const mine = join(root, 'mine')
-  mkdirSync(mine)
+  mkdirSync(mine, { mode: 0o700 })
   await chmod(root, 0o755)
   await chmod(outside, 0o755)
   if (isRoot) await chown(mine, NOBODY, NOBODY)
@@ -173,6 +173,30 @@ test.skipIf(!isRoot)('refuses a root that belongs to another user', async () => 
   await chown(root, NOBODY, NOBODY)
 
   await expect(Workdirs.open(root)).rejects.toThrow(/belongs to user 65534; it must belong to user 0/)
+})
+
+test('refuses a root that is a link, which somebody else may have made', async () => {
+  mkdirSync(join(root, 'elsewhere'), { mode: 0o700 })
+  symlinkSync(join(root, 'elsewhere'), join(root, 'link'))
+
+  await expect(Workdirs.open(join(root, 'link'))).rejects.toThrow(/it is a link or a file/)
+  expect(readdirSync(join(root, 'elsewhere'))).toEqual([])
+})
+
+test('refuses a root that others can enter, and says what to do', async () => {
+  await chmod(root, 0o755)
+
+  await expect(Workdirs.open(root)).rejects.toThrow(`others can enter it (mode 0755`)
+  await expect(Workdirs.open(root)).rejects.toThrow(`chmod 700 ${root}`)
+})
+
+test('looks at the root again after a cleaner took it', async () => {
+  const workdirs = await Workdirs.open(join(root, 'own'))
+  await rm(join(root, 'own'), { recursive: true })
+  mkdirSync(join(root, 'elsewhere'), { mode: 0o700 })
+  symlinkSync(join(root, 'elsewhere'), join(root, 'own'))
+
+  expect(() => workdirs.create('1', 1)).toThrow(/it is a link or a file/)
 })
 
 /** Root may enter every folder, so it must not be root who tries. */

@@ -9,7 +9,7 @@ import { POOL_DEFAULTS } from '../../model/pool.ts'
 import { completeSchedule } from '../../model/schedule.ts'
 import { LANE_FIELDS, resolveSettings, type Settings } from '../../model/settings.ts'
 import type { AnyTask } from '../../worker/task.ts'
-import { findWarnings } from '../check-warnings.ts'
+import { findWarnings, userWarnings } from '../check-warnings.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { count } from '../output/in-words.ts'
@@ -50,7 +50,7 @@ async function check(world: World, given: string | undefined, options: CommonOpt
   const budgets = budgetsOf(settings, tasks)
   const pools = [...settings.pools].map(([name, pool]) => ({ name, ...POOL_DEFAULTS, ...pool }))
   const schedules = schedulesOf(loaded, world.now().getTime())
-  const warnings = findWarnings({
+  const found = findWarnings({
     loaded,
     tasks,
     elsewhere: file.elsewhere,
@@ -60,6 +60,7 @@ async function check(world: World, given: string | undefined, options: CommonOpt
     budgets: settings.budgets,
     lanes: new Set(settings.lanes.keys()),
   })
+  const warnings = [...found, ...(await userWarnings(tasks))]
   if (options.json === true) {
     const shown = tasks.map(({ name, lane, execution }) => ({ name, lane, execution }))
     writeJson(world.out, {

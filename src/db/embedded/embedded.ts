@@ -9,6 +9,8 @@ import { DATABASE, PORT, USER } from './server.ts'
 export interface EmbeddedDatabase {
   /** For `pg` and libpq: a socket in a private folder, database `sluice`. The same after every restart. */
   readonly url: string
+  /** Sockets and data: whoever can enter one of them can do anything in the database. */
+  readonly folders: readonly string[]
   /** Gives the share back; the last one out stops the server and waits for that. May be called twice. */
   release(): Promise<void>
 }
@@ -44,7 +46,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
   const place = await findPlace(options.dataFolder)
   const share = new Share(place, options)
   await share.join(AbortSignal.timeout(OPEN_LIMIT_MS))
-  return { url: urlOf(place), release: () => share.release() }
+  return { url: urlOf(place), folders: [place.run, place.cluster], release: () => share.release() }
 }
 
 class Share {

@@ -4,7 +4,7 @@ import { builtEntry } from '../../built-entry.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
 import { MAX_TIMER_MS } from '../../model/setting-value.ts'
 import { type Attempt, BrokenWorker } from '../attempt.ts'
-import { guardGroup, releaseGroup, signalGroup } from '../orphan-guard.ts'
+import { guardGroup, prepareGuard, releaseGroup, signalGroup } from '../orphan-guard.ts'
 import { fromWireError } from '../thrown.ts'
 import {
   type Initialiser,
@@ -71,6 +71,7 @@ export class PoolChild {
     this.gone = new Promise((resolve) => {
       this.#becomeGone = resolve
     })
+    prepareGuard()
     this.#process = fork(builtEntry('./child-main', import.meta.url), [], {
       detached: true,
       execArgv: inheritedFlags(),
