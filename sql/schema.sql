@@ -932,6 +932,9 @@ CREATE INDEX resubmissions_of ON sluice.resubmissions USING btree (of_id);
 --- index sluice.schedules_next
 CREATE INDEX schedules_next ON sluice.schedules USING btree (next_at);
 
+--- index sluice.schedules_owner
+CREATE INDEX schedules_owner ON sluice.schedules USING btree (owner) WHERE (declared IS NULL);
+
 --- index sluice.sessions_key
 CREATE INDEX sessions_key ON sluice.sessions USING btree (key_id);
 
@@ -4076,6 +4079,26 @@ AS $function$
          null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb
 $function$;
 
+--- function sluice.limit_schedules()
+CREATE OR REPLACE FUNCTION sluice.limit_schedules()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_limit bigint := (select s.value from sluice.settings s where s.name = 'schedules_per_owner');
+  v_owner text;
+begin
+  for v_owner in select distinct a.owner from added a where a.declared is null order by 1 loop
+    -- Two that create at once would not count each other.
+    perform pg_advisory_xact_lock(1936485737, hashtext('schedules of ' || v_owner));
+    if (select count(*) from sluice.schedules s where s.owner = v_owner and s.declared is null) > v_limit then
+      raise exception '% has as many schedules as one owner may have: %. Delete one, or raise schedulesPerOwner', v_owner, v_limit
+        using errcode = 'SL012', detail = jsonb_build_object('owner', v_owner, 'limit', v_limit);
+    end if;
+  end loop;
+  return null;
+end $function$;
+
 --- function sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
 CREATE OR REPLACE FUNCTION sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
  RETURNS record
@@ -6733,6 +6756,9 @@ CREATE CONSTRAINT TRIGGER charge_at_commit AFTER INSERT ON sluice.deferred_charg
 
 --- trigger sluice.lanes.sweep_deleted_lane
 CREATE TRIGGER sweep_deleted_lane AFTER UPDATE OF deleted_at ON sluice.lanes FOR EACH ROW WHEN ((old.deleted_at IS DISTINCT FROM new.deleted_at)) EXECUTE FUNCTION sluice.start_sweep_v1();
+
+--- trigger sluice.schedules.limit_schedules
+CREATE TRIGGER limit_schedules AFTER INSERT ON sluice.schedules REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sluice.limit_schedules();
 
 --- trigger sluice.tasks.sweep_moved_task
 CREATE TRIGGER sweep_moved_task AFTER UPDATE OF lane ON sluice.tasks FOR EACH ROW WHEN ((old.lane <> new.lane)) EXECUTE FUNCTION sluice.start_sweep_v1();

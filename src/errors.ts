@@ -73,6 +73,8 @@ export const ERROR_STATUS = {
   NAME_TAKEN: 409,
   /** A schedule of that name exists already. */
   SCHEDULE_EXISTS: 409,
+  /** The owner has as many schedules as one owner may have. */
+  TOO_MANY_SCHEDULES: 409,
   /** The lease is no longer held by whoever wrote. */
   LEASE_LOST: 409,
   /** A worker was started for a pool that has as many as it may, or that has this one already. */

@@ -17,7 +17,8 @@ create table sluice.settings (
   updated_at   timestamptz not null default clock_timestamp(),
   updated_by   text not null default 'sluice'
 );
-insert into sluice.settings (name, value) values ('heartbeat_ms', 5000), ('retention_ms', 604800000), ('audit_retention_ms', 31536000000);
+insert into sluice.settings (name, value) values ('heartbeat_ms', 5000), ('retention_ms', 604800000), ('audit_retention_ms', 31536000000),
+  ('schedules_per_owner', 1000), ('schedule_interval_ms', 60000);
 
 create table sluice.lanes (
   name         text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),

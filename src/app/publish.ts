@@ -57,6 +57,8 @@ export async function publish(
       ...(settings.given.has('heartbeat') && { heartbeatMs: settings.heartbeatMs }),
       ...(settings.given.has('retention') && { retentionMs: settings.retentionMs }),
       ...(settings.given.has('auditRetention') && { auditRetentionMs: settings.auditRetentionMs }),
+      ...(settings.given.has('schedulesPerOwner') && { schedulesPerOwner: settings.schedulesPerOwner }),
+      ...(settings.given.has('scheduleInterval') && { scheduleIntervalMs: settings.scheduleIntervalMs }),
     },
     actor,
     false,

@@ -160,6 +160,10 @@ const TOP = {
   /** How long finished jobs are kept. */
   retention: value(SETTINGS.retention.reader),
   auditRetention: value(SETTINGS.auditRetention.reader),
+  /** Schedules that one owner may have; those of files and programs do not count. */
+  schedulesPerOwner: value(SETTINGS.schedulesPerOwner.reader),
+  /** How far apart the ticks of a schedule must be that a key without workers:manage creates or changes. */
+  scheduleInterval: value(SETTINGS.scheduleInterval.reader),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: value(SETTINGS.deadline.reader),
   /** Quantities that running jobs draw from: one amount for the whole system, or the devices of each machine. */

@@ -11,6 +11,7 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL008: 'BUDGET_EXCEEDED',
   SL009: 'SURPLUS_WORKER',
   SL010: 'NAME_TAKEN',
+  SL012: 'TOO_MANY_SCHEDULES',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */
@@ -98,8 +99,8 @@ export function isConnectionLoss(error: unknown): boolean {
 function detailsOf(code: ErrorCode, detail: string | undefined): Record<string, unknown> {
   if (detail === undefined) return {}
   // Ceiling, active and retryAfter, or the same of a task: numbers, as sluice.refuse_v1 writes them.
-  // So are the facts of sluice.checked_uses_v1.
-  if (code === 'ADMISSION_REJECTED' || code === 'BUDGET_EXCEEDED')
+  // So are the facts of sluice.checked_uses_v1 and sluice.limit_schedules.
+  if (code === 'ADMISSION_REJECTED' || code === 'BUDGET_EXCEEDED' || code === 'TOO_MANY_SCHEDULES')
     return JSON.parse(detail) as Record<string, unknown>
   return { [code === 'KEY_CONFLICT' ? 'jobId' : 'name']: detail }
 }

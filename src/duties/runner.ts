@@ -25,8 +25,11 @@ const TICK_MS = 1500
 /** Two looks at the database further apart than this, whoever made them, are no unbroken time. */
 const LONGEST_GAP_MS = 2 * TICK_MS
 
-/** Each has one statement under way at most. Only taking over dead workers may come on top. */
+/** Each has one statement under way at most. Urgent duties come on top. */
 const MOST_BATCHES = 2
+
+/** Each of these runs as soon as it is claimed, beside everything else. The others may take as long as their work is large. */
+const URGENT: ReadonlySet<string> = new Set([recover.name, expire.name, reconcile.name])
 
 export interface DutyRunnerOptions {
   readonly duties?: readonly Duty[]
@@ -42,8 +45,8 @@ export interface DutyRunnerOptions {
  * Stopping before the start, and twice, is harmless. Every process may run one:
  * each tick of a duty goes to one of them, and two doing it at once is safe. A
  * tick that throws is logged; the next one runs. Ticks go on beside a duty that
- * takes long, so the database is looked at without a break and dead workers are
- * taken over in time.
+ * takes long, so the database is looked at without a break. The urgent duties wait
+ * for no other: dead workers are taken over in time.
  */
 export class DutyRunner {
   readonly #db: Queryable
@@ -61,6 +64,7 @@ export class DutyRunner {
   #looking: Promise<void> | undefined
   /** What each look has claimed, until it is done. */
   readonly #batches = new Set<Promise<void>>()
+  readonly #urgent = new Set<Promise<void>>()
   /** Names of the duties that run now. */
   readonly #underWay = new Set<string>()
   #goodForMs = 0
@@ -99,7 +103,7 @@ export class DutyRunner {
       this.#fireEarly.stop(),
       this.#looking,
     ])
-    await Promise.all(this.#batches)
+    await Promise.all([...this.#batches, ...this.#urgent])
   }
 
   #next(ms: number): void {
@@ -131,15 +135,20 @@ export class DutyRunner {
       return
     }
     const claimed = this.#duties.filter(({ name }) => due.names.includes(name))
-    if (claimed.length === 0) return
-    const batch = this.#runInTurn(claimed).finally(() => this.#batches.delete(batch))
-    this.#batches.add(batch)
+    for (const duty of claimed.filter((each) => URGENT.has(each.name))) this.#begin([duty], this.#urgent)
+    const others = claimed.filter((each) => !URGENT.has(each.name))
+    if (others.length > 0) this.#begin(others, this.#batches)
+  }
+
+  #begin(duties: readonly Duty[], kept: Set<Promise<void>>): void {
+    const batch = this.#runInTurn(duties).finally(() => kept.delete(batch))
+    kept.add(batch)
   }
 
   /** Beside batches that take long others run too, as far as they leave connections of the pool to the rest of the process. */
   #free(): readonly Duty[] {
     const isFull = this.#batches.size >= MOST_BATCHES
-    return this.#duties.filter((duty) => !this.#underWay.has(duty.name) && (!isFull || duty === recover))
+    return this.#duties.filter((duty) => !this.#underWay.has(duty.name) && (!isFull || URGENT.has(duty.name)))
   }
 
   async #runInTurn(duties: readonly Duty[]): Promise<void> {
@@ -206,6 +215,8 @@ export class DutyRunner {
   }
 
   async #runEarly(duty: Duty): Promise<void> {
+    // One that is under way reports when it is needed next. Twice at once it would only take connections from the others.
+    if (duty !== recover && this.#underWay.has(duty.name)) return
     if (this.#mode === 'running') await this.#run(duty, true)
   }
 

@@ -3,13 +3,16 @@ import { followClock } from '../engine/follow-clock.ts'
 import { nextTickInMs } from '../store/next-tick.ts'
 import type { Duty } from './duty.ts'
 
+/** Of each second. Whoever has a thousand schedules must not keep the process from what others wait for. */
+const BUDGET_MS = 500
+
 /** Submits the jobs of schedules whose time has come. */
 export const schedule: Duty = {
   name: 'schedule',
   everyMs: 1000,
   async run({ db, log }) {
     await followClock(db)
-    const { fired, skipped } = await fireDue(db, log)
+    const { fired, skipped } = await fireDue(db, log, { budgetMs: BUDGET_MS })
     const nextTick = await nextTickInMs(db)
     return { nextTickInMs: nextTick, ...(fired + skipped > 0 && { summary: { fired, skipped } }) }
   },

@@ -21,6 +21,7 @@ import { type LatestFiring, latestFirings } from '../store/latest-firings.ts'
 import { type Firing, listFirings } from '../store/list-firings.ts'
 import { listSchedules, type SchedulePage, type ScheduleRow } from '../store/list-schedules.ts'
 import { readClock } from '../store/read-clock.ts'
+import { readSettings } from '../store/read-settings.ts'
 import { saveSchedules } from '../store/save-schedules.ts'
 
 /** A schedule as it is in force. */
@@ -49,6 +50,11 @@ export function scheduleFacts(schedule: ScheduleView) {
 /** Somebody else changes it at the same time. More often than this it is no coincidence. */
 export const TRIES = 20
 
+/** How far apart the ticks of a schedule must be of somebody who does not manage workers, in milliseconds. */
+export async function smallestInterval(db: Queryable): Promise<number> {
+  return (await readSettings(db)).scheduleIntervalMs
+}
+
 /** Schedules by name: all of them, or a part. */
 export async function viewSchedules(db: Queryable, page?: SchedulePage): Promise<ScheduleView[]> {
   const rows = await listSchedules(db, null, page)
@@ -75,7 +81,7 @@ export async function viewSchedule(db: Queryable, name: string): Promise<Schedul
 /**
  * Creates a schedule. It is an operator's: what files say of one with this name changes only the fields not given here.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `UNKNOWN_TASK`; `SCHEDULE_EXISTS`.
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `UNKNOWN_TASK`; `SCHEDULE_EXISTS`; `TOO_MANY_SCHEDULES`.
  */
 export async function createSchedule(
   db: Queryable,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { cronProblem, Ticks } from './cron.ts'
+import { cronProblem, shortestInterval, Ticks } from './cron.ts'
 import { offsetAt, toInstant } from './time-zone.ts'
 
 const at = (text: string) => Date.parse(text)
@@ -19,6 +19,9 @@ describe('what a cron expression may be', () => {
     '0 0 L * *',
     '0 9 * * MON#1',
     '0 0 29 2 *',
+    '0 0 29 2 +MON',
+    '0 0 * 2 MON#5',
+    '0 0 30 2 MON#5',
     '@daily',
     '@hourly',
     '  5  4 * * * ',
@@ -37,11 +40,29 @@ describe('what a cron expression may be', () => {
     ['@reboot', 'cannot be read'],
     ['every day at noon, please', 'cannot be read'],
     ['0 0 30 2 *', 'is a time that never comes'],
+    ['0 0 31 2,4,6,9,11 *', 'is a time that never comes'],
+    ['0 0 1 * +MON#5', 'is a time that never comes'],
+    ['0 0 LW * +SUN', 'is a time that never comes'],
     [`${'1,'.repeat(150)}1 * * * *`, 'must not be longer than 200 characters'],
     [7, 'must be a text'],
     [null, 'must be a text'],
   ])('%j is refused with the reason', (cron, reason) => {
     expect(cronProblem(cron)).toContain(reason)
+  })
+
+  // Croner looks through 400 years for these: 100 to 700 ms each.
+  test.each([
+    '0 0 30 2 *',
+    '0 0 1-7 * +MON#3,TUE#3,WED#3',
+    `* * * ${Array.from({ length: 31 }, (_, day) => `${day + 1}W`).join(',')} * +SAT#1,SUN#1`,
+  ])('%j is found out to be a time that never comes in milliseconds', (cron) => {
+    const spent: number[] = []
+    for (let n = 0; n < 5; n++) {
+      const started = performance.now()
+      expect(cronProblem(cron)).toContain('is a time that never comes')
+      spent.push(performance.now() - started)
+    }
+    expect(Math.min(...spent)).toBeLessThan(80)
   })
 
   test('no text at all makes the check throw', () => {
@@ -51,6 +72,54 @@ describe('what a cron expression may be', () => {
         if (problem === undefined) expect(new Ticks(text, 'Europe/Berlin').next(0)).toBeGreaterThan(0)
       }),
       { numRuns: 300 },
+    )
+  })
+})
+
+describe('the shortest interval of a cron expression', () => {
+  test.each([
+    ['* * * * * *', 1],
+    ['*/2 * * * * *', 2],
+    ['0,30 0 3 * * *', 30],
+    ['30 * * * * *', 60],
+    ['* * * * *', 60],
+    ['59,0 * * * * *', 1],
+    ['0 0,59 * * * *', 60],
+    ['0 */15 9-17 * * MON-FRI', 900],
+    ['0 3 * * *', 86_400],
+    ['0 0,23 * * *', 3600],
+    ['@hourly', 3600],
+    ['@weekly', 86_400],
+    // Croner takes them for 5 and 6.
+    ['5*,6* * * * * *', 1],
+  ])('of %s is %d s', (cron, seconds) => {
+    expect(shortestInterval(cron)).toBe(seconds * 1000)
+  })
+
+  test('is never longer than what is between two ticks', () => {
+    const field = (max: number) =>
+      fc.oneof(
+        fc.constant('*'),
+        fc.integer({ min: 1, max }).map((step) => `*/${step}`),
+        fc
+          .array(fc.integer({ min: 0, max: max - 1 }), { minLength: 1, maxLength: 4 })
+          .map((list) => list.join(',')),
+        fc
+          .tuple(
+            fc.integer({ min: 0, max: max - 1 }),
+            fc.integer({ min: 0, max: max - 1 }),
+            fc.integer({ min: 1, max: 5 }),
+          )
+          .map(([a, b, step]) => `${Math.min(a, b)}-${Math.max(a, b)}/${step}`),
+      )
+    fc.assert(
+      fc.property(field(60), field(60), field(24), (second, minute, hour) => {
+        const cron = `${second} ${minute} ${hour} * * *`
+        const found = new Ticks(cron, 'UTC').between(0, Number.POSITIVE_INFINITY, 150)
+        const gaps = found.slice(1).map((tick, n) => tick - found[n]!)
+        expect(shortestInterval(cron)).toBeLessThanOrEqual(Math.min(...gaps))
+      }),
+      { numRuns: 100 },
     )
   })
 })

@@ -17,11 +17,87 @@ export function cronProblem(text: unknown): string | undefined {
     return `has ${pattern.length} fields; write five, such as "0 3 * * *" for every day at 3, or six with seconds in front`
   }
   try {
-    const first = new Cron(text.trim(), { paused: true, utcOffset: 0 }).nextRun(new Date(0))
-    return first === null ? 'is a time that never comes; write a day that exists' : undefined
+    new Cron(text.trim(), { paused: true, utcOffset: 0 })
+    return nickname || hasDay(pattern) ? undefined : 'is a time that never comes; write a day that exists'
   } catch (error) {
     return `cannot be read: ${(error as Error).message.replace(/^CronPattern: /, '')}`
   }
+}
+
+const DAY_MS = 86_400_000
+
+/** A year of each kind: the 28 years have every weekday as their first of January, in leap years and in others. */
+const YEARS = kindsOfYears(2000, 2027)
+
+/**
+ * True when some day matches. Croner looks for the next tick through 400 years, which took up to 700 ms for a day that never comes;
+ * the calendar has 14 kinds of years.
+ *
+ * @param fields Five or six, which croner has read.
+ */
+function hasDay(fields: readonly string[]): boolean {
+  const [day, month, weekday] = fields.slice(-3)
+  const options = { paused: true, utcOffset: 0 }
+  const days = new Cron(`0 0 0 ${day} ${month} ${weekday}`, options)
+  const months = new Cron(`0 0 0 1 ${month} *`, options)
+  for (let at = 0; at < 12; at++) {
+    if (!months.match(new Date(Date.UTC(2000, at, 1)))) continue
+    for (const year of YEARS) {
+      const end = Date.UTC(year, at + 1, 1)
+      for (let time = Date.UTC(year, at, 1); time < end; time += DAY_MS)
+        if (days.match(new Date(time))) return true
+    }
+  }
+  return false
+}
+
+function kindsOfYears(first: number, last: number): readonly number[] {
+  const kinds = new Map<string, number>()
+  for (let year = first; year <= last; year++) {
+    const start = Date.UTC(year, 0, 1)
+    kinds.set(`${new Date(start).getUTCDay()} ${Date.UTC(year + 1, 0, 1) - start}`, year)
+  }
+  return [...kinds.values()]
+}
+
+const SECONDS_OF = { minute: 60, hour: 3600, day: 86_400 } as const
+
+/**
+ * The shortest time between two ticks of a cron expression, in milliseconds, where clocks do not change. Two of its days are taken to
+ * follow each other, so an expression with times on both sides of midnight may have a longer one.
+ *
+ * @param cron One without a `cronProblem`.
+ */
+export function shortestInterval(cron: string): number {
+  const fields = parts(cron)
+  if (fields.length === 1) return (/^@hourly$/i.test(fields[0]!) ? SECONDS_OF.hour : SECONDS_OF.day) * 1000
+  const [second, minute, hour] = (fields.length === 5 ? ['0', ...fields] : fields) as [string, string, string]
+  let span = 0
+  let shortest = Number.POSITIVE_INFINITY
+  for (const [field, size, unit] of [
+    [second, 60, 1],
+    [minute, 60, SECONDS_OF.minute],
+    [hour, 24, SECONDS_OF.hour],
+  ] as const) {
+    const values = valuesOf(field, size)
+    for (let at = 1; at < values.length; at++)
+      shortest = Math.min(shortest, (values[at]! - values[at - 1]!) * unit - span)
+    span += (values.at(-1)! - values[0]!) * unit
+  }
+  return Math.min(shortest, SECONDS_OF.day - span) * 1000
+}
+
+/** The values of a field for seconds, minutes or hours, ascending: lists of numbers, ranges and steps. */
+function valuesOf(field: string, size: number): number[] {
+  const values = new Set<number>()
+  for (const part of field.split(',')) {
+    const [range, step] = part.split('/') as [string, string?]
+    // Read as croner does, which takes "5*" for 5.
+    const whole = (text: string) => Number.parseInt(text, 10)
+    const [from, to] = /^[*?]$/.test(range) ? [0, size - 1] : range.split('-').map(whole)
+    for (let value = from!; value <= (to ?? from!); value += whole(step ?? '1')) values.add(value)
+  }
+  return [...values].sort((a, b) => a - b)
 }
 
 /**

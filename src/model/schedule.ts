@@ -100,11 +100,11 @@ export interface Schedule {
  */
 export function readScheduleField(field: keyof Fields, value: unknown, name: string): unknown {
   const reader: Reader<unknown, unknown> = SCHEDULE_FIELDS[field]
-  const read = reader.read(value)
+  const problem = field === 'cron' ? cronProblem(value) : undefined
+  const read = problem === undefined ? reader.read(value) : undefined
   if (read !== undefined) return read
   // Says what is wrong with the input, where the reader only knows that something is.
   if (field === 'input') toStorableJson(value, name)
-  const problem = field === 'cron' ? cronProblem(value) : undefined
   if (problem === undefined) throw invalidArgument(name, value, reader.expected)
   throw new SluiceError('INVALID_ARGUMENT', `${name}: ${show(value)} ${problem}`, {
     details: { argument: name },
@@ -212,6 +212,28 @@ export function planFirings(
           },
     next: ticks.next(now),
   }
+}
+
+/** A tick that is due, and where its schedule stands once it has been fired. */
+export interface PromptTick {
+  readonly tick: number
+  /** The tick after it, which may be due as well. */
+  readonly next: number | undefined
+}
+
+/**
+ * The first tick that is due of a schedule that has missed none: the case of nearly all, which takes two looks for a tick however many
+ * are due. `undefined`: `planFirings` decides.
+ */
+export function promptTick(
+  schedule: Pick<Schedule, 'cron' | 'timezone' | 'enabled'>,
+  nextAt: number,
+  now: number,
+  ticks: Ticks,
+): PromptTick | undefined {
+  if (!schedule.enabled || nextAt <= now - LATE_MS) return undefined
+  const tick = ticks.next(nextAt - 1)
+  return tick === undefined || tick > now ? undefined : { tick, next: ticks.next(tick) }
 }
 
 /** A reader that takes a value as it is, or not at all. */

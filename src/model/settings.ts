@@ -62,6 +62,10 @@ export const SETTINGS = {
   retention: setting('retention', stored, 7 * 86_400_000),
   /** How long the audit is kept. Lines of submissions go with their jobs. */
   auditRetention: setting('auditRetention', stored, 365 * 86_400_000),
+  /** Schedules that one owner may have; those of files and programs do not count. */
+  schedulesPerOwner: setting('schedulesPerOwner', count({ min: 1 }), 1000),
+  /** How far apart the ticks of a schedule must be that a key without workers:manage creates or changes. */
+  scheduleInterval: setting('scheduleInterval', timer, 60_000),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: setting('deadline', orNone(stored), null),
   /** Root jobs that may wait of each task that draws from budgets, where nothing is said of that task. */
@@ -137,6 +141,8 @@ export interface Settings {
   readonly shutdownGraceMs: number
   readonly retentionMs: number
   readonly auditRetentionMs: number
+  readonly schedulesPerOwner: number
+  readonly scheduleIntervalMs: number
   readonly deadlineMs: number | null
   readonly lanes: ReadonlyMap<string, LaneSettings>
   readonly admission: AdmissionSettings
@@ -194,6 +200,8 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     shutdownGraceMs: find('shutdownGrace').value,
     retentionMs: find('retention').value,
     auditRetentionMs: find('auditRetention').value,
+    schedulesPerOwner: find('schedulesPerOwner').value,
+    scheduleIntervalMs: find('scheduleInterval').value,
     deadlineMs: find('deadline').value,
     lanes: resolveLanes(sources, problems, heartbeat, stale),
     admission: resolveAdmission(sources, problems),

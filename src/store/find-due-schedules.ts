@@ -10,16 +10,17 @@ export interface DueSchedule extends Pick<Schedule, 'cron' | 'timezone' | 'enabl
 
 const FIND = statement(
   'find_due_schedules',
-  `select s.name, s.version, s.cron, s.timezone, s.enabled, s.catch_up as "catchUp", s.next_at as "nextAt",
-          coalesce($2::timestamptz, statement_timestamp()) as now
-     from sluice.schedules s
-    where s.next_at <= coalesce($2::timestamptz, statement_timestamp())
-    order by s.next_at >= coalesce($2::timestamptz, statement_timestamp()) - interval '1 minute' desc, s.next_at, s.name limit $1`,
+  `select d.name, d.version, d.cron, d.timezone, d.enabled, d.catch_up as "catchUp", d.next_at as "nextAt", d.now
+     from (select s.*, i.now, i.now - interval '1 minute' > s.next_at as overdue,
+                  row_number() over (partition by s.owner order by i.now - interval '1 minute' > s.next_at, s.next_at, s.name) as turn
+             from sluice.schedules s, (select coalesce($2::timestamptz, statement_timestamp()) as now) i
+            where s.next_at <= coalesce($2::timestamptz, statement_timestamp())) d
+    order by case when d.overdue then greatest(d.turn, 10) else d.turn end, d.next_at, d.name limit $1`,
 )
 
 /**
- * Schedules with a tick that is due, oldest first. Those that are overdue by more than a minute come last: they may be so because they
- * cannot be fired.
+ * Schedules with a tick that is due. Owners take turns, each with its oldest first, so that nobody waits behind the thousand schedules of
+ * somebody else. Those that are overdue by more than a minute come after ten of each owner: they may be so because they cannot be fired.
  *
  * @param now The database's clock unless given.
  */

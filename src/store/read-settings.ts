@@ -4,6 +4,8 @@ export interface SharedSettings {
   readonly heartbeatMs: number
   readonly retentionMs: number
   readonly auditRetentionMs: number
+  readonly schedulesPerOwner: number
+  readonly scheduleIntervalMs: number
   /** True when an operator set the heartbeat: programs leave it alone. */
   readonly heartbeatByOperator: boolean
 }
@@ -21,6 +23,8 @@ export async function readSettings(db: Queryable): Promise<SharedSettings> {
     heartbeatMs: row('heartbeat_ms').value,
     retentionMs: row('retention_ms').value,
     auditRetentionMs: row('audit_retention_ms').value,
+    schedulesPerOwner: row('schedules_per_owner').value,
+    scheduleIntervalMs: row('schedule_interval_ms').value,
     heartbeatByOperator: row('heartbeat_ms').byOperator,
   }
 }

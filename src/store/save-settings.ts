@@ -7,22 +7,24 @@ const SAVE = statement(
     where s.name = g.name and s.value <> g.value and ($4 or not s.operator_set)`,
 )
 
+const NAMES = {
+  heartbeatMs: 'heartbeat_ms',
+  retentionMs: 'retention_ms',
+  auditRetentionMs: 'audit_retention_ms',
+  schedulesPerOwner: 'schedules_per_owner',
+  scheduleIntervalMs: 'schedule_interval_ms',
+} as const
+
 /** Changes shared settings. What an operator set is only changed by an operator. */
 export async function saveSettings(
   db: Queryable,
-  settings: {
-    readonly heartbeatMs?: number
-    readonly retentionMs?: number
-    readonly auditRetentionMs?: number
-  },
+  settings: { readonly [K in keyof typeof NAMES]?: number },
   by: string,
   operator: boolean,
 ): Promise<void> {
-  const names: string[] = []
-  const values: number[] = []
-  if (settings.heartbeatMs !== undefined) names.push('heartbeat_ms') && values.push(settings.heartbeatMs)
-  if (settings.retentionMs !== undefined) names.push('retention_ms') && values.push(settings.retentionMs)
-  if (settings.auditRetentionMs !== undefined)
-    names.push('audit_retention_ms') && values.push(settings.auditRetentionMs)
-  if (names.length > 0) await db.run(SAVE, [names, values, by, operator])
+  const given = (Object.keys(NAMES) as (keyof typeof NAMES)[]).filter((key) => settings[key] !== undefined)
+  if (given.length === 0) return
+  const names = given.map((key) => NAMES[key])
+  const values = given.map((key) => settings[key])
+  await db.run(SAVE, [names, values, by, operator])
 }

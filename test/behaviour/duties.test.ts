@@ -14,7 +14,7 @@ import { listDuties } from '../../src/store/list-duties.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
-import { lockSweep } from '../support/state/lanes.ts'
+import { lockSweep, setStale } from '../support/state/lanes.ts'
 import { ageSaturation, plantReady } from '../support/state/waits.ts'
 import { until } from '../support/until.ts'
 
@@ -477,4 +477,45 @@ test('following moved tasks ends its tick without progress, after 20 batches, an
   statements = 0
   await follow.run({ ...context, db: endless, isStopping: () => statements >= 4 })
   expect(statements).toBe(4)
+})
+
+test('taking over, expiring and reconciling wait behind no other duty', async () => {
+  const lost = task({ name: 'urgentLost', lane: 'urgent', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [lost], lanes: { urgent: { slots: 10, enabled: false } } })
+  const gate = new Gate()
+  let held = 0
+  // Three that take for ever: one of every look would be enough to hold up what was claimed with it.
+  const slow = ['slow 1', 'slow 2', 'slow 3'].map((name) => ({
+    name,
+    everyMs: 10,
+    run: async () => {
+      held++
+      return gate.pass().then(() => ({}))
+    },
+  }))
+  let reconciled = 0
+  const compare: Duty = {
+    ...reconcile,
+    everyMs: 10,
+    run: async () => {
+      reconciled++
+      return {}
+    },
+  }
+  const duties = [...slow, recover, expire, compare]
+  const runner = new DutyRunner(db, recordingLog(), 'urgent', { duties, tickMs: 10 })
+  runner.start()
+  await until(() => held >= 2, 'as many slow duties as run at once')
+  const before = reconciled
+  await until(() => reconciled > before, 'the comparison')
+  const running = await app.submit(lost, 1)
+  await plantDeadWorkers('urgentLost', 1)
+  const late = await app.submit(lost, 2, { deadline: 1 })
+  await setStale(database.sql, 'urgent', 50)
+  await until(async () => (await app.getJob(late.id)).status === 'failed', 'the deadline')
+  await until(async () => (await app.getJob(running.id)).status === 'queued', 'the take-over')
+  gate.open()
+  await runner.stop()
+  await setStale(database.sql, 'urgent', 15_000)
+  await database.sql('delete from sluice.duties')
 })

@@ -35,7 +35,7 @@ async function counted<T>(work: (db: Queryable) => Promise<T>): Promise<{ statem
 }
 
 async function fire(now = DUE): Promise<{ statements: number; fired: number; skipped: number }> {
-  const { answer, statements } = await counted((db) => fireDue(db, QUIET, now))
+  const { answer, statements } = await counted((db) => fireDue(db, QUIET, { now }))
   return { ...answer, statements }
 }
 

@@ -39,7 +39,7 @@ async function startAt(name: string, nextAt: string): Promise<void> {
 }
 
 function fire(now: string, db = processes[0]!) {
-  return fireDue(db, quiet, new Date(now))
+  return fireDue(db, quiet, { now: new Date(now) })
 }
 
 async function ticksOf(name: string): Promise<string[]> {
@@ -67,7 +67,7 @@ describe('firing', () => {
     const MINUTES = 120
     for (let minute = 0; minute < MINUTES; minute++) {
       const now = new Date(Date.UTC(2031, 4, 1, 0, minute, 1))
-      await Promise.all(processes.map((db) => fireDue(db, quiet, now)))
+      await Promise.all(processes.map((db) => fireDue(db, quiet, { now })))
     }
     const [counts] = await database.sql(
       `select count(*)::integer as firings, count(distinct (schedule, tick_at))::integer as ticks,
@@ -164,7 +164,7 @@ describe('firing', () => {
     await processes[1]!.transaction(async (tx) => {
       await tx.run({ name: '', text: `select sluice.submit('report', 'null', key => 'k')` })
       const log = { ...quiet, warn: (_: object, message: string) => void lines.push(message) }
-      expect(await fireDue(processes[0]!, log, new Date('2031-05-01T03:00:01Z'))).toEqual({
+      expect(await fireDue(processes[0]!, log, { now: new Date('2031-05-01T03:00:01Z') })).toEqual({
         fired: 1,
         skipped: 0,
       })
@@ -236,20 +236,20 @@ describe('ticks that get no job', () => {
     await app.createSchedule('slow', { task: 'report', cron: '0 * * * *', overlap: 'skip' })
     await startAt('slow', '2031-05-01T00:00:00Z')
     for (const hour of ['00', '01', '02', '03']) {
-      await fireDue(processes[0]!, log, new Date(`2031-05-01T${hour}:00:01Z`))
+      await fireDue(processes[0]!, log, { now: new Date(`2031-05-01T${hour}:00:01Z`) })
     }
     const [latest] = await app.listFirings('slow')
     expect(latest).toMatchObject({ skipped: 'overlap' })
     await cancelAll()
-    await fireDue(processes[1]!, log, new Date('2031-05-01T04:00:01Z'))
+    await fireDue(processes[1]!, log, { now: new Date('2031-05-01T04:00:01Z') })
     expect(lines).toEqual([
       ['warn', expect.objectContaining({ skipped: 'overlap' }), 'a tick of a schedule got no job'],
       ['info', expect.objectContaining({ schedule: 'slow', ticks: 3 }), expect.stringContaining('has ended')],
     ])
     // The next episode is another one, also where ticks are fired one at a time.
     lines.length = 0
-    await fireDue(processes[0]!, log, new Date('2031-05-01T09:30:00Z'))
-    await fireDue(processes[0]!, log, new Date('2031-05-01T12:30:00Z'))
+    await fireDue(processes[0]!, log, { now: new Date('2031-05-01T09:30:00Z') })
+    await fireDue(processes[0]!, log, { now: new Date('2031-05-01T12:30:00Z') })
     expect(lines.filter((line) => JSON.stringify(line).includes('overlap'))).toHaveLength(1)
     await cancelAll()
   })

@@ -147,13 +147,29 @@ function differences(
   deleted: ReadonlySet<string>,
 ): Finding[] {
   const found: Finding[] = []
-  const general = (name: 'heartbeat' | 'retention' | 'auditRetention', wanted: number, actual: number) => {
+  const general = (
+    name: 'heartbeat' | 'retention' | 'auditRetention' | 'scheduleInterval',
+    wanted: number,
+    actual: number,
+  ) => {
     if (settings.given.has(name) && wanted !== actual)
       found.push(differs(name, name, formatDuration(wanted), formatDuration(actual), undefined))
   }
   general('heartbeat', settings.heartbeatMs, shared.heartbeatMs)
   general('retention', settings.retentionMs, shared.retentionMs)
   general('auditRetention', settings.auditRetentionMs, shared.auditRetentionMs)
+  general('scheduleInterval', settings.scheduleIntervalMs, shared.scheduleIntervalMs)
+  const { schedulesPerOwner } = settings
+  if (settings.given.has('schedulesPerOwner') && schedulesPerOwner !== shared.schedulesPerOwner)
+    found.push(
+      differs(
+        'schedulesPerOwner',
+        'schedulesPerOwner',
+        `${schedulesPerOwner}`,
+        `${shared.schedulesPerOwner}`,
+        undefined,
+      ),
+    )
   for (const [name, wanted] of settings.lanes) {
     const lane = lanes.find((each) => each.name === name)
     if (lane === undefined) {

@@ -35,6 +35,7 @@ import { change } from '../change.ts'
 import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { checkPriorityOf } from '../priority-cap.ts'
+import { checkIntervalOf } from '../schedule-interval.ts'
 import { hiddenJobs } from '../visible-job.ts'
 
 const READ = ['jobs:submit', 'jobs:read:all'] as const
@@ -145,6 +146,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       const created = await change(parts, request, about('create', name), async (tx) => {
         checkPriorityOf(request.caller, options.priority)
         const after = await createSchedule(tx, name, options, request.caller.name)
+        await checkIntervalOf(request.caller, tx, after.cron)
         return { result: after, after: scheduleFacts(after) }
       })
       return reply.code(201).header('location', `/api/v1/schedules/${name}`).send(toBody(created))
@@ -170,6 +172,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         const before = await changeable(tx, request.caller, name)
         checkPriorityOf(request.caller, request.body.priority)
         const after = await changeSchedule(tx, name, request.body, request.caller.name)
+        if (request.body.cron !== undefined) await checkIntervalOf(request.caller, tx, after.cron)
         return { result: toBody(after), before: scheduleFacts(before), after: scheduleFacts(after) }
       })
     },

@@ -55,3 +55,8 @@ export async function waitingSessions(sql: Sql): Promise<number> {
   )
   return rows[0]!.n
 }
+
+/** Sets how long a lease lives in a lane without a heartbeat, also to less than the settings allow. */
+export async function setStale(sql: Sql, lane: string, ms: number): Promise<void> {
+  await sql('update sluice.lanes set stale_ms = $2 where name = $1', [lane, ms])
+}

@@ -1,6 +1,6 @@
 import type { Sql } from '../database.ts'
 
-/** Schedules `s1`, `s2`, ... that run a task every minute, or at these times in turn, with a tick that came due `ageMs` ago. */
+/** Schedules `s1`, `s2`, ... that run a task every minute, or at these times in turn, with a tick that came due `ageMs` ago. As of a file, so that their number is not limited. */
 export async function plantSchedules(
   sql: Sql,
   count: number,
@@ -12,8 +12,8 @@ export async function plantSchedules(
   }: { task: string; overlap?: 'allow' | 'skip'; ageMs?: number; crons?: readonly string[] },
 ): Promise<void> {
   await sql(
-    `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, owner, updated_by, input_by)
-     select 's' || n, $2, ($5::text[])[1 + n % cardinality($5::text[])], 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), 'test', 'test', 'test'
+    `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, declared, owner, updated_by, input_by)
+     select 's' || n, $2, ($5::text[])[1 + n % cardinality($5::text[])], 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), '{}', 'test', 'test', 'test'
        from generate_series(1, $1) n`,
     [count, task, overlap, ageMs / 1000, crons],
   )
