@@ -95,6 +95,8 @@ export const ERROR_STATUS = {
   BUDGET_EXCEEDED: 422,
   /** The ceiling on active jobs is reached, or that on waiting jobs of the task. */
   ADMISSION_REJECTED: 429,
+  /** More requests or streams with this key are open than one key may have at a server. */
+  TOO_MANY_REQUESTS: 429,
   /** Too many wrong keys came from this address. */
   TOO_MANY_FAILURES: 429,
   /** The database cannot be reached, or refuses to do its work. */

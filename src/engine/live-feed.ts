@@ -4,16 +4,16 @@ import type { Listener } from '../db/listener.ts'
 import { messageOf } from '../errors.ts'
 import type { EventSink } from './job-feed.ts'
 import { type JobCriteria, type JobPage, readPage } from './job-list.ts'
+import { ListTurns } from './list-turns.ts'
 import type { Log } from './log.ts'
+import { LookLoop } from './look-loop.ts'
 import { type Now, readNow } from './now.ts'
 
 /** Between two looks at the system, however much happens. */
 const SHORTEST_MS = 250
 /** And while nothing does. */
 const LONGEST_MS = 1000
-/** Between two looks at one list. */
-const LIST_MS = 1000
-/** Looks take at most a tenth of one connection's time. */
+/** Looks at the system take at most a tenth of one connection's time. */
 const SHARE = 10
 /** Without a change it is told again after so long: that its time moves on shows that it is not stale. */
 const BEAT_MS = 5000
@@ -32,6 +32,8 @@ export interface LiveOptions {
   readonly list: LiveList | undefined
   /** The id of the last event it has heard, of any server; empty: none. */
   readonly lastId: string
+  /** Who reads. Looks at lists are shared out among them. */
+  readonly reader: string
 }
 
 interface Reader {
@@ -51,9 +53,9 @@ interface Seen {
 /**
  * Tells any number of readers how the system stands, and how the lists stand that they look at.
  *
- * All of them share one look: at most four a second, fewer when a look is expensive or nothing happens, none while nobody
- * reads. What is told is always the whole of it, so a reader that was slow or away misses nothing but what is past. Ids are
- * hashes of what was told: another server goes on from them.
+ * All of them share one look at the system: at most four a second, fewer when a look is expensive or nothing happens, none while
+ * nobody reads. Lists are looked at one after the other beside it, in turns. What is told is always the whole of it, so a reader
+ * that was slow or away misses nothing but what is past. Ids are hashes of what was told: another server goes on from them.
  */
 export class LiveFeed {
   readonly #db: Queryable
@@ -61,14 +63,13 @@ export class LiveFeed {
   readonly #log: Log
   readonly #toJson: { now(now: Now): unknown; page(page: JobPage): unknown }
   readonly #readers = new Set<Reader>()
-  readonly #lists = new Map<string, { seen: Seen; at: number; costMs: number }>()
-  #timer: NodeJS.Timeout | undefined
-  #dueAt = Number.POSITIVE_INFINITY
-  #looking: Promise<void> | undefined
+  readonly #system = new LookLoop(() => this.#orLater(() => this.#lookAtSystem()))
+  readonly #pages = new LookLoop(() => this.#orLater(() => this.#lookAtList()))
+  readonly #turns = new ListTurns()
   #seen: Seen | undefined
+  readonly #seenLists = new Map<string, Seen>()
   #pauseMs = SHORTEST_MS
   #unsubscribe: (() => void) | undefined
-  #closed = false
 
   /** @param toJson How the wire writes what is told. */
   constructor(
@@ -100,87 +101,83 @@ export class LiveFeed {
     return { leave: () => this.#leave(reader) }
   }
 
-  /** Somebody is new, or ready again: what is known is told at once, the next look is soon. */
+  /** Somebody is new, or ready again: the next look is soon. */
   nudge(): void {
-    if (this.#looking !== undefined || this.#closed || this.#readers.size === 0) return
+    if (this.#readers.size === 0) return
     this.#pauseMs = SHORTEST_MS
-    this.#lookIn(0)
+    this.#system.within(0)
+    this.#pages.within(0)
   }
 
   /** Ends every stream; readers go on at another server. */
   async close(): Promise<void> {
-    this.#closed = true
-    clearTimeout(this.#timer)
     this.#unsubscribe?.()
     for (const { sink } of this.#readers) sink.end()
     this.#readers.clear()
-    await this.#looking
+    await Promise.all([this.#system.stop(), this.#pages.stop()])
   }
 
   #leave(reader: Reader): void {
     this.#readers.delete(reader)
     if (this.#readers.size > 0) return
-    clearTimeout(this.#timer)
-    this.#dueAt = Number.POSITIVE_INFINITY
-    this.#lists.clear()
+    this.#system.pause()
+    this.#pages.pause()
+    this.#seenLists.clear()
     this.#seen = undefined
     this.#unsubscribe?.()
     this.#unsubscribe = undefined
   }
 
-  #lookIn(ms: number): void {
-    if (this.#closed || this.#readers.size === 0) return
-    const dueAt = performance.now() + ms
-    if (dueAt >= this.#dueAt) return
-    this.#dueAt = dueAt
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#start(), ms)
+  async #orLater(look: () => Promise<number | undefined>): Promise<number | undefined> {
+    try {
+      return await look()
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, 'the live view could not be read; trying again')
+      return this.#readers.size === 0 ? undefined : AFTER_FAILURE_MS
+    }
   }
 
-  #start(): void {
-    this.#dueAt = Number.POSITIVE_INFINITY
-    this.#looking = this.#look()
-      .catch((error) => {
-        this.#log.warn({ error: messageOf(error) }, 'the live view could not be read; trying again')
-        return AFTER_FAILURE_MS
-      })
-      .then((pauseMs) => {
-        this.#looking = undefined
-        this.#lookIn(pauseMs)
-      })
-  }
-
-  /** Answers in how many milliseconds to look again. */
-  async #look(): Promise<number> {
+  async #lookAtSystem(): Promise<number | undefined> {
+    if (![...this.#readers].some(({ options }) => options.now)) return undefined
     const startedAt = performance.now()
-    const readers = [...this.#readers]
     const before = this.#seen?.hash
-    if (readers.some(({ options }) => options.now)) await this.#seeNow()
-    const lists = new Map(readers.flatMap(({ options: { list } }) => (list ? [[list.key, list]] : [])))
-    for (const key of this.#lists.keys()) if (!lists.has(key)) this.#lists.delete(key)
-    for (const list of lists.values()) await this.#seeList(list)
-    for (const reader of this.#readers) this.#tell(reader)
-    const changed = this.#seen?.hash !== before
-    this.#pauseMs = changed ? SHORTEST_MS : Math.min(LONGEST_MS, this.#pauseMs * 1.5)
-    return Math.max(this.#pauseMs, SHARE * (performance.now() - startedAt))
-  }
-
-  async #seeNow(): Promise<void> {
     const now = await readNow(this.#db)
     const data = JSON.stringify(this.#toJson.now(now))
     // What only time changes is no change.
     const lanes = now.lanes.map(({ waitedMs: _, ...lane }) => lane)
     const findings = now.findings.map(({ text: _, ...finding }) => finding)
-    this.#seen = { data, hash: hashOf(JSON.stringify({ ...now, at: 0, lanes, findings })) }
+    const hash = hashOf(JSON.stringify({ ...now, at: 0, lanes, findings }))
+    this.#seen = { data, hash }
+    for (const reader of this.#readers) this.#tell(reader)
+    this.#pauseMs = hash === before ? Math.min(LONGEST_MS, this.#pauseMs * 1.5) : SHORTEST_MS
+    return Math.max(this.#pauseMs, SHARE * (performance.now() - startedAt))
   }
 
-  async #seeList({ key, criteria, limit }: LiveList): Promise<void> {
-    const known = this.#lists.get(key)
+  /** Looks at the list whose turn it is. */
+  async #lookAtList(): Promise<number | undefined> {
+    const lists = new Map<string, LiveList>()
+    const readersOf = new Map<string, string[]>()
+    for (const { options } of this.#readers) {
+      if (options.list === undefined) continue
+      const { key } = options.list
+      lists.set(key, options.list)
+      readersOf.set(key, [...(readersOf.get(key) ?? []), options.reader])
+    }
+    for (const key of this.#seenLists.keys()) if (!lists.has(key)) this.#seenLists.delete(key)
+    // Those who have just come, or were slow, may hear what is known already.
+    for (const reader of this.#readers) this.#tell(reader)
     const startedAt = performance.now()
-    if (known !== undefined && startedAt - known.at < Math.max(LIST_MS, SHARE * known.costMs)) return
+    this.#turns.forget(readersOf, startedAt)
+    const turn = this.#turns.next(readersOf, startedAt)
+    if (turn === undefined || 'inMs' in turn) return turn?.inMs
+    const { key, criteria, limit } = lists.get(turn.key)!
     const data = JSON.stringify(this.#toJson.page(await readPage(this.#db, criteria, undefined, limit)))
-    const seen = { data, hash: hashOf(data) }
-    this.#lists.set(key, { seen, at: startedAt, costMs: performance.now() - startedAt })
+    const costMs = performance.now() - startedAt
+    this.#seenLists.set(key, { data, hash: hashOf(data) })
+    this.#turns.looked(key, readersOf.get(key)!, startedAt, costMs)
+    for (const reader of this.#readers) if (reader.options.list?.key === key) this.#tell(reader)
+    // However many lists there are, half of the connection's time is left.
+    return costMs
   }
 
   #tell(reader: Reader): void {
@@ -192,7 +189,7 @@ export class LiveFeed {
       reader.nowSentAt = performance.now()
       this.#send(reader, 'now', this.#seen.data)
     }
-    const list = options.list === undefined ? undefined : this.#lists.get(options.list.key)?.seen
+    const list = options.list === undefined ? undefined : this.#seenLists.get(options.list.key)
     if (list === undefined || list.hash === reader.list) return
     reader.list = list.hash
     this.#send(reader, 'jobs', list.data)

@@ -15,7 +15,7 @@ export interface Readiness {
   readonly locks: readonly HeldLock[]
 }
 
-/** Whoever asks must not wait longer for a database that does not answer: up to twice this, where a second connection is tried. */
+/** Whoever asks must not wait longer for a database that does not answer. */
 const ANSWER_WITHIN_MS = 1000
 /** Anybody may ask, as often as they like: the database is asked at most this often. */
 const FRESH_MS = 250
@@ -25,7 +25,6 @@ const ATTENTION_MS = 2000
 /** Whether the database can be reached and has the schema of this program. */
 export class ReadinessProbe {
   readonly #db: Queryable
-  readonly #apart: Queryable
   #asked = Number.NEGATIVE_INFINITY
   #answer: Promise<Readiness> | undefined
   /** The version this program needs. Read from its files once: they do not change, and take several turns of a busy event loop. */
@@ -34,10 +33,9 @@ export class ReadinessProbe {
   #attentionAt = Number.NEGATIVE_INFINITY
   #reading: Promise<void> | undefined
 
-  /** @param apart On a connection of its own: behind a lock, all others may wait. */
-  constructor(db: Queryable, apart: Queryable) {
+  /** @param db With two connections for this alone, one for each question: behind a lock or many submissions, all others may wait. */
+  constructor(db: Queryable) {
     this.#db = db
-    this.#apart = apart
   }
 
   look(): Promise<Readiness> {
@@ -72,27 +70,19 @@ export class ReadinessProbe {
     try {
       return await within(ANSWER_WITHIN_MS, undefined, () => this.#compare())
     } catch {
-      return this.#findOutWhy()
+      return { database: 'not reachable', schema: 'not known', locks: [] }
     }
   }
 
   async #compare(): Promise<Readiness> {
+    // First, because it waits for no lock itself.
+    const locks = await findTableLocks(this.#db)
+    if (stops(locks)) return { database: LOCKED, schema: 'not known', locks }
     this.#needed ??= (await loadMigrations()).at(-1)?.version ?? 0
     const applied = await readSchemaVersion(this.#db)
-    const locks = await findTableLocks(this.#db)
     const schema =
       applied === this.#needed ? 'ok' : `at version ${applied}, this program needs ${this.#needed}`
-    return { database: stops(locks) ? LOCKED : 'ok', schema, locks }
-  }
-
-  async #findOutWhy(): Promise<Readiness> {
-    try {
-      const locks = await within(ANSWER_WITHIN_MS, undefined, () => findTableLocks(this.#apart))
-      const database = stops(locks) ? LOCKED : 'reachable, but every connection of this server is busy'
-      return { database, schema: 'not known', locks }
-    } catch {
-      return { database: 'not reachable', schema: 'not known', locks: [] }
-    }
+    return { database: 'ok', schema, locks }
   }
 }
 

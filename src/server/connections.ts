@@ -8,8 +8,10 @@ const KEY_CONNECTIONS = 2
 const CYCLE_CONNECTIONS = 8
 /** A cycle that takes longer is given up; its outcome is then unknown and the next one resyncs. */
 const CYCLE_TIMEOUT_MS = 15_000
-/** `/readyz` answers within two seconds. */
-const PROBE_TIMEOUT_MS = 1000
+/** One asks whether the database can be reached, one reads what needs attention. */
+const PROBE_CONNECTIONS = 2
+/** Longer than `/readyz` waits for an answer. */
+const PROBE_TIMEOUT_MS = 5000
 /** Whatever keeps cycles waiting must not end leases. */
 const BEAT_CONNECTIONS = 2
 
@@ -22,9 +24,10 @@ export class ServerConnections {
   readonly keys: Queryable
   readonly cycles: Database
   readonly beats: Database
-  /** Finds out why the others wait: one connection, opened only then. */
-  readonly probe: Database
+  /** What `/readyz` asks: it must find out why all others wait. */
+  readonly probe: Queryable
   readonly #keys: Database
+  readonly #probe: Database
   readonly #watch: OutageWatch
 
   constructor(url: string, heartbeatMs: number) {
@@ -42,17 +45,18 @@ export class ServerConnections {
       applicationName: 'sluice-heartbeat',
       statementTimeoutMs: heartbeatMs,
     })
-    this.probe = new Database({
+    this.#probe = new Database({
       url,
-      maxConnections: 1,
+      maxConnections: PROBE_CONNECTIONS,
       applicationName: 'sluice-probe',
       statementTimeoutMs: PROBE_TIMEOUT_MS,
     })
+    this.probe = forCallers(this.#probe)
     this.#watch = new OutageWatch(url, [this.#keys, this.cycles, this.beats])
   }
 
   async close(): Promise<void> {
     this.#watch.close()
-    await Promise.all([this.#keys.close(), this.cycles.close(), this.beats.close(), this.probe.close()])
+    await Promise.all([this.#keys.close(), this.cycles.close(), this.beats.close(), this.#probe.close()])
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, fastify, LogController } from 'fastify'
 import { registerAccess } from './access.ts'
+import { registerCallerShares, type ShareLimits } from './caller-shares.ts'
 import { refuseEarly } from './early-refusal.ts'
 import type { Identification } from './identify.ts'
 import { registerJsonBody } from './json-body.ts'
@@ -58,6 +59,7 @@ export interface ServerLimits {
   readonly idleMs: number
   readonly keepAliveMs: number
   readonly connections: number
+  readonly perKey: ShareLimits
   /** How often it looks for requests that are late. */
   readonly checkEveryMs: number
 }
@@ -72,6 +74,7 @@ export const DEFAULT_LIMITS: ServerLimits = {
   // More than the 60 s of common balancers: whoever closes first must not be the server.
   keepAliveMs: 72_000,
   connections: 10_000,
+  perKey: { atOnce: 64, waiting: 1000 },
   checkEveryMs: 5000,
 }
 
@@ -143,6 +146,7 @@ export async function buildServer(
   refuseIdempotency(server)
   refuseBody(server)
   const identification = registerAccess(server, parts)
+  registerCallerShares(server, limits.perKey)
   const page = new DashboardPage()
   registerNotFound(server, page)
   await registerOpenApi(server, parts)

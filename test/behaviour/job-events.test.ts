@@ -41,7 +41,7 @@ async function serve(app: Sluice, limits: StreamLimits) {
   const db = counted(app.room.db)
   const events = new JobEvents(db, app.room.listener, 'test', log)
   const streams = new OpenStreams(events, log, limits)
-  const right = { name: 'all', refused: async () => undefined }
+  const right = { name: 'all', keyId: '1', refused: async () => undefined }
   const server: Server = createServer((request, response) => {
     const id = request.url!.split('/').at(-1)!
     const options = { tree: false, logs: true, position: START }
@@ -56,7 +56,7 @@ async function serve(app: Sluice, limits: StreamLimits) {
   return { db, events, streams, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
-const LIMITS: StreamLimits = { heartbeatMs: 200, slowMs: 500, tickMs: 50 }
+const LIMITS: StreamLimits = { perKey: 100, heartbeatMs: 200, slowMs: 500, tickMs: 50 }
 
 function read(url: string, id: string): EventReader {
   const reader = new EventReader(url, `/${id}`, 'none')

@@ -17,6 +17,7 @@ const GROUPS = 2
 /** As docs/internals/connections.md has them: a worker, and a server that workers speak to. */
 const MOST: Record<string, number> = {
   sluice: 4 + 4,
+  'sluice-probe': 2,
   'sluice-cycle': 1 + 8,
   'sluice-heartbeat': 1 + 2,
   'sluice-keys': 2,

@@ -118,7 +118,7 @@ test('a healthy system needs no attention, and /readyz tells strangers no names'
 })
 
 test('/readyz never reports what an earlier request found', async () => {
-  const probe = new ReadinessProbe(server.app.room.calls, server.app.room.calls)
+  const probe = new ReadinessProbe(server.app.room.calls)
   expect(await probe.attention()).toEqual([])
   await state.plantBrokenWorker(database.sql, 'late', 'no disk')
   onTestFinished(() => state.removeWorker(database.sql, 'late'))

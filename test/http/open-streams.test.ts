@@ -13,7 +13,7 @@ import { useDatabase } from '../support/database.ts'
 const database = useDatabase()
 const log = pino({ level: 'silent' })
 const echo = task({ name: 'echo', run: async (input: unknown) => input })
-const right = { name: 'all', refused: async () => undefined }
+const right = { name: 'all', keyId: '1', refused: async () => undefined }
 const options = { tree: false, logs: true, position: START }
 let app: Sluice
 let http: Server

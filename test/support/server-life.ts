@@ -34,7 +34,7 @@ export async function liveServer(app: Sluice): Promise<void> {
   await repeated('the next look at claims', () => watch.look())
   // It says so when it cannot look, and is asked again.
   await patiently(
-    async () => (await new ReadinessProbe(calls, calls).look()).database === 'ok',
+    async () => (await new ReadinessProbe(calls).look()).database === 'ok',
     'the server to be ready',
   )
 }

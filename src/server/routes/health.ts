@@ -29,7 +29,7 @@ const Readiness = Type.Object({
  * Only what keeps this server from its work makes it 503: a balancer would otherwise take away every server because a lane is paused.
  */
 export function healthRoutes(server: Server, parts: ServerParts): void {
-  const probe = new ReadinessProbe(parts.room.calls, parts.connections.probe)
+  const probe = new ReadinessProbe(parts.connections.probe)
 
   server.get(
     '/healthz',

@@ -23,7 +23,7 @@ export function jobStreamRoutes(
   server.get(
     '/jobs/:id/stream',
     {
-      config: { access: 'jobs:read' },
+      config: { access: 'jobs:read', share: 0 },
       schema: {
         summary: 'States, progress and log lines of a job or a tree, as server-sent events',
         description:
@@ -45,6 +45,7 @@ export function jobStreamRoutes(
         isOwn(request, job) ? 'jobs:read' : 'jobs:read:all',
       ])
       const options = { tree, logs, position }
+      streams.checkRoom(request.caller.keyId)
       streams.open(beginStream(request, reply), right, (sink) => events.open(id, options, sink))
     },
   )

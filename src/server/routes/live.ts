@@ -38,7 +38,7 @@ export function liveRoutes(
   server.get(
     '/live',
     {
-      config: { access: ['workers:view', 'jobs:read'] },
+      config: { access: ['workers:view', 'jobs:read'], share: 0 },
       schema: {
         summary: 'How the system stands, and the first page of a list, as server-sent events',
         description:
@@ -60,8 +60,11 @@ export function liveRoutes(
         ...(now ? (['workers:view'] as const) : []),
         ...(jobs ? ([all ? 'jobs:read:all' : 'jobs:read'] as const) : []),
       ])
+      streams.checkRoom(request.caller.keyId)
       const lastId = request.headers['last-event-id'] ?? lastEventId ?? ''
-      streams.open(beginStream(request, reply), right, (sink) => feed.open({ now, list, lastId }, sink))
+      streams.open(beginStream(request, reply), right, (sink) =>
+        feed.open({ now, list, lastId, reader: request.caller.keyId }, sink),
+      )
     },
   )
 

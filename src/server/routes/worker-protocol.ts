@@ -101,7 +101,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
   server.post(
     '/workers/:id/cycle',
     {
-      config,
+      config: { ...config, share: 0 },
       bodyLimit: PAYLOAD_BYTES,
       schema: {
         summary: 'Report endings and take jobs; waits when there are none',
@@ -132,7 +132,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
   server.post(
     '/workers/:id/heartbeat',
     {
-      config,
+      config: { ...config, share: 0 },
       schema: {
         summary: 'Renew the leases of a worker',
         tags,

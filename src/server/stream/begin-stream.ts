@@ -20,6 +20,7 @@ export function rightOf(db: Queryable, request: FastifyRequest, needs: readonly 
   const { authorization } = request.headers
   const token = authorization?.replace(/^Bearer +/i, '') ?? readSessionCookie(request) ?? ''
   return {
+    keyId: request.caller.keyId,
     name: `${needs.join()} ${token}`,
     async refused() {
       const caller = await identifyAgain(db, request)

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { EventSink } from '../../engine/job-feed.ts'
-import { messageOf } from '../../errors.ts'
+import { messageOf, SluiceError } from '../../errors.ts'
 import type { ServerParts } from '../parts.ts'
 import { EventStream } from './event-stream.ts'
 
@@ -11,12 +11,15 @@ const HEARTBEAT_MS = 15_000
 const TICK_MS = 2000
 
 export interface StreamLimits {
+  /** Open at once with one key. */
+  readonly perKey: number
   readonly heartbeatMs: number
   readonly slowMs: number
   readonly tickMs: number
 }
 
 export const STREAM_LIMITS: StreamLimits = {
+  perKey: 100,
   heartbeatMs: HEARTBEAT_MS,
   slowMs: SLOW_MS,
   tickMs: TICK_MS,
@@ -26,6 +29,8 @@ export const STREAM_LIMITS: StreamLimits = {
 export interface Right {
   /** Streams with the same name have the same right. */
   readonly name: string
+  /** The id of the key it comes from. */
+  readonly keyId: string
   /** The code of the refusal, or `undefined` when all is well. */
   refused(): Promise<string | undefined>
 }
@@ -61,6 +66,22 @@ export class OpenStreams {
 
   get size(): number {
     return this.#open.size
+  }
+
+  /**
+   * Call it while a refusal can still be answered.
+   *
+   * @throws {SluiceError} `TOO_MANY_REQUESTS` when the key has as many streams as it may.
+   */
+  checkRoom(keyId: string): void {
+    const { perKey } = this.#limits
+    const own = [...this.#open].filter(({ right }) => right.keyId === keyId).length
+    if (own < perKey) return
+    throw new SluiceError(
+      'TOO_MANY_REQUESTS',
+      `${perKey} streams with this key are open at this server, the most it may have: close one, or share them`,
+      { details: { retryAfter: 10 } },
+    )
   }
 
   /**

@@ -13,6 +13,7 @@ export async function listTables(sql: Sql): Promise<string[]> {
 export async function lockTable(url: string, table: string): Promise<{ release(): Promise<void> }> {
   const client = new pg.Client({ connectionString: url, application_name: 'lock-holder' })
   await client.connect()
+  client.on('error', () => {})
   await client.query(`begin; lock table sluice.${pg.escapeIdentifier(table)} in access exclusive mode`)
   return { release: () => client.end() }
 }
@@ -26,4 +27,12 @@ export async function countSessions(sql: Sql): Promise<Record<string, number>> {
       group by 1 order by 1`,
   )
   return Object.fromEntries(rows.map(({ name, n }) => [name, n]))
+}
+
+/** How many sessions wait for a lock. */
+export async function countLockWaiters(sql: Sql): Promise<number> {
+  const [row] = await sql<{ n: number }>(
+    `select count(*)::integer as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  )
+  return row!.n
 }
