@@ -29,6 +29,18 @@ export function checkServer(server: string, what = 'server'): string {
   return url.href.replace(/\/+$/, '')
 }
 
+/**
+ * What to say of a server beyond this machine that is spoken to without TLS; `undefined` where nothing is wrong.
+ *
+ * @param server An address that was checked.
+ */
+export function plainWarning(server: string): string | undefined {
+  const { protocol, hostname } = new URL(server)
+  const local = /^(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){3}|\[::1\])$/i.test(hostname)
+  if (protocol === 'https:' || local) return undefined
+  return `${server} is spoken to without TLS: whoever is on the way can read the key and all that is sent. Use https://`
+}
+
 /** @throws {SluiceError} `INVALID_ARGUMENT`, which does not repeat the key. */
 export function checkServerKey(key: string): string {
   if (typeof key === 'string' && /^[\x21-\x7e]{1,200}$/.test(key)) return key

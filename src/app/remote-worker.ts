@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { checkServer, checkServerKey } from '../api/server-address.ts'
+import { checkServer, checkServerKey, plainWarning } from '../api/server-address.ts'
 import type { RegisterBody, WorkerTask } from '../api/worker-protocol.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { Log } from '../engine/log.ts'
@@ -101,6 +101,8 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
   const server = checkServer(textOf(options.server, 'SLUICE_SERVER', 'server'))
   const key = checkServerKey(textOf(options.key, 'SLUICE_KEY', 'key'))
   const log = given ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
+  const plain = plainWarning(server)
+  if (plain !== undefined) log.warn({}, plain)
   const settings = resolveSettings({
     ...(config !== undefined && { file: config.config, locate: config.locate }),
     environment: process.env,

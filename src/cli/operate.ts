@@ -6,6 +6,7 @@ import { hasDatabase } from '../db/embedded/place.ts'
 import { hasCode, SluiceError } from '../errors.ts'
 import type { CommonOptions, World } from './command.ts'
 import type { ExitCode } from './exit-code.ts'
+import { painter } from './output/style.ts'
 import { HINT } from './report-error.ts'
 import type { System } from './system.ts'
 
@@ -66,7 +67,10 @@ export async function operate(
 ): Promise<ExitCode> {
   if (world.server !== undefined) {
     const { SluiceClient } = await import('../client/client.ts')
-    const client = new SluiceClient(world.server)
+    const client = new SluiceClient({
+      ...world.server,
+      onWarning: (message) => world.err.line(`${painter(world.err)('yellow', 'warning:')} ${message}`),
+    })
     return work(world.reason === undefined ? client : client.because(world.reason)).catch(pointToServer)
   }
   const dataFolder = dataFolderOf(world, options)

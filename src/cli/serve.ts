@@ -1,7 +1,10 @@
+import { open, rm } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Logger } from 'pino'
 import type { Sluice } from '../app/app.ts'
-import { createFirstKey } from '../engine/access/keys.ts'
+import type { Queryable } from '../db/database.ts'
+import { createFirstKey, listKeys } from '../engine/access/keys.ts'
 import { declareServerDefaults } from '../engine/server-defaults.ts'
 import { SluiceError } from '../errors.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
@@ -13,6 +16,8 @@ export interface ServeOptions extends CommonOptions {
   readonly port?: number
   readonly host: string
   readonly notice: Duration
+  readonly firstKeyFile?: string
+  readonly firstKeyExpires?: Duration
 }
 
 const DEFAULT_PORT = 8080
@@ -28,6 +33,11 @@ export function addServeOptions(command: Command): void {
     )
     .option('--host <address>', 'the address to listen on; 0.0.0.0: all of this machine', '127.0.0.1')
     .option('--notice <duration>', 'how long /readyz says no before a stop closes the door', duration, '0s')
+    .option(
+      '--first-key-file <path>',
+      'write the first key of a new database there (0600), and do not print it',
+    )
+    .option('--first-key-expires <duration>', 'how long the first key lives, such as 1h', duration)
 }
 
 function port(text: string): number {
@@ -41,6 +51,8 @@ export interface Serving {
   readonly server: RunningServer
   /** The first key of the database, when this start has made it. */
   readonly adminKey: string | undefined
+  /** The file that has it, where one was named. It is not printed then. */
+  readonly keyFile: string | undefined
   /** In words, what this start has set for everyone who submits; `undefined` unless it is the first. */
   readonly limits: string | undefined
 }
@@ -63,14 +75,47 @@ export async function serve(world: World, app: Sluice, log: Logger, options: Ser
   app.startDuties()
   await app.provision()
   // Last: a key that is made must be shown.
-  const adminKey = (await createFirstKey(calls))?.key
+  const firstKey = await makeFirstKey(calls, resolve(world.folder, options.firstKeyFile ?? ''), options)
   if (!LOOPBACK.test(options.host)) {
     log.warn(
       { host: options.host },
       'listening beyond this machine without TLS: keys travel readable; put a proxy with TLS in front',
     )
   }
-  return { server, adminKey, limits }
+  return { server, ...firstKey, limits }
+}
+
+/**
+ * Makes the first key of the database, if it has none.
+ *
+ * The file is there before the key: a key that could not be kept would be lost, and there is only one first key.
+ *
+ * @throws {SluiceError} `INVALID_CONFIG` when the file cannot be written, or exists and there is a key to be written.
+ */
+async function makeFirstKey(
+  calls: Queryable,
+  path: string,
+  { firstKeyFile, firstKeyExpires }: ServeOptions,
+): Promise<Pick<Serving, 'adminKey' | 'keyFile'>> {
+  const livesMs =
+    firstKeyExpires === undefined ? null : Math.round(parseDuration(firstKeyExpires, 'first-key-expires'))
+  const none = { adminKey: undefined, keyFile: undefined }
+  if (firstKeyFile === undefined)
+    return { ...none, adminKey: (await createFirstKey(calls, { livesMs }))?.key }
+  // A server that is started again finds the file of its first start.
+  if ((await listKeys(calls, '0', 1)).length > 0) return none
+  const file = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'EEXIST' ? 'it exists already; remove it or name another file' : error.message
+    throw new SluiceError('INVALID_CONFIG', `--first-key-file: cannot write ${path}: ${why}`)
+  })
+  try {
+    const key = (await createFirstKey(calls, { livesMs }))?.key
+    if (key !== undefined) await file.writeFile(`${key}\n`)
+    else await rm(path)
+    return key === undefined ? none : { adminKey: undefined, keyFile: path }
+  } finally {
+    await file.close()
+  }
 }
 
 function portOf({ SLUICE_PORT }: NodeJS.ProcessEnv): number {

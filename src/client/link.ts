@@ -1,5 +1,5 @@
 import { readProblem } from '../api/read-problem.ts'
-import { checkServer, checkServerKey } from '../api/server-address.ts'
+import { checkServer, checkServerKey, plainWarning } from '../api/server-address.ts'
 import { isErrorCode, messageOf, SluiceError } from '../errors.ts'
 import { toStorableJson } from '../model/json.ts'
 import { within } from '../within.ts'
@@ -12,6 +12,8 @@ export interface ServerOptions {
   readonly key?: string | undefined
   /** Sent with every request: the `x-sluice-csrf` of a session. */
   readonly headers?: (() => Readonly<Record<string, string>>) | undefined
+  /** Called when the key would travel readable: to a server beyond this machine without TLS. Default: `process.emitWarning`. */
+  readonly onWarning?: ((message: string) => void) | undefined
 }
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
@@ -32,6 +34,12 @@ const ANSWER_MS = 60_000
 /** Members of a problem that say the same as an error's code and message, or nothing to a program. */
 const SAID = new Set(['type', 'title', 'status', 'detail', 'code', 'requestId'])
 
+/** Browsers have no `process`, and no key either. */
+function emitWarning(message: string): void {
+  const { process } = globalThis as { process?: { emitWarning?: (text: string, type: string) => void } }
+  process?.emitWarning?.(message, 'SluiceWarning')
+}
+
 /**
  * Speaks to a server of Sluice with `fetch`. The key is in one header and nowhere else: not in addresses, messages or
  * causes of errors.
@@ -43,8 +51,10 @@ export class Link {
   readonly #headers: () => Readonly<Record<string, string>>
 
   /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
-  constructor({ server, key, headers = () => ({}) }: ServerOptions) {
+  constructor({ server, key, headers = () => ({}), onWarning = emitWarning }: ServerOptions) {
     const url = checkServer(server)
+    const warning = key === undefined ? undefined : plainWarning(url)
+    if (warning !== undefined) onWarning(warning)
     this.place = `the server at ${url}`
     this.#base = `${url}/api/v1`
     const own = key === undefined ? {} : { authorization: `Bearer ${checkServerKey(key)}` }

@@ -172,6 +172,8 @@ const TOP = {
   models,
   /** Root jobs that may wait of each task that draws from budgets, where `admission.maxQueued` says nothing of it. */
   maxQueued: value(SETTINGS.maxQueued.reader),
+  /** Proxies in front of a server, whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. */
+  trustProxy: value(SETTINGS.trustProxy.reader),
   /** Which workers come and go by themselves. */
   fleet,
 } as const

@@ -2,6 +2,7 @@ import { type AdmissionSettings, type AdmissionSource, resolveAdmission } from '
 import { type BudgetSettings, type BudgetsSource, type ModelSettings, resolveBudgets } from './budget.ts'
 import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
 import { type FleetSource, type PoolChange, resolvePools } from './pool.ts'
+import { proxies } from './proxies.ts'
 import {
   choice,
   count,
@@ -70,6 +71,8 @@ export const SETTINGS = {
   deadline: setting('deadline', orNone(stored), null),
   /** Root jobs that may wait of each task that draws from budgets, where nothing is said of that task. */
   maxQueued: setting('maxQueued', count({ min: 1 }), 500),
+  /** Proxies in front of a server, whose word about the address of a caller is taken. */
+  trustProxy: setting('trustProxy', orNone(proxies), null),
 } as const
 
 /** Variables of settings whose engine this version does not have. Refused, so that no limit is ignored in silence. */
@@ -152,6 +155,8 @@ export interface Settings {
   readonly pools: ReadonlyMap<string, PoolChange>
   /** Of tasks that draw from budgets. */
   readonly maxQueued: number
+  /** Proxies in front of a server; null: none. */
+  readonly trustProxy: readonly string[] | null
   /** Which were set by option, environment or file. The rest are defaults and overwrite nothing in the database. */
   readonly given: ReadonlySet<keyof typeof SETTINGS>
 }
@@ -208,6 +213,7 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     ...resolveBudgets(sources, problems),
     pools: resolvePools(sources, problems),
     maxQueued: find('maxQueued').value,
+    trustProxy: find('trustProxy').value,
     given,
   }
   for (const variable of UNSUPPORTED_VARIABLES) {

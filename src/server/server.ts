@@ -97,6 +97,7 @@ const MAX_PARAM = 1000
 export async function buildServer(
   parts: ServerParts,
   limits: ServerLimits = DEFAULT_LIMITS,
+  trustProxy: readonly string[] | null = null,
 ): Promise<Server> {
   const server: Server = fastify({
     loggerInstance: parts.log.child({}, { redact: SECRETS }) as FastifyBaseLogger,
@@ -104,6 +105,8 @@ export async function buildServer(
     // Ids of callers are not taken over: what the audit says must be unique.
     genReqId: () => randomUUID(),
     requestIdHeader: false,
+    // Of nobody else is it believed whom they speak for: anybody could write anything there.
+    ...(trustProxy !== null && { trustProxy: [...trustProxy] }),
     bodyLimit: limits.bodyBytes,
     requestTimeout: limits.requestMs,
     connectionTimeout: limits.idleMs,

@@ -7,16 +7,28 @@ import { SluiceError } from '../errors.ts'
 const NAME = 'sluice_session'
 const SECURE_NAME = `__Host-${NAME}`
 
+/** Browsers trust these without TLS. */
+const LOOPBACK_HOST = /^(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/i
+
 /** The header in which a page sends back what it was told when it signed in. */
 export const CSRF_HEADER = 'x-sluice-csrf'
 
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
+/**
+ * Over TLS only the cookie that was set over TLS counts. The other one may have been set by anybody between the browser
+ * and this server, who would make somebody work under a session of theirs.
+ *
+ * @throws {SluiceError} `FORBIDDEN` for what a browser sends on behalf of another site.
+ */
 export function readSessionCookie(request: FastifyRequest): string | undefined {
   const header = request.headers.cookie
   if (header === undefined) return undefined
   const found = cookies.parse(header)
-  return found[SECURE_NAME] ?? found[NAME]
+  if (found[SECURE_NAME] !== undefined || found[NAME] === undefined) return found[SECURE_NAME]
+  // First, because the origin of another site says nothing about how this server was reached.
+  checkSameOrigin(request)
+  return isSecure(request) ? undefined : found[NAME]
 }
 
 export function setSessionCookie(
@@ -38,9 +50,15 @@ function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, 
   reply.header('set-cookie', cookies.serialize(secure ? SECURE_NAME : NAME, value, { ...common, secure }))
 }
 
-/** Behind a proxy that ends TLS the page still says so: a browser writes the address it loaded the page from. */
+/**
+ * A proxy that ends TLS says so where `trustProxy` names it. Where it is not named, browsers still do: by the address of
+ * the page in `Origin`, and, where there is none, by `Sec-Fetch-Site`, which they send over TLS and to loopback only.
+ */
 function isSecure(request: FastifyRequest): boolean {
-  return request.protocol === 'https' || request.headers.origin?.startsWith('https://') === true
+  if (request.protocol === 'https') return true
+  const { origin, 'sec-fetch-site': site, host = '' } = request.headers
+  if (origin !== undefined && origin !== 'null') return origin.startsWith('https://')
+  return site !== undefined && !LOOPBACK_HOST.test(host)
 }
 
 /**

@@ -45,7 +45,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const { room } = app
   const connections = new ServerConnections(room.db.url, room.heartbeatMs)
   const parts = { app, room, connections, log, version: VERSION, draining: () => draining }
-  const http = await buildServer(parts, { ...DEFAULT_LIMITS, ...options.limits })
+  const http = await buildServer(parts, { ...DEFAULT_LIMITS, ...options.limits }, room.settings.trustProxy)
   await listen(http, host, port)
 
   const stop = async (): Promise<void> => {

@@ -53,6 +53,19 @@ describe('signing in', () => {
     expect((await server.call('GET', '/session', { headers: { cookie: cookieOf(answer) } })).status).toBe(200)
   })
 
+  test('over plain HTTP gives a cookie that is not taken over TLS, where anybody on the way could have set it', async () => {
+    const { cookie, csrf } = await signIn()
+    const host = 'sluice.example'
+    const page = { cookie, host, 'sec-fetch-site': 'same-origin' }
+    const get = await server.call('GET', '/session', { headers: page })
+    expect([get.status, get.json().code]).toEqual([401, 'UNAUTHENTICATED'])
+    const headers = { cookie, host, origin: `https://${host}`, 'x-sluice-csrf': csrf }
+    expect((await server.call('PATCH', LANE, { ...lane, headers })).status).toBe(401)
+
+    const plain = { cookie, host, origin: `http://${host}`, 'x-sluice-csrf': csrf }
+    expect((await server.call('PATCH', LANE, { ...lane, headers: plain })).status).toBe(200)
+  })
+
   test.each([
     ['a wrong key', () => ({ key: `slk_${'A'.repeat(43)}` })],
     ['a session’s token', () => ({ key: `sls_${'A'.repeat(43)}` })],

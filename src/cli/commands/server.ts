@@ -32,11 +32,16 @@ async function server(world: World, options: ServeOptions): Promise<ExitCode> {
   const app = await world.open({ config, dataFolder: dataFolderOf(world, options), log })
   try {
     if (stops.soon.aborted) return world.interrupts.code ?? EXIT.failed
-    const { server, adminKey, limits } = await serve(world, app, log, options)
+    const { server, adminKey, keyFile, limits } = await serve(world, app, log, options)
     if (options.json === true)
-      writeJsonLine(world.out, { url: server.url, ...(adminKey !== undefined && { adminKey }) })
+      writeJsonLine(world.out, {
+        url: server.url,
+        ...(adminKey !== undefined && { adminKey }),
+        ...(keyFile !== undefined && { keyFile }),
+      })
     else {
       if (adminKey !== undefined) world.out.line(`admin key: ${adminKey}`)
+      if (keyFile !== undefined) world.out.line(`admin key: in ${keyFile}`)
       if (limits !== undefined) world.out.line(`limits set: ${limits}`)
       world.out.line(
         `listening on ${server.url}; dashboard at ${server.url}/, reference at ${server.url}/docs`,

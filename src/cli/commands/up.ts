@@ -36,7 +36,8 @@ export const declareUp: Declare = (command, act) => {
     .addHelpText(
       'after',
       '\nDATABASE_URL, else an embedded PostgreSQL; the HTTP API; and a worker for the tasks of the config.' +
-        '\nPrints an address that signs a browser in, once, within 15 minutes; and the first key of a new database.' +
+        '\nPrints the first key of a new database; and, on a terminal only, an address that signs a browser in, once,' +
+        '\nwithin 15 minutes.' +
         '\nCtrl-C or SIGTERM: requests and jobs may finish within shutdownGrace. A second one: at once.' +
         '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
     )
@@ -99,20 +100,25 @@ async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void>
 async function sayWhere(
   world: World,
   app: Sluice,
-  { server: { url }, adminKey, limits }: Serving,
+  { server: { url }, adminKey, keyFile, limits }: Serving,
   options: UpOptions,
 ): Promise<void> {
-  const token = await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
+  // A pipe mostly ends in a log, which others read for longer than 15 minutes.
+  const token = world.out.isTerminal
+    ? await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
+    : undefined
   const signIn = token === undefined ? undefined : `${url}/#token=${token}`
   if (options.json === true) {
     writeJsonLine(world.out, {
       url,
       ...(adminKey !== undefined && { adminKey }),
+      ...(keyFile !== undefined && { keyFile }),
       ...(signIn !== undefined && { signIn }),
     })
     return
   }
   if (adminKey !== undefined) world.out.line(`admin key: ${adminKey}`)
+  if (keyFile !== undefined) world.out.line(`admin key: in ${keyFile}`)
   if (signIn !== undefined) world.out.line(`sign in:   ${signIn}`)
   const once = [
     ...(adminKey === undefined ? [] : ['the key is shown this once']),

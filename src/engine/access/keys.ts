@@ -68,10 +68,10 @@ export async function createKey(tx: Queryable, wanted: NewKey, author: Author): 
  */
 export async function createFirstKey(
   db: Queryable,
-  name = 'admin',
+  { name = 'admin', livesMs = null }: { readonly name?: string; readonly livesMs?: number | null } = {},
 ): Promise<{ readonly id: string; readonly key: string } | undefined> {
   const key = newSecret('key')
-  const id = await firstKey.createFirstKey(db, name, ADMIN_ROLE, hashOf(key))
+  const id = await firstKey.createFirstKey(db, name, ADMIN_ROLE, hashOf(key), livesMs)
   return id === null ? undefined : { id, key }
 }
 
