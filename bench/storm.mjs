@@ -76,7 +76,12 @@ async function storm(workers) {
   let server = await serve(folder)
   const { port } = server
   const key = (
-    await call({ port, path: '/api/v1/keys', body: { name: 'storm', role: 'worker' }, key: server.adminKey })
+    await call({
+      port,
+      path: '/api/v1/keys',
+      body: { name: 'storm', role: 'worker', runs: { tasks: ['*'], lanes: ['*'] } },
+      key: server.adminKey,
+    })
   ).key
   const asWorker = (path, body, gone) =>
     call({ port, path: `/api/v1/workers${path}`, body, key, agent, gone })

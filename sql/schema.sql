@@ -40,6 +40,7 @@ create table sluice.api_keys (
   id bigint not null generated always as identity,
   name text not null,
   role text not null,
+  runs jsonb,
   hash bytea not null,
   created_at timestamp with time zone not null default clock_timestamp(),
   created_by text not null,

@@ -141,8 +141,13 @@ export async function openDemo() {
 }
 
 async function keyOf(app, name, role) {
+  const runs = { tasks: ['*'], lanes: ['*'], pools: ['*'] }
   const author = authorOfDatabase('setup')
-  return (await transactForCallers(app.room.db, (tx) => createKey(tx, { name, role }, author))).key
+  return (
+    await transactForCallers(app.room.db, (tx) =>
+      createKey(tx, { name, role, ...(role === 'worker' && { runs }) }, author),
+    )
+  ).key
 }
 
 const many = (count, make) => Array.from({ length: count }, (_, n) => make(n))

@@ -24,6 +24,7 @@ create table sluice.api_keys (
   id           bigint generated always as identity primary key,
   name         text not null check (length(name) between 1 and 200),   -- whose it is; what jobs and the audit say
   role         text not null references sluice.roles (name),
+  runs         jsonb,                                                  -- with workers:run: the tasks, lanes and pools of its workers; null: none
   hash         bytea not null check (length(hash) = 32),
   created_at   timestamptz not null default clock_timestamp(),
   created_by   text not null,

@@ -8,11 +8,50 @@ export const KeyId = Type.String({
   examples: ['3'],
 })
 
+const Patterns = (what: string) =>
+  Type.Array(
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      pattern: '^[A-Za-z0-9_.*-]+$',
+      'x-rule': 'a name with * for any characters',
+    }),
+    { maxItems: 100, description: `${what}; * stands for any characters, and none named means none` },
+  )
+const MaxCapacity = Type.Unsafe<number | null>({
+  type: ['integer', 'null'],
+  minimum: 1,
+  maximum: 2_147_483_647,
+  description: 'The highest capacity of one worker. Default 100; null: no limit',
+})
+const MinRank = Type.Integer({
+  minimum: -1_000_000,
+  maximum: 1_000_000,
+  description: 'The smallest rank of a worker; those with the smallest are given jobs first. Default 0',
+})
+const RUN_FIELDS = {
+  tasks: Patterns('Tasks that its workers may have'),
+  lanes: Patterns('Lanes that they may take jobs from'),
+  pools: Patterns('Pools that they may join, with a request of the pool'),
+  maxCapacity: MaxCapacity,
+  minRank: MinRank,
+}
+
+/** What the workers of a key may run. */
+export const RunsBody = Type.Object(RUN_FIELDS)
+
+const RunsGiven = Type.Partial(Type.Object(RUN_FIELDS), { additionalProperties: false })
+
 /** A key as it is shown: without anything that opens the door. */
 export const KeyBody = Type.Object({
   id: KeyId,
   name: Type.String({ description: 'Whose it is: what its jobs and the audit say' }),
   role: Name,
+  runs: Type.Unsafe<Static<typeof RunsBody> | null>({
+    ...RunsBody,
+    type: ['object', 'null'],
+    description: 'What its workers may run; null where its role lets it have none',
+  }),
   state: Type.Enum(['active', 'expired', 'revoked']),
   createdAt: Timestamp,
   createdBy: Type.String(),
@@ -56,10 +95,14 @@ export const NewKeyBody = Type.Object(
         examples: ['30d'],
       }),
     ),
+    runs: Type.Optional(RunsGiven),
   },
   { additionalProperties: false },
 )
 export type NewKeyBody = Static<typeof NewKeyBody>
+
+export const KeyChangeBody = Type.Object({ runs: RunsGiven }, { additionalProperties: false })
+export type KeyChangeBody = Static<typeof KeyChangeBody>
 
 export const CreatedKeyBody = Type.Object({
   ...KeyBody.properties,

@@ -6,6 +6,7 @@ import * as keys from '../engine/access/keys.ts'
 import * as roles from '../engine/access/roles.ts'
 import { checkOptions } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
+import type { RunScopeOptions } from '../model/run-scope.ts'
 import type { AuditFilter } from '../store/list-audit.ts'
 import type { KeyView } from '../store/list-keys.ts'
 import type { RoleView } from '../store/list-roles.ts'
@@ -16,6 +17,8 @@ export interface KeyOptions {
   readonly role: string
   /** How long it lives. Default: until it is revoked. */
   readonly expires?: Duration | null
+  /** What its workers may run, for a role with `workers:run`. What is left out allows nothing; `'*'` is everything. */
+  readonly runs?: RunScopeOptions
 }
 
 const PAGE = 1000
@@ -45,10 +48,16 @@ export class AccessControl {
 
   /** Makes a key. The answer is the only time it is shown. */
   async createKey(options: KeyOptions): Promise<keys.CreatedKey> {
-    checkOptions(options, ['name', 'role', 'expires'], 'options')
-    const { name, role, expires = null } = options
+    checkOptions(options, ['name', 'role', 'expires', 'runs'], 'options')
+    const { name, role, expires = null, runs } = options
     const livesMs = expires === null ? null : Math.round(parseDuration(expires, 'expires'))
-    return this.#transact((tx) => keys.createKey(tx, { name, role, livesMs }, this.#author))
+    return this.#transact((tx) => keys.createKey(tx, { name, role, livesMs, runs }, this.#author))
+  }
+
+  /** Changes what the workers of a key may run, at once and on every server. What is left out stays. */
+  async changeKey(id: string, change: { readonly runs: RunScopeOptions }): Promise<KeyView> {
+    checkOptions(change, ['runs'], 'change')
+    return this.#transact((tx) => keys.changeKey(tx, id, change.runs, this.#author))
   }
 
   /** Revokes a key, at once and on every server. */

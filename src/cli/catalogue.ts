@@ -96,8 +96,9 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'tasks',
-    summary: 'list what can be submitted',
+    summary: 'list what can be submitted; forget a task',
     group: LOOK,
+    changes: ['delete'],
     load: async () => (await import('./commands/tasks.ts')).declareTasks,
   },
   {
@@ -227,9 +228,9 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'keys',
-    summary: 'list API keys; make or revoke one',
+    summary: 'list API keys; make, change or revoke one',
     group: LOOK_AFTER,
-    changes: ['create', 'revoke'],
+    changes: ['create', 'set', 'revoke'],
     load: async () => (await import('./commands/keys.ts')).declareKeys,
   },
   {

@@ -1,5 +1,5 @@
 import { AuditList, type AuditQuery } from '../api/audit.ts'
-import { CreatedKeyBody, KeyBody, KeyList, type NewKeyBody } from '../api/keys.ts'
+import { CreatedKeyBody, KeyBody, type KeyChangeBody, KeyList, type NewKeyBody } from '../api/keys.ts'
 import { RoleBody, RoleList } from '../api/roles.ts'
 import { SessionBody } from '../api/session.ts'
 import { type Dated, dated } from './dated.ts'
@@ -57,6 +57,12 @@ export class AccessClient {
   /** Makes a key. The answer is the only time it is shown. */
   async createKey(wanted: NewKeyBody): Promise<CreatedKey> {
     return dated(CreatedKeyBody, await this.#link.call<CreatedKeyBody>('POST', '/keys', { body: wanted }))
+  }
+
+  /** Changes what the workers of a key may run, at once and on every server. What is left out stays. */
+  async changeKey(id: string, change: KeyChangeBody): Promise<Key> {
+    const path = `/keys/${segment(id, 'id')}`
+    return dated(KeyBody, await this.#link.call<KeyBody>('PATCH', path, { body: change }))
   }
 
   /** Revokes a key, at once and on every server. */

@@ -18,6 +18,8 @@ export interface TaskComparison {
   readonly differing: readonly TaskDifference[]
   /** Those that nobody has made known yet. */
   readonly fresh: readonly TaskRecord[]
+  /** The lane that each of them is in, or will be. */
+  readonly places: readonly { readonly name: string; readonly lane: string }[]
 }
 
 /** What it is called by whoever writes a task; what follows from others is not compared. */
@@ -61,7 +63,8 @@ export async function compareTasks(
     ).map(([, name]) => name)
     return fields.length === 0 ? [] : [{ task: task.name, fields }]
   })
-  return { differing, fresh }
+  const places = tasks.map(({ name, lane }) => ({ name, lane: known.get(name)?.placedIn ?? lane }))
+  return { differing, fresh, places }
 }
 
 function checkBudgets(tasks: readonly TaskRecord[], budgets: readonly string[]): void {

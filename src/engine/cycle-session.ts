@@ -80,6 +80,7 @@ export class CycleSession {
   /** Some lane is spread. */
   #spreads = false
   #limits: ReadonlyMap<string, number> | undefined
+  #mayServe: (lane: string) => boolean = () => true
   #turn = 0
   /** When it last held a job, or began. */
   #busyAt = performance.now()
@@ -162,6 +163,11 @@ export class CycleSession {
   /** Of these tasks the next cycles take at most so many. */
   limitTasks(limits: ReadonlyMap<string, number> | undefined): void {
     this.#limits = limits
+  }
+
+  /** The next cycles take jobs only from lanes that pass. */
+  limitLanes(mayServe: (lane: string) => boolean): void {
+    this.#mayServe = mayServe
   }
 
   /** Goes on as this incarnation. Needs a resync before the first cycle. */
@@ -383,7 +389,7 @@ export class CycleSession {
 
   /** The classes to claim from, with how many of each. Pool processes are shared out so that none is promised twice. */
   #claimable(freeProcesses: number): Claimable[] {
-    const open = this.#classes.filter((each) => this.#lanes.includes(each.lane))
+    const open = this.#classes.filter(({ lane }) => this.#lanes.includes(lane) && this.#mayServe(lane))
     const pooled = open.filter((each) => this.#options.processTasks.has(each.task))
     const claimable: Claimable[] = []
     for (const each of open) {

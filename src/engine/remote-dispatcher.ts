@@ -3,6 +3,7 @@ import { blamesValues, isFenced, sqlState } from '../db/sqlstate.ts'
 import type { Assignment, EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
 import type { ModelNews, ModelOnDevice } from '../model/device.ts'
+import { allows, checkLaneScope } from '../model/run-scope.ts'
 import { CycleSession, isOutOfStep, type SessionOptions } from './cycle-session.ts'
 import { unstorable } from './dispatcher.ts'
 import { howManyFit } from './encode-endings.ts'
@@ -55,6 +56,9 @@ const TRIES = 3
  */
 export class RemoteDispatcher {
   readonly #session: CycleSession
+  readonly #keyId: string
+  readonly #capacity: number
+  #lanes: readonly string[] = ['*']
   #outOfStep = true
   #offerChanged = true
   /** The last cycle stored the news that came with it. */
@@ -65,6 +69,9 @@ export class RemoteDispatcher {
     readonly connection: RawQueryable
     readonly worker: {
       readonly id: string
+      readonly keyId: string | null
+      /** 0: no limit. */
+      readonly capacity: number
       readonly tasks: readonly string[]
       readonly labels: Readonly<Record<string, unknown>>
       readonly pooled: readonly string[]
@@ -76,6 +83,8 @@ export class RemoteDispatcher {
   }) {
     const { db, connection, worker, resync, log, hears } = options
     const { tasks, labels, pooled } = worker
+    this.#keyId = worker.keyId ?? ''
+    this.#capacity = worker.capacity === 0 ? Number.POSITIVE_INFINITY : worker.capacity
     this.#session = new CycleSession({
       db,
       connection,
@@ -87,6 +96,23 @@ export class RemoteDispatcher {
       hears,
     })
     this.#session.follow(worker.id)
+  }
+
+  /**
+   * Takes jobs of these lanes only.
+   *
+   * @param patterns Of their names, as the worker's key has them.
+   * @throws {SluiceError} `FORBIDDEN` when it holds a job of another lane.
+   */
+  limitLanes(patterns: readonly string[]): void {
+    this.#lanes = patterns
+    this.#session.limitLanes((lane) => allows(patterns, lane))
+    this.#checkLanes()
+  }
+
+  /** What it was given before its key was narrowed it neither reports nor keeps: once it is silent, others run it. */
+  #checkLanes(): void {
+    for (const { lane } of this.#session.held.values()) checkLaneScope(this.#lanes, lane, this.#keyId)
   }
 
   /** How long the poll is of each lane that it serves. */
@@ -224,6 +250,7 @@ export class RemoteDispatcher {
   }
 
   async #cycle(request: RemoteCycle, recorded: Set<string>): Promise<RemoteAnswer> {
+    this.#checkLanes()
     const { held } = this.#session
     const holds = ({ id, attempt }: JobAttempt) => held.get(id)?.attempt === attempt
     const sent = new Map<string, EndedAttempt>()
@@ -231,8 +258,9 @@ export class RemoteDispatcher {
     const refused = request.ended.filter((each) => sent.get(each.id) !== each && !recorded.has(each.id))
     const kept = new Set(request.running.filter(holds).map((each) => each.id))
     const undelivered = [...held.keys()].filter((id) => !kept.has(id) && !sent.has(id))
-    // What an earlier answer gave it fills the places it asks for now.
-    const free = undelivered.length > 0 ? 0 : request.free
+    // What an earlier answer gave it fills the places it asks for now. It has no more than it registered with.
+    const most = Math.max(0, this.#capacity - (held.size - sent.size))
+    const free = undelivered.length > 0 ? 0 : Math.min(request.free, most)
     const { news, lanes } = request
     const rows = await this.#send([...sent.values()], free, request.freeProcesses, recorded, news, lanes)
     const { unload } = this.#session

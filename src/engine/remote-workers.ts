@@ -4,6 +4,7 @@ import { checkLabels, checkStorable } from '../model/argument.ts'
 import { explainInexact, findInexactNumber } from '../model/exact-numbers.ts'
 import { checkDepth, toStorableJson, toStorableText } from '../model/json.ts'
 import type { LogLine, ProgressNote } from '../model/log-line.ts'
+import { checkLaneScope } from '../model/run-scope.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { addTasks } from '../store/add-tasks.ts'
@@ -49,7 +50,9 @@ export interface RegisteredWorker {
  *
  * @param tx A transaction: all or nothing.
  * @param plain A task of which nothing is said, to tell what a worker asks for from what it leaves open.
- * @throws {SluiceError} `UNKNOWN_LANE` when a task that is new names a lane that does not exist; `BUDGET_NOT_FOUND` when it
+ * @param lanes Patterns of the lanes that their keys allow.
+ * @throws {SluiceError} `FORBIDDEN` for a task in another lane; `NAME_TAKEN` when a workflow has the name of one;
+ *   `UNKNOWN_LANE` when a task that is new names a lane that does not exist; `BUDGET_NOT_FOUND` when it
  *   draws from a budget that nobody has declared; `SURPLUS_WORKER` when a pool may not have one more of them.
  */
 export async function registerRemoteWorkers(
@@ -57,8 +60,10 @@ export async function registerRemoteWorkers(
   identities: readonly (WorkerIdentity & { readonly keyId: string })[],
   tasks: readonly TaskRecord[],
   plain: TaskRecord,
+  lanes: readonly string[],
 ): Promise<RegisteredWorker[]> {
-  const { differing, fresh } = await compareTasks(tx, tasks, plain)
+  const { differing, fresh, places } = await compareTasks(tx, tasks, plain)
+  for (const { name, lane } of places) checkLaneScope(lanes, lane, identities[0]!.keyId, name)
   const ids = await registerWorkers(
     tx,
     identities.map((identity) => ({

@@ -12,7 +12,7 @@ export const PERMISSIONS = {
   'jobs:prioritise': 'submit with a priority above 100, also by a schedule',
   'workers:view': 'see lanes, workers, queues and metrics',
   'workers:manage': 'change lanes, workers, limits, and the jobs of others',
-  'workers:run': 'work: take jobs and report their endings',
+  'workers:run': 'work: take jobs of the tasks and lanes that the key names, and report their endings',
   'access:manage': 'make and revoke keys, change roles, read the audit',
 } as const satisfies Record<string, string>
 

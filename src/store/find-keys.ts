@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { RunScope } from '../model/run-scope.ts'
 
 /** A key that is neither revoked nor expired, with what its role allows. */
 export interface LiveKey {
@@ -6,6 +7,8 @@ export interface LiveKey {
   readonly name: string
   readonly role: string
   readonly permissions: readonly string[]
+  /** What its workers may run; null: nothing. */
+  readonly runs: RunScope | null
   readonly hash: Buffer
   /** It has not been marked as used for a minute. */
   readonly unmarked: boolean
@@ -13,7 +16,7 @@ export interface LiveKey {
 
 const FIND = statement(
   'find_keys',
-  `select k.id, k.name, k.role, r.permissions, k.hash,
+  `select k.id, k.name, k.role, r.permissions, k.runs, k.hash,
           k.last_used_at is null or k.last_used_at < statement_timestamp() - interval '1 minute' as unmarked
      from sluice.api_keys k join sluice.roles r on r.name = k.role
     where substring(k.hash, 1, 8) = any ($1::bytea[])

@@ -1,4 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { RunScope } from '../model/run-scope.ts'
 
 /** A key as it is shown: without anything that opens the door. */
 export interface KeyView {
@@ -6,6 +7,8 @@ export interface KeyView {
   /** Whose it is. */
   readonly name: string
   readonly role: string
+  /** What its workers may run; `null` where its role did not let it run any. */
+  readonly runs: RunScope | null
   readonly state: 'active' | 'expired' | 'revoked'
   readonly createdAt: Date
   readonly createdBy: string
@@ -18,7 +21,7 @@ export interface KeyView {
 
 const LIST = statement(
   'list_keys',
-  `select id, name, role, created_at as "createdAt", created_by as "createdBy", expires_at as "expiresAt",
+  `select id, name, role, runs, created_at as "createdAt", created_by as "createdBy", expires_at as "expiresAt",
           last_used_at as "lastUsedAt", revoked_at as "revokedAt", revoked_by as "revokedBy",
           case when revoked_at is not null then 'revoked'
                when expires_at <= statement_timestamp() then 'expired' else 'active' end as state

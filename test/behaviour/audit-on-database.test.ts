@@ -67,6 +67,13 @@ const CHANGES: readonly (readonly [action: string, (app: Sluice) => Promise<stri
     'key.create',
     async (app) => app.access.createKey({ name: 'x', role: 'viewer' }).then(({ id }) => `key ${id}`),
   ],
+  [
+    'key.change',
+    async (app) => {
+      const { id } = await app.access.createKey({ name: 'y', role: 'worker' })
+      return app.access.changeKey(id, { runs: { tasks: ['*'] } }).then(() => `key ${id}`)
+    },
+  ],
   ['worker.drain', async (app) => app.drainWorker('w').then(() => 'worker w')],
   ['worker.undrain', async (app) => app.drainWorker('w', false).then(() => 'worker w')],
   [

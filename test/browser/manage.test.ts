@@ -156,6 +156,39 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     expect(complaints).toEqual([])
   })
 
+  test('the key of a worker is made with what it may run, which is changed afterwards', async () => {
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, await server.keyOf('platform_admin', 'ann'), '/access')
+    await page.getByRole('button', { name: 'New key …' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name').fill('gpu-box')
+    await dialog.getByLabel('Role').selectOption('worker')
+    await dialog.getByLabel('Tasks of its workers').fill('mail.*, bill')
+    await dialog.getByLabel('Lanes they take jobs from').fill('*')
+    await dialog.getByRole('button', { name: 'Make the key' }).click()
+    const key = (await dialog.getByText(/^slk_/).textContent())!
+    await dialog.getByRole('button', { name: 'I have it' }).click()
+    const register = (name: string) =>
+      server
+        .call('POST', '/workers', { key, body: { name: 'w', capacity: 1, cores: 1, tasks: [{ name }] } })
+        .then(({ status }) => status)
+    expect([await register('bill'), await register('other')]).toEqual([201, 403])
+
+    await page
+      .getByRole('row', { name: /gpu-box/ })
+      .getByText('runs mail.*, bill')
+      .waitFor()
+    await page.getByRole('button', { name: /^Change what key \d+ of gpu-box runs$/ }).click()
+    await dialog.getByLabel('Tasks of its workers').fill('other')
+    await dialog.getByRole('button', { name: 'Change' }).click()
+    await page
+      .getByRole('row', { name: /gpu-box/ })
+      .getByText('runs other')
+      .waitFor()
+    expect([await register('bill'), await register('other')]).toEqual([403, 201])
+    expect(complaints).toEqual([])
+  })
+
   test('what a pool has decided is told with its reason, and what became of it', async () => {
     const refusing: Provisioner = {
       start: () =>

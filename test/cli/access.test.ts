@@ -42,6 +42,27 @@ describe.each(WAYS)('over %s', (way) => {
       expect(JSON.stringify(await cli.json('keys'))).not.toContain(key![1])
     })
 
+    test('of workers name what they may run, which can be changed', async () => {
+      const make = (...more: string[]) => cli.run(['keys', 'create', 'box', '--role', 'worker', ...more])
+      const nothing = await make()
+      expect([nothing.code, nothing.stderr]).toEqual([0, expect.stringContaining('it runs nothing yet')])
+      const some = await make('--tasks', 'mail.*,bill', '--lanes', '*', '--max-capacity', 'none')
+      expect(some.stderr).toBe('keep it: it is not shown again\n')
+      expect(some.stdout).toMatch(
+        /^runs +tasks: mail\.\*, bill; lanes: \*; pools: none; capacity: any; rank: 0 or more$/m,
+      )
+      const id = /^id +(\d+)$/m.exec(some.stdout)![1]!
+      expect((await cli.run(['keys'])).stdout).toMatch(/box +worker +active .* mail\.\*, bill *\n/)
+      const set = ['keys', 'set', id, '--tasks', 'none', '--pools', 'burst', '--min-rank', '5']
+      expect(await cli.json(...(set as [string]))).toMatchObject({
+        id,
+        runs: { tasks: [], lanes: ['*'], pools: ['burst'], maxCapacity: null, minRank: 5 },
+      })
+      expect((await cli.run(['keys', 'set', id])).code).toBe(2)
+      const viewer = await cli.run(['keys', 'create', 'v', '--role', 'viewer', '--tasks', '*'])
+      expect([viewer.code, viewer.stderr]).toEqual([2, expect.stringContaining('workers:run')])
+    })
+
     test('are revoked by their id', async () => {
       const { id } = await cli.json<Key>('keys', 'create', 'gone', '--role', 'worker')
       expect(await cli.json<Key>('keys', 'revoke', id)).toMatchObject({ id, state: 'revoked' })

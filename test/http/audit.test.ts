@@ -56,6 +56,11 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
     return { path: '/session', key: undefined, headers: { cookie, 'x-sluice-csrf': csrf } }
   },
   'POST /api/v1/keys': async () => ({ path: '/keys', body: { name: 'x', role: 'viewer' } }),
+  'PATCH /api/v1/keys/:id': async () => {
+    const body = { name: 'z', role: 'worker' }
+    const { id } = (await server.call('POST', '/keys', { key: admin, body })).json<{ id: string }>()
+    return { path: `/keys/${id}`, body: { runs: { tasks: ['*'] } } }
+  },
   'DELETE /api/v1/keys/:id': async () => {
     const { id } = (
       await server.call('POST', '/keys', { key: admin, body: { name: 'y', role: 'viewer' } })

@@ -259,12 +259,16 @@ describe('more than one has oneself', () => {
   })
 
   test('cannot be had by changing a key: its role and owner are fixed', async () => {
-    for (const method of ['PUT', 'PATCH', 'POST']) {
+    for (const body of [{ role: 'platform_admin' }, { name: 'root' }, { runs: {}, role: 'platform_admin' }]) {
+      const answer = await server.call('PATCH', `/keys/${limitedId}`, { key: limited, body })
+      expect([answer.status, answer.json().code]).toEqual([400, 'INVALID_ARGUMENT'])
+    }
+    for (const method of ['PUT', 'POST']) {
       const answer = await server.call(method, `/keys/${limitedId}`, {
         key: limited,
         body: { role: 'platform_admin' },
       })
-      expect([method, answer.status, answer.headers.allow]).toEqual([method, 405, 'DELETE, GET'])
+      expect([method, answer.status, answer.headers.allow]).toEqual([method, 405, 'DELETE, GET, PATCH'])
     }
   })
 })

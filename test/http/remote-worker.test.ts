@@ -7,7 +7,7 @@ import { RemoteWorker } from '../../src/server/remote/remote-worker.ts'
 import { RemoteWorkers } from '../../src/server/remote/remote-workers.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
-import { startTestServer, useServer } from '../support/http-server.ts'
+import { EVERYTHING, startTestServer, useServer } from '../support/http-server.ts'
 import { until } from '../support/until.ts'
 
 const echo = task({ name: 'echo', lane: 'wide', run: async (input: unknown) => input })
@@ -437,7 +437,8 @@ describe('a key', () => {
     // One that knows no worker yet: both wait for the same look.
     const workers = new RemoteWorkers({ app, room, connections, log, version: '', draining: () => false })
     onTestFinished(() => workers.stop())
-    const [refused, found] = await Promise.allSettled([workers.get(mine, theirs), workers.get(mine, own)])
+    const get = (keyId: string) => workers.get(mine, { keyId, runs: EVERYTHING })
+    const [refused, found] = await Promise.allSettled([get(theirs), get(own)])
     expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'FORBIDDEN' } })
     expect(found).toMatchObject({ status: 'fulfilled', value: { id: mine } })
   })

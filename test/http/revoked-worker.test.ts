@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { useServer } from '../support/http-server.ts'
+import { EVERYTHING, useServer } from '../support/http-server.ts'
 import { until } from '../support/until.ts'
 
 const echo = task({ name: 'echo', run: async (input: unknown) => input })
@@ -17,12 +17,17 @@ beforeAll(async () => {
 test.each([
   ['a key that was revoked', 401, (id: string) => server.call('DELETE', `/keys/${id}`, { key: admin })],
   [
+    'a key that lost the task',
+    403,
+    (id: string) => server.call('PATCH', `/keys/${id}`, { key: admin, body: { runs: { tasks: ['other'] } } }),
+  ],
+  [
     'a role that lost the right',
     403,
     () => server.call('PATCH', '/roles/runner', { key: admin, body: { permissions: ['jobs:read'] } }),
   ],
 ])('an open poll of %s is given no job', async (_, status, withdraw) => {
-  const body = { name: 'rita', role: 'runner' }
+  const body = { name: 'rita', role: 'runner', runs: EVERYTHING }
   const made = (await server.call('POST', '/keys', { key: admin, body })).json<{ id: string; key: string }>()
   const { key } = made
   const registered = await server.call('POST', '/workers', {

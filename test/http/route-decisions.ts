@@ -22,6 +22,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'GET /api/v1/keys': 'access:manage',
   'POST /api/v1/keys': 'access:manage',
   'GET /api/v1/keys/:id': 'access:manage',
+  'PATCH /api/v1/keys/:id': 'access:manage',
   'DELETE /api/v1/keys/:id': 'access:manage',
   'GET /api/v1/roles': 'access:manage',
   'POST /api/v1/roles': 'access:manage',

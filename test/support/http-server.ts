@@ -44,6 +44,15 @@ export interface TestServer {
   stop(): Promise<void>
 }
 
+/** What the workers of a key may run that is not about what they may run. */
+export const EVERYTHING = {
+  tasks: ['*'],
+  lanes: ['*'],
+  pools: ['*'],
+  maxCapacity: null,
+  minRank: -1_000_000,
+}
+
 /** An HTTP server on a test database, in this process. Stop it yourself. */
 export async function startTestServer(databaseUrl: string, options: SluiceOptions = {}): Promise<TestServer> {
   const lines: string[] = []
@@ -69,7 +78,8 @@ export async function startTestServer(databaseUrl: string, options: SluiceOption
     async keyOf(role, name = `${role}-${++keys}`) {
       const { db } = app.room
       const author = authorOfDatabase('test')
-      return (await transactForCallers(db, (tx) => createKey(tx, { name, role }, author))).key
+      const runs = role === 'worker' || role === 'platform_admin' ? EVERYTHING : undefined
+      return (await transactForCallers(db, (tx) => createKey(tx, { name, role, runs }, author))).key
     },
     async stop() {
       await running.stop()

@@ -12,6 +12,7 @@ import {
   type WorkOptions,
 } from '../../src/index.ts'
 import { type RunningServer, startServer } from '../../src/server/start-server.ts'
+import { EVERYTHING } from './http-server.ts'
 
 let remote = false
 
@@ -30,7 +31,7 @@ export function worksThroughServers(): boolean {
 /** A new key for a worker. */
 export async function workerKey(app: Sluice): Promise<string> {
   // Workers of one machine share its devices: their keys have one owner.
-  const about = { name: 'machine', role: 'worker' }
+  const about = { name: 'machine', role: 'worker', runs: EVERYTHING }
   const made = await transactForCallers(app.room.db, (tx) => createKey(tx, about, authorOfDatabase('test')))
   return made.key
 }

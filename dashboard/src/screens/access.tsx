@@ -12,8 +12,10 @@ import { type Column, Table } from '../parts/table.tsx'
 import { Ago, Moment } from '../parts/time.tsx'
 import { useSession } from '../session.tsx'
 import './access/access.css'
+import { ChangeScope } from './access/change-scope.tsx'
 import { NewKey } from './access/new-key.tsx'
 import { Roles } from './access/roles.tsx'
+import { scopeInWords } from './access/scope-fields.tsx'
 
 const KEYS = ['keys']
 
@@ -23,7 +25,8 @@ export function Screen() {
   const [making, setMaking] = useState(false)
   const keys = useQuery({ queryKey: KEYS, queryFn: () => client.access.listKeys() })
   const roles = useQuery({ queryKey: ['roles'], queryFn: () => client.access.listRoles() })
-  const columns = useColumns()
+  const [changing, setChanging] = useState<Key>()
+  const columns = useColumns(setChanging)
   const all = search.keys === 'all'
   const rows = (keys.data ?? []).filter(({ state }) => all || state === 'active')
   return (
@@ -42,6 +45,7 @@ export function Screen() {
       </PageHead>
       <Problem error={keys.error ?? roles.error} onRetry={() => void queries.refetchQueries()} />
       {making && <NewKey roles={roles.data ?? []} onClose={() => setMaking(false)} />}
+      {changing !== undefined && <ChangeScope of={changing} onClose={() => setChanging(undefined)} />}
       <Panel
         title="Keys"
         aside={
@@ -76,7 +80,7 @@ export function Screen() {
   )
 }
 
-function useColumns(): readonly Column<Key>[] {
+function useColumns(changeScope: (key: Key) => void): readonly Column<Key>[] {
   const ask = useAsk()
   const { session } = useSession()
   const revoke = ({ id, name, role }: Key) =>
@@ -112,7 +116,28 @@ function useColumns(): readonly Column<Key>[] {
         </>
       ),
     },
-    { id: 'role', head: 'Role', width: '16%', phone: '130px', wrap: true, cell: ({ role }) => role },
+    {
+      id: 'role',
+      head: 'Role',
+      width: '20%',
+      phone: '150px',
+      wrap: true,
+      cell: (key) => (
+        <>
+          {key.role}
+          {key.runs !== null && <div className="soft">{scopeInWords(key.runs)}</div>}
+          {key.runs !== null && key.state === 'active' && (
+            <Button
+              small
+              aria-label={`Change what key ${key.id} of ${key.name} runs`}
+              onClick={() => changeScope(key)}
+            >
+              Change …
+            </Button>
+          )}
+        </>
+      ),
+    },
     {
       id: 'state',
       head: 'State',

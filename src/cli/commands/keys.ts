@@ -1,5 +1,11 @@
+import type { Command } from 'commander'
+import type { NewKeyBody } from '../../api/keys.ts'
+import { SluiceError } from '../../errors.ts'
+import { ADMIN_ROLE } from '../../model/permissions.ts'
+import type { RunScope } from '../../model/run-scope.ts'
+import { count, orNone } from '../../model/setting-value.ts'
 import type { KeyView } from '../../store/list-keys.ts'
-import { duration } from '../arguments.ts'
+import { duration, type Given, list, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
@@ -7,26 +13,82 @@ import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
 
-interface CreateOptions extends CommonOptions {
+/** What the workers of a key may run. */
+interface ScopeOptions extends CommonOptions {
+  readonly tasks?: readonly string[]
+  readonly lanes?: readonly string[]
+  readonly pools?: readonly string[]
+  readonly maxCapacity?: Given<number | null>
+  readonly minRank?: Given<number>
+}
+
+interface CreateOptions extends ScopeOptions {
   readonly role: string
   readonly expires?: string | number
 }
 
-/** `sluice keys`, `sluice keys create NAME --role ROLE`, `sluice keys revoke ID` */
+const MAX_CAPACITY = orNone(count({ min: 1 }))
+const MIN_RANK = count({ min: -1_000_000, max: 1_000_000 })
+
+/** `sluice keys`, `sluice keys create NAME --role ROLE`, `sluice keys set ID`, `sluice keys revoke ID` */
 export const declareKeys: Declare = (command, act) => {
   command.action((options: CommonOptions) => act((world) => listKeys(world, options)))
-  command
+  const created = command
     .command('create')
     .description('make a key for the HTTP API; it is shown once')
     .argument('<name>', 'whose it is: what its jobs and the audit say')
     .requiredOption('--role <role>', 'what it may do; sluice roles lists them')
     .option('--expires <duration>', 'how long it lives, such as 30d. Default: until it is revoked', duration)
     .action((name: string, options: CreateOptions) => act((world) => createKey(world, name, options)))
+  scopeOptions(created)
+  const set = command
+    .command('set')
+    .description('change what the workers of a key may run; what is left out stays')
+    .argument('<id>', 'id of the key')
+    .action((id: string, options: ScopeOptions) => act((world) => setKey(world, id, options)))
+  scopeOptions(set)
   command
     .command('revoke')
     .description('revoke a key, at once and on every server')
     .argument('<id>', 'id of the key')
     .action((id: string, options: CommonOptions) => act((world) => revokeKey(world, id, options)))
+}
+
+function scopeOptions(command: Command): void {
+  const patterns = (what: string) =>
+    `${what}, with commas between; * stands for any characters, none for none`
+  const read = (text: string) => (text === 'none' ? [] : list(text))
+  command
+    .option('--tasks <list>', patterns('of a worker: the tasks it may run'), read)
+    .option('--lanes <list>', patterns('the lanes it may take jobs from'), read)
+    .option('--pools <list>', patterns('the pools it may join, if they asked for it'), read)
+    .option('--max-capacity <number|none>', 'its highest capacity (default: 100)', setting(MAX_CAPACITY))
+    .option('--min-rank <number>', 'its smallest rank (default: 0)', setting(MIN_RANK))
+}
+
+/** What was named; `undefined` where nothing was. */
+function scopeOf({ tasks, lanes, pools, maxCapacity, minRank }: ScopeOptions): NamedScope | undefined {
+  const named = {
+    ...(tasks !== undefined && { tasks: [...tasks] }),
+    ...(lanes !== undefined && { lanes: [...lanes] }),
+    ...(pools !== undefined && { pools: [...pools] }),
+    ...(maxCapacity !== undefined && { maxCapacity: maxCapacity.value }),
+    ...(minRank !== undefined && { minRank: minRank.value }),
+  }
+  return Object.keys(named).length === 0 ? undefined : named
+}
+
+type NamedScope = NonNullable<NewKeyBody['runs']>
+
+function inWords({ tasks, lanes, pools, maxCapacity, minRank }: RunScope): string {
+  const named = (what: string, patterns: readonly string[]) =>
+    `${what}: ${patterns.length === 0 ? 'none' : patterns.join(', ')}`
+  const places = [named('tasks', tasks), named('lanes', lanes), named('pools', pools)]
+  return [...places, `capacity: ${maxCapacity ?? 'any'}`, `rank: ${minRank} or more`].join('; ')
+}
+
+function runsNothing({ tasks, lanes }: RunScope): boolean {
+  return tasks.length === 0 || lanes.length === 0
 }
 
 function listKeys(world: World, options: CommonOptions): Promise<ExitCode> {
@@ -53,15 +115,29 @@ function columns(now: number): Column<KeyView>[] {
     { title: 'USED', value: (key) => ago(key.lastUsedAt) || 'never', align: 'right' },
     { title: 'CREATED', value: (key) => ago(key.createdAt), align: 'right' },
     { title: 'BY', value: (key) => key.createdBy, shrinks: true },
+    { title: 'RUNS', value: ({ runs }) => shortly(runs), shrinks: true, optional: true },
     { title: 'EXPIRES', value: (key) => key.expiresAt?.toISOString() ?? '', optional: true },
     { title: 'REVOKED BY', value: (key) => key.revokedBy ?? '', shrinks: true, optional: true },
   ]
 }
 
+/** Tasks and lanes, for a table. */
+function shortly(runs: RunScope | null): string {
+  if (runs === null || runsNothing(runs)) return ''
+  const lanes = runs.lanes.join() === '*' ? '' : ` in ${runs.lanes.join(', ')}`
+  return `${runs.tasks.join(', ')}${lanes}`
+}
+
 function createKey(world: World, name: string, options: CreateOptions): Promise<ExitCode> {
   const { role, expires = null } = options
+  const runs = scopeOf(options)
   return operate(world, options, async (system) => {
-    const created = await system.access.createKey({ name, role, expires })
+    const created = await system.access.createKey({
+      name,
+      role,
+      expires,
+      ...(runs !== undefined && { runs }),
+    })
     if (options.json === true) writeJson(world.out, created)
     else {
       writeFacts(world.out, [
@@ -69,10 +145,31 @@ function createKey(world: World, name: string, options: CreateOptions): Promise<
         ['id', created.id],
         ['name', created.name],
         ['role', created.role],
+        ...(created.runs === null || role === ADMIN_ROLE ? [] : [['runs', inWords(created.runs)] as const]),
         ['expires', created.expiresAt?.toISOString() ?? 'never'],
       ])
       world.err.line('keep it: it is not shown again')
+      if (created.runs !== null && runsNothing(created.runs) && role !== ADMIN_ROLE)
+        world.err.line(
+          `it runs nothing yet: name tasks and lanes, such as sluice keys set ${created.id} --tasks '*' --lanes '*'`,
+        )
     }
+    return EXIT.done
+  })
+}
+
+function setKey(world: World, id: string, options: ScopeOptions): Promise<ExitCode> {
+  const runs = scopeOf(options)
+  if (runs === undefined)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      'name what to change: --tasks, --lanes, --pools, --max-capacity or --min-rank',
+    )
+  return operate(world, options, async (system) => {
+    const key = await system.access.changeKey(id, { runs })
+    if (options.json === true) writeJson(world.out, key)
+    else
+      world.out.line(`key ${key.id} of ${key.name} runs ${key.runs === null ? 'nothing' : inWords(key.runs)}`)
     return EXIT.done
   })
 }

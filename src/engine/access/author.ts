@@ -1,5 +1,6 @@
 import { SluiceError } from '../../errors.ts'
 import { missingPermissions, PERMISSION_NAMES, type Permission } from '../../model/permissions.ts'
+import { isWithin, NO_SCOPE, type RunScope } from '../../model/run-scope.ts'
 import type { AuditEntry } from '../audit.ts'
 
 /** Who changes keys, roles and sessions. */
@@ -8,6 +9,8 @@ export interface Author {
   /** None for whoever changes the database itself, with the command line or a program. */
   readonly keyId?: string | undefined
   readonly permissions: ReadonlySet<Permission>
+  /** What workers of the author's own key may run. */
+  readonly runs?: RunScope | undefined
   readonly requestId?: string | undefined
   /** Why, in their own words. */
   readonly reason?: string | undefined
@@ -30,6 +33,20 @@ export function checkWithin(author: Author, wanted: ReadonlySet<Permission>, wha
   throw new SluiceError('FORBIDDEN', `${what} has permissions that you do not have: ${missing.join(', ')}`, {
     details: { missing },
   })
+}
+
+/**
+ * The same for what the workers of a key may run. Whoever manages workers may name anything: they decide about lanes and pools.
+ *
+ * @throws {SluiceError} `FORBIDDEN`.
+ */
+export function checkScopeWithin({ permissions, runs = NO_SCOPE }: Author, wanted: RunScope): void {
+  if (permissions.has('workers:manage') || isWithin(wanted, runs)) return
+  throw new SluiceError(
+    'FORBIDDEN',
+    'the key would run more than your own key may: name tasks, lanes and pools that yours has, or ask somebody with workers:manage',
+    { details: { missing: ['workers:manage'] } },
+  )
 }
 
 export function entryOf(author: Author, action: string, target: string): AuditEntry {

@@ -1,4 +1,5 @@
 import { type Permission, permissionSet } from '../../model/permissions.ts'
+import { NO_SCOPE, type RunScope } from '../../model/run-scope.ts'
 
 /** Who makes a request: a key, or a browser that signed in with one. */
 export interface Caller {
@@ -7,6 +8,8 @@ export interface Caller {
   readonly name: string
   readonly role: string
   readonly permissions: ReadonlySet<Permission>
+  /** What its workers may run. */
+  readonly runs: RunScope
   may(permission: Permission): boolean
 }
 
@@ -15,6 +18,7 @@ export function toCaller(key: {
   readonly name: string
   readonly role: string
   readonly permissions: readonly string[]
+  readonly runs: RunScope | null
 }): Caller {
   const permissions = permissionSet(key.permissions)
   return {
@@ -22,6 +26,7 @@ export function toCaller(key: {
     name: key.name,
     role: key.role,
     permissions,
+    runs: key.runs ?? NO_SCOPE,
     may: (permission) => permissions.has(permission),
   }
 }

@@ -3,16 +3,19 @@ import { SluiceError } from '../../errors.ts'
 import { checkText, checkWhole, invalidArgument } from '../../model/argument.ts'
 import { toStorableText } from '../../model/json.ts'
 import { ADMIN_ROLE, permissionSet } from '../../model/permissions.ts'
+import { NO_SCOPE, type RunScope, type RunScopeOptions, readRunScope } from '../../model/run-scope.ts'
 import { MAX_STORED_MS } from '../../model/setting-value.ts'
+import * as change from '../../store/change-key.ts'
 import * as firstKey from '../../store/create-first-key.ts'
 import { insertKey } from '../../store/insert-key.ts'
 import type { KeyView } from '../../store/list-keys.ts'
 import * as keyList from '../../store/list-keys.ts'
+import type { RoleView } from '../../store/list-roles.ts'
 import { lockAccess } from '../../store/lock-access.ts'
 import * as revocation from '../../store/revoke-key.ts'
 import { audit } from '../audit.ts'
 import { checkAdminLeft } from './admin-left.ts'
-import { type Author, checkWithin, entryOf } from './author.ts'
+import { type Author, checkScopeWithin, checkWithin, entryOf } from './author.ts'
 import { getRole } from './roles.ts'
 import { hashOf, newSecret } from './secret.ts'
 
@@ -22,6 +25,8 @@ export interface NewKey {
   readonly role: string
   /** From now; `null` for a key that lives until it is revoked. */
   readonly livesMs?: number | null | undefined
+  /** What its workers may run, for a role with `workers:run`. What is left out allows nothing. */
+  readonly runs?: RunScopeOptions | undefined
 }
 
 export interface CreatedKey extends KeyView {
@@ -45,6 +50,8 @@ export async function createKey(tx: Queryable, wanted: NewKey, author: Author): 
   const role = await getRole(tx, checkText(wanted.role, 'role'))
   checkWithin(author, permissionSet(role.permissions), `the role ${role.name}`)
   await checkOwner(tx, name, author)
+  const runs = scopeOf(role, wanted.runs)
+  if (runs !== null) checkScopeWithin(author, runs)
   const key = newSecret('key')
   const id = await insertKey(tx, {
     name,
@@ -52,12 +59,13 @@ export async function createKey(tx: Queryable, wanted: NewKey, author: Author): 
     hash: hashOf(key),
     createdBy: author.name,
     livesMs,
+    runs,
   })
   const view = await getKey(tx, id)
   const { expiresAt } = view
   await audit(tx, {
     ...entryOf(author, 'key.create', `key ${id}`),
-    after: { name, role: role.name, expiresAt },
+    after: { name, role: role.name, expiresAt, ...(wanted.runs !== undefined && { runs }) },
   })
   return { ...view, key }
 }
@@ -84,6 +92,47 @@ export async function getKey(db: Queryable, id: string): Promise<KeyView> {
   const key = await keyList.findKey(db, checkKeyId(id, 'id'))
   if (key === undefined) throw keyNotFound(id)
   return key
+}
+
+/**
+ * Changes what the workers of a key may run. It counts for every request that comes after the commit, on every server: a worker that
+ * runs more than that is refused from then on, and others take over its jobs.
+ *
+ * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author does not have, or would run more;
+ *   `INVALID_ARGUMENT`.
+ */
+export async function changeKey(
+  tx: Queryable,
+  id: string,
+  given: RunScopeOptions,
+  author: Author,
+): Promise<KeyView> {
+  await lockAccess(tx)
+  const before = await getKey(tx, id)
+  const role = await getRole(tx, before.role)
+  checkWithin(author, permissionSet(role.permissions), `key ${id}`)
+  const runs = scopeOf(role, given, before.runs ?? NO_SCOPE)
+  if (runs !== null) {
+    checkScopeWithin(author, runs)
+    await change.changeKey(tx, id, runs)
+  }
+  await audit(tx, {
+    ...entryOf(author, 'key.change', `key ${id}`),
+    before: { runs: before.runs },
+    after: { runs },
+  })
+  return getKey(tx, id)
+}
+
+/** What the workers of a key with this role may run; `null` where it may have none. */
+function scopeOf(role: RoleView, given: RunScopeOptions | undefined, before?: RunScope): RunScope | null {
+  if (permissionSet(role.permissions).has('workers:run')) return readRunScope(given ?? {}, before)
+  if (given === undefined) return null
+  throw new SluiceError(
+    'INVALID_ARGUMENT',
+    `runs: the role ${role.name} runs no workers, so tasks, lanes and pools cannot be named: leave them out, or choose a role with workers:run`,
+    { details: { argument: 'runs' } },
+  )
 }
 
 /**

@@ -29,13 +29,18 @@ export class RemoteWorker implements IdleWorker {
   readonly id: string
   readonly name: string
   readonly keyId: string | null
-  readonly #pool: string | null
+  readonly tasks: readonly string[]
+  readonly capacity: number
+  readonly pool: string | null
   readonly rank: number
   readonly hasPooled: boolean
   /** What nobody finds for one worker that offers devices may be there for another, where its model lies. */
   get likeness(): string {
-    return this.offersDevices ? `${this.id} ${this.#likeness}` : this.#likeness
+    const likeness = `${this.#likeness} ${this.#lanes}`
+    return this.offersDevices ? `${this.id} ${likeness}` : likeness
   }
+  /** The lanes that its key allows, as text. */
+  #lanes = ''
   readonly #likeness: string
   offersDevices = false
   /** When it was last told to unload what, by model and device. */
@@ -73,7 +78,9 @@ export class RemoteWorker implements IdleWorker {
     this.id = worker.id
     this.name = worker.name
     this.keyId = worker.keyId
-    this.#pool = worker.pool
+    this.tasks = worker.tasks
+    this.capacity = worker.capacity
+    this.pool = worker.pool
     this.rank = worker.rank
     this.hasPooled = worker.pooled.length > 0
     const { tasks, labels, pooled } = worker
@@ -103,6 +110,18 @@ export class RemoteWorker implements IdleWorker {
   noteOffer(): void {
     this.#rested = undefined
     this.#dispatcher.noteOffer()
+  }
+
+  /**
+   * From now on it takes jobs of these lanes only.
+   *
+   * @throws {SluiceError} `FORBIDDEN` where it runs one of another lane: its key was narrowed meanwhile.
+   */
+  limitLanes(patterns: readonly string[]): void {
+    const lanes = patterns.join()
+    if (lanes !== this.#lanes) this.#rested = undefined
+    this.#lanes = lanes
+    this.#dispatcher.limitLanes(patterns)
   }
 
   /**
@@ -184,7 +203,7 @@ export class RemoteWorker implements IdleWorker {
 
   /** Tells what a worker of a pool has done since the last time. What could not be noted is told again. */
   async noteDone(note: (done: DoneJobs) => Promise<void>): Promise<void> {
-    const jobs = this.#pool === null ? 0 : this.#dispatcher.takeDone()
+    const jobs = this.pool === null ? 0 : this.#dispatcher.takeDone()
     if (jobs === 0) return
     try {
       await note({ workerId: this.id, jobs })

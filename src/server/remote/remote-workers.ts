@@ -1,5 +1,6 @@
 import type { Database, Queryable, Row, Statement } from '../../db/database.ts'
 import { forCallers, transactForCallers } from '../../db/for-callers.ts'
+import type { Caller } from '../../engine/access/caller.ts'
 import {
   type Beat,
   beat,
@@ -25,6 +26,7 @@ import { leaveIfDue } from '../../engine/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
 import type { BlockedLoop } from '../../model/blocked-loop.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
+import { checkWorkerScope } from '../../model/run-scope.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { ServerParts } from '../parts.ts'
@@ -48,8 +50,13 @@ const RETURNS_AT_ONCE = 2
 /** A worker not heard of for so long has ended or turned to another server. Forgetting it costs one resync. */
 const FORGET_MS = 10 * 60_000
 
+/** A key that speaks for a worker. */
+type WorkerKey = Pick<Caller, 'keyId' | 'runs'>
+
 interface Registration {
   readonly identity: WorkerIdentity & { readonly keyId: string }
+  /** Patterns of the lanes that the key allows. */
+  readonly lanes: readonly string[]
   readonly tasks: readonly TaskRecord[]
   readonly plain: TaskRecord
 }
@@ -93,7 +100,7 @@ export class RemoteWorkers {
     const forBeats = forCallers(this.#beats)
     this.#registrations = new Together({
       ...STORM,
-      likeness: ({ tasks, plain }) => JSON.stringify([tasks, plain]),
+      likeness: ({ tasks, plain, lanes }) => JSON.stringify([tasks, plain, lanes]),
       answer: (all) => this.#register(all),
       // A pool that is full, a lane that is not there: the others may be in order.
       blamesOne: (error) => !hasCode(error, 'DATABASE_UNAVAILABLE'),
@@ -144,24 +151,24 @@ export class RemoteWorkers {
   }
 
   async register(
-    identity: WorkerIdentity & { readonly keyId: string },
+    { identity, lanes }: Pick<Registration, 'identity' | 'lanes'>,
     tasks: readonly TaskRecord[],
     plain: TaskRecord,
   ): Promise<RegisteredWorker> {
     checkRegistration(identity, tasks)
-    return this.#registrations.ask({ identity, tasks, plain })
+    return this.#registrations.ask({ identity, lanes, tasks, plain })
   }
 
   /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`; what the database throws. */
   async cycle(
     id: string,
-    keyId: string,
+    key: WorkerKey,
     request: WaitingCycle,
     onGone: (gone: () => void) => void,
   ): Promise<PollAnswer> {
     let worker: RemoteWorker | undefined
     try {
-      worker = await this.get(id, keyId)
+      worker = await this.get(id, key)
       const answer = await worker.cycle(request, onGone)
       this.#noteRefused(worker, request, answer)
       return answer
@@ -169,7 +176,7 @@ export class RemoteWorkers {
       if (hasCode(error, 'WORKER_NOT_FOUND')) {
         if (worker !== undefined) this.#forget(id, worker)
         // Not waited for: it is for people.
-        void this.#noteEnded(id, keyId, request)
+        void this.#noteEnded(id, key.keyId, request)
       }
       throw error
     }
@@ -193,8 +200,8 @@ export class RemoteWorkers {
   }
 
   /** Renews the worker's leases. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
-  async beat(id: string, keyId: string, blocked: BlockedLoop | undefined): Promise<HeldLeases> {
-    const worker = await this.get(id, keyId)
+  async beat(id: string, key: WorkerKey, blocked: BlockedLoop | undefined): Promise<HeldLeases> {
+    const worker = await this.get(id, key)
     const together = blocked === undefined ? await this.#leases.ask(id) : undefined
     // Not there: it has ended, or its row is being written. Alone it may wait for that, and tells which.
     const answer = together ?? (await beat(this.#beats, id, blocked))
@@ -220,24 +227,28 @@ export class RemoteWorkers {
   /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
   async reportDevices(
     id: string,
-    keyId: string,
+    key: WorkerKey,
     readings: readonly DeviceReading[],
   ): Promise<readonly DeviceBudget[]> {
-    const worker = await this.get(id, keyId)
+    const worker = await this.get(id, key)
     worker.noteDevices(readings.length)
     return reportDevices(this.#parts.room.calls, id, readings)
   }
 
-  async close(id: string, keyId: string, why: string): Promise<void> {
-    const worker = await this.get(id, keyId)
+  async close(id: string, key: WorkerKey, why: string): Promise<void> {
+    const worker = await this.get(id, key)
     worker.close()
     await this.#noteDone(worker)
     await closeRemoteWorker(this.#parts.room.calls, id, why)
     this.#forget(id, worker)
   }
 
-  /** A worker that this key may use. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
-  async get(id: string, keyId: string): Promise<RemoteWorker> {
+  /**
+   * A worker that this key may use, also if it was narrowed since the worker registered.
+   *
+   * @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`
+   */
+  async get(id: string, { keyId, runs }: WorkerKey): Promise<RemoteWorker> {
     let known = this.#workers.get(id)
     if (known === undefined) {
       known = this.#load(id)
@@ -248,6 +259,8 @@ export class RemoteWorkers {
     // Whoever asks at the same time waits for the same answer, maybe with another key: each is judged by its own.
     const worker = await known
     checkKey(worker, keyId)
+    checkWorkerScope(runs, worker, keyId)
+    worker.limitLanes(runs.lanes)
     return worker
   }
 
@@ -295,10 +308,10 @@ export class RemoteWorkers {
 
   /** All of them have the same tasks. */
   async #register(all: readonly Registration[]): Promise<readonly RegisteredWorker[]> {
-    const { tasks, plain } = all[0]!
+    const { tasks, plain, lanes } = all[0]!
     const identities = all.map(({ identity }) => identity)
     return transactForCallers(this.#parts.room.db, (tx) =>
-      registerRemoteWorkers(tx, identities, tasks, plain),
+      registerRemoteWorkers(tx, identities, tasks, plain, lanes),
     )
   }
 

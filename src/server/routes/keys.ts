@@ -1,13 +1,15 @@
 import {
   type CreatedKeyBody,
   KeyBody,
+  KeyChangeBody,
   KeyList,
   KeyListQuery,
   KeyParams,
   CreatedKeyBody as NewKeyAnswer,
   NewKeyBody,
 } from '../../api/keys.ts'
-import { createKey, getKey, listKeys, revokeKey } from '../../engine/access/keys.ts'
+import type { Queryable } from '../../db/database.ts'
+import { changeKey, createKey, getKey, listKeys, revokeKey } from '../../engine/access/keys.ts'
 import { parseDuration } from '../../model/duration.ts'
 import type { KeyView } from '../../store/list-keys.ts'
 import { authorOf } from '../author.ts'
@@ -60,14 +62,36 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request, reply) => {
-      const { name, role, expires = null } = request.body
+      const { name, role, expires = null, runs } = request.body
       const livesMs = expires === null ? null : Math.round(parseDuration(expires, 'expires'))
       const what = { action: 'key.create', target: `role ${role}` }
       const created = await carryOut(parts, request, what, (tx) =>
-        createKey(tx, { name, role, livesMs }, authorOf(request)),
+        createKey(tx, { name, role, livesMs, runs }, authorOf(request)),
       )
       const body: CreatedKeyBody = { ...toBody(created), key: created.key }
       return reply.code(201).header('location', `/api/v1/keys/${created.id}`).send(body)
+    },
+  )
+
+  server.patch(
+    '/keys/:id',
+    {
+      config,
+      schema: {
+        summary: 'Change what the workers of a key may run, at once and on every server',
+        description:
+          'What is left out stays. A worker that runs more than the key allows is refused from then on.',
+        tags: ['access'],
+        params: KeyParams,
+        body: KeyChangeBody,
+        response: { 200: KeyBody },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      const what = { action: 'key.change', target: `key ${id}` }
+      const work = (tx: Queryable) => changeKey(tx, id, request.body.runs, authorOf(request))
+      return toBody(await carryOut(parts, request, what, work))
     },
   )
 
@@ -91,11 +115,16 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
 }
 
 function toBody(key: KeyView): KeyBody {
-  const { id, name, role, state, createdAt, createdBy, expiresAt, lastUsedAt, revokedAt, revokedBy } = key
+  const { id, name, role, runs, state, createdAt, createdBy, expiresAt, lastUsedAt, revokedAt, revokedBy } =
+    key
   return {
     id,
     name,
     role,
+    runs:
+      runs === null
+        ? null
+        : { ...runs, tasks: [...runs.tasks], lanes: [...runs.lanes], pools: [...runs.pools] },
     state,
     createdAt: createdAt.toISOString(),
     createdBy,

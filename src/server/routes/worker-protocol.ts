@@ -27,6 +27,7 @@ import {
   WorkerParams,
 } from '../../api/worker-protocol.ts'
 import type { Queryable } from '../../db/database.ts'
+import type { Caller } from '../../engine/access/caller.ts'
 import {
   appendRemoteLogs,
   loadRemoteCheckpoint,
@@ -40,10 +41,13 @@ import {
   shareProcesses,
 } from '../../engine/remote-workers.ts'
 import { SluiceError } from '../../errors.ts'
+import { toStorableText } from '../../model/json.ts'
+import { checkWorkerScope } from '../../model/run-scope.ts'
 import { defaultDeadline } from '../../model/settings.ts'
 import { forbidden } from '../access.ts'
 import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { recordingRefusals } from '../refusals.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
 import { firstDue, recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
 import { whenGone } from '../when-gone.ts'
@@ -81,16 +85,22 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       if (new Set(names).size < names.length)
         throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
       const pooled = tasks.filter((task) => task.pooled === true).map((task) => task.name)
-      const { keyId } = request.caller
+      const { keyId, runs } = request.caller
+      const allowed = () => checkWorkerScope(runs, { tasks: names, capacity, rank, pool }, keyId)
       const deadlineMs = defaultDeadline(room.settings)
-      const { id, differing } = await workers.register(
-        {
-          ...{ name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
-          ...{ rank, pool, request: askedFor, build, processLimit },
-        },
-        tasks.map((task) => recordOf(task, deadlineMs)),
-        recordOf({ name: '' }, deadlineMs),
-      )
+      const identity = {
+        ...{ name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
+        ...{ rank, pool, request: askedFor, build, processLimit },
+      }
+      const what = { action: 'worker.register', target: `worker ${toStorableText(name, 200)}` }
+      const { id, differing } = await recordingRefusals(parts, request, what, async () => {
+        allowed()
+        return workers.register(
+          { identity, lanes: runs.lanes },
+          tasks.map((task) => recordOf(task, deadlineMs)),
+          recordOf({ name: '' }, deadlineMs),
+        )
+      })
       const staleMs = Object.fromEntries(await workers.staleByLane())
       reply.code(201)
       const differs = differing.map(({ task, fields }) => ({ task, fields: [...fields] }))
@@ -119,10 +129,12 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         ...(news !== undefined && { news: toNews(news) }),
         ...(limits !== undefined && { limits: new Map(Object.entries(limits)) }),
       }
-      const checkRight = () => checkStillAllowed(parts.connections.keys, request)
+      const checkRight = async () => {
+        await workers.get(request.params.id, await findAllowed(parts.connections.keys, request))
+      }
       const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, checkRight, ...told }
       const onGone = (gone: () => void) => whenGone(reply.raw, gone)
-      const answer = await workers.cycle(request.params.id, request.caller.keyId, cycle, onGone)
+      const answer = await workers.cycle(request.params.id, request.caller, cycle, onGone)
       if (reported.length > 0) room.noteEnded(firstDue(reported))
       // Not by the schema's serialiser: this is the hot path, and it was made by this program.
       return reply.type('application/json').serializer(JSON.stringify).send(toAnswer(answer))
@@ -144,7 +156,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     async (request) => {
       const { cancels, stopping, shares, ...beat } = await workers.beat(
         request.params.id,
-        request.caller.keyId,
+        request.caller,
         request.body?.blocked,
       )
       return { ...beat, cancel: [...cancels], stop: stopping, ...(shares !== null && { shares }) }
@@ -164,7 +176,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async ({ params, caller, body }) => {
-      const budgets = await workers.reportDevices(params.id, caller.keyId, toReadings(body))
+      const budgets = await workers.reportDevices(params.id, caller, toReadings(body))
       return { budgets: budgets.map((each) => ({ ...each, declared: { ...each.declared } })) }
     },
   )
@@ -182,7 +194,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async ({ params, caller, body }) => {
-      await workers.get(params.id, caller.keyId)
+      await workers.get(params.id, caller)
       return { size: (await shareProcesses(room.calls, params.id, body.held)) ?? 0 }
     },
   )
@@ -204,7 +216,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async (request) => {
-      await workers.get(request.params.id, request.caller.keyId)
+      await workers.get(request.params.id, request.caller)
       await reportBroken(room.calls, request.params.id, request.body.why ?? 'it did not say why')
       return { done: true }
     },
@@ -223,7 +235,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async ({ params, caller, body }) => {
-      await workers.get(params.id, caller.keyId)
+      await workers.get(params.id, caller)
       await reportWithdrawn(room.calls, params.id, body)
       return { done: true }
     },
@@ -242,7 +254,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async ({ params, caller, body }) => {
-      await workers.get(params.id, caller.keyId)
+      await workers.get(params.id, caller)
       await restoreTask(room.calls, params.id, body.task)
       return { done: true }
     },
@@ -261,7 +273,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async (request) => {
-      await workers.close(request.params.id, request.caller.keyId, request.body.why ?? 'stopped')
+      await workers.close(request.params.id, request.caller, request.body.why ?? 'stopped')
       return { done: true }
     },
   )
@@ -282,7 +294,7 @@ function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorke
       },
     },
     async (request) => {
-      await workers.get(request.params.id, request.caller.keyId)
+      await workers.get(request.params.id, request.caller)
       const refused = await appendRemoteLogs(room.calls, request.params.id, request.body.lines)
       return { refused: [...refused] }
     },
@@ -302,7 +314,7 @@ function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorke
       },
     },
     async (request) => {
-      await workers.get(request.params.id, request.caller.keyId)
+      await workers.get(request.params.id, request.caller)
       const notes = request.body.notes.map(({ message = null, ...note }) => ({ ...note, message }))
       await saveRemoteProgress(room.calls, request.params.id, notes)
       return { done: true }
@@ -314,10 +326,10 @@ function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWork
   const { calls } = room
   const lease = async (
     workerId: string,
-    keyId: string,
+    caller: Caller,
     { id, attempt }: { readonly id: string; readonly attempt: number },
   ) => {
-    await workers.get(workerId, keyId)
+    await workers.get(workerId, caller)
     return { jobId: id, attempt, workerId }
   }
 
@@ -334,7 +346,7 @@ function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWork
       },
     },
     async ({ params, caller, body }) => {
-      const step = await loadRemoteStep(calls, await lease(params.id, caller.keyId, body), body.name)
+      const step = await loadRemoteStep(calls, await lease(params.id, caller, body), body.name)
       return step === undefined ? {} : { result: JSON.stringify(step.result) }
     },
   )
@@ -353,7 +365,7 @@ function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWork
       },
     },
     async ({ params, caller, body }) => {
-      const held = await lease(params.id, caller.keyId, body)
+      const held = await lease(params.id, caller, body)
       return { result: JSON.stringify(await saveRemoteStep(calls, held, body.name, body.result)) }
     },
   )
@@ -371,7 +383,7 @@ function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWork
       },
     },
     async ({ params, caller, body }) => {
-      const value = await loadRemoteCheckpoint(calls, await lease(params.id, caller.keyId, body))
+      const value = await loadRemoteCheckpoint(calls, await lease(params.id, caller, body))
       return { value: JSON.stringify(value) }
     },
   )
@@ -390,16 +402,21 @@ function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWork
       },
     },
     async ({ params, caller, body }) => {
-      await saveRemoteCheckpoint(calls, await lease(params.id, caller.keyId, body), body.value)
+      await saveRemoteCheckpoint(calls, await lease(params.id, caller, body), body.value)
       return { done: true }
     },
   )
 }
 
-/** A key may be revoked, or its role lose the right, while a poll of it waits. @throws {SluiceError} `UNAUTHENTICATED`, `FORBIDDEN` */
-async function checkStillAllowed(db: Queryable, request: FastifyRequest): Promise<void> {
+/**
+ * A key may be revoked or narrowed, or its role lose the right, while a poll of it waits.
+ *
+ * @throws {SluiceError} `UNAUTHENTICATED`, `FORBIDDEN`
+ */
+async function findAllowed(db: Queryable, request: FastifyRequest): Promise<Caller> {
   const caller = await identifyAgain(db, request)
   if (caller === undefined)
     throw new SluiceError('UNAUTHENTICATED', 'the key or session has expired or was revoked meanwhile')
   if (!caller.may(config.access)) throw forbidden(caller, [config.access])
+  return caller
 }

@@ -6,6 +6,7 @@ import { Button, Field, Input, Select } from '../../parts/controls.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
 import { Note } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
+import { NOTHING, readScope, ScopeFields, type ScopeTexts } from './scope-fields.tsx'
 
 const LIVES = [
   ['30d', '30 days'],
@@ -24,6 +25,8 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
   const [name, setName] = useState('')
   const [role, setRole] = useState('viewer')
   const [life, setLife] = useState<string>('90d')
+  const [scope, setScope] = useState<ScopeTexts>(NOTHING)
+  const runsWorkers = roles.find((each) => each.name === role)?.permissions.includes('workers:run') ?? false
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
   const [made, setMade] = useState<CreatedKey>()
@@ -33,7 +36,9 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
     setBusy(true)
     setError(undefined)
     try {
-      setMade(await client.access.createKey({ name: name.trim(), role, expires: life === '' ? null : life }))
+      const expires = life === '' ? null : life
+      const runs = runsWorkers ? { runs: readScope(scope) } : {}
+      setMade(await client.access.createKey({ name: name.trim(), role, expires, ...runs }))
       await queries.invalidateQueries({ queryKey: ['keys'] })
     } catch (failure) {
       setError(failure)
@@ -97,6 +102,7 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
             ))}
           </Select>
         </Field>
+        {runsWorkers && <ScopeFields scope={scope} onChange={setScope} />}
         <Problem error={error} />
         <div className="dialog-foot">
           <Button onClick={onClose}>Cancel</Button>

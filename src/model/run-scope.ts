@@ -1,0 +1,126 @@
+import { SluiceError } from '../errors.ts'
+import { checkList, checkOptions, checkText, checkWhole, invalidArgument, optionNames } from './argument.ts'
+
+/** What a key with `workers:run` lets its workers do. */
+export interface RunScope {
+  /** Patterns of names, in which `*` stands for any characters. None: no task. */
+  readonly tasks: readonly string[]
+  readonly lanes: readonly string[]
+  readonly pools: readonly string[]
+  /** The highest capacity of one worker; null: no limit. */
+  readonly maxCapacity: number | null
+  /** The smallest rank of a worker: those with the smallest are given jobs first. */
+  readonly minRank: number
+}
+
+/** What somebody says of it; what is left out is as in `NO_SCOPE`, or stays as it was. */
+export type RunScopeOptions = { readonly [K in keyof RunScope]?: RunScope[K] | undefined }
+
+/** A worker as far as its key has a say. */
+export interface ScopedWorker {
+  readonly tasks: readonly string[]
+  readonly capacity: number
+  readonly rank: number
+  readonly pool: string | null
+}
+
+/** Of a key for which nothing was named: it runs nothing. */
+export const NO_SCOPE: RunScope = { tasks: [], lanes: [], pools: [], maxCapacity: 100, minRank: 0 }
+
+const OPTIONS = optionNames<RunScope>({
+  tasks: true,
+  lanes: true,
+  pools: true,
+  maxCapacity: true,
+  minRank: true,
+})
+const MOST_PATTERNS = 100
+const MAX_COUNT = 2_147_483_647
+const MAX_RANK = 1_000_000
+
+/** @throws {SluiceError} `INVALID_ARGUMENT` */
+export function readRunScope(given: RunScopeOptions, before: RunScope = NO_SCOPE): RunScope {
+  checkOptions(given, OPTIONS, 'runs')
+  const { tasks, lanes, pools, maxCapacity, minRank } = given
+  const bounded = maxCapacity ?? null
+  if (bounded !== null) checkWhole(bounded, 'runs.maxCapacity', 1, MAX_COUNT)
+  return {
+    tasks: tasks === undefined ? before.tasks : checkPatterns(tasks, 'runs.tasks'),
+    lanes: lanes === undefined ? before.lanes : checkPatterns(lanes, 'runs.lanes'),
+    pools: pools === undefined ? before.pools : checkPatterns(pools, 'runs.pools'),
+    maxCapacity: maxCapacity === undefined ? before.maxCapacity : bounded,
+    minRank:
+      minRank === undefined ? before.minRank : checkWhole(minRank, 'runs.minRank', -MAX_RANK, MAX_RANK),
+  }
+}
+
+function checkPatterns(value: unknown, name: string): readonly string[] {
+  const patterns = checkList(value, name, (item, place) => {
+    const text = checkText(item, place, { max: 100 })
+    if (!/^[A-Za-z0-9_.*-]+$/.test(text))
+      throw invalidArgument(place, text, 'a name, in which * stands for any characters')
+    return text
+  })
+  if (patterns.length > MOST_PATTERNS)
+    throw invalidArgument(name, value, `a list of at most ${MOST_PATTERNS} patterns`)
+  return [...new Set(patterns)]
+}
+
+/** Whether one of the patterns fits the name. */
+export function allows(patterns: readonly string[], name: string): boolean {
+  return patterns.some((pattern) => fits(pattern, name))
+}
+
+function fits(pattern: string, name: string): boolean {
+  const [first = '', ...rest] = pattern.split('*')
+  const last = rest.pop()
+  if (last === undefined) return name === pattern
+  if (!name.startsWith(first)) return false
+  let at = first.length
+  for (const part of rest) {
+    const found = name.indexOf(part, at)
+    if (found < 0) return false
+    at = found + part.length
+  }
+  return name.length - last.length >= at && name.endsWith(last)
+}
+
+/**
+ * Whether a scope allows nothing that the other does not. A pattern is within another where its text fits it: only a `*` of the
+ * wider one can stand for the `*` of the narrower one.
+ */
+export function isWithin(inner: RunScope, outer: RunScope): boolean {
+  const within = (field: 'tasks' | 'lanes' | 'pools') =>
+    inner[field].every((pattern) => allows(outer[field], pattern))
+  const bounded =
+    outer.maxCapacity === null || (inner.maxCapacity !== null && inner.maxCapacity <= outer.maxCapacity)
+  return within('tasks') && within('lanes') && within('pools') && bounded && inner.minRank >= outer.minRank
+}
+
+/** @throws {SluiceError} `FORBIDDEN` naming the first thing of a worker that its key does not allow. */
+export function checkWorkerScope(runs: RunScope, worker: ScopedWorker, keyId: string): void {
+  const { tasks, capacity, rank, pool } = worker
+  const task = tasks.find((name) => !allows(runs.tasks, name))
+  if (task !== undefined) throw outside(keyId, `task "${task}"`, 'tasks', runs.tasks)
+  if (pool !== null && !allows(runs.pools, pool)) throw outside(keyId, `pool "${pool}"`, 'pools', runs.pools)
+  const { maxCapacity, minRank } = runs
+  if (maxCapacity !== null && (capacity === 0 || capacity > maxCapacity))
+    throw outside(keyId, `a capacity of ${capacity || 'any size'}`, 'max-capacity', [`${maxCapacity}`])
+  if (rank < minRank) throw outside(keyId, `rank ${rank}`, 'min-rank', [`${minRank}`])
+}
+
+/** @throws {SluiceError} `FORBIDDEN` for a lane that the key does not allow. */
+export function checkLaneScope(lanes: readonly string[], lane: string, keyId: string, task?: string): void {
+  if (allows(lanes, lane)) return
+  const what = task === undefined ? `lane "${lane}"` : `lane "${lane}", where task "${task}" runs`
+  throw outside(keyId, what, 'lanes', lanes)
+}
+
+function outside(keyId: string, what: string, option: string, allowed: readonly string[]): SluiceError {
+  const bound = allowed.length === 0 ? `no ${option}` : `${option} ${allowed.join(', ')}`
+  return new SluiceError(
+    'FORBIDDEN',
+    `key ${keyId} does not allow ${what}: it allows ${bound}. Whoever manages access can change it: sluice keys set ${keyId} --${option} ...`,
+    { details: { keyId, argument: option, allowed } },
+  )
+}
