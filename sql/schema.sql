@@ -19,7 +19,8 @@ CASE
     ELSE NULL::integer
 END) stored,
   max_queued jsonb not null default '{}'::jsonb,
-  limited boolean not null generated always as (((max_active IS NOT NULL) OR (max_queued <> '{}'::jsonb) OR (COALESCE(max_scheduled, 0) > 0))) stored,
+  max_per_owner integer,
+  limited boolean not null generated always as (((max_active IS NOT NULL) OR (max_per_owner IS NOT NULL) OR (max_queued <> '{}'::jsonb) OR (COALESCE(max_scheduled, 0) > 0))) stored,
   deadline_ms bigint,
   complete boolean not null default false,
   settles_at xid8,
@@ -30,6 +31,7 @@ END) stored,
   updated_by text not null default 'sluice'::text,
   constraint admission_deadline_ms_check CHECK (((deadline_ms >= 1) AND (deadline_ms <= '3153600000000'::bigint))),
   constraint admission_max_active_check CHECK ((max_active >= 1)),
+  constraint admission_max_per_owner_check CHECK ((max_per_owner >= 1)),
   constraint admission_max_scheduled_check CHECK ((max_scheduled >= 0)),
   constraint admission_one_check CHECK (one),
   constraint admission_pkey PRIMARY KEY (one)
@@ -477,6 +479,17 @@ create table sluice.notes (
   constraint notes_pkey PRIMARY KEY (job_id),
   constraint notes_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (1)::double precision)))
 ) with (fillfactor=50);
+
+--- table sluice.owner_charges
+create table sluice.owner_charges (
+  owner text not null,
+  seq bigint not null generated always as identity,
+  base boolean not null default false,
+  ids bigint[] not null,
+  bound integer not null,
+  length integer not null default 0,
+  constraint owner_charges_pkey PRIMARY KEY (owner, seq)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000);
 
 --- table sluice.pools
 create table sluice.pools (
@@ -1016,7 +1029,7 @@ $function$;
 
 --- function sluice.admission_v1(p_look integer)
 CREATE OR REPLACE FUNCTION sluice.admission_v1(p_look integer DEFAULT NULL::integer)
- RETURNS TABLE(max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[], active integer, scheduled integer, queued jsonb, rate real)
+ RETURNS TABLE(max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[], active integer, scheduled integer, queued jsonb, rate real, max_per_owner integer, owners jsonb)
  LANGUAGE sql
  STABLE
  SET jit TO 'off'
@@ -1037,7 +1050,13 @@ AS $function$
            case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,
          coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
-         coalesce((select max(l.rate) from sluice.ledger_v1() l), 0)
+         coalesce((select max(l.rate) from sluice.ledger_v1() l), 0),
+         a.max_per_owner,
+         -- The five with the most, by the newest row of each.
+         case when a.max_per_owner is not null then coalesce((
+           select jsonb_object_agg(o.owner, cardinality(sluice.jobs_of_owner_v1(o.owner, true)))
+             from (select n.owner from (select distinct on (c.owner) c.owner, c.bound from sluice.owner_charges c order by c.owner, c.seq desc) n
+                    order by n.bound desc, n.owner limit 5) o), '{}') end
     from sluice.admission a
 $function$;
 
@@ -1056,7 +1075,7 @@ begin
   end if;
   -- Where only some tasks have a limit, jobs of the others are none of its business; nor are those that start now where only scheduled
   -- ones have. The statement that calls this for COMMIT may be the one that schedules them: their new state cannot be seen yet.
-  select a.max_active is not null
+  select a.max_active is not null or a.max_per_owner is not null
          or a.limited and exists (select 1 from sluice.jobs j where j.id = any (p_ids) and a.max_queued ? j.task)
          or a.scheduled_limit is not null and (p_when = 'commit' or cardinality(sluice.scheduled_of_v1(p_ids)) > 0)
     into v_limited from sluice.admission a;
@@ -1488,7 +1507,7 @@ declare
   v_given jsonb := p_given - 'implied';   -- what of it is taken
   v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
   v_queue jsonb;
-  v_plain text[] := '{maxActive,maxScheduled,deadline}';   -- fields that are one value
+  v_plain text[] := '{maxActive,maxScheduled,maxPerOwner,deadline}';   -- fields that are one value
   v_kept  jsonb;                          -- tasks whose depths come with their uses
 begin
   select * into v_old from sluice.admission for no key update;
@@ -1515,6 +1534,7 @@ begin
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_scheduled = case when v_given ? 'maxScheduled' then coalesce((v_given ->> 'maxScheduled')::integer, 0) else a.max_scheduled end,
+         max_per_owner = case when v_given ? 'maxPerOwner' then (v_given ->> 'maxPerOwner')::integer else a.max_per_owner end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
          deadline_ms = case when v_given ? 'deadline' then (v_given ->> 'deadline')::bigint else a.deadline_ms end,
          default_set = array(select f from unnest(a.default_set) f where p_operator or not p_given ? f
@@ -1527,15 +1547,20 @@ begin
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
       or (v_given ? 'maxScheduled' and a.max_scheduled is distinct from coalesce((v_given ->> 'maxScheduled')::integer, 0))
+      or (v_given ? 'maxPerOwner' and a.max_per_owner is distinct from (v_given ->> 'maxPerOwner')::integer)
       or (v_given ? 'deadline' and a.deadline_ms is distinct from (v_given ->> 'deadline')::bigint)
       or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
    where not a.limited or a.max_active is not null and v_old.max_active is null
       or a.scheduled_limit is not null and v_old.scheduled_limit is null
+      or a.max_per_owner is not null and v_old.max_per_owner is null
       or a.max_active is null and not (a.max_queued - array(select jsonb_object_keys(v_old.max_queued))) = '{}';
   if not (select a.limited from sluice.admission a) then
     delete from sluice.charges;
+  end if;
+  if (select a.max_per_owner is null from sluice.admission a) then
+    delete from sluice.owner_charges;
   end if;
 end $function$;
 
@@ -1726,6 +1751,44 @@ begin
   return null;
 end $function$;
 
+--- function sluice.charge_owners_v1(p_set sluice.admission, p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.charge_owners_v1(p_set sluice.admission, p_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_new    record;
+  v_last   sluice.owner_charges;
+  v_active bigint[];
+begin
+  for v_new in
+    select j.submitted_by as owner, array_agg(j.id) as ids, count(*)::integer as count
+      from sluice.jobs j where j.id = any (p_ids) and j.submitted_by is not null group by j.submitted_by order by j.submitted_by
+  loop
+    select * into v_last from sluice.owner_charges c where c.owner = v_new.owner order by c.seq desc limit 1;
+    if p_set.complete and v_last.length < 100 + v_last.bound / 10 and v_last.bound + v_new.count <= p_set.max_per_owner then
+      insert into sluice.owner_charges (owner, ids, bound, length) values (v_new.owner, v_new.ids, v_last.bound + v_new.count, v_last.length + 1);
+      continue;
+    end if;
+    v_active := array(select unnest(sluice.jobs_of_owner_v1(v_new.owner, p_set.complete))
+                      except select unnest(v_new.ids));
+    if cardinality(v_active) + v_new.count > p_set.max_per_owner then
+      perform sluice.refuse_v1(jsonb_build_object('owner', v_new.owner, 'maxPerOwner', p_set.max_per_owner, 'owned', cardinality(v_active)),
+                               v_new.count, cardinality(v_active) + v_new.count - p_set.max_per_owner, 0);
+    end if;
+    delete from sluice.owner_charges c where c.owner = v_new.owner;
+    insert into sluice.owner_charges (owner, base, ids, bound)
+      values (v_new.owner, true, v_active || v_new.ids, cardinality(v_active) + v_new.count);
+  end loop;
+end $function$;
+
 --- function sluice.charge_v1(p_ids bigint[], p_checked boolean)
 CREATE OR REPLACE FUNCTION sluice.charge_v1(p_ids bigint[], p_checked boolean)
  RETURNS void
@@ -1745,6 +1808,8 @@ declare
   v_active integer;
   v_fits   boolean;
   v_within boolean;     -- the limits of their tasks
+  v_all    bigint[];
+  v_owned  boolean;
 begin
   if v_fixed then
     perform 1 from sluice.admission a where not a.limited for share;
@@ -1756,6 +1821,7 @@ begin
   if not v_set.limited then
     return;
   end if;
+  v_all := p_ids;
   v_later := sluice.scheduled_of_v1(p_ids);
   if cardinality(v_later) > 0 then
     p_ids := array(select unnest(p_ids) except select unnest(v_later));
@@ -1766,13 +1832,18 @@ begin
   if v_set.max_active is null then
     p_ids := array(select j.id from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task);
   end if;
-  if cardinality(p_ids) + cardinality(v_later) = 0 then
+  -- Jobs that were accepted before are listed with their owners since then.
+  v_owned := p_checked and v_set.max_per_owner is not null;
+  if cardinality(p_ids) + cardinality(v_later) = 0 and not v_owned then
     return;
   end if;
   select * into v_last from sluice.charges c order by c.seq desc limit 1;
   if v_fixed and v_last.seq is distinct from (select n.last_value from sluice.charge_numbers n) then
     raise exception 'could not serialize access: others have submitted since this transaction began'
       using errcode = '40001', hint = 'run the transaction again';
+  end if;
+  if v_owned then
+    perform sluice.charge_owners_v1(v_set, v_all);
   end if;
   if cardinality(v_later) > 0 and (not v_set.complete or v_last.scheduled is null
                                    or p_checked and v_last.scheduled + cardinality(v_later) > v_set.scheduled_limit) then
@@ -3848,6 +3919,24 @@ begin
   return v_since is not null;
 end $function$;
 
+--- function sluice.jobs_of_owner_v1(p_owner text, p_listed boolean)
+CREATE OR REPLACE FUNCTION sluice.jobs_of_owner_v1(p_owner text, p_listed boolean)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  if p_listed then
+    return array(select distinct j.id from sluice.owner_charges c, unnest(c.ids) u(id), sluice.jobs j
+                  where c.owner = p_owner and j.id = u.id and j.state < 'completed');
+  end if;
+  return array(select r.id from sluice.unended_roots_v1() r where r.submitted_by = p_owner);
+end $function$;
+
 --- function sluice.judge_tasks_v1()
 CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
  RETURNS void
@@ -4473,6 +4562,7 @@ AS $function$
     'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
     'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
                                             'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
+                                            'maxPerOwner', a.max_per_owner, 'owners', a.owners,
                                             'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
                     from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
@@ -5489,6 +5579,9 @@ begin
       then format('%s%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s', case when p_facts ? 'atLeast' then 'at least ' else '' end,
                   p_facts ->> 'active', p_facts ->> 'ceiling',
                   case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
+      when p_facts ? 'owner'
+      then format('%s has %s of at most %s jobs that have not ended, so %s cannot be admitted; try again in %s s', p_facts ->> 'owner',
+                  p_facts ->> 'owned', p_facts ->> 'maxPerOwner', case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
       else format('%s of at most %s jobs of %s wait, so %s cannot be admitted; try again in %s s', p_facts ->> 'queued', p_facts ->> 'maxQueued',
                   p_facts ->> 'task', case p_count when 1 then 'one more' else p_count || ' more' end, v_after) end
     using errcode = 'SL007', detail = p_facts - 'atLeast' || jsonb_build_object('requested', p_count, 'retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
@@ -5736,7 +5829,7 @@ begin
      set operator_set = '{}', max_queued = '{}', max_scheduled = null, complete = a.complete and a.scheduled_limit is not null,
          settles_at = case when a.scheduled_limit is not null then a.settles_at end
   returning a.declared, a.default_set into v_declared, v_default;
-  perform sluice.change_admission_v1('{"maxActive": null, "deadline": null}' || v_declared - 'implied', p_by, false);
+  perform sluice.change_admission_v1('{"maxActive": null, "maxPerOwner": null, "deadline": null}' || v_declared - 'implied', p_by, false);
   update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')), default_set = v_default;
 end $function$;
 
@@ -6693,6 +6786,11 @@ begin
   select * into v_set from sluice.admission for no key update;
   if v_set.limited and not v_set.complete and v_set.settles_at <= pg_snapshot_xmin(pg_current_snapshot()) then
     update sluice.admission a set complete = true;
+    if v_set.max_per_owner is not null then
+      delete from sluice.owner_charges;
+      insert into sluice.owner_charges (owner, base, ids, bound)
+      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r where r.submitted_by is not null group by r.submitted_by;
+    end if;
     -- Counted anew once more, with what those transactions left.
     perform sluice.recount_v1(v_set, '{}', null, false);
     return true;
@@ -6701,6 +6799,23 @@ begin
   end if;
   return v_set.complete;
 end $function$;
+
+--- function sluice.unended_roots_v1()
+CREATE OR REPLACE FUNCTION sluice.unended_roots_v1()
+ RETURNS TABLE(id bigint, submitted_by text)
+ LANGUAGE sql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'ready' and j.parent_id is null
+  union all
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'running' and j.parent_id is null
+  union all
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'scheduled' and j.parent_id is null
+  union all
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null
+$function$;
 
 --- function sluice.up_since_v1(p_noticed timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.up_since_v1(p_noticed timestamp with time zone)

@@ -93,7 +93,7 @@ export const ERROR_STATUS = {
   EXPRESSION_FAILED: 422,
   /** A job needs more of a budget than any device has: it could never start. */
   BUDGET_EXCEEDED: 422,
-  /** The ceiling on active jobs is reached, or that on waiting jobs of the task. */
+  /** The ceiling on active jobs is reached, or that on jobs of one owner or on waiting jobs of the task. */
   ADMISSION_REJECTED: 429,
   /** More requests or streams with this key are open than one key may have at a server. */
   TOO_MANY_REQUESTS: 429,

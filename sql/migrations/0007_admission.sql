@@ -1,5 +1,5 @@
--- Admission: how many root jobs may be active in all, how many may be scheduled, how many of a task may wait, and for how long
--- where nobody says.
+-- Admission: how many root jobs may be active in all, how many may be scheduled, how many one owner may have, how many of a task may wait,
+-- and for how long where nobody says.
 --
 -- A root job is scheduled while its first start lies in the future: state 'scheduled', and never started. It is not active then, and
 -- no task's limit counts it. When its time comes, sluice.promote_v1 enters it into the ledger, also above every limit: only
@@ -14,6 +14,9 @@
 -- Scheduled jobs are not listed: the ledger has only their number, which those that leave do not lower either. When it would refuse,
 -- they are counted in their index.
 --
+-- What one owner may have is listed for each owner by itself, in sluice.owner_charges, scheduled jobs included: an owner who is refused is
+-- looked up alone, however many jobs others have.
+--
 -- Nothing in here is updated at the rate of submissions. A counter row would be: under a transaction held open each of its
 -- versions stays, and every submission would walk past all of them.
 
@@ -24,11 +27,13 @@ create table sluice.admission (
   scheduled_limit integer generated always as (           -- root jobs whose first start lies in the future; null: no limit
     case when max_scheduled is not null then nullif(max_scheduled, 0) when max_active is not null then 100000 end) stored,
   max_queued   jsonb not null default '{}',              -- root jobs that wait, by task
-  limited      boolean not null generated always as (max_active is not null or max_queued <> '{}' or coalesce(max_scheduled, 0) > 0) stored,
+  max_per_owner integer check (max_per_owner >= 1),      -- root jobs of one owner that have not ended; null: no limit
+  limited      boolean not null generated always as (
+    max_active is not null or max_per_owner is not null or max_queued <> '{}' or coalesce(max_scheduled, 0) > 0) stored,
   deadline_ms  bigint check (deadline_ms between 1 and 3153600000000),   -- for jobs whose submission and task say nothing; null: none
   complete     boolean not null default false,           -- the ledger lists every active job that has to be in it
   settles_at   xid8,                                     -- once all older transactions have ended, it can be completed
-  operator_set text[] not null default '{}',             -- 'maxActive', 'maxScheduled', 'deadline', 'maxQueued.TASK': files and code leave them alone
+  operator_set text[] not null default '{}',             -- 'maxActive', 'maxScheduled', 'maxPerOwner', 'deadline', 'maxQueued.TASK': files and code leave them alone
   default_set  text[] not null default '{}',             -- what the first start of a server declared, since nobody had
   declared     jsonb not null default '{}',              -- what files and code say; a reset goes back to it
   updated_at   timestamptz not null default clock_timestamp(),
@@ -54,6 +59,18 @@ create table sluice.charges (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- Not compressed: a thousand ids are 8 kB, and are read and written with every look.
 alter table sluice.charges alter column ids set storage external;
+
+-- The same of each owner: all root jobs that have not ended, scheduled ones too. Written along with a row of the ledger, under the same lock.
+create table sluice.owner_charges (
+  owner   text not null,
+  seq     bigint generated always as identity,
+  base    boolean not null default false,
+  ids     bigint[] not null,
+  bound   integer not null,                 -- root jobs of the owner that have not ended, or fewer
+  length  integer not null default 0,       -- rows since the beginning
+  primary key (owner, seq)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+alter table sluice.owner_charges alter column ids set storage external;
 
 -- What a transaction of a caller's will be charged with at its COMMIT.
 create unlogged table sluice.deferred_charges (
@@ -95,7 +112,7 @@ begin
   end if;
   -- Where only some tasks have a limit, jobs of the others are none of its business; nor are those that start now where only scheduled
   -- ones have. The statement that calls this for COMMIT may be the one that schedules them: their new state cannot be seen yet.
-  select a.max_active is not null
+  select a.max_active is not null or a.max_per_owner is not null
          or a.limited and exists (select 1 from sluice.jobs j where j.id = any (p_ids) and a.max_queued ? j.task)
          or a.scheduled_limit is not null and (p_when = 'commit' or cardinality(sluice.scheduled_of_v1(p_ids)) > 0)
     into v_limited from sluice.admission a;
@@ -164,6 +181,8 @@ declare
   v_active integer;
   v_fits   boolean;
   v_within boolean;     -- the limits of their tasks
+  v_all    bigint[];
+  v_owned  boolean;
 begin
   if v_fixed then
     perform 1 from sluice.admission a where not a.limited for share;
@@ -175,6 +194,7 @@ begin
   if not v_set.limited then
     return;
   end if;
+  v_all := p_ids;
   v_later := sluice.scheduled_of_v1(p_ids);
   if cardinality(v_later) > 0 then
     p_ids := array(select unnest(p_ids) except select unnest(v_later));
@@ -185,13 +205,18 @@ begin
   if v_set.max_active is null then
     p_ids := array(select j.id from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task);
   end if;
-  if cardinality(p_ids) + cardinality(v_later) = 0 then
+  -- Jobs that were accepted before are listed with their owners since then.
+  v_owned := p_checked and v_set.max_per_owner is not null;
+  if cardinality(p_ids) + cardinality(v_later) = 0 and not v_owned then
     return;
   end if;
   select * into v_last from sluice.charges c order by c.seq desc limit 1;
   if v_fixed and v_last.seq is distinct from (select n.last_value from sluice.charge_numbers n) then
     raise exception 'could not serialize access: others have submitted since this transaction began'
       using errcode = '40001', hint = 'run the transaction again';
+  end if;
+  if v_owned then
+    perform sluice.charge_owners_v1(v_set, v_all);
   end if;
   if cardinality(v_later) > 0 and (not v_set.complete or v_last.scheduled is null
                                    or p_checked and v_last.scheduled + cardinality(v_later) > v_set.scheduled_limit) then
@@ -230,6 +255,66 @@ begin
   else
     perform sluice.recount_v1(v_set, p_ids, v_last.scheduled + cardinality(v_later), p_checked);
   end if;
+end $$;
+
+-- Lists root jobs with their owners, or refuses them. The caller has the lock.
+create function sluice.charge_owners_v1(p_set sluice.admission, p_ids bigint[]) returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_new    record;
+  v_last   sluice.owner_charges;
+  v_active bigint[];
+begin
+  for v_new in
+    select j.submitted_by as owner, array_agg(j.id) as ids, count(*)::integer as count
+      from sluice.jobs j where j.id = any (p_ids) and j.submitted_by is not null group by j.submitted_by order by j.submitted_by
+  loop
+    select * into v_last from sluice.owner_charges c where c.owner = v_new.owner order by c.seq desc limit 1;
+    if p_set.complete and v_last.length < 100 + v_last.bound / 10 and v_last.bound + v_new.count <= p_set.max_per_owner then
+      insert into sluice.owner_charges (owner, ids, bound, length) values (v_new.owner, v_new.ids, v_last.bound + v_new.count, v_last.length + 1);
+      continue;
+    end if;
+    v_active := array(select unnest(sluice.jobs_of_owner_v1(v_new.owner, p_set.complete))
+                      except select unnest(v_new.ids));
+    if cardinality(v_active) + v_new.count > p_set.max_per_owner then
+      perform sluice.refuse_v1(jsonb_build_object('owner', v_new.owner, 'maxPerOwner', p_set.max_per_owner, 'owned', cardinality(v_active)),
+                               v_new.count, cardinality(v_active) + v_new.count - p_set.max_per_owner, 0);
+    end if;
+    delete from sluice.owner_charges c where c.owner = v_new.owner;
+    insert into sluice.owner_charges (owner, base, ids, bound)
+      values (v_new.owner, true, v_active || v_new.ids, cardinality(v_active) + v_new.count);
+  end loop;
+end $$;
+
+-- Root jobs that have not ended. For the time until the lists are complete.
+create function sluice.unended_roots_v1() returns table (id bigint, submitted_by text)
+language sql stable
+set jit = off set enable_seqscan = off
+as $$
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'ready' and j.parent_id is null
+  union all
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'running' and j.parent_id is null
+  union all
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'scheduled' and j.parent_id is null
+  union all
+  select j.id, j.submitted_by from sluice.jobs j where j.state = 'awaiting_approval' and j.parent_id is null
+$$;
+
+-- Root jobs of an owner that have not ended.
+--   p_listed  they are looked up in the owner's list, which has them all; else they are looked for among all that have not ended
+create function sluice.jobs_of_owner_v1(p_owner text, p_listed boolean) returns bigint[]
+language plpgsql stable
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+  if p_listed then
+    return array(select distinct j.id from sluice.owner_charges c, unnest(c.ids) u(id), sluice.jobs j
+                  where c.owner = p_owner and j.id = u.id and j.state < 'completed');
+  end if;
+  return array(select r.id from sluice.unended_roots_v1() r where r.submitted_by = p_owner);
 end $$;
 
 -- How many of the newest p_look jobs of the ledger are active, without some.
@@ -356,6 +441,9 @@ begin
       then format('%s%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s', case when p_facts ? 'atLeast' then 'at least ' else '' end,
                   p_facts ->> 'active', p_facts ->> 'ceiling',
                   case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
+      when p_facts ? 'owner'
+      then format('%s has %s of at most %s jobs that have not ended, so %s cannot be admitted; try again in %s s', p_facts ->> 'owner',
+                  p_facts ->> 'owned', p_facts ->> 'maxPerOwner', case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
       else format('%s of at most %s jobs of %s wait, so %s cannot be admitted; try again in %s s', p_facts ->> 'queued', p_facts ->> 'maxQueued',
                   p_facts ->> 'task', case p_count when 1 then 'one more' else p_count || ' more' end, v_after) end
     using errcode = 'SL007', detail = p_facts - 'atLeast' || jsonb_build_object('requested', p_count, 'retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
@@ -412,6 +500,11 @@ begin
   select * into v_set from sluice.admission for no key update;
   if v_set.limited and not v_set.complete and v_set.settles_at <= pg_snapshot_xmin(pg_current_snapshot()) then
     update sluice.admission a set complete = true;
+    if v_set.max_per_owner is not null then
+      delete from sluice.owner_charges;
+      insert into sluice.owner_charges (owner, base, ids, bound)
+      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r where r.submitted_by is not null group by r.submitted_by;
+    end if;
     -- Counted anew once more, with what those transactions left.
     perform sluice.recount_v1(v_set, '{}', null, false);
     return true;
@@ -421,7 +514,7 @@ begin
   return v_set.complete;
 end $$;
 
--- Changes limits. p_given has any of maxActive, maxScheduled, deadline in milliseconds, and maxQueued, a map by task; null is a value: no limit. As with lanes, an
+-- Changes limits. p_given has any of maxActive, maxScheduled, maxPerOwner, deadline in milliseconds, and maxQueued, a map by task; null is a value: no limit. As with lanes, an
 -- operator's change is remembered by field, and what files and programs say leaves those fields alone from then on. With
 -- "implied" the depths come with the uses of their tasks: sluice.settle_tasks_v1 takes them back.
 --   p_default  only what neither files, programs nor operators have said anything about
@@ -432,7 +525,7 @@ declare
   v_given jsonb := p_given - 'implied';   -- what of it is taken
   v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
   v_queue jsonb;
-  v_plain text[] := '{maxActive,maxScheduled,deadline}';   -- fields that are one value
+  v_plain text[] := '{maxActive,maxScheduled,maxPerOwner,deadline}';   -- fields that are one value
   v_kept  jsonb;                          -- tasks whose depths come with their uses
 begin
   select * into v_old from sluice.admission for no key update;
@@ -459,6 +552,7 @@ begin
   update sluice.admission a
      set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
          max_scheduled = case when v_given ? 'maxScheduled' then coalesce((v_given ->> 'maxScheduled')::integer, 0) else a.max_scheduled end,
+         max_per_owner = case when v_given ? 'maxPerOwner' then (v_given ->> 'maxPerOwner')::integer else a.max_per_owner end,
          max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
          deadline_ms = case when v_given ? 'deadline' then (v_given ->> 'deadline')::bigint else a.deadline_ms end,
          default_set = array(select f from unnest(a.default_set) f where p_operator or not p_given ? f
@@ -471,15 +565,20 @@ begin
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
       or (v_given ? 'maxScheduled' and a.max_scheduled is distinct from coalesce((v_given ->> 'maxScheduled')::integer, 0))
+      or (v_given ? 'maxPerOwner' and a.max_per_owner is distinct from (v_given ->> 'maxPerOwner')::integer)
       or (v_given ? 'deadline' and a.deadline_ms is distinct from (v_given ->> 'deadline')::bigint)
       or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
    where not a.limited or a.max_active is not null and v_old.max_active is null
       or a.scheduled_limit is not null and v_old.scheduled_limit is null
+      or a.max_per_owner is not null and v_old.max_per_owner is null
       or a.max_active is null and not (a.max_queued - array(select jsonb_object_keys(v_old.max_queued))) = '{}';
   if not (select a.limited from sluice.admission a) then
     delete from sluice.charges;
+  end if;
+  if (select a.max_per_owner is null from sluice.admission a) then
+    delete from sluice.owner_charges;
   end if;
 end $$;
 
@@ -495,7 +594,7 @@ begin
      set operator_set = '{}', max_queued = '{}', max_scheduled = null, complete = a.complete and a.scheduled_limit is not null,
          settles_at = case when a.scheduled_limit is not null then a.settles_at end
   returning a.declared, a.default_set into v_declared, v_default;
-  perform sluice.change_admission_v1('{"maxActive": null, "deadline": null}' || v_declared - 'implied', p_by, false);
+  perform sluice.change_admission_v1('{"maxActive": null, "maxPerOwner": null, "deadline": null}' || v_declared - 'implied', p_by, false);
   update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')), default_set = v_default;
 end $$;
 
@@ -503,7 +602,7 @@ end $$;
 --   p_look  scheduled jobs are counted up to this many, unless by the ledger they may have reached their limit; null: all of them
 create function sluice.admission_v1(p_look integer default null)
 returns table (max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[],
-               active integer, scheduled integer, queued jsonb, rate real)
+               active integer, scheduled integer, queued jsonb, rate real, max_per_owner integer, owners jsonb)
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -520,7 +619,13 @@ as $$
            case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,
          coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
-         coalesce((select max(l.rate) from sluice.ledger_v1() l), 0)
+         coalesce((select max(l.rate) from sluice.ledger_v1() l), 0),
+         a.max_per_owner,
+         -- The five with the most, by the newest row of each.
+         case when a.max_per_owner is not null then coalesce((
+           select jsonb_object_agg(o.owner, cardinality(sluice.jobs_of_owner_v1(o.owner, true)))
+             from (select n.owner from (select distinct on (c.owner) c.owner, c.bound from sluice.owner_charges c order by c.owner, c.seq desc) n
+                    order by n.bound desc, n.owner limit 5) o), '{}') end
     from sluice.admission a
 $$;
 

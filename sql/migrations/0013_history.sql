@@ -273,6 +273,7 @@ as $$
     'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
     'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
                                             'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
+                                            'maxPerOwner', a.max_per_owner, 'owners', a.owners,
                                             'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
                     from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(

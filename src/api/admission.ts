@@ -22,6 +22,11 @@ export const AdmissionBody = Type.Object({
     description:
       'Root jobs whose first start may lie in the future; past it, submissions with such a runAt get 429. null: no limit',
   }),
+  maxPerOwner: Type.Unsafe<number | null>({
+    type: ['integer', 'null'],
+    description:
+      'Root jobs of one owner that may not have ended, those for later included; past it, their submissions get 429. null: no limit',
+  }),
   maxQueued: Type.Unsafe<Record<string, number>>({
     ...Numbers,
     description: 'Root jobs that may wait, by task',
@@ -40,6 +45,12 @@ export const AdmissionBody = Type.Object({
     ...WholeOrNull,
     description: 'Root jobs whose first start lies in the future; null while they have no limit',
   }),
+  owners: Type.Unsafe<Record<string, number> | null>({
+    ...Numbers,
+    type: ['object', 'null'],
+    description:
+      'Root jobs that have not ended of the five owners who have the most; null while maxPerOwner is not set',
+  }),
   queued: Type.Unsafe<Record<string, number>>({
     ...Numbers,
     description: 'Root jobs that wait, of the tasks that have a limit',
@@ -47,7 +58,7 @@ export const AdmissionBody = Type.Object({
   drainRate: Type.Number({ description: 'Root jobs that ended in a second, as last measured' }),
   operatorSet: Type.Array(Type.String(), {
     description:
-      'What an operator changed: maxActive, maxScheduled, deadline, maxQueued.TASK; files leave it alone',
+      'What an operator changed: maxActive, maxScheduled, maxPerOwner, deadline, maxQueued.TASK; files leave it alone',
   }),
   defaultSet: Type.Array(Type.String(), {
     description: 'What the first start of a server set and nobody has changed since: maxActive, deadline',
@@ -59,6 +70,7 @@ export const AdmissionChangeBody = Type.Object(
   {
     maxActive: Type.Optional(Limit),
     maxScheduled: Type.Optional(Limit),
+    maxPerOwner: Type.Optional(Limit),
     maxQueued: Type.Optional(Type.Record(Name, Limit, STRICT)),
     deadline: Type.Optional(
       Type.Unsafe<string | number | null>({

@@ -112,6 +112,12 @@ export const NowBody = Type.Object({
       description:
         'Root jobs whose first start lies in the future, not active; at least so many where more names scheduled; null while they have no limit',
     }),
+    maxPerOwner: WholeOrNull,
+    owners: Type.Unsafe<Record<string, number> | null>({
+      type: ['object', 'null'],
+      additionalProperties: { type: 'integer' },
+      description: 'Root jobs of the five owners who have the most; null while maxPerOwner is not set',
+    }),
     queued: Count('Of the tasks that have a limit'),
     drainRate: Type.Number(),
     refusedPerMinute: Count('Submissions over HTTP answered with 429, on all servers'),

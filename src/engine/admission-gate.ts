@@ -19,6 +19,7 @@ const LOG_AGAIN_MS = 60_000
 const REACHED = {
   active: 'the ceiling on active jobs is reached',
   scheduled: 'too many jobs are scheduled for later',
+  owner: 'their owner has as many as one may have',
   queued: 'too many of the task are waiting',
 } as const
 
@@ -54,6 +55,8 @@ export class AdmissionGate {
   /** Since when somebody has been on the way to ask. */
   #sentAt = Number.NEGATIVE_INFINITY
   readonly #depths = new Map<string, Refusal>()
+  /** Of what one owner may have. */
+  readonly #owners = new Map<string, Refusal>()
   /** Of scheduled jobs, by task: jobs of another task may have to be approved, and those are not scheduled. */
   readonly #scheduled = new Map<string, Refusal>()
   /** Jobs refused in this second and in the one before it. */
@@ -111,11 +114,12 @@ export class AdmissionGate {
   forget(): void {
     this.#ceiling = undefined
     this.#depths.clear()
+    this.#owners.clear()
     this.#scheduled.clear()
   }
 
   #remembered(submissions: readonly Submission[]): Refusal | undefined {
-    for (const refusal of [this.#ceiling, ...this.#depths.values()]) {
+    for (const refusal of [this.#ceiling, ...this.#depths.values(), ...this.#owners.values()]) {
       const counts = (each: Submission) => refusal !== undefined && countsAgainst(refusal.limit, each)
       if (this.#holds(refusal, submissions.filter(counts).length)) return refusal
     }
@@ -156,6 +160,7 @@ export class AdmissionGate {
     const limit = refusingLimit(details)
     const refusal = { at: this.#now(), message: error.message, details, limit, answers: new Map() }
     if (limit.kind === 'active') this.#ceiling = refusal
+    else if (limit.kind === 'owner') this.#owners.set(limit.owner!, refusal)
     else if (limit.kind === 'queued') this.#depths.set(limit.task!, refusal)
     else if (submissions.length === 1) this.#scheduled.set(submissions[0]!.task, refusal)
     return refusal
@@ -184,8 +189,8 @@ export class AdmissionGate {
   }
 
   /** The first job that a limit rejects writes a line; from then on there is one a minute, with how many there were. */
-  #logRejection({ kind, task }: RefusingLimit, details: Refusal['details'], count: number): void {
-    const name = `${kind} ${task ?? ''}`
+  #logRejection({ kind, task, owner }: RefusingLimit, details: Refusal['details'], count: number): void {
+    const name = `${kind} ${task ?? owner ?? ''}`
     const last = this.#logged.get(name)
     const jobs = (last?.jobs ?? 0) + count
     const now = this.#now()

@@ -19,7 +19,7 @@ export interface AdmissionChange extends Omit<AdmissionLimits, 'deadline'> {
   readonly deadline?: Duration | 'none' | null
 }
 
-const FIELDS = ['maxActive', 'maxScheduled', 'maxQueued', 'deadline'] as const
+const FIELDS = ['maxActive', 'maxScheduled', 'maxPerOwner', 'maxQueued', 'deadline'] as const
 
 /** The limits on what may enter, and how far they are used. */
 export async function getAdmission(db: Queryable): Promise<Admission> {
@@ -38,8 +38,8 @@ export async function setAdmission(db: Queryable, change: AdmissionChange, by: s
 }
 
 /** What operators change of it, as the audit has it. */
-export function admissionLimits({ maxActive, maxScheduled, maxQueued, deadlineMs }: Admission) {
-  return { maxActive, maxScheduled, maxQueued, deadlineMs }
+export function admissionLimits({ maxActive, maxScheduled, maxPerOwner, maxQueued, deadlineMs }: Admission) {
+  return { maxActive, maxScheduled, maxPerOwner, maxQueued, deadlineMs }
 }
 
 /** Undoes operators' changes: it is again as files and programs last said. */
@@ -71,11 +71,12 @@ export async function settleAdmission(db: Queryable): Promise<void> {
 
 function checkChange(change: AdmissionChange): AdmissionLimits {
   checkOptions(change, FIELDS, 'change')
-  const { maxActive, maxScheduled, maxQueued, deadline } = change
+  const { maxActive, maxScheduled, maxPerOwner, maxQueued, deadline } = change
   if (FIELDS.every((field) => change[field] === undefined))
     throw invalidArgument('change', change, `an object with some of ${FIELDS.join(', ')}`)
   if (maxActive !== undefined) checkLimit(maxActive, 'maxActive')
   if (maxScheduled !== undefined) checkLimit(maxScheduled, 'maxScheduled')
+  if (maxPerOwner !== undefined) checkLimit(maxPerOwner, 'maxPerOwner')
   if (maxQueued !== undefined) {
     if (typeof maxQueued !== 'object' || maxQueued === null || Array.isArray(maxQueued))
       throw invalidArgument('maxQueued', maxQueued, 'an object with a limit by the name of each task')
@@ -87,6 +88,7 @@ function checkChange(change: AdmissionChange): AdmissionLimits {
   return {
     ...(maxActive !== undefined && { maxActive }),
     ...(maxScheduled !== undefined && { maxScheduled }),
+    ...(maxPerOwner !== undefined && { maxPerOwner }),
     ...(maxQueued !== undefined && { maxQueued }),
     ...(deadline !== undefined && { deadline: checkDeadline(deadline) }),
   }

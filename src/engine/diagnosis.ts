@@ -9,6 +9,7 @@ import { checkConnections } from './diagnosis/connections.ts'
 import { checkHints } from './diagnosis/hints.ts'
 import { checkLanes } from './diagnosis/lanes.ts'
 import { checkLocks } from './diagnosis/locks.ts'
+import { checkOwners } from './diagnosis/owners.ts'
 import { checkQueues } from './diagnosis/queues.ts'
 import { checkSchedules } from './diagnosis/schedules.ts'
 import { checkSchema } from './diagnosis/schema.ts'
@@ -48,6 +49,7 @@ const TABLE_CHECKS: readonly Check<Examined>[] = [
   checkLanes,
   checkWorkers,
   checkQueues,
+  checkOwners,
   checkBudgets,
   checkSchedules,
   checkHints,

@@ -10,17 +10,21 @@ export const ADMISSION_FIELDS = {
   maxActive: limit,
   /** Root jobs whose first start may lie in the future; where nobody says, 100,000 with a ceiling and no limit without. */
   maxScheduled: limit,
+  /** Root jobs that one owner may have, those for later included. */
+  maxPerOwner: limit,
   /** Root jobs of one task that may wait. */
   maxQueued: limit,
 } as const
 
 const MAX_ACTIVE_VARIABLE = 'SLUICE_MAX_ACTIVE'
 const MAX_SCHEDULED_VARIABLE = 'SLUICE_MAX_SCHEDULED'
+const MAX_PER_OWNER_VARIABLE = 'SLUICE_MAX_PER_OWNER'
 
 /** Limits as a config file or a caller writes them. */
 export interface AdmissionSource {
   readonly maxActive?: InputOf<typeof ADMISSION_FIELDS.maxActive> | undefined
   readonly maxScheduled?: InputOf<typeof ADMISSION_FIELDS.maxScheduled> | undefined
+  readonly maxPerOwner?: InputOf<typeof ADMISSION_FIELDS.maxPerOwner> | undefined
   readonly maxQueued?:
     | { readonly [task: string]: InputOf<typeof ADMISSION_FIELDS.maxQueued> | undefined }
     | undefined
@@ -30,6 +34,7 @@ export interface AdmissionSource {
 export interface AdmissionSettings {
   readonly maxActive?: number | null
   readonly maxScheduled?: number | null
+  readonly maxPerOwner?: number | null
   readonly maxQueued?: Readonly<Record<string, number | null>>
 }
 
@@ -45,6 +50,7 @@ export function resolveAdmission(
   ) => chooseSetting(sources, problems, ['admission', ...path], variable, reader, null)
   const ceiling = find(['maxActive'], MAX_ACTIVE_VARIABLE, ADMISSION_FIELDS.maxActive)
   const scheduled = find(['maxScheduled'], MAX_SCHEDULED_VARIABLE, ADMISSION_FIELDS.maxScheduled)
+  const owned = find(['maxPerOwner'], MAX_PER_OWNER_VARIABLE, ADMISSION_FIELDS.maxPerOwner)
   const depths = new Map<string, number | null>()
   for (const source of [sources.file, sources.options]) {
     for (const task of Object.keys(source?.admission?.maxQueued ?? {})) {
@@ -59,6 +65,7 @@ export function resolveAdmission(
   return {
     ...(ceiling.given && { maxActive: ceiling.value }),
     ...(scheduled.given && { maxScheduled: scheduled.value }),
+    ...(owned.given && { maxPerOwner: owned.value }),
     ...(depths.size > 0 && { maxQueued: Object.fromEntries(depths) }),
   }
 }

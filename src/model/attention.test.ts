@@ -18,7 +18,7 @@ const NONE: Concerns = {
   schedules: [],
 }
 const WELL: AttentionFacts = {
-  admission: { maxActive: 10, active: 9, maxScheduled: 5, scheduled: 4 },
+  admission: { maxActive: 10, active: 9, maxScheduled: 5, scheduled: 4, maxPerOwner: 3, owners: { ann: 2 } },
   lanes: [{ name: 'default', slots: null, enabled: true, depth: 4 }],
   workers: { live: 1, silent: 0 },
   devices: [],
@@ -43,13 +43,21 @@ test('reports problems before warnings, and warnings before notes', () => {
     ...WELL,
     states: { awaiting_approval: 4 },
     steps: { awaiting_approval: 1 },
-    admission: { maxActive: 10, active: 10, maxScheduled: 5, scheduled: 5 },
+    admission: {
+      maxActive: 10,
+      active: 10,
+      maxScheduled: 5,
+      scheduled: 5,
+      maxPerOwner: 3,
+      owners: { ann: 3, bob: 2 },
+    },
     concerns: { ...NONE, broken: [{ name: 'w', why: 'no disk' }] },
   })
-  expect(found.map(({ severity }) => severity)).toEqual(['problem', 'warning', 'warning', 'note'])
+  expect(found.map(({ severity }) => severity)).toEqual(['problem', 'warning', 'warning', 'note', 'note'])
   expect(found.map(sentenceOf).slice(1)).toEqual([
     'Admission rejects new jobs: 10 of 10 are active',
     'Admission rejects new jobs that start later: 5 of 5 are scheduled',
+    'Owner ann gets no new jobs in: 3 of 3 have not ended',
     '5 jobs wait for approval',
   ])
 })

@@ -25,6 +25,8 @@ export interface AttentionFacts {
     readonly active: number | null
     readonly maxScheduled: number | null
     readonly scheduled: number | null
+    readonly maxPerOwner: number | null
+    readonly owners: Readonly<Record<string, number>> | null
   }
   readonly lanes: readonly {
     readonly name: string
@@ -153,6 +155,7 @@ const RULES: readonly Rule[] = [
   blockedWorkers,
   fullSystem,
   fullSchedule,
+  fullOwners,
   nearDeadline,
   risingFailures,
   pausedLanes,
@@ -418,6 +421,19 @@ function fullSchedule({ admission: { maxScheduled, scheduled } }: AttentionFacts
       link: '/jobs?tab=scheduled',
     },
   ]
+}
+
+function fullOwners({ admission: { maxPerOwner, owners } }: AttentionFacts): Attention[] {
+  if (maxPerOwner === null || owners === null) return []
+  const full = Object.entries(owners).filter(([, jobs]) => jobs >= maxPerOwner)
+  return full.map(([owner, jobs]) => ({
+    rule: 'owner_limit_reached',
+    severity: 'note',
+    subject: `owner ${owner}`,
+    text: `gets no new jobs in: ${jobs.toLocaleString('en')} of ${maxPerOwner.toLocaleString('en')} have not ended`,
+    advice: 'Raise the limit with: sluice admission --max-per-owner NUMBER, or let their jobs finish',
+    link: `/jobs?submittedBy=${encodeURIComponent(owner)}`,
+  }))
 }
 
 function nearDeadline({ concerns: { deadline } }: AttentionFacts): Attention[] {

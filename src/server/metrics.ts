@@ -37,6 +37,8 @@ export class Metrics {
   readonly #ceiling: Gauge
   readonly #scheduled: Gauge
   readonly #maxScheduled: Gauge
+  readonly #busiestOwner: Gauge
+  readonly #maxPerOwner: Gauge
   readonly #drainRate: Gauge
   readonly #reachable: Gauge
   readonly #budgets: BudgetMetrics
@@ -104,6 +106,14 @@ export class Metrics {
       'admission_max_scheduled',
       'Root jobs whose first start may lie in the future; absent where they have no limit',
     )
+    this.#busiestOwner = gauge(
+      'admission_busiest_owner',
+      'Root jobs that have not ended of the owner who has the most; absent where owners have no limit',
+    )
+    this.#maxPerOwner = gauge(
+      'admission_max_per_owner',
+      'Root jobs that one owner may have; absent where owners have no limit',
+    )
     this.#drainRate = gauge('admission_drain_rate', 'Root jobs that end per second, as last measured')
     this.#reachable = gauge('database_reachable', '1 when this scrape could read the database')
     this.#budgets = new BudgetMetrics(this.#registry)
@@ -153,6 +163,9 @@ export class Metrics {
       setOrRemove(this.#ceiling, admission.maxActive)
       setOrRemove(this.#scheduled, admission.scheduled)
       setOrRemove(this.#maxScheduled, admission.maxScheduled)
+      const { owners, maxPerOwner } = admission
+      setOrRemove(this.#busiestOwner, owners === null ? null : Math.max(0, ...Object.values(owners)))
+      setOrRemove(this.#maxPerOwner, maxPerOwner)
       this.#drainRate.set(admission.drainRate)
       this.#reachable.set(1)
     } catch (error) {

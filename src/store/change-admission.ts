@@ -4,6 +4,7 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface AdmissionLimits {
   readonly maxActive?: number | null
   readonly maxScheduled?: number | null
+  readonly maxPerOwner?: number | null
   readonly maxQueued?: Readonly<Record<string, number | null>>
   /** In milliseconds, for jobs whose submission and task say nothing about it. */
   readonly deadline?: number | null

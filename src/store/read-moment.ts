@@ -12,6 +12,9 @@ export interface Moment {
     /** Of root jobs whose first start lies in the future; `null`: no limit, and nobody counts. */
     readonly maxScheduled: number | null
     readonly scheduled: number | null
+    /** Root jobs that one owner may have, and how many the five with the most have; `null`: no limit, and nobody counts. */
+    readonly maxPerOwner: number | null
+    readonly owners: Readonly<Record<string, number>> | null
     readonly queued: number
     /** Root jobs that ended in a second, as last measured. */
     readonly drainRate: number

@@ -146,8 +146,10 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     const [first] = await server.app.submitMany(fails, ['later', 'later still'], { runAt })
     const { page, complaints } = await visit(server.url, { timezoneId: 'Asia/Tokyo' })
     await signIn(page, await server.keyOf('viewer'))
-    await server.app.setAdmission({ maxActive: 50 })
+    await server.app.setAdmission({ maxActive: 50, maxPerOwner: 40 })
     await page.getByText('2 of 100,000 scheduled').waitFor()
+    // Who has the most jobs, where one owner may have so many only.
+    await page.getByText(/ has \d+ of 40 jobs, /).waitFor()
     await page.getByRole('link', { name: /^Scheduled\s*2$/ }).click()
     await expect.poll(() => rows(page).count()).toBe(2)
     await page.getByRole('link', { name: /^Scheduled\s*2$/ }).waitFor()

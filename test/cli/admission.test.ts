@@ -71,6 +71,24 @@ describe.each(WAYS)('over %s', (way) => {
     })
   })
 
+  test('sluice admission --max-per-owner bounds what one owner has, and shows who has the most', async () => {
+    const limits = ['--max-active', '50', '--max-per-owner', '1', '--max-queued', 'noop=none']
+    // Of the tests before this one the owner has more.
+    const changed = await cli.json<Admission>('admission', ...limits)
+    expect(changed).toMatchObject({ maxPerOwner: 1, operatorSet: expect.arrayContaining(['maxPerOwner']) })
+    const refused = await cli.run(['submit', 'noop'])
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toMatch(
+      /has \d+ of at most 1 jobs that have not ended, so one more cannot be admitted/,
+    )
+    await cli.json('admission', '--max-per-owner', '20')
+    await cli.json('submit', 'noop')
+    expect((await cli.run(['admission'])).stdout).toMatch(
+      /^of one owner +at most 20\njobs of \S+ +\d+ of at most 20$/m,
+    )
+    expect(await cli.json<Admission>('admission', 'reset')).toMatchObject({ maxPerOwner: null, owners: null })
+  })
+
   test('sluice admission --max-scheduled bounds jobs for later, which leave room for those that start now', async () => {
     const limits = ['--max-active', '50', '--max-scheduled', '1', '--max-queued', 'noop=none']
     expect(await cli.json<Admission>('admission', ...limits)).toMatchObject({

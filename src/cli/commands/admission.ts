@@ -16,11 +16,12 @@ type Depths = Readonly<Record<string, number | null>>
 interface AdmissionOptions extends CommonOptions {
   readonly maxActive?: Given<number | null>
   readonly maxScheduled?: Given<number | null>
+  readonly maxPerOwner?: Given<number | null>
   readonly maxQueued?: Depths
   readonly deadline?: Given<number | null>
 }
 
-/** `sluice admission [--max-active N] [--max-scheduled N] [--max-queued TASK=N] [--deadline DURATION]`, `sluice admission reset` */
+/** `sluice admission [--max-active N] [--max-scheduled N] [--max-per-owner N] [--max-queued TASK=N] [--deadline DURATION]`, `sluice admission reset` */
 export const declareAdmission: Declare = (command, act) => {
   command
     .option(
@@ -32,6 +33,11 @@ export const declareAdmission: Declare = (command, act) => {
       '--max-scheduled <number|none>',
       'root jobs whose first start may lie in the future',
       setting(ADMISSION_FIELDS.maxScheduled),
+    )
+    .option(
+      '--max-per-owner <number|none>',
+      'root jobs that one owner may have, those for later included',
+      setting(ADMISSION_FIELDS.maxPerOwner),
     )
     .option(
       '--max-queued <task=number|none>',
@@ -63,10 +69,11 @@ function depth(text: string, before: Depths = {}): Depths {
 }
 
 function admission(world: World, options: AdmissionOptions): Promise<ExitCode> {
-  const { maxActive, maxScheduled, maxQueued, deadline } = options
+  const { maxActive, maxScheduled, maxPerOwner, maxQueued, deadline } = options
   const change = {
     ...(maxActive !== undefined && { maxActive: maxActive.value }),
     ...(maxScheduled !== undefined && { maxScheduled: maxScheduled.value }),
+    ...(maxPerOwner !== undefined && { maxPerOwner: maxPerOwner.value }),
     ...(maxQueued !== undefined && { maxQueued }),
     ...(deadline !== undefined && { deadline: deadline.value }),
   }
@@ -89,11 +96,17 @@ function print(
 
 function factsOf(admission: Admission): [string, string | undefined][] {
   const { maxActive, maxScheduled, maxQueued, deadlineMs, drainRate, operatorSet, defaultSet } = admission
-  const { active, scheduled, queued } = admission
+  const { active, scheduled, queued, maxPerOwner, owners } = admission
   const tasks = Object.keys(maxQueued).sort()
+  const most = Object.entries(owners ?? {}).sort(([, a], [, b]) => b - a)
   return [
     ['active', maxActive === null ? 'no ceiling' : `${active} of at most ${maxActive}`],
     ['scheduled', maxScheduled === null ? 'no limit' : `${scheduled} of at most ${maxScheduled}`],
+    ...(maxPerOwner === null ? [] : [['of one owner', `at most ${maxPerOwner}`] as [string, string]]),
+    ...most.map(([owner, jobs]): [string, string] => [
+      `jobs of ${owner}`,
+      `${jobs} of at most ${maxPerOwner}`,
+    ]),
     ...tasks.map((task): [string, string] => [
       `waiting ${task}`,
       `${queued[task] ?? 0} of at most ${maxQueued[task]}`,

@@ -65,6 +65,7 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
               : [
                   `${admission.scheduled.toLocaleString()}${now.more.includes('scheduled') && admission.scheduled < admission.maxScheduled ? '+' : ''} of ${admission.maxScheduled.toLocaleString()} scheduled`,
                 ]),
+            ...busiestOwner(admission),
             `${admission.refusedPerMinute.toLocaleString()} refused a minute`,
             ...(admission.retryAfter === null ? [] : [`told to wait ${admission.retryAfter} s`]),
           ].join(', ')}
@@ -200,4 +201,11 @@ function linesOf(
     },
     recovered: of('recovered', 'retrying', ({ recoveredPerMinute }) => recoveredPerMinute),
   }
+}
+
+/** Who has the most jobs, where one owner may have so many only. */
+function busiestOwner({ owners, maxPerOwner }: Now['admission']): string[] {
+  const [first] = Object.entries(owners ?? {}).sort(([, a], [, b]) => b - a)
+  if (first === undefined || maxPerOwner === null) return []
+  return [`${first[0]} has ${first[1].toLocaleString()} of ${maxPerOwner.toLocaleString()} jobs`]
 }
