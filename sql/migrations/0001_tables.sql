@@ -18,7 +18,7 @@ create table sluice.settings (
   updated_by   text not null default 'sluice'
 );
 insert into sluice.settings (name, value) values ('heartbeat_ms', 5000), ('retention_ms', 604800000), ('audit_retention_ms', 31536000000),
-  ('schedules_per_owner', 1000), ('schedule_interval_ms', 60000);
+  ('schedules_per_owner', 1000), ('schedule_interval_ms', 60000), ('children_per_tree', 1000000), ('tree_depth', 1000);
 
 create table sluice.lanes (
   name         text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
@@ -238,6 +238,7 @@ create table sluice.composites (
   job_id        bigint primary key references sluice.jobs (id) on delete cascade,
   graph         text not null references sluice.graphs (hash),
   node          text not null,               -- its place in the graph: 'pipeline', 'pipeline/publish'
+  depth         integer not null default 0,  -- how many composites are above it
   taken_until   timestamptz,                 -- somebody is deciding what comes next
   taken_by      uuid,                        -- who may take it again at once: its answer was lost
   version       integer not null default 0,
@@ -256,6 +257,12 @@ create table sluice.composites (
 ) with (fillfactor = 50);
 -- Fan-outs that an operator paused. Finding them must not cost a look at every fan-out.
 create index composites_paused on sluice.composites (job_id) where window_size = 0;
+
+-- How many jobs each tree has below its root, counted when the composite above them is made. A tree without composites below its root has no row.
+create table sluice.trees (
+  root_id  bigint primary key,
+  children bigint not null
+) with (fillfactor = 50);
 
 -- Something happened to a composite's children, or its time has come. What it adds to the counts comes with it, so that no
 -- finishing worker touches its parent's row.

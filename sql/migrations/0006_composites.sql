@@ -73,7 +73,7 @@ $$;
 
 -- Takes composites that were woken, for p_ms, and tells all there is to know about them. Children are [place, state]; of a
 -- fan-out they are only counted.
-create function sluice.take_composites_v1(p_limit integer, p_ms integer, p_taker uuid)
+create function sluice.take_composites_v1(p_limit integer, p_ms integer, p_taker uuid, p_bytes bigint)
 returns table (job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb,
                window_size integer, total integer, completed integer, failed integer, cancelled integer,
                closing sluice.job_state, closing_error text, closed boolean, timed_out boolean, chunk integer, chunk_items jsonb,
@@ -92,6 +92,16 @@ begin
      order by w.due_at, w.id limit p_limit) d;
   if v_ids is null then
     return;
+  end if;
+  -- No more than p_bytes at once, or one: whoever takes them has them all in memory. Only what takes room here can be large there.
+  if cardinality(v_ids) > 1 then
+    select array_agg(s.id) into v_ids from (
+      select z.id, sum(z.bytes) over (order by z.id) as upto, row_number() over (order by z.id) as place from (
+        select j.id, case when pg_column_size(j.input) > 32768 then octet_length(j.input::text) else 0 end
+                   + coalesce((select case when pg_column_size(k.items) > 32768 then octet_length(k.items::text) else 0 end
+                                 from sluice.chunks k where k.job_id = j.id order by k.first limit 1), 0) as bytes
+          from unnest(v_ids) v(id) join sluice.jobs j on j.id = v.id) z) s
+     where s.place = 1 or s.upto <= p_bytes;
   end if;
   -- Taking is undone by time alone: nothing is lost when a crash forgets it.
   perform set_config('synchronous_commit', 'off', true);
@@ -126,9 +136,54 @@ begin
       select k.first, k.items from sluice.chunks k where j.composite = 'fanout' and k.job_id = t.job_id order by k.first limit 1) h on true;
 end $$;
 
+-- Which of the new composites their tree has no room for, with why; the others are counted. What a composite will have below it counts
+-- before any of it is made, so that a step that wants too much fails at once. Of several, the small ones come first.
+create function sluice.refuse_composites_v1(p_children jsonb, p_jobs bigint[]) returns table (parent bigint, idx integer, error text)
+language plpgsql
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  v_most  bigint := (select s.value from sluice.settings s where s.name = 'children_per_tree');
+  v_depth bigint := (select s.value from sluice.settings s where s.name = 'tree_depth');
+  v_roots bigint[];
+begin
+  select array_agg(distinct coalesce(p.root_id, p.id)) into v_roots
+    from jsonb_to_recordset(p_children) as g(parent bigint, kind sluice.composite_kind, state sluice.job_state)
+    join sluice.jobs p on p.id = g.parent
+   where g.parent = any (p_jobs) and g.kind is not null and g.state < 'completed';
+  if v_roots is null then
+    return;
+  end if;
+  insert into sluice.trees (root_id, children) select r, 0 from unnest(v_roots) r order by r on conflict do nothing;
+  perform 1 from sluice.trees t where t.root_id = any (v_roots) order by t.root_id for no key update;
+  return query
+  with given as materialized (
+    select g.parent, g.idx, t.root_id, 1 + coalesce(g.below, 0) as jobs, c.depth + 1 as depth, t.children
+      from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, kind sluice.composite_kind, state sluice.job_state, below bigint)
+      join sluice.jobs p on p.id = g.parent
+      join sluice.composites c on c.job_id = g.parent
+      join sluice.trees t on t.root_id = coalesce(p.root_id, p.id)
+     where g.parent = any (p_jobs) and g.kind is not null and g.state < 'completed'
+  ), summed as materialized (
+    select g.*, g.children + sum(g.jobs) filter (where g.depth <= v_depth) over (partition by g.root_id order by g.jobs, g.parent, g.idx) as upto
+      from given g
+  ), counted as (
+    update sluice.trees t set children = s.children
+      from (select u.root_id, max(u.upto) as children from summed u where u.depth <= v_depth and u.upto <= v_most group by u.root_id) s
+     where t.root_id = s.root_id
+  )
+  select s.parent, s.idx,
+         case when s.depth > v_depth
+              then format('tree: it would be %s levels below its root, and a tree may have %s (treeDepth)', s.depth, v_depth)
+              else format('tree: with %s more jobs the tree would have %s below its root, and it may have %s (childrenPerTree)',
+                          s.jobs, s.upto, v_most) end
+    from summed s where s.depth > v_depth or s.upto > v_most;
+end $$;
+
 -- Carries out what was decided about composites. An entry whose composite was taken by somebody else since is left out.
 --   p_batch     [{job, version, wakeups, settle: {state, result, error}, close: {state, error}, chunk, made, rest, again}]
---   p_children  [{parent, idx, step, kind, task, node, input, state, error, deadlineMs, timeoutMs, policy, window, total}]
+--   p_children  [{parent, idx, step, kind, task, node, input, state, error, deadlineMs, timeoutMs, policy, window, total, below}]
 --   p_chunks    [{parent, idx, first, items}] of the fan-outs among the children
 -- Answers which composites it was carried out for.
 create function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb) returns setof bigint
@@ -179,6 +234,8 @@ begin
                input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
                total integer)
        where g.parent = any (v_jobs)
+    ), refused as materialized (
+      select r.* from sluice.refuse_composites_v1(p_children, v_jobs) r
     ), made as (
       insert into sluice.jobs (parent_id, root_id, idx, step, composite, task, class_id, input, priority, rank, state, submitted_at, ready_at,
                                started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by, trace)
@@ -186,10 +243,11 @@ begin
              sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
              case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
              d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
-             case when s.state = 'failed' then coalesce(g.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end,
+             case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end,
              case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by, p.trace
         from given g
         join sluice.jobs p on p.id = g.parent
+        left join refused r on r.parent = g.parent and r.idx = g.idx
         left join sluice.tasks t on g.kind is null and t.name = g.task
         left join sluice.lanes l on l.name = t.lane
        cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms, (select a.deadline_ms from sluice.admission a)) as said) c
@@ -197,7 +255,7 @@ begin
        cross join lateral (select case when g.kind is null then nullif(c.said, 0) else c.said end as ms) d
        cross join lateral (select case
            when g.state >= 'completed' then g.state
-           when g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
+           when r.error is not null or g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
            when g.state = 'waiting' then g.state
            when g.kind is not null then 'running'::sluice.job_state
            when t.approval then 'awaiting_approval'::sluice.job_state
@@ -205,15 +263,15 @@ begin
        order by g.parent, g.idx
       returning jobs.id, jobs.parent_id, jobs.idx, jobs.composite, jobs.state
     ), halves as (
-      insert into sluice.composites (job_id, graph, node, window_size, total, timeout_ms)
-      select m.id, c.graph, g.node, g."window", g.total, g."timeoutMs"
+      insert into sluice.composites (job_id, graph, node, depth, window_size, total, timeout_ms)
+      select m.id, c.graph, g.node, c.depth + 1, g."window", g.total, g."timeoutMs"
         from made m join given g on g.parent = m.parent_id and g.idx = m.idx join sluice.composites c on c.job_id = m.parent_id
        where m.composite is not null and m.state < 'completed'
       returning job_id, timeout_ms
     ), items as (
       insert into sluice.chunks (job_id, first, items)
       select m.id, k.first, k.items from jsonb_to_recordset(p_chunks) as k(parent bigint, idx integer, first integer, items jsonb)
-        join made m on m.parent_id = k.parent and m.idx = k.idx
+        join made m on m.parent_id = k.parent and m.idx = k.idx and m.state < 'completed'
     ), woken as (
       insert into sluice.wakeups (job_id, due_at, completed, failed)
       select m.id, v_now, 0, 0 from made m where m.composite is not null and m.state = 'running'
@@ -453,6 +511,7 @@ begin
   end if;
   perform 1 from sluice.composites c where c.job_id = any (v_all) order by c.job_id for no key update;
   delete from sluice.wakeups w where w.job_id = any (v_all);
+  delete from sluice.trees t where t.root_id = any (v_all);
   delete from sluice.jobs j where j.id = any (v_all);
   get diagnostics v_deleted = row_count;
   return v_deleted;

@@ -59,6 +59,8 @@ export async function publish(
       ...(settings.given.has('auditRetention') && { auditRetentionMs: settings.auditRetentionMs }),
       ...(settings.given.has('schedulesPerOwner') && { schedulesPerOwner: settings.schedulesPerOwner }),
       ...(settings.given.has('scheduleInterval') && { scheduleIntervalMs: settings.scheduleIntervalMs }),
+      ...(settings.given.has('childrenPerTree') && { childrenPerTree: settings.childrenPerTree }),
+      ...(settings.given.has('treeDepth') && { treeDepth: settings.treeDepth }),
     },
     actor,
     false,

@@ -166,6 +166,9 @@ const TOP = {
   schedulesPerOwner: value(SETTINGS.schedulesPerOwner.reader),
   /** How far apart the ticks of a schedule must be that a key without workers:manage creates or changes. */
   scheduleInterval: value(SETTINGS.scheduleInterval.reader),
+  /** Jobs that a workflow may have below it, and levels of workflows, groups and fan-outs. */
+  childrenPerTree: value(SETTINGS.childrenPerTree.reader),
+  treeDepth: value(SETTINGS.treeDepth.reader),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: value(SETTINGS.deadline.reader),
   /** Quantities that running jobs draw from: one amount for the whole system, or the devices of each machine. */

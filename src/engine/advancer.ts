@@ -169,7 +169,21 @@ export class Advancer {
 
   async #carryOut(taken: readonly TakenComposite[]): Promise<void> {
     await persistently(() => this.#graphs.load(taken.map(({ graph }) => graph)))
-    const outcomes = await this.#loadOutcomes(taken)
+    // What they read may be more than fits into memory at once: as many as fit, then the others.
+    for (let rest = taken; rest.length > 0; ) {
+      const { outcomes, later } = await this.#loadOutcomes(rest)
+      await this.#decideAll(
+        rest.filter((each) => !later.includes(each)),
+        outcomes,
+      )
+      rest = later
+    }
+  }
+
+  async #decideAll(
+    taken: readonly TakenComposite[],
+    outcomes: ReadonlyMap<string, ReadonlyMap<number, Outcome>>,
+  ): Promise<void> {
     let decisions: Decision[] = []
     let since = performance.now()
     for (const composite of taken) {
@@ -225,18 +239,27 @@ export class Advancer {
     if (decisions.some((each) => each.children.length > 0)) this.#onChildren()
   }
 
-  /** Results and errors that the next decision reads. */
-  async #loadOutcomes(taken: readonly TakenComposite[]): Promise<Map<string, Map<number, Outcome>>> {
-    const wanted = taken.flatMap((composite) => this.#wanted(composite))
-    const found = new Map<string, Map<number, Outcome>>()
-    if (wanted.length === 0) return found
-    const loaded = await persistently(() => loadOutcomes(this.#db, wanted))
-    for (const { parent, place, result, error } of loaded) {
-      const outcomes = found.get(parent) ?? new Map<number, Outcome>()
-      outcomes.set(place, { result: result as JsonValue, error })
-      found.set(parent, outcomes)
+  /** Results and errors that the next decisions read, and the composites that have to wait for theirs. */
+  async #loadOutcomes(taken: readonly TakenComposite[]): Promise<{
+    readonly outcomes: ReadonlyMap<string, ReadonlyMap<number, Outcome>>
+    readonly later: readonly TakenComposite[]
+  }> {
+    const outcomes = new Map<string, Map<number, Outcome>>()
+    const wanted = new Map(taken.map((composite) => [composite, this.#wanted(composite)]))
+    const all = [...wanted.values()].flat()
+    if (all.length === 0) return { outcomes, later: [] }
+    const loaded = await persistently(() => loadOutcomes(this.#db, all))
+    for (const { parent, place, result, tooLarge, error } of loaded) {
+      const known = outcomes.get(parent) ?? new Map<number, Outcome>()
+      known.set(place, { result: result as JsonValue, tooLarge, error })
+      outcomes.set(parent, known)
     }
-    return found
+    // Nothing at all was found: there is nothing to wait for.
+    const later =
+      loaded.length === 0
+        ? []
+        : taken.filter((each) => wanted.get(each)!.length > 0 && !outcomes.has(each.id))
+    return { outcomes, later }
   }
 
   #wanted(composite: TakenComposite): { parent: string; place: number }[] {

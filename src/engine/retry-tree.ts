@@ -268,7 +268,10 @@ function planStep(
   const text = toStorableJson(input, `input of step ${name}`)
   const place = { id: job.id, node: job.begun!.node }
   const effect = { kind: 'start', step: name, input: JSON.parse(text) as JsonValue } as const
-  return JSON.stringify({ ...toChild(place, step, position, effect), state: 'waiting' })
+  return JSON.stringify({
+    ...toChild(tree.graphs.get(job.begun!.graph), place, step, position, effect),
+    state: 'waiting',
+  })
 }
 
 /** A step that its needs do not lead to would only be skipped, or not be decided at all. */

@@ -70,6 +70,8 @@ export interface NewChild {
   readonly policy?: LeafPolicy
   readonly window?: number
   readonly total?: number
+  /** Of a composite: how many children it may have. */
+  readonly below?: number
 }
 
 /** What a step says instead of its task. */

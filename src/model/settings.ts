@@ -67,6 +67,10 @@ export const SETTINGS = {
   schedulesPerOwner: setting('schedulesPerOwner', count({ min: 1 }), 1000),
   /** How far apart the ticks of a schedule must be that a key without workers:manage creates or changes. */
   scheduleInterval: setting('scheduleInterval', timer, 60_000),
+  /** Jobs that a workflow may have below it, over all levels. */
+  childrenPerTree: setting('childrenPerTree', count({ min: 1 }), 1_000_000),
+  /** Levels of workflows, groups and fan-outs below a workflow. */
+  treeDepth: setting('treeDepth', count({ min: 1 }), 1000),
   /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
   deadline: setting('deadline', orNone(stored), null),
   /** Root jobs that may wait of each task that draws from budgets, where nothing is said of that task. */
@@ -146,6 +150,8 @@ export interface Settings {
   readonly auditRetentionMs: number
   readonly schedulesPerOwner: number
   readonly scheduleIntervalMs: number
+  readonly childrenPerTree: number
+  readonly treeDepth: number
   readonly deadlineMs: number | null
   readonly lanes: ReadonlyMap<string, LaneSettings>
   readonly admission: AdmissionSettings
@@ -207,6 +213,8 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
     auditRetentionMs: find('auditRetention').value,
     schedulesPerOwner: find('schedulesPerOwner').value,
     scheduleIntervalMs: find('scheduleInterval').value,
+    childrenPerTree: find('childrenPerTree').value,
+    treeDepth: find('treeDepth').value,
     deadlineMs: find('deadline').value,
     lanes: resolveLanes(sources, problems, heartbeat, stale),
     admission: resolveAdmission(sources, problems),

@@ -6,6 +6,8 @@ export interface SharedSettings {
   readonly auditRetentionMs: number
   readonly schedulesPerOwner: number
   readonly scheduleIntervalMs: number
+  readonly childrenPerTree: number
+  readonly treeDepth: number
   /** True when an operator set the heartbeat: programs leave it alone. */
   readonly heartbeatByOperator: boolean
 }
@@ -25,6 +27,8 @@ export async function readSettings(db: Queryable): Promise<SharedSettings> {
     auditRetentionMs: row('audit_retention_ms').value,
     schedulesPerOwner: row('schedules_per_owner').value,
     scheduleIntervalMs: row('schedule_interval_ms').value,
+    childrenPerTree: row('children_per_tree').value,
+    treeDepth: row('tree_depth').value,
     heartbeatByOperator: row('heartbeat_ms').byOperator,
   }
 }

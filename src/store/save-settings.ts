@@ -13,6 +13,8 @@ const NAMES = {
   auditRetentionMs: 'audit_retention_ms',
   schedulesPerOwner: 'schedules_per_owner',
   scheduleIntervalMs: 'schedule_interval_ms',
+  childrenPerTree: 'children_per_tree',
+  treeDepth: 'tree_depth',
 } as const
 
 /** Changes shared settings. What an operator set is only changed by an operator. */

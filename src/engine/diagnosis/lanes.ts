@@ -159,17 +159,10 @@ function differences(
   general('retention', settings.retentionMs, shared.retentionMs)
   general('auditRetention', settings.auditRetentionMs, shared.auditRetentionMs)
   general('scheduleInterval', settings.scheduleIntervalMs, shared.scheduleIntervalMs)
-  const { schedulesPerOwner } = settings
-  if (settings.given.has('schedulesPerOwner') && schedulesPerOwner !== shared.schedulesPerOwner)
-    found.push(
-      differs(
-        'schedulesPerOwner',
-        'schedulesPerOwner',
-        `${schedulesPerOwner}`,
-        `${shared.schedulesPerOwner}`,
-        undefined,
-      ),
-    )
+  for (const name of ['schedulesPerOwner', 'childrenPerTree', 'treeDepth'] as const) {
+    if (settings.given.has(name) && settings[name] !== shared[name])
+      found.push(differs(name, name, `${settings[name]}`, `${shared[name]}`, undefined))
+  }
   for (const [name, wanted] of settings.lanes) {
     const lane = lanes.find((each) => each.name === name)
     if (lane === undefined) {

@@ -4,7 +4,7 @@ import { renderTemplate } from '../expression/template.ts'
 import { bodyAt, type Graph, strategyAt } from '../graph.ts'
 import { type BodyPlan, planOf, type Read, type StepPlan } from '../plan.ts'
 import { asScope, pick } from '../scope.ts'
-import { renderingError, renderStep, type StepEffect } from './render-step.ts'
+import { renderingError, renderStep, type StepEffect, TooLarge } from './render-step.ts'
 import { type Endings, explainFailure, judge, type Standing, standingOf } from './strategy.ts'
 
 /** A workflow or group that is to be advanced. */
@@ -25,6 +25,8 @@ export interface Child {
   readonly result?: JsonValue
   /** Of a fan-out: the results of its children in order. */
   readonly results?: readonly JsonValue[]
+  /** Of what was not loaded because of its size: how many bytes of JSON that is. */
+  readonly tooLarge?: number
   readonly error?: string
 }
 
@@ -119,8 +121,8 @@ class Advance {
 
   #complete(): Effect {
     const { output } = this.#plan
-    if (output === undefined) return { kind: 'settle', state: 'completed', result: this.#resultsByName() }
     try {
+      if (output === undefined) return { kind: 'settle', state: 'completed', result: this.#resultsByName() }
       const result = renderTemplate(output.compiled, this.#scope(output.reads))
       return { kind: 'settle', state: 'completed', result }
     } catch (error) {
@@ -209,6 +211,7 @@ class Advance {
         return this.#errors.get(position) ?? child?.error ?? null
       case 'result':
       case 'results':
+        if (child?.tooLarge !== undefined) throw new TooLarge(step.name, field, child.tooLarge)
         return (step.each === undefined ? child?.result : child?.results) ?? null
       default:
         return null

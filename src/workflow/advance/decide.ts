@@ -20,6 +20,8 @@ const CHUNK_BYTES = 16 * 1024 * 1024
 /** What was loaded of children besides their states, by their places. */
 export interface Outcome {
   readonly result: JsonValue
+  /** Why the result was not loaded: so many bytes are too many. */
+  readonly tooLarge: number | null
   readonly error: string | null
 }
 
@@ -47,7 +49,7 @@ export function decide(
     return nothing(composite, { close: { state: 'failed', error: 'timeout: it did not end in time' } })
   }
   return composite.kind === 'fanout'
-    ? decideFanout(composite, stepAt(graph, composite.node), leaves)
+    ? decideFanout(graph, composite, leaves)
     : decideSteps(graph, composite, outcomes, leaves)
 }
 
@@ -61,8 +63,9 @@ function decideClosing(composite: TakenComposite, state: JobState): Decision {
   return nothing(composite, { settle: { state, error: closingError } })
 }
 
-function decideFanout(composite: TakenComposite, step: Step, leaves: Endings | undefined): Decision {
-  if (composite.chunk !== null) return makeChildren(composite, step, composite.chunk)
+function decideFanout(graph: Graph, composite: TakenComposite, leaves: Endings | undefined): Decision {
+  const step = stepAt(graph, composite.node)
+  if (composite.chunk !== null) return makeChildren(graph, composite, step, composite.chunk)
   const { completed, failed, cancelled } = composite
   const isOpen = completed + failed + cancelled < (composite.total ?? 0)
   const total = composite.total ?? 0
@@ -78,15 +81,16 @@ function decideFanout(composite: TakenComposite, step: Step, leaves: Endings | u
   return nothing(composite, { settle: verdict, ...(isOpen ? { close: { state: verdict.state } } : {}) })
 }
 
-function makeChildren(composite: TakenComposite, step: Step, first: number): Decision {
+function makeChildren(graph: Graph, composite: TakenComposite, step: Step, first: number): Decision {
   const items = composite.chunkItems ?? []
   const effort = { steps: 0, bytes: 0 }
   // Every child of a group gets the whole scope.
   const scopeBytes = step.run.kind === 'group' ? JSON.stringify(composite.input).length : 0
+  const place = placeOf(graph, step, composite.node)
   const children: NewChild[] = []
   for (const item of items) {
     if (effort.steps > CHUNK_STEPS || effort.bytes > CHUNK_BYTES) break
-    children.push(makeChild(composite, step, first + children.length, item, effort))
+    children.push(makeChild(composite, step, place, first + children.length, item, effort))
     effort.bytes += scopeBytes
   }
   const rest = items.slice(children.length)
@@ -97,11 +101,12 @@ function makeChildren(composite: TakenComposite, step: Step, first: number): Dec
 function makeChild(
   composite: TakenComposite,
   step: Step,
+  place: Place,
   idx: number,
   item: JsonValue,
   effort: Effort,
 ): NewChild {
-  const base = { parent: composite.id, idx, step: step.name, ...placeOf(step, composite.node) }
+  const base = { parent: composite.id, idx, step: step.name, ...place }
   const rendered = renderChild(step, composite.input, item, idx, effort)
   if ('error' in rendered) return { ...base, state: 'failed', error: rendered.error }
   const state = composite.window === null ? 'ready' : 'waiting'
@@ -132,7 +137,7 @@ function decideSteps(
     }
     const step = stepsByName(body).get(effect.step)!
     const idx = body.steps.indexOf(step)
-    children.push(toChild(composite, step, idx, effect))
+    children.push(toChild(graph, composite, step, idx, effect))
     if (effect.kind === 'fanOut') chunks.push(...toChunks(composite.id, idx, effect.items))
   }
   return { advance: { ...entry(composite), ...more }, children, chunks }
@@ -157,11 +162,13 @@ export function childrenOf(
   return children
 }
 
-function loaded(step: Step, { result, error }: Outcome): Partial<Child> {
+function loaded(step: Step, { result, tooLarge, error }: Outcome): Partial<Child> {
+  const failure = error === null ? {} : { error }
+  if (tooLarge !== null) return { tooLarge, ...failure }
   const isList = step.each !== undefined && Array.isArray(result)
   return {
     ...(isList ? { results: result } : step.each === undefined ? { result } : {}),
-    ...(error === null ? {} : { error }),
+    ...failure,
   }
 }
 
@@ -189,13 +196,14 @@ function settled(effect: Extract<Effect, { kind: 'settle' }>): Advance['settle']
 
 /** The child that carries out what was decided about a step. */
 export function toChild(
+  graph: Graph,
   { id, node }: Pick<TakenComposite, 'id' | 'node'>,
   step: Step,
   idx: number,
   effect: Exclude<Effect, { kind: 'settle' }>,
 ): NewChild {
   const path = pathBelow(node, step.name)
-  const base = { parent: id, idx, step: step.name, ...placeOf(step, path) }
+  const base = { parent: id, idx, step: step.name, ...placeOf(graph, step, path) }
   const fanout = { kind: 'fanout', task: path, node: path } as const
   switch (effect.kind) {
     case 'start':
@@ -207,6 +215,7 @@ export function toChild(
         input: effect.scope,
         state: 'ready',
         total: effect.items.length,
+        below: effect.items.length,
         ...(step.each?.window === undefined ? {} : { window: step.each.window }),
         ...(step.deadlineMs === undefined ? {} : { deadlineMs: step.deadlineMs }),
         ...(step.timeoutMs === undefined ? {} : { timeoutMs: step.timeoutMs }),
@@ -220,15 +229,18 @@ export function toChild(
   }
 }
 
-/** What a step runs, and where in the graph that is. */
-function placeOf({ run }: Step, path: string): Pick<NewChild, 'kind' | 'task' | 'node'> {
+type Place = Pick<NewChild, 'kind' | 'task' | 'node' | 'below'>
+
+/** What a step runs, where in the graph that is, and how many steps it has. */
+function placeOf(graph: Graph, { run }: Step, path: string): Place {
+  const below = (node: string) => bodyAt(graph, node).steps.length
   switch (run.kind) {
     case 'task':
       return { kind: null, task: run.task }
     case 'workflow':
-      return { kind: 'workflow', task: run.workflow, node: run.workflow }
+      return { kind: 'workflow', task: run.workflow, node: run.workflow, below: below(run.workflow) }
     case 'group':
-      return { kind: 'group', task: path, node: path }
+      return { kind: 'group', task: path, node: path, below: below(path) }
     default:
       return run satisfies never
   }

@@ -24,6 +24,16 @@ export type StepEffect =
   /** It was taken and could not be rendered: it has failed without a job that ran. */
   | { readonly kind: 'fail'; readonly step: string; readonly error: string }
 
+/** A template reads results that are too large to be loaded. */
+export class TooLarge extends Error {
+  constructor(step: string, field: string, bytes: number) {
+    const mib = Math.ceil(bytes / 1024 / 1024)
+    super(
+      `steps.${step}.${field}: it has ${mib} MiB as JSON, and what is read at once may have 64 MiB together: let the step give less, a place where its data is for example`,
+    )
+  }
+}
+
 /** Something about a step that cannot be rendered, in the words the step then fails with. */
 class Refused extends Error {}
 
@@ -41,7 +51,7 @@ export function renderStep(step: Step, scopeFor: (reads: readonly Read[]) => Sco
       if (answer === false) return { kind: 'skip', step: name, why: 'when is false' }
       if (answer !== true) throw refused('when', step.when, answer, 'it must give true or false')
     }
-    const scope = scopeFor(captured)
+    const scope = attempt(() => scopeFor(captured))
     if (step.each === undefined || items === undefined) {
       return { kind: 'start', step: name, input: renderInput(step, scope) }
     }
@@ -106,7 +116,7 @@ function inChunks(items: readonly JsonValue[], { size }: Each): readonly JsonVal
   )
 }
 
-function attempt(render: () => JsonValue): JsonValue {
+function attempt<T>(render: () => T): T {
   try {
     return render()
   } catch (error) {
@@ -122,7 +132,7 @@ function refused(at: string, template: Template | undefined, gave: JsonValue, ri
 
 /** What is told of a template that could not be rendered. It names the template and the place in it. */
 export function renderingError(error: unknown): string {
-  if (error instanceof ExpressionError) return error.message
+  if (error instanceof ExpressionError || error instanceof TooLarge) return error.message
   throw error
 }
 

@@ -1,0 +1,113 @@
+import { expect, test } from 'vitest'
+import { task } from '../../src/index.ts'
+import { loadOutcomes } from '../../src/store/load-outcomes.ts'
+import { useDatabase } from '../support/database.ts'
+import { useServer } from '../support/http-server.ts'
+import { readTree } from '../support/trees.ts'
+import { until } from '../support/until.ts'
+
+const echo = task({ name: 'echo', run: (input: unknown) => input })
+const database = useDatabase()
+const server = useServer(database, {
+  tasks: [echo],
+  childrenPerTree: 100,
+  treeDepth: 8,
+  workflows: [
+    {
+      name: 'fan',
+      definition: {
+        steps: {
+          first: { task: 'echo', with_items: '${{ range(input.first) }}' },
+          second: { task: 'echo', needs: ['first'], with_items: '${{ range(input.second) }}' },
+          mended: { task: 'echo', needs: ['second'], on: 'failure', with: '${{ steps.second.error }}' },
+        },
+      },
+    },
+    {
+      name: 'deep',
+      definition: {
+        steps: {
+          below: {
+            workflow: 'deep',
+            when: '${{ input.levels > 1 }}',
+            with: { levels: '${{ input.levels - 1 }}' },
+          },
+        },
+      },
+    },
+    {
+      name: 'twice',
+      definition: { steps: { left: { workflow: 'twice' }, right: { workflow: 'twice' } } },
+    },
+    {
+      name: 'sum',
+      definition: {
+        steps: { each: { task: 'echo', with_items: '${{ input }}' }, own: { task: 'echo', with: 1 } },
+      },
+    },
+  ],
+})
+
+async function run(workflow: string, input: unknown) {
+  const key = await server.keyOf('submitter')
+  const submitted = await server.call('POST', '/jobs', { key, body: { workflow, input } })
+  expect(submitted.status).toBe(202)
+  const { id } = submitted.json<{ id: string }>()
+  const job = await until(async () => {
+    const view = (await server.call('GET', `/jobs/${id}`, { key })).json<{
+      status: string
+      error: string
+      result: unknown
+    }>()
+    return ['completed', 'failed'].includes(view.status) && view
+  }, 'the workflow to end')
+  return { ...job, tree: await readTree(database.sql, id), id }
+}
+
+test('a fan-out that its tree has no room for fails before any child is made, and the rest of the workflow goes on', async () => {
+  await server.app.work({ capacity: 4 })
+  const fits = await run('fan', { first: 60, second: 38 })
+  expect([fits.status, fits.tree.length]).toEqual(['completed', 1 + 2 + 98 + 1])
+  const wide = await run('fan', { first: 60, second: 39 })
+  expect(wide.status).toBe('completed')
+  expect(wide.result).toMatchObject({
+    first: expect.any(Array),
+    mended:
+      'tree: with 40 more jobs the tree would have 101 below its root, and it may have 100 (childrenPerTree)',
+  })
+  expect(wide.tree.length).toBe(1 + 2 + 60 + 1)
+  const huge = await run('fan', { first: 0, second: 1_000_000 })
+  expect([huge.status, huge.tree.length]).toEqual(['completed', 1 + 2 + 1])
+})
+
+test('a workflow that calls itself ends at the deepest level, and one that calls itself twice at the most jobs', async () => {
+  expect((await run('deep', { levels: 9 })).status).toBe('completed')
+  const deep = await run('deep', { levels: 10 })
+  expect(deep.status).toBe('failed')
+  expect(deep.error).toContain('it would be 9 levels below its root, and a tree may have 8 (treeDepth)')
+  const twice = await run('twice', null)
+  expect(twice.status).toBe('failed')
+  expect(twice.tree.length).toBeLessThanOrEqual(101)
+})
+
+test('results that are too large together come one workflow after the other, and of one the small ones only', async () => {
+  const wanted: { parent: string; place: number }[] = []
+  for (let n = 0; n < 3; n++) {
+    const { id } = await run('sum', ['x'.repeat(300), 'y'.repeat(300)])
+    wanted.push({ parent: id, place: 0 }, { parent: id, place: 1 })
+  }
+  const load = (bytes: number) => loadOutcomes(server.app.room.calls, wanted, bytes)
+  const [first, second] = [...new Set(wanted.map(({ parent }) => parent))]
+  expect((await load(10_000)).length).toBe(6)
+  // The first and second workflow's, but not the third's.
+  expect(new Set((await load(1300)).map(({ parent }) => parent))).toEqual(new Set([first, second]))
+  const little = await load(100)
+  expect(
+    little.map(({ place, result, tooLarge }) => ({ place, result, isTooLarge: tooLarge !== null })),
+  ).toEqual(
+    expect.arrayContaining([
+      { place: 0, result: null, isTooLarge: true },
+      { place: 1, result: 1, isTooLarge: false },
+    ]),
+  )
+})
