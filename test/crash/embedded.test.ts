@@ -18,6 +18,7 @@ import {
   User,
   until,
 } from '../support/embedded.ts'
+import { someCases } from '../support/some-cases.ts'
 
 async function answers(url: string): Promise<boolean> {
   return query(url, 'select 1').then(
@@ -254,25 +255,31 @@ describe('a first opening that is cut short', () => {
     }
   }
 
-  test.each(stages)('by Ctrl-C %s leaves no process, and the next one works', async (_stage, reached) => {
-    const { folder, user } = await openUntil(reached)
+  test.each(someCases(stages, 2))(
+    'by Ctrl-C %s leaves no process, and the next one works',
+    async (_stage, reached) => {
+      const { folder, user } = await openUntil(reached)
 
-    process.kill(-user.pid, 'SIGINT')
+      process.kill(-user.pid, 'SIGINT')
 
-    await user.exited
-    await nothingRuns(folder)
-    await opensWell(folder)
-  })
+      await user.exited
+      await nothingRuns(folder)
+      await opensWell(folder)
+    },
+  )
 
-  test.each(stages.slice(2))('by a loss of power %s is repaired by the next one', async (_stage, reached) => {
-    const { folder, user } = await openUntil(reached)
+  test.each(someCases(stages.slice(2), 2))(
+    'by a loss of power %s is repaired by the next one',
+    async (_stage, reached) => {
+      const { folder, user } = await openUntil(reached)
 
-    await user.kill()
-    await endAll(folder)
+      await user.kill()
+      await endAll(folder)
 
-    await opensWell(folder)
-    expect((await readdir(folder)).filter((name) => name.includes('.new-'))).toEqual([])
-  })
+      await opensWell(folder)
+      expect((await readdir(folder)).filter((name) => name.includes('.new-'))).toEqual([])
+    },
+  )
 
   async function opensWell(folder: string): Promise<void> {
     const database = await openEmbedded({ dataFolder: folder })

@@ -12,7 +12,7 @@ const database = useDatabase()
 const server = useServer(database, { tasks: [echo], budgets: { default: 3, echo: { gpu0: '24GB' } } })
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 1e9))
 /** Requests per route; more for a longer search. */
-const RUNS = Number(process.env.SLUICE_FUZZ ?? 40)
+const RUNS = Number(process.env.SLUICE_FUZZ ?? 20)
 let key = ''
 
 interface Operation {
