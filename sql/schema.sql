@@ -735,6 +735,18 @@ create table sluice.tasks (
   constraint tasks_priority_check CHECK (((priority >= '-1000000'::integer) AND (priority <= 1000000)))
 );
 
+--- table sluice.traces
+create table sluice.traces (
+  job_id bigint not null,
+  attempt integer not null,
+  lines bigint not null default 0,
+  bytes bigint not null default 0,
+  steps bigint not null default 0,
+  step_bytes bigint not null default 0,
+  constraint traces_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.jobs(id) ON DELETE CASCADE,
+  constraint traces_pkey PRIMARY KEY (job_id, attempt)
+) with (fillfactor=50);
+
 --- table sluice.trees
 create table sluice.trees (
   root_id bigint not null,
@@ -6290,6 +6302,40 @@ AS $function$
          select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name) where t.name = q.task))
      end as details) x
 $function$;
+
+--- function sluice.save_step_v1(p_job bigint, p_attempt integer, p_worker bigint, p_name text, p_result text, OUT held boolean, OUT is_full boolean, OUT result jsonb)
+CREATE OR REPLACE FUNCTION sluice.save_step_v1(p_job bigint, p_attempt integer, p_worker bigint, p_name text, p_result text, OUT held boolean, OUT is_full boolean, OUT result jsonb)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_size  bigint := octet_length(p_result) + octet_length(p_name);
+  v_steps bigint;
+  v_bytes bigint;
+begin
+  is_full := false;
+  perform 1 from sluice.jobs j where j.id = p_job and j.attempt = p_attempt and j.worker_id = p_worker and j.state = 'running' for key share;
+  held := found;
+  if not held then
+    return;
+  end if;
+  select s.result into result from sluice.steps s where s.job_id = p_job and s.name = p_name;
+  if found then
+    return;
+  end if;
+  insert into sluice.traces as t (job_id, attempt, steps, step_bytes) values (p_job, p_attempt, 1, v_size)
+    on conflict (job_id, attempt) do update set steps = t.steps + 1, step_bytes = t.step_bytes + v_size
+    returning t.steps, t.step_bytes into v_steps, v_bytes;
+  is_full := v_steps > 10000 or v_bytes > 268435456;
+  if not is_full then
+    insert into sluice.steps as s (job_id, name, attempt, result) values (p_job, p_name, p_attempt, p_result::jsonb)
+      -- Not "do nothing": that would give back nothing for a row that was committed a moment ago.
+      on conflict (job_id, name) do update set attempt = s.attempt returning s.result into result;
+  elsif v_steps - 1 <= 10000 and v_bytes - v_size <= 268435456 then
+    insert into sluice.logs (job_id, attempt, at, level, line)
+      values (p_job, p_attempt, clock_timestamp(), 'warn', 'this attempt has stored 10,000 steps or 256 MiB of results; further steps are refused');
+  end if;
+end $function$;
 
 --- function sluice.save_tasks_v1(p_tasks jsonb, p_added boolean)
 CREATE OR REPLACE FUNCTION sluice.save_tasks_v1(p_tasks jsonb, p_added boolean)

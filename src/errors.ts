@@ -91,6 +91,8 @@ export const ERROR_STATUS = {
   ATTEMPT_FAILED: 422,
   /** An expression of a workflow cannot be read, or not worked out with the values it was given. */
   EXPRESSION_FAILED: 422,
+  /** An attempt has stored as many steps as it may. */
+  STEPS_FULL: 422,
   /** A job needs more of a budget than any device has: it could never start. */
   BUDGET_EXCEEDED: 422,
   /** The ceiling on active jobs is reached, or that on jobs of one owner or on waiting jobs of the task. */

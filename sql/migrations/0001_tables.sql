@@ -335,6 +335,18 @@ create table sluice.logs (
   primary key (job_id, id)
 );
 
+-- How much an attempt has left so far, so that none leaves more than it may: log lines and steps, with their bytes. What was refused because of
+-- the bound counts too.
+create table sluice.traces (
+  job_id     bigint not null references sluice.jobs (id) on delete cascade,
+  attempt    integer not null,
+  lines      bigint not null default 0,
+  bytes      bigint not null default 0,
+  steps      bigint not null default 0,
+  step_bytes bigint not null default 0,
+  primary key (job_id, attempt)
+) with (fillfactor = 50);
+
 -- When each duty is due. Whoever moves the time forward does the duty; nobody else does it in that tick.
 create table sluice.duties (
   name      text primary key,

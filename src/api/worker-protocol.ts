@@ -436,7 +436,16 @@ export const LogsBody = Type.Object(
 export type LogsBody = Static<typeof LogsBody>
 
 export const LogsAnswer = Type.Object({
-  refused: Type.Array(Type.String(), { description: 'Jobs whose attempt was never one of this worker' }),
+  refused: Type.Array(Type.String(), {
+    description: "Jobs whose attempt is not this worker's, or ended more than 10 s ago",
+  }),
+})
+
+export type LogsAnswer = Static<typeof LogsAnswer>
+
+export const ProgressAnswer = Type.Object({
+  done: Type.Boolean(),
+  refused: Type.Array(Type.String(), { description: 'Jobs that this worker does not hold, or no longer' }),
 })
 
 export const ProgressBody = Type.Object(

@@ -5,7 +5,7 @@ import { loadCheckpoint } from '../store/load-checkpoint.ts'
 import { loadStep } from '../store/load-step.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveStep } from '../store/save-step.ts'
-import { type NamedLease, underLease } from './check-lease.ts'
+import { type NamedLease, stepsFull, underLease } from './check-lease.ts'
 import { tryUntilStopped } from './try-until-stopped.ts'
 
 export interface Lease extends NamedLease {
@@ -38,6 +38,7 @@ export class AttemptStore {
     const stored = await persistently(lease, `the result of ${step} could not be stored`, () =>
       underLease(this.#db, lease, () => saveStep(this.#db, lease, name, text)),
     )
+    if (stored === 'full') throw stepsFull(lease, name)
     return stored.result
   }
 

@@ -33,3 +33,12 @@ export async function underLease<T>(
     { details: { jobId, attempt } },
   )
 }
+
+/** What one attempt stores is bounded in the database: `sluice.save_step_v1`. */
+export function stepsFull({ jobId, attempt }: NamedLease, name: string): SluiceError {
+  return new SluiceError(
+    'STEPS_FULL',
+    `attempt ${attempt} of job ${jobId} has stored 10,000 steps or 256 MiB of results, so step ${JSON.stringify(name)} was not stored. Use fewer or smaller steps, or a fan-out`,
+    { details: { jobId, attempt } },
+  )
+}

@@ -6,7 +6,7 @@ import type { TraceStore } from './recorder.ts'
 /** Lines and progress straight into the database. @param workerId Asked each time: it changes when a worker starts over. */
 export function databaseTraces(db: Queryable, workerId: () => string): TraceStore {
   return {
-    appendLogs: (lines) => appendLogs(db, lines),
+    appendLogs: (lines) => appendLogs(db, null, lines),
     saveProgress: (notes) => saveProgress(db, workerId(), notes),
   }
 }

@@ -5,22 +5,25 @@ import type { Log } from './log.ts'
 
 const FLUSH_MS = 200
 const MAX_LINE = 8192
-/** One attempt keeps this many lines and characters; then a last line says so. */
+/** One attempt keeps this many lines and bytes; then a last line says so. The database has the same bounds. */
 const MAX_LINES = 10_000
-const MAX_CHARACTERS = 4 * 1024 * 1024
+const MAX_BYTES = 4 * 1024 * 1024
 /** Lines waiting to be stored. Beyond, the oldest go: a database outage must not fill the memory. */
 const MAX_WAITING = 50_000
 const BATCH = 1000
 
 /** Where lines and progress go: the database, or a server. */
 export interface TraceStore {
-  appendLogs(lines: readonly LogLine[]): Promise<void>
-  saveProgress(notes: readonly ProgressNote[]): Promise<void>
+  /** Gives the jobs whose lines were refused: their attempts ended too long ago. */
+  appendLogs(lines: readonly LogLine[]): Promise<readonly string[]>
+  saveProgress(notes: readonly ProgressNote[]): Promise<unknown>
 }
+
+const REFUSED = 'log lines were refused: their attempts ended more than 10 s ago'
 
 interface Trace {
   lines: number
-  characters: number
+  bytes: number
   /** Lines and progress not stored yet. */
   waiting: number
 }
@@ -52,13 +55,12 @@ export class Recorder {
 
   log(id: string, attempt: number, level: string, text: string): void {
     const trace = this.#traceOf(id)
-    if (trace.lines > MAX_LINES || trace.characters > MAX_CHARACTERS) return
+    if (trace.lines > MAX_LINES || trace.bytes > MAX_BYTES) return
     trace.lines++
-    trace.characters += Math.min(text.length, MAX_LINE)
-    const full = trace.lines > MAX_LINES || trace.characters > MAX_CHARACTERS
-    const line = full
-      ? 'the log of this attempt is full; further lines are dropped'
-      : toStorableText(text, MAX_LINE)
+    const storable = toStorableText(text, MAX_LINE)
+    trace.bytes += Buffer.byteLength(storable)
+    const full = trace.lines > MAX_LINES || trace.bytes > MAX_BYTES
+    const line = full ? 'the log of this attempt is full; further lines are dropped' : storable
     this.#lines.push({ id, attempt, at: new Date().toISOString(), level: full ? 'warn' : level, line })
     this.#accepted++
     if (this.#lines.length > MAX_WAITING) {
@@ -100,7 +102,7 @@ export class Recorder {
   #traceOf(id: string): Trace {
     let trace = this.#traces.get(id)
     if (trace === undefined) {
-      trace = { lines: 0, characters: 0, waiting: 0 }
+      trace = { lines: 0, bytes: 0, waiting: 0 }
       this.#traces.set(id, trace)
     }
     return trace
@@ -126,7 +128,8 @@ export class Recorder {
     const notes = [...this.#progress.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
     this.#progress.clear()
     try {
-      if (lines.length > 0) await this.#store.appendLogs(lines)
+      const refused = lines.length > 0 ? await this.#store.appendLogs(lines) : []
+      if (refused.length > 0) this.#log.warn({ jobs: refused.slice(0, 20) }, REFUSED)
       if (notes.length > 0) await this.#store.saveProgress(notes)
     } catch (error) {
       this.#log.warn(

@@ -57,7 +57,6 @@ const TRIES = 3
 export class RemoteDispatcher {
   readonly #session: CycleSession
   readonly #keyId: string
-  readonly #capacity: number
   #lanes: readonly string[] = ['*']
   #outOfStep = true
   #offerChanged = true
@@ -70,8 +69,6 @@ export class RemoteDispatcher {
     readonly worker: {
       readonly id: string
       readonly keyId: string | null
-      /** 0: no limit. */
-      readonly capacity: number
       readonly tasks: readonly string[]
       readonly labels: Readonly<Record<string, unknown>>
       readonly pooled: readonly string[]
@@ -84,7 +81,6 @@ export class RemoteDispatcher {
     const { db, connection, worker, resync, log, hears } = options
     const { tasks, labels, pooled } = worker
     this.#keyId = worker.keyId ?? ''
-    this.#capacity = worker.capacity === 0 ? Number.POSITIVE_INFINITY : worker.capacity
     this.#session = new CycleSession({
       db,
       connection,
@@ -258,9 +254,8 @@ export class RemoteDispatcher {
     const refused = request.ended.filter((each) => sent.get(each.id) !== each && !recorded.has(each.id))
     const kept = new Set(request.running.filter(holds).map((each) => each.id))
     const undelivered = [...held.keys()].filter((id) => !kept.has(id) && !sent.has(id))
-    // What an earlier answer gave it fills the places it asks for now. It has no more than it registered with.
-    const most = Math.max(0, this.#capacity - (held.size - sent.size))
-    const free = undelivered.length > 0 ? 0 : Math.min(request.free, most)
+    // What an earlier answer gave it fills the places it asks for now.
+    const free = undelivered.length > 0 ? 0 : request.free
     const { news, lanes } = request
     const rows = await this.#send([...sent.values()], free, request.freeProcesses, recorded, news, lanes)
     const { unload } = this.#session

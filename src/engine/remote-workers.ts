@@ -8,7 +8,7 @@ import { checkLaneScope } from '../model/run-scope.ts'
 import type { TaskRecord } from '../model/task-record.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { addTasks } from '../store/add-tasks.ts'
-import { appendOwnLogs } from '../store/append-own-logs.ts'
+import { appendLogs } from '../store/append-logs.ts'
 import { endWorker } from '../store/end-worker.ts'
 import { holdsJob } from '../store/holds-job.ts'
 import { loadCheckpoint } from '../store/load-checkpoint.ts'
@@ -18,7 +18,7 @@ import { registerWorkers } from '../store/register-workers.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
-import { type NamedLease, underLease } from './check-lease.ts'
+import { type NamedLease, stepsFull, underLease } from './check-lease.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 import { passOver, withdraw } from './worker-control.ts'
 
@@ -125,14 +125,14 @@ export function workerEnded(id: string): SluiceError {
   })
 }
 
-/** Stores lines of attempts that are or were this worker's. Gives the jobs whose lines were refused. */
+/** Stores lines of attempts that this worker runs, or ran until 10 s ago. Gives the jobs whose lines were refused. */
 export async function appendRemoteLogs(
   db: Queryable,
   workerId: string,
   lines: readonly LogLine[],
 ): Promise<readonly string[]> {
   if (lines.length === 0) return []
-  return appendOwnLogs(
+  return appendLogs(
     db,
     workerId,
     lines.map((each) => {
@@ -142,22 +142,23 @@ export async function appendRemoteLogs(
   )
 }
 
-/** Stores how far jobs are. Those the worker does not hold are left alone. */
+/** Stores how far jobs are. Gives those that the worker does not hold: theirs was refused. */
 export async function saveRemoteProgress(
   db: Queryable,
   workerId: string,
   notes: readonly ProgressNote[],
-): Promise<void> {
+): Promise<readonly string[]> {
   // One job twice in a statement could not be stored. The last word counts.
   const last = new Map(notes.map((note) => [note.id, note]))
   const sorted = [...last.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
-  if (sorted.length === 0) return
+  if (sorted.length === 0) return []
   const message = (text: string | null) => (text === null ? null : toStorableText(text, MAX_MESSAGE))
-  await saveProgress(
+  const stored = await saveProgress(
     db,
     workerId,
     sorted.map((note) => ({ ...note, message: message(note.message) })),
   )
+  return sorted.map(({ id }) => id).filter((id) => !stored.includes(id))
 }
 
 /** @throws {SluiceError} `LEASE_LOST` */
@@ -170,7 +171,7 @@ export async function loadRemoteStep(
   return loadStep(db, lease.jobId, checkStepName(name))
 }
 
-/** Commits a step's result; the first one stored counts and is given back. @throws {SluiceError} `LEASE_LOST` */
+/** Commits a step's result; the first one stored counts and is given back. @throws {SluiceError} `LEASE_LOST`, `STEPS_FULL` */
 export async function saveRemoteStep(
   db: Queryable,
   lease: NamedLease,
@@ -179,6 +180,7 @@ export async function saveRemoteStep(
 ): Promise<unknown> {
   const text = checkJsonText(result, `the result of step ${JSON.stringify(name)}`)
   const stored = await underLease(db, lease, () => saveStep(db, lease, checkStepName(name), text))
+  if (stored === 'full') throw stepsFull(lease, name)
   return stored.result
 }
 

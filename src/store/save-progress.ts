@@ -11,14 +11,16 @@ const SAVE = statement(
     order by j.id
    on conflict (job_id) do update set attempt = excluded.attempt, progress = excluded.progress, message = excluded.message,
       updated_at = clock_timestamp()
-    where n.attempt <= excluded.attempt`,
+    where n.attempt <= excluded.attempt
+   returning job_id as id`,
 )
 
-/** Stores the latest progress of several running jobs. Those no longer held are left alone. */
+/** Stores the latest progress of several running jobs. Gives those whose progress was stored: the others are not held, or no longer. */
 export async function saveProgress(
   db: Queryable,
   workerId: string,
   notes: readonly ProgressNote[],
-): Promise<void> {
-  await db.run(SAVE, [workerId, JSON.stringify(notes)])
+): Promise<string[]> {
+  const rows = await db.run<{ id: string }>(SAVE, [workerId, JSON.stringify(notes)])
+  return rows.map((row) => row.id)
 }

@@ -6,7 +6,10 @@ test('what an outage makes it drop is counted, and said in one line', async () =
   const warn = (fields: object, message: string) => said.push({ fields, message })
   const stored: number[] = []
   const traces: TraceStore = {
-    appendLogs: async (lines) => void stored.push(lines.length),
+    appendLogs: async (lines) => {
+      stored.push(lines.length)
+      return []
+    },
     saveProgress: async () => {},
   }
   const recorder = new Recorder(traces, { debug() {}, info() {}, warn, error() {} })

@@ -130,8 +130,8 @@ describe('a worker', () => {
 
   test('is given no more jobs than it registered for, however many it asks for', async () => {
     const key = await keyWith(MAIL)
-    const worker = await registered(key, { capacity: 2, tasks: [{ name: 'mail.us' }] })
-    const ids = await Promise.all([1, 2, 3, 4].map(() => submit('mail.us')))
+    const worker = await registered(key, { capacity: 2, tasks: [{ name: 'mail.own' }] })
+    const ids = await Promise.all([1, 2, 3, 4].map(() => submit('mail.own')))
     const taken = await take(key, worker, 100)
     expect(taken).toHaveLength(2)
     const running = taken.map(({ id, attempt }) => ({ id, attempt }))

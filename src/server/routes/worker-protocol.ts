@@ -16,6 +16,7 @@ import {
   LogsBody,
   ProcessesAnswer,
   ProcessesBody,
+  ProgressAnswer,
   ProgressBody,
   RegisterBody,
   Registered,
@@ -286,7 +287,7 @@ function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorke
       config,
       bodyLimit: PAYLOAD_BYTES,
       schema: {
-        summary: 'Store log lines of attempts that are or were its own',
+        summary: 'Store log lines of attempts that it runs, or ran until 10 s ago',
         tags,
         params: WorkerParams,
         body: LogsBody,
@@ -310,14 +311,14 @@ function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorke
         tags,
         params: WorkerParams,
         body: ProgressBody,
-        response: { 200: Done },
+        response: { 200: ProgressAnswer },
       },
     },
     async (request) => {
       await workers.get(request.params.id, request.caller)
       const notes = request.body.notes.map(({ message = null, ...note }) => ({ ...note, message }))
-      await saveRemoteProgress(room.calls, request.params.id, notes)
-      return { done: true }
+      const refused = await saveRemoteProgress(room.calls, request.params.id, notes)
+      return { done: refused.length === 0, refused: [...refused] }
     },
   )
 }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { LogsAnswer } from '../../../api/worker-protocol.ts'
 import type { Recorder, TraceStore } from '../../../engine/recorder.ts'
 import { tryUntilStopped } from '../../../engine/try-until-stopped.ts'
 import { hasCode } from '../../../errors.ts'
@@ -63,11 +64,11 @@ export function httpServices(
 
 /** Lines and progress through a server. @param workerId Asked each time: it changes when a worker starts over. */
 export function httpTraces(link: ServerLink, workerId: () => string): TraceStore {
-  const send = async (path: string, body: object) => {
+  const send = async (path: string, body: object): Promise<readonly string[]> => {
     for (let tries = 0; ; tries++) {
       try {
-        await link.post(`/workers/${workerId()}/${path}`, body, { timeoutMs: TIMEOUT_MS })
-        return
+        const address = `/workers/${workerId()}/${path}`
+        return (await link.post<LogsAnswer>(address, body, { timeoutMs: TIMEOUT_MS })).refused
       } catch (error) {
         const waitMs = TRACE_WAITS_MS[tries]
         if (waitMs === undefined || !hasCode(error, 'SERVER_UNAVAILABLE')) throw error
