@@ -368,6 +368,7 @@ create table sluice.jobs (
   task text not null,
   step text,
   key text,
+  key_owner text,
   tags text[],
   input jsonb,
   result jsonb,
@@ -714,6 +715,7 @@ create table sluice.tasks (
   class_id integer not null,
   priority integer not null default 0,
   approval boolean not null default false,
+  keys text not null default 'shared'::text,
   deadline_ms bigint,
   max_losses integer not null default 3,
   on_lost text not null default 'retry'::text,
@@ -725,6 +727,7 @@ create table sluice.tasks (
   updated_at timestamp with time zone not null default clock_timestamp(),
   constraint tasks_class_id_fkey FOREIGN KEY (class_id) REFERENCES sluice.classes(id),
   constraint tasks_deadline_ms_check CHECK (((deadline_ms >= 0) AND (deadline_ms <= '3153600000000'::bigint))),
+  constraint tasks_keys_check CHECK ((keys = ANY (ARRAY['shared'::text, 'owner'::text]))),
   constraint tasks_lane_fkey FOREIGN KEY (lane) REFERENCES sluice.lanes(name),
   constraint tasks_lane_from_check CHECK ((lane_from = ANY (ARRAY['file'::text, 'code'::text]))),
   constraint tasks_max_losses_check CHECK ((max_losses >= 0)),
@@ -901,7 +904,7 @@ CREATE INDEX holdings_lane ON sluice.holdings USING btree (lane);
 CREATE INDEX idempotency_age ON sluice.idempotency USING btree (created_at);
 
 --- index sluice.jobs_active_key
-CREATE UNIQUE INDEX jobs_active_key ON sluice.jobs USING btree (task, key) WHERE ((key IS NOT NULL) AND (state < 'completed'::sluice.job_state));
+CREATE UNIQUE INDEX jobs_active_key ON sluice.jobs USING btree (task, key, COALESCE(key_owner, ''::text)) WHERE ((key IS NOT NULL) AND (state < 'completed'::sluice.job_state));
 
 --- index sluice.jobs_approval
 CREATE INDEX jobs_approval ON sluice.jobs USING btree (id) WHERE (state = 'awaiting_approval'::sluice.job_state);
@@ -3397,7 +3400,8 @@ begin
       attached := false;
       skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
       -- The job that has the key may be of somebody who is no business of the schedule's owner.
-      reason := left(case sqlstate when 'SL004' then regexp_replace(sqlerrm, 'job \d+, which', 'a job that') else sqlerrm end, 1000);
+      reason := left(case sqlstate when 'SL004' then format('key %L of task %s is held by a job that has another input',
+                       v_schedule.options ->> 'key', coalesce(v_schedule.task, v_schedule.workflow)) else sqlerrm end, 1000);
     end;
   end if;
   insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)
@@ -3759,7 +3763,7 @@ begin
   if p_hint <> 'none' then
     v_line := sluice.leaves_line_v1(p_jobs);
     -- Where only some tasks have a limit, jobs of the others take the short way.
-    select v_line or a.max_active is not null
+    select v_line or a.max_active is not null or a.max_per_owner is not null
            or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
            or a.scheduled_limit is not null and jsonb_path_exists(p_jobs, '$[*] ? (exists (@.runAt) || exists (@.delayMs))')
       into v_more from sluice.admission a;
@@ -3776,11 +3780,11 @@ begin
     end if;
   end if;
   return query
-  insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
+  insert into sluice.jobs (task, class_id, key, key_owner, input, priority, rank, state, submitted_at, ready_at,
                            deadline_ms, deadline_at, tags, submitted_by, trace, uses)
   select g.task,
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
-         g.key, g.input, p.priority,
+         g.key, case when g.key is not null and t.keys = 'owner' then coalesce(g."by", session_user::text) end, g.input, p.priority,
          case when p.own_lane then sluice.rank_v1(p.priority, t.ageing_ms, v_now)
               else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = sluice.live_lane_v1(g.lane)) end,
          case when t.approval then 'awaiting_approval'::sluice.job_state when p.due > v_now then 'scheduled'::sluice.job_state
@@ -6345,12 +6349,12 @@ AS $function$
 begin
   -- A statement of its own: what follows sees lanes that were deleted, and tasks that were moved, while this one waited.
   perform sluice.claim_names_v1(array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)), 'task');
-  insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, deadline_ms, max_losses, on_lost,
+  insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, keys, deadline_ms, max_losses, on_lost,
                                  uses, per_job, parallel, expressed)
   select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
-         g.priority, coalesce(g.approval, k.approval, false), g."deadlineMs", g."maxLosses", g."onLost",
+         g.priority, coalesce(g.approval, k.approval, false), coalesce(g.keys, k.keys, 'shared'), g."deadlineMs", g."maxLosses", g."onLost",
          g.uses, g."perJob", coalesce(g.parallel, 1), coalesce(g.expressed, false)
-    from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean,
+    from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean, keys text,
                                           "deadlineMs" bigint, "maxLosses" integer, "onLost" text,
                                           uses jsonb, "perJob" jsonb, parallel integer, expressed boolean)
     left join sluice.tasks k on k.name = g.name
@@ -6362,13 +6366,13 @@ begin
    order by g.name
   on conflict (name) do update
      set lane = excluded.lane, declared_lane = excluded.declared_lane, lane_from = excluded.lane_from, class_id = excluded.class_id,
-         priority = excluded.priority, approval = excluded.approval,
+         priority = excluded.priority, approval = excluded.approval, keys = excluded.keys,
          deadline_ms = excluded.deadline_ms, max_losses = excluded.max_losses, on_lost = excluded.on_lost,
          uses = excluded.uses, per_job = excluded.per_job, parallel = excluded.parallel, expressed = excluded.expressed,
          updated_at = clock_timestamp()
-   where (t.lane, t.declared_lane, t.lane_from, t.class_id, t.priority, t.approval, t.deadline_ms, t.max_losses, t.on_lost, t.uses, t.per_job,
+   where (t.lane, t.declared_lane, t.lane_from, t.class_id, t.priority, t.approval, t.keys, t.deadline_ms, t.max_losses, t.on_lost, t.uses, t.per_job,
           t.parallel, t.expressed)
-         is distinct from (excluded.lane, excluded.declared_lane, excluded.lane_from, excluded.class_id, excluded.priority, excluded.approval,
+         is distinct from (excluded.lane, excluded.declared_lane, excluded.lane_from, excluded.class_id, excluded.priority, excluded.approval, excluded.keys,
                            excluded.deadline_ms, excluded.max_losses, excluded.on_lost, excluded.uses, excluded.per_job, excluded.parallel,
                            excluded.expressed);
 end $function$;
@@ -6692,15 +6696,18 @@ CREATE OR REPLACE FUNCTION sluice.submit_keyed_v1(p_job jsonb, OUT id bigint, OU
 AS $function$
 declare
   v_input jsonb;
+  v_holder text;
+  v_owner text := coalesce((select coalesce(p_job ->> 'by', session_user::text) from sluice.tasks t
+                             where t.name = p_job ->> 'task' and t.keys = 'owner'), '');
 begin
   for i in 1..100 loop
     -- Looking first spares the common attach a dead row.
-    select j.id, j.input into id, v_input from sluice.jobs j
-     where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and j.state < 'completed';
+    select j.id, j.input, j.submitted_by into id, v_input, v_holder from sluice.jobs j
+     where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and coalesce(j.key_owner, '') = v_owner and j.state < 'completed';
     if found then
       if v_input is distinct from nullif(p_job -> 'input', 'null') then   -- no input is stored as no value
-        raise exception 'key % of task % is held by job %, which has another input',
-          quote_literal(p_job ->> 'key'), p_job ->> 'task', id using errcode = 'SL004', detail = id::text;
+        raise exception 'key % of task % is held by job % of %, which has another input',
+          quote_literal(p_job ->> 'key'), p_job ->> 'task', id, v_holder using errcode = 'SL004', detail = id::text;
       end if;
       attached := true;
       return;

@@ -70,6 +70,7 @@ create table sluice.tasks (
   class_id    integer not null,
   priority    integer not null default 0 check (priority between -1000000 and 1000000),
   approval    boolean not null default false,
+  keys        text not null default 'shared' check (keys in ('shared', 'owner')),   -- whether each owner has keys of their own
   deadline_ms bigint check (deadline_ms between 0 and 3153600000000),
   max_losses  integer not null default 3 check (max_losses >= 0),
   on_lost     text not null default 'retry' check (on_lost in ('retry', 'fail')),
@@ -189,6 +190,7 @@ create table sluice.jobs (
   task         text not null,                -- of a composite: its workflow, or its place in the graph
   step         text,                         -- its name in the workflow
   key          text,
+  key_owner    text,                         -- of a task whose keys are each owner's: whose key it is
   tags         text[],
   input        jsonb,
   result       jsonb,
@@ -225,7 +227,7 @@ create index jobs_scheduled_roots on sluice.jobs (id) where state = 'scheduled' 
 create index jobs_running   on sluice.jobs (worker_id, started_at) where state = 'running';
 create index jobs_deadline  on sluice.jobs (deadline_at) where state = 'ready' and deadline_at is not null;
 create index jobs_approval  on sluice.jobs (id) where state = 'awaiting_approval';
-create unique index jobs_active_key on sluice.jobs (task, key) where key is not null and state < 'completed';
+create unique index jobs_active_key on sluice.jobs (task, key, coalesce(key_owner, '')) where key is not null and state < 'completed';
 create index jobs_key_history on sluice.jobs (task, key, id) where key is not null;
 
 create unique index jobs_children on sluice.jobs (parent_id, idx) where parent_id is not null and superseded_at is null;

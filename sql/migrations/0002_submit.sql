@@ -121,7 +121,7 @@ begin
   if p_hint <> 'none' then
     v_line := sluice.leaves_line_v1(p_jobs);
     -- Where only some tasks have a limit, jobs of the others take the short way.
-    select v_line or a.max_active is not null
+    select v_line or a.max_active is not null or a.max_per_owner is not null
            or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
            or a.scheduled_limit is not null and jsonb_path_exists(p_jobs, '$[*] ? (exists (@.runAt) || exists (@.delayMs))')
       into v_more from sluice.admission a;
@@ -138,11 +138,11 @@ begin
     end if;
   end if;
   return query
-  insert into sluice.jobs (task, class_id, key, input, priority, rank, state, submitted_at, ready_at,
+  insert into sluice.jobs (task, class_id, key, key_owner, input, priority, rank, state, submitted_at, ready_at,
                            deadline_ms, deadline_at, tags, submitted_by, trace, uses)
   select g.task,
          case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end,
-         g.key, g.input, p.priority,
+         g.key, case when g.key is not null and t.keys = 'owner' then coalesce(g."by", session_user::text) end, g.input, p.priority,
          case when p.own_lane then sluice.rank_v1(p.priority, t.ageing_ms, v_now)
               else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = sluice.live_lane_v1(g.lane)) end,
          case when t.approval then 'awaiting_approval'::sluice.job_state when p.due > v_now then 'scheduled'::sluice.job_state
@@ -186,20 +186,23 @@ begin
   return (select i from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i);
 end $$;
 
--- Stores one job with a key, or finds the active job that has it.
+-- Stores one job with a key, or finds the active job that has it. Where the keys of its task are each owner's, those of others are not looked at.
 create function sluice.submit_keyed_v1(p_job jsonb, out id bigint, out attached boolean)
 language plpgsql as $$
 declare
   v_input jsonb;
+  v_holder text;
+  v_owner text := coalesce((select coalesce(p_job ->> 'by', session_user::text) from sluice.tasks t
+                             where t.name = p_job ->> 'task' and t.keys = 'owner'), '');
 begin
   for i in 1..100 loop
     -- Looking first spares the common attach a dead row.
-    select j.id, j.input into id, v_input from sluice.jobs j
-     where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and j.state < 'completed';
+    select j.id, j.input, j.submitted_by into id, v_input, v_holder from sluice.jobs j
+     where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and coalesce(j.key_owner, '') = v_owner and j.state < 'completed';
     if found then
       if v_input is distinct from nullif(p_job -> 'input', 'null') then   -- no input is stored as no value
-        raise exception 'key % of task % is held by job %, which has another input',
-          quote_literal(p_job ->> 'key'), p_job ->> 'task', id using errcode = 'SL004', detail = id::text;
+        raise exception 'key % of task % is held by job % of %, which has another input',
+          quote_literal(p_job ->> 'key'), p_job ->> 'task', id, v_holder using errcode = 'SL004', detail = id::text;
       end if;
       attached := true;
       return;

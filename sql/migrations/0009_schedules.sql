@@ -140,7 +140,8 @@ begin
       attached := false;
       skipped := case sqlstate when 'SL007' then 'ceiling' else 'refused' end;
       -- The job that has the key may be of somebody who is no business of the schedule's owner.
-      reason := left(case sqlstate when 'SL004' then regexp_replace(sqlerrm, 'job \d+, which', 'a job that') else sqlerrm end, 1000);
+      reason := left(case sqlstate when 'SL004' then format('key %L of task %s is held by a job that has another input',
+                       v_schedule.options ->> 'key', coalesce(v_schedule.task, v_schedule.workflow)) else sqlerrm end, 1000);
     end;
   end if;
   insert into sluice.firings (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)

@@ -67,6 +67,7 @@ export const WorkerTask = Type.Object(
     lane: Type.Optional(Name),
     priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
     approval: Type.Optional(Type.Boolean()),
+    keys: Type.Optional(Type.Unsafe<'shared' | 'owner'>({ type: 'string', enum: ['shared', 'owner'] })),
     deadlineMs: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_STORED_MS })),
     losses: Type.Optional(Type.Integer({ minimum: 0, maximum: 32_767 })),
     onLost: Type.Optional(Type.Unsafe<'retry' | 'fail'>({ type: 'string', enum: ['retry', 'fail'] })),

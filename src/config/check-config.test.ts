@@ -33,6 +33,7 @@ const FULL = defineConfig({
       onLost: 'fail',
       losses: 0,
       approval: false,
+      keys: 'owner',
       priority: -5,
       env: { THREADS: '4', EMPTY: '' },
     },

@@ -95,6 +95,8 @@ const TASK = {
   losses: value(TASK_FIELDS.losses),
   /** Whether somebody must approve a job before it may run. */
   approval: value(TASK_FIELDS.approval),
+  /** `owner`: each owner has keys of their own, and nobody holds the key of another. Default `shared`: one active job per key for everybody. */
+  keys: value(TASK_FIELDS.keys),
   /** Larger first, within a lane. */
   priority: value(TASK_FIELDS.priority),
   /** Only workers that say all of this of themselves take its jobs. */

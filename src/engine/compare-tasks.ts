@@ -29,6 +29,7 @@ const FIELDS: readonly (readonly [field: keyof TaskRecord, name: string])[] = [
   ['requires', 'requires'],
   ['priority', 'priority'],
   ['approval', 'approval'],
+  ['keys', 'keys'],
   ['deadlineMs', 'deadline'],
   ['maxLosses', 'losses'],
   ['onLost', 'onLost'],

@@ -12,6 +12,8 @@ export interface Wanted {
   readonly key: string
   /** Whose results are looked at; `undefined` for everybody's. */
   readonly owner: string | undefined
+  /** Who asks: whose keys are meant where each owner has keys of their own. */
+  readonly caller: string
 }
 
 /** There is a result, or one job that is to give it. */
@@ -34,8 +36,8 @@ export async function ensureResult(
   submission: Submission,
   { submitter, gate }: { readonly submitter: Submitter; readonly gate: AdmissionGate },
 ): Promise<Ensured> {
-  const { name, key, owner } = wanted
-  const kept = await findResult(forCallers(db), name, key, input, owner)
+  const { name, key, owner, caller } = wanted
+  const kept = await findResult(forCallers(db), name, key, input, owner, caller)
   if (kept !== undefined) return given(kept)
   try {
     return await gate.pass([submission], () =>
@@ -43,7 +45,7 @@ export async function ensureResult(
         const [job] = await submitter.submitIn(tx, [submission])
         if (job!.attached) return { done: false, jobId: job!.id, attached: true }
         // A job may have ended since the first look. Then this one is not needed.
-        const made = await findResult(tx, name, key, input, owner)
+        const made = await findResult(tx, name, key, input, owner, caller)
         if (made !== undefined) throw new NotNeeded(made)
         return { done: false, jobId: job!.id, attached: false }
       }),
@@ -59,8 +61,8 @@ export async function ensureResult(
  *
  * @throws {SluiceError} `RESULT_NOT_FOUND` when no job of this key is active or completed.
  */
-export async function findEnsured(db: Queryable, { name, key, owner }: Wanted): Promise<Ensured> {
-  const job = await lookForResult(db, name, key, owner)
+export async function findEnsured(db: Queryable, { name, key, owner, caller }: Wanted): Promise<Ensured> {
+  const job = await lookForResult(db, name, key, owner, caller)
   if (job?.state === 'completed') return given(job)
   if (job !== undefined && !isFinal(job.state)) return { done: false, jobId: job.id, attached: true }
   const last =

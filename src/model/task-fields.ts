@@ -24,6 +24,7 @@ export const TASK_FIELDS = {
   onLost: choice('retry', 'fail'),
   losses: count({ min: 0, max: 32_767 }),
   approval: flag,
+  keys: choice('shared', 'owner'),
   parallel: count({ min: 1, max: 10_000 }),
 } as const
 

@@ -11,6 +11,8 @@ export interface TaskRecord {
   readonly priority: number
   /** Null: nobody says, and what is known of it stays; no approval where nothing is known. */
   readonly approval: boolean | null
+  /** Whether each owner has keys of their own. Absent or null: nobody says, and what is known of it stays; shared where nothing is known. */
+  readonly keys?: 'shared' | 'owner' | null
   /** 0: none; null: as the database says. */
   readonly deadlineMs: number | null
   readonly maxLosses: number

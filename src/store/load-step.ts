@@ -7,7 +7,7 @@ const LOAD = statement(
    union all
    (select s.result
       from sluice.jobs me
-      join sluice.jobs old on old.task = me.task and old.key = me.key and old.id < me.id and old.state = 'failed'
+      join sluice.jobs old on old.task = me.task and old.key = me.key and old.key_owner is not distinct from me.key_owner and old.id < me.id and old.state = 'failed'
        and old.input is not distinct from me.input
       join sluice.steps s on s.job_id = old.id and s.name = $2
      where me.id = $1 and me.key is not null

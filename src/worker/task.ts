@@ -27,6 +27,11 @@ interface TaskOptionsBase {
   readonly losses?: number
   /** Whether somebody must approve a job before it may run. Left out: as before, false for a new task. */
   readonly approval?: boolean
+  /**
+   * `owner`: each owner has keys of their own, so that nobody holds a key that somebody else needs. Left out: as before, `shared` for a
+   * new task: one active job per key, whoever submits.
+   */
+  readonly keys?: 'shared' | 'owner'
   /** Only workers with all of these labels take its jobs. */
   readonly requires?: Readonly<Record<string, string | number | boolean>>
   /**
@@ -72,6 +77,8 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly losses: number
   /** `undefined`: as it is known. */
   readonly approval: boolean | undefined
+  /** `undefined`: as it is known. */
+  readonly keys: 'shared' | 'owner' | undefined
   readonly requires: Readonly<Record<string, string | number | boolean>>
   /** `undefined`: it draws from no budget. */
   readonly uses: Readonly<Record<string, StoredAmount>> | undefined
@@ -164,6 +171,7 @@ const TASK_OPTIONS = optionNames<SchemaTaskOptions<StandardSchemaV1, unknown>>({
   onLost: true,
   losses: true,
   approval: true,
+  keys: true,
   requires: true,
   uses: true,
   perJob: true,
@@ -205,6 +213,7 @@ export function commonOptions(
     onLost: read('onLost', options.onLost, TASK_FIELDS.onLost) ?? 'retry',
     losses: read('losses', options.losses, TASK_FIELDS.losses) ?? 3,
     approval: read('approval', options.approval, TASK_FIELDS.approval),
+    keys: read('keys', options.keys, TASK_FIELDS.keys),
     requires,
     uses: amounts(where, 'uses', options.uses),
     perJob: amounts(where, 'perJob', options.perJob),

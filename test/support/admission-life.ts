@@ -29,7 +29,7 @@ async function limits(app: Sluice): Promise<string[]> {
 /** Though it is asked for again and again, one job makes it. */
 async function result(app: Sluice, sql: Sql, round: number): Promise<string[]> {
   const { db, submitter, gate, toSubmission, calls } = app.room
-  const wanted = { name: 'plain', key: `ensured-${round}`, owner: undefined }
+  const wanted = { name: 'plain', key: `ensured-${round}`, owner: undefined, caller: 'life' }
   const input = { n: round }
   const submission = await toSubmission(wanted.name, input, { key: wanted.key }, 'life')
   const parts = { submitter, gate }

@@ -28,7 +28,7 @@ const ANSWER_CHARACTERS = 32 * 1024 * 1024
 
 export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecord {
   const { name, lane = 'default', priority = 0, approval = null, losses = 3, onLost = 'retry' } = task
-  const { model = null, parallel = 1 } = task
+  const { model = null, parallel = 1, keys = null } = task
   if (model !== null && !isModelName(model))
     throw new SluiceError('INVALID_ARGUMENT', `model of task ${name}: must be ${MODEL_RULE}`)
   const uses = amountsOf(task.uses, `uses of task ${name}`)
@@ -45,6 +45,7 @@ export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecor
     requires: task.requires ?? {},
     priority,
     approval,
+    keys,
     deadlineMs: task.deadlineMs ?? deadlineMs,
     maxLosses: losses,
     onLost,

@@ -32,7 +32,7 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
       const json = toStorableJson(input, 'input')
       const author = submissionAuthor(request)
       const submission = await submissionOf(room, request, name, input, { key }, author)
-      const wanted = { name, key, owner: ownerSeen(request) }
+      const wanted = { name, key, owner: ownerSeen(request), caller: request.caller.name }
       const { submitter, gate } = room
       const found = await recordingRefusals(parts, request, { action: 'job.submit' }, () =>
         ensureResult(room.db, wanted, json, submission, { submitter, gate }),
@@ -62,7 +62,11 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request, reply) => {
-      const found = await findEnsured(room.calls, { ...request.params, owner: ownerSeen(request) })
+      const found = await findEnsured(room.calls, {
+        ...request.params,
+        owner: ownerSeen(request),
+        caller: request.caller.name,
+      })
       return reply
         .code(found.done ? 200 : 202)
         .headers(locationOf(found))

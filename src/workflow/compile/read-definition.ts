@@ -60,6 +60,7 @@ const SLOT_OPTIONS = [
   'model',
   'requires',
   'approval',
+  'keys',
   'onLost',
   'losses',
   'env',
