@@ -79,6 +79,26 @@ export const KeyListQuery = Type.Object(
 
 export const KeyParams = Type.Object({ id: KeyId }, { additionalProperties: false })
 
+export const RevokeQuery = Type.Object(
+  {
+    withSchedules: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'Disable the schedules of its owner too, which go on otherwise. They are kept',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+export const RevokedKeyBody = Type.Object({
+  ...KeyBody.properties,
+  pausedSchedules: Type.Array(Type.String(), {
+    description: 'Schedules of its owner that were disabled with it',
+  }),
+})
+export type RevokedKeyBody = Static<typeof RevokedKeyBody>
+
 export const NewKeyBody = Type.Object(
   {
     name: Type.String({
@@ -96,6 +116,12 @@ export const NewKeyBody = Type.Object(
       }),
     ),
     runs: Type.Optional(RunsGiven),
+    takeover: Type.Optional(
+      Type.Boolean({
+        description:
+          'The name has jobs, schedules or former keys and no key that is good, and whoever gets this one is meant to have them. Not needed with `jobs:read:all`',
+      }),
+    ),
   },
   { additionalProperties: false },
 )

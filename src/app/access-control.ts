@@ -4,7 +4,7 @@ import { type AuditPage, readAudit } from '../engine/access/audit-list.ts'
 import { type Author, authorOfDatabase } from '../engine/access/author.ts'
 import * as keys from '../engine/access/keys.ts'
 import * as roles from '../engine/access/roles.ts'
-import { checkOptions } from '../model/argument.ts'
+import { checkFlag, checkOptions } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
 import type { RunScopeOptions } from '../model/run-scope.ts'
 import type { AuditFilter } from '../store/list-audit.ts'
@@ -19,6 +19,13 @@ export interface KeyOptions {
   readonly expires?: Duration | null
   /** What its workers may run, for a role with `workers:run`. What is left out allows nothing; `'*'` is everything. */
   readonly runs?: RunScopeOptions
+  /** The name has jobs, schedules or former keys, and whoever gets this key is meant to have them. The audit says so. */
+  readonly takeover?: boolean
+}
+
+export interface RevokeOptions {
+  /** Disables the schedules of its owner too, also where the owner has other keys. They are kept. */
+  readonly withSchedules?: boolean
 }
 
 const PAGE = 1000
@@ -48,21 +55,25 @@ export class AccessControl {
 
   /** Makes a key. The answer is the only time it is shown. */
   async createKey(options: KeyOptions): Promise<keys.CreatedKey> {
-    checkOptions(options, ['name', 'role', 'expires', 'runs'], 'options')
-    const { name, role, expires = null, runs } = options
+    checkOptions(options, ['name', 'role', 'expires', 'runs', 'takeover'], 'options')
+    const { name, role, expires = null, runs, takeover } = options
+    if (takeover !== undefined) checkFlag(takeover, 'takeover')
     const livesMs = expires === null ? null : Math.round(parseDuration(expires, 'expires'))
-    return this.#transact((tx) => keys.createKey(tx, { name, role, livesMs, runs }, this.#author))
+    return this.#transact((tx) => keys.createKey(tx, { name, role, livesMs, runs, takeover }, this.#author))
   }
 
   /** Changes what the workers of a key may run, at once and on every server. What is left out stays. */
   async changeKey(id: string, change: { readonly runs: RunScopeOptions }): Promise<KeyView> {
-    checkOptions(change, ['runs'], 'change')
+    checkOptions(change, ['runs', 'takeover'], 'change')
     return this.#transact((tx) => keys.changeKey(tx, id, change.runs, this.#author))
   }
 
   /** Revokes a key, at once and on every server. */
-  async revokeKey(id: string): Promise<KeyView> {
-    return this.#transact((tx) => keys.revokeKey(tx, id, this.#author))
+  async revokeKey(id: string, options: RevokeOptions = {}): Promise<keys.RevokedKey> {
+    checkOptions(options, ['withSchedules'], 'options')
+    const { withSchedules = false } = options
+    checkFlag(withSchedules, 'withSchedules')
+    return this.#transact((tx) => keys.revokeKey(tx, id, this.#author, { withSchedules }))
   }
 
   async listRoles(): Promise<RoleView[]> {

@@ -1,5 +1,12 @@
 import { AuditList, type AuditQuery } from '../api/audit.ts'
-import { CreatedKeyBody, KeyBody, type KeyChangeBody, KeyList, type NewKeyBody } from '../api/keys.ts'
+import {
+  CreatedKeyBody,
+  KeyBody,
+  type KeyChangeBody,
+  KeyList,
+  type NewKeyBody,
+  RevokedKeyBody,
+} from '../api/keys.ts'
 import { RoleBody, RoleList } from '../api/roles.ts'
 import { SessionBody } from '../api/session.ts'
 import { type Dated, dated } from './dated.ts'
@@ -7,6 +14,7 @@ import { type Link, segment } from './link.ts'
 
 export type Key = Dated<KeyBody>
 export type CreatedKey = Dated<CreatedKeyBody>
+export type RevokedKey = Dated<RevokedKeyBody>
 export type Role = Dated<RoleBody>
 export type AuditPage = Dated<AuditList>
 /** Who somebody is and what they may do. */
@@ -14,6 +22,11 @@ export type Session = Dated<SessionBody>
 
 /** What to look for in the audit, with dates for moments. */
 export type AuditFilter = Omit<Dated<AuditQuery>, 'before' | 'limit'>
+
+export interface RevokeOptions {
+  /** Disables the schedules of its owner too, also where the owner has other keys. They are kept. */
+  readonly withSchedules?: boolean
+}
 
 const PAGE = 1000
 
@@ -65,9 +78,11 @@ export class AccessClient {
     return dated(KeyBody, await this.#link.call<KeyBody>('PATCH', path, { body: change }))
   }
 
-  /** Revokes a key, at once and on every server. */
-  async revokeKey(id: string): Promise<Key> {
-    return dated(KeyBody, await this.#link.call<KeyBody>('DELETE', `/keys/${segment(id, 'id')}`))
+  /** Revokes a key, at once and on every server. `withSchedules` disables the schedules of its owner too. */
+  async revokeKey(id: string, { withSchedules = false }: RevokeOptions = {}): Promise<RevokedKey> {
+    const query = withSchedules ? { withSchedules } : {}
+    const path = `/keys/${segment(id, 'id')}`
+    return dated(RevokedKeyBody, await this.#link.call<RevokedKeyBody>('DELETE', path, { query }))
   }
 
   async listRoles(): Promise<Role[]> {

@@ -29,8 +29,9 @@ const REMEMBERED = 10_000
 const BAD_MS = 3000
 /** As long as a refusal at the ceiling is remembered. */
 const LATELY_MS = 100
-/** In the audit, of all addresses together. */
-const RECORDED_PER_PERIOD = 1000
+
+/** What the audit says of one. */
+const WRONG_KEY = { actor: 'unknown', action: 'access.authenticate', refused: 'UNAUTHENTICATED' } as const
 
 /**
  * Says who sent a request: by the key in its `Authorization`, else by the session in its cookie.
@@ -45,7 +46,6 @@ export class Identification {
     periodMs: PERIOD_MS,
     sources: REMEMBERED,
   })
-  readonly #recorded = new AttemptLimit({ most: RECORDED_PER_PERIOD, periodMs: PERIOD_MS, sources: 1 })
   /** What was not good, with when that was found out, and when it was last counted. */
   readonly #bad = new Map<string, { readonly foundAt: number; readonly countedAt: number }>()
 
@@ -87,7 +87,7 @@ export class Identification {
    *
    * Every other one is looked up, also where its address has failed too often: programs behind one proxy share an address,
    * and whoever has a good key does not wait for one that guesses. Only what is not good is then answered with
-   * `TOO_MANY_FAILURES`, and leaves nothing in the audit.
+   * `TOO_MANY_FAILURES`, and is only counted in the audit.
    */
   async check<T>(
     request: FastifyRequest,
@@ -105,7 +105,10 @@ export class Identification {
     // Of those that asked at the same time, one is counted.
     if (this.#noteBad(known)) {
       const waitMs = this.#failures.waitOf(address)
-      if (waitMs > 0) throw tooManyFailures(waitMs)
+      if (waitMs > 0) {
+        this.#parts.wrongKeys.leaveOut(`address ${address}`, WRONG_KEY)
+        throw tooManyFailures(waitMs)
+      }
       this.#failures.count(address)
       await this.#record(request, address)
     }
@@ -146,12 +149,10 @@ export class Identification {
   }
 
   async #record(request: FastifyRequest, address: string): Promise<void> {
-    if (!this.#recorded.count('all')) return
+    if (!this.#parts.wrongKeys.admit(`address ${address}`, WRONG_KEY)) return
     await audit(this.#parts.room.calls, {
-      actor: 'unknown',
-      action: 'access.authenticate',
+      ...WRONG_KEY,
       target: `address ${address}`,
-      refused: 'UNAUTHENTICATED',
       requestId: request.id,
     }).catch((error) => request.log.warn({ err: error }, 'a failed sign-in could not be written down'))
   }

@@ -12,6 +12,7 @@ import type { EngineRoom, Sluice } from '../app/app.ts'
 import type { Caller } from '../engine/access/caller.ts'
 import type { Permission } from '../model/permissions.ts'
 import type { ServerConnections } from './connections.ts'
+import type { RefusalTally } from './refusal-tally.ts'
 
 /** What every route gets. */
 export interface ServerParts {
@@ -19,6 +20,9 @@ export interface ServerParts {
   readonly room: EngineRoom
   readonly connections: ServerConnections
   readonly log: Logger
+  /** Which refusals are written into the audit: by key, and wrong keys by their address. */
+  readonly refusals: RefusalTally
+  readonly wrongKeys: RefusalTally
   readonly version: string
   /** A graceful stop is under way: no new work is taken, streams end. */
   readonly draining: () => boolean

@@ -2,12 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { audit } from '../engine/audit.ts'
 import { SluiceError } from '../errors.ts'
 import { withoutSecrets } from '../model/redact.ts'
-import { AttemptLimit } from './attempt-limit.ts'
 import type { ServerParts } from './parts.ts'
-
-/** A program that repeats what it may not do would fill the audit; this often a minute says enough about a key. */
-const RECORDED_PER_KEY = 100
-const recorded = new AttemptLimit({ most: RECORDED_PER_KEY, periodMs: 60_000, sources: 10_000 })
 
 /**
  * Writes a refused attempt into the audit, by itself: whatever transaction refused it has been undone. That it cannot be
@@ -21,13 +16,11 @@ export async function recordRefusal(
   target = `${request.method} ${pathOf(request)}`,
 ): Promise<void> {
   const { caller } = request
-  if (!recorded.count(caller.keyId)) return
+  const refusal = { actor: caller.name, keyId: caller.keyId, action, refused }
+  if (!parts.refusals.admit(`key ${caller.keyId}`, refusal)) return
   await audit(parts.room.calls, {
-    actor: caller.name,
-    keyId: caller.keyId,
-    action,
+    ...refusal,
     target,
-    refused,
     requestId: request.id,
     reason: request.reason,
   }).catch((error) => request.log.warn({ err: error }, 'a refused attempt could not be written down'))

@@ -7,6 +7,7 @@ import { VERSION } from '../version.ts'
 import { acceptTogether } from './accept-together.ts'
 import { ServerConnections } from './connections.ts'
 import type { Server } from './parts.ts'
+import { refusalTallies } from './refusal-tally.ts'
 import { buildServer, DEFAULT_LIMITS, type ServerLimits } from './server.ts'
 
 export interface ServeOptions {
@@ -44,7 +45,8 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   let draining = false
   const { room } = app
   const connections = new ServerConnections(room.db.url, room.heartbeatMs)
-  const parts = { app, room, connections, log, version: VERSION, draining: () => draining }
+  const tallies = refusalTallies(room.calls, log)
+  const parts = { app, room, connections, log, ...tallies, version: VERSION, draining: () => draining }
   const http = await buildServer(parts, { ...DEFAULT_LIMITS, ...options.limits }, room.settings.trustProxy)
   await listen(http, host, port)
 
@@ -60,6 +62,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
       await http.close()
     } finally {
       clearTimeout(cut)
+      await Promise.all([tallies.refusals.close(), tallies.wrongKeys.close()])
       await connections.close()
     }
   }

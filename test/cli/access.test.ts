@@ -69,6 +69,18 @@ describe.each(WAYS)('over %s', (way) => {
       expect((await cli.run(['keys', 'revoke', id])).code).toBe(0)
     })
 
+    test('take over a name, and are revoked with the schedules of their owner', async () => {
+      const first = await cli.json<Key>('keys', 'create', 'leaver', '--role', 'submitter')
+      const revoked = await cli.run(['keys', 'revoke', first.id, '--with-schedules'])
+      expect([revoked.code, revoked.stdout]).toEqual([
+        0,
+        `key ${first.id} of leaver is revoked\nleaver has no enabled schedules\n`,
+      ])
+      const second = await cli.json<Key>('keys', 'create', 'leaver', '--role', 'submitter', '--takeover')
+      const again = await cli.json('keys', 'revoke', second.id, '--with-schedules')
+      expect(again).toMatchObject({ id: second.id, state: 'revoked', pausedSchedules: [] })
+    })
+
     test('that cannot be made say what would be right', async () => {
       const unknown = await cli.run(['keys', 'create', 'x', '--role', 'king'])
       expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('ROLE_NOT_FOUND')])

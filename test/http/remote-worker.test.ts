@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { readNow } from '../../src/engine/now.ts'
 import { remoteWorker, task } from '../../src/index.ts'
 import { ServerConnections } from '../../src/server/connections.ts'
+import { refusalTallies } from '../../src/server/refusal-tally.ts'
 import { RemoteWorker } from '../../src/server/remote/remote-worker.ts'
 import { RemoteWorkers } from '../../src/server/remote/remote-workers.ts'
 import { useDatabase } from '../support/database.ts'
@@ -435,7 +436,16 @@ describe('a key', () => {
     const connections = new ServerConnections(room.db.url, room.heartbeatMs)
     onTestFinished(() => connections.close())
     // One that knows no worker yet: both wait for the same look.
-    const workers = new RemoteWorkers({ app, room, connections, log, version: '', draining: () => false })
+    const tallies = refusalTallies(room.calls, log)
+    const workers = new RemoteWorkers({
+      app,
+      room,
+      connections,
+      log,
+      ...tallies,
+      version: '',
+      draining: () => false,
+    })
     onTestFinished(() => workers.stop())
     const get = (keyId: string) => workers.get(mine, { keyId, runs: EVERYTHING })
     const [refused, found] = await Promise.allSettled([get(theirs), get(own)])

@@ -45,7 +45,9 @@ export async function liveAccess(db: Database, round: number): Promise<string[]>
     createRole(tx, { name: `life-${round}-${++tries}`, permissions: ['jobs:read'] }, author),
   )
   await change('changeRole', (tx) => changeRole(tx, role.name, ['jobs:submit'], author))
-  const key = await change('createKey', (tx) => createKey(tx, { name: 'life', role: 'worker' }, author))
+  const key = await change('createKey', (tx) =>
+    createKey(tx, { name: 'owner of life', role: 'worker' }, author),
+  )
   const narrowed = await change('changeKey', (tx) => changeKey(tx, key.id, { tasks: ['life'] }, author))
   expect('what the key runs', 'life', narrowed.runs?.tasks.join())
   await patiently(async () => {
@@ -71,7 +73,7 @@ export async function liveAccess(db: Database, round: number): Promise<string[]>
     await change('openSession', (tx) => openSession(tx, { signIn: signIn! }, 'life')),
   )
 
-  await change('revokeKey', (tx) => revokeKey(tx, key.id, author))
+  await change('revokeKey', (tx) => revokeKey(tx, key.id, author, { withSchedules: true }))
   expect('a revoked key', undefined, await repeated('authenticate', () => authenticate(calls, key.key)))
   await repeated('listKeys', () => listKeys(calls))
   await change('deleteRole', (tx) => deleteRole(tx, role.name, author)).catch((error) => {

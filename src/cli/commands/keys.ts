@@ -25,6 +25,11 @@ interface ScopeOptions extends CommonOptions {
 interface CreateOptions extends ScopeOptions {
   readonly role: string
   readonly expires?: string | number
+  readonly takeover?: boolean
+}
+
+interface RevokeOptions extends CommonOptions {
+  readonly withSchedules?: boolean
 }
 
 const MAX_CAPACITY = orNone(count({ min: 1 }))
@@ -39,6 +44,7 @@ export const declareKeys: Declare = (command, act) => {
     .argument('<name>', 'whose it is: what its jobs and the audit say')
     .requiredOption('--role <role>', 'what it may do; sluice roles lists them')
     .option('--expires <duration>', 'how long it lives, such as 30d. Default: until it is revoked', duration)
+    .option('--takeover', 'give it a name that has jobs, schedules or former keys, and with it all of them')
     .action((name: string, options: CreateOptions) => act((world) => createKey(world, name, options)))
   scopeOptions(created)
   const set = command
@@ -51,7 +57,8 @@ export const declareKeys: Declare = (command, act) => {
     .command('revoke')
     .description('revoke a key, at once and on every server')
     .argument('<id>', 'id of the key')
-    .action((id: string, options: CommonOptions) => act((world) => revokeKey(world, id, options)))
+    .option('--with-schedules', 'also disable the schedules of its owner, which go on otherwise')
+    .action((id: string, options: RevokeOptions) => act((world) => revokeKey(world, id, options)))
 }
 
 function scopeOptions(command: Command): void {
@@ -129,7 +136,7 @@ function shortly(runs: RunScope | null): string {
 }
 
 function createKey(world: World, name: string, options: CreateOptions): Promise<ExitCode> {
-  const { role, expires = null } = options
+  const { role, expires = null, takeover } = options
   const runs = scopeOf(options)
   return operate(world, options, async (system) => {
     const created = await system.access.createKey({
@@ -137,6 +144,7 @@ function createKey(world: World, name: string, options: CreateOptions): Promise<
       role,
       expires,
       ...(runs !== undefined && { runs }),
+      ...(takeover !== undefined && { takeover }),
     })
     if (options.json === true) writeJson(world.out, created)
     else {
@@ -174,11 +182,20 @@ function setKey(world: World, id: string, options: ScopeOptions): Promise<ExitCo
   })
 }
 
-function revokeKey(world: World, id: string, options: CommonOptions): Promise<ExitCode> {
+function revokeKey(world: World, id: string, options: RevokeOptions): Promise<ExitCode> {
   return operate(world, options, async (system) => {
-    const key = await system.access.revokeKey(id)
+    const { withSchedules = false } = options
+    const key = await system.access.revokeKey(id, { withSchedules })
     if (options.json === true) writeJson(world.out, key)
-    else world.out.line(`key ${key.id} of ${key.name} is revoked`)
+    else {
+      world.out.line(`key ${key.id} of ${key.name} is revoked`)
+      if (withSchedules)
+        world.out.line(
+          key.pausedSchedules.length === 0
+            ? `${key.name} has no enabled schedules`
+            : `disabled schedules of ${key.name}: ${key.pausedSchedules.join(', ')}`,
+        )
+    }
     return EXIT.done
   })
 }

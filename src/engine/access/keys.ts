@@ -7,11 +7,13 @@ import { NO_SCOPE, type RunScope, type RunScopeOptions, readRunScope } from '../
 import { MAX_STORED_MS } from '../../model/setting-value.ts'
 import * as change from '../../store/change-key.ts'
 import * as firstKey from '../../store/create-first-key.ts'
+import { findNameUse } from '../../store/find-name-use.ts'
 import { insertKey } from '../../store/insert-key.ts'
 import type { KeyView } from '../../store/list-keys.ts'
 import * as keyList from '../../store/list-keys.ts'
 import type { RoleView } from '../../store/list-roles.ts'
 import { lockAccess } from '../../store/lock-access.ts'
+import { pauseSchedules } from '../../store/pause-schedules.ts'
 import * as revocation from '../../store/revoke-key.ts'
 import { audit } from '../audit.ts'
 import { checkAdminLeft } from './admin-left.ts'
@@ -27,11 +29,18 @@ export interface NewKey {
   readonly livesMs?: number | null | undefined
   /** What its workers may run, for a role with `workers:run`. What is left out allows nothing. */
   readonly runs?: RunScopeOptions | undefined
+  /** The name has jobs, schedules or former keys, and whoever gets this key is meant to have them. */
+  readonly takeover?: boolean | undefined
 }
 
 export interface CreatedKey extends KeyView {
   /** The key itself. It cannot be shown again. */
   readonly key: string
+}
+
+export interface RevokedKey extends KeyView {
+  /** The schedules of its owner that were disabled with it. */
+  readonly pausedSchedules: readonly string[]
 }
 
 const MAX_NAME = 200
@@ -40,7 +49,7 @@ const MAX_NAME = 200
  * Makes a key.
  *
  * @throws {SluiceError} `ROLE_NOT_FOUND`; `FORBIDDEN` when its role has a permission that the author does not have, or when
- *   somebody else has its name and the author may not read all jobs; `INVALID_ARGUMENT`.
+ *   its name is in use and the author may neither read all jobs nor takes it over; `INVALID_ARGUMENT`.
  */
 export async function createKey(tx: Queryable, wanted: NewKey, author: Author): Promise<CreatedKey> {
   const name = checkName(wanted.name)
@@ -49,7 +58,7 @@ export async function createKey(tx: Queryable, wanted: NewKey, author: Author): 
   await lockAccess(tx)
   const role = await getRole(tx, checkText(wanted.role, 'role'))
   checkWithin(author, permissionSet(role.permissions), `the role ${role.name}`)
-  await checkOwner(tx, name, author)
+  const takeover = await checkOwner(tx, name, author, wanted.takeover === true)
   const runs = scopeOf(role, wanted.runs)
   if (runs !== null) checkScopeWithin(author, runs)
   const key = newSecret('key')
@@ -65,7 +74,13 @@ export async function createKey(tx: Queryable, wanted: NewKey, author: Author): 
   const { expiresAt } = view
   await audit(tx, {
     ...entryOf(author, 'key.create', `key ${id}`),
-    after: { name, role: role.name, expiresAt, ...(wanted.runs !== undefined && { runs }) },
+    after: {
+      name,
+      role: role.name,
+      expiresAt,
+      ...(wanted.runs !== undefined && { runs }),
+      ...(takeover && { takeover }),
+    },
   })
   return { ...view, key }
 }
@@ -139,15 +154,32 @@ function scopeOf(role: RoleView, given: RunScopeOptions | undefined, before?: Ru
  * Revokes a key, with the sessions it opened. It counts for every request that comes after the commit, on every server.
  * Revoking a revoked key changes nothing.
  *
+ * @param withSchedules Disables the schedules of its owner too, also where the owner has other keys: they would go on
+ *   submitting in the name of somebody who was shut out. They are kept, for whoever looks into it or takes over.
+ *
  * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author does not have;
  *   `LAST_ADMIN` when nobody would be left who may manage access.
  */
-export async function revokeKey(tx: Queryable, id: string, author: Author): Promise<KeyView> {
+export async function revokeKey(
+  tx: Queryable,
+  id: string,
+  author: Author,
+  { withSchedules = false }: { readonly withSchedules?: boolean } = {},
+): Promise<RevokedKey> {
   await lockAccess(tx)
   const before = await getKey(tx, id)
-  if (before.state === 'revoked') return before
+  if (before.state === 'revoked' && !withSchedules) return { ...before, pausedSchedules: [] }
   const role = await getRole(tx, before.role)
   checkWithin(author, permissionSet(role.permissions), `key ${id}`)
+  const pausedSchedules = withSchedules ? await pauseSchedules(tx, before.name, author.name) : []
+  for (const name of pausedSchedules) {
+    await audit(tx, {
+      ...entryOf(author, 'schedule.change', `schedule ${name}`),
+      before: { enabled: true },
+      after: { enabled: false },
+    })
+  }
+  if (before.state === 'revoked') return { ...before, pausedSchedules }
   await revocation.revokeKey(tx, id, author.name)
   if (before.state === 'active' && role.permissions.includes('access:manage')) await checkAdminLeft(tx)
   const after = await getKey(tx, id)
@@ -156,18 +188,35 @@ export async function revokeKey(tx: Queryable, id: string, author: Author): Prom
     before: { name: before.name, role: before.role, state: before.state },
     after: { state: after.state },
   })
-  return after
+  return { ...after, pausedSchedules }
 }
 
-/** A key with the name of somebody else reads that one's jobs: only who reads everybody's may make it. */
-async function checkOwner(tx: Queryable, name: string, author: Author): Promise<void> {
-  if (name === author.name || author.permissions.has('jobs:read:all')) return
-  if (!(await keyList.isOwnerOfKey(tx, name))) return
+/**
+ * A key with the name of somebody else reads that one's jobs, and gets what their schedules submit. Only who reads
+ * everybody's jobs may make it, or who says that the name is to be taken over from somebody who has no good key any more.
+ *
+ * @returns Whether the name is taken over.
+ * @throws {SluiceError} `FORBIDDEN`
+ */
+async function checkOwner(tx: Queryable, name: string, author: Author, takeover: boolean): Promise<boolean> {
+  if (name === author.name) return false
+  const { live, past, jobs, schedules } = await findNameUse(tx, name)
+  if (!live && !past && !jobs && !schedules) return false
+  if (takeover && !live) return true
+  if (author.permissions.has('jobs:read:all')) return takeover
+  const what = live
+    ? 'a key that is in use'
+    : listOf([jobs && 'jobs', schedules && 'schedules', past && 'former keys'])
+  const instead = live ? '' : ', or take the name over (takeover: true, --takeover), which the audit says'
   throw new SluiceError(
     'FORBIDDEN',
-    `${JSON.stringify(name)} has a key already, and whoever has that name sees its jobs: take another name, or ask somebody who may read all jobs (jobs:read:all)`,
+    `${JSON.stringify(name)} has ${what}, and whoever has that name sees its jobs: take another name, ask somebody who may read all jobs (jobs:read:all)${instead}`,
     { details: { missing: ['jobs:read:all'] } },
   )
+}
+
+function listOf(words: readonly (string | false)[]): string {
+  return words.filter((word) => word !== false).join(' and ')
 }
 
 function checkName(value: unknown): string {

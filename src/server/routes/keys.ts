@@ -7,6 +7,8 @@ import {
   KeyParams,
   CreatedKeyBody as NewKeyAnswer,
   NewKeyBody,
+  RevokedKeyBody,
+  RevokeQuery,
 } from '../../api/keys.ts'
 import type { Queryable } from '../../db/database.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey } from '../../engine/access/keys.ts'
@@ -55,18 +57,19 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
       config,
       schema: {
         summary: 'Make a key; the answer is the only time it is shown',
-        description: 'Its role may have no permission that your own key does not have.',
+        description:
+          'Its role may have no permission that your own key does not have. A name that is in use needs `jobs:read:all`, or `takeover`.',
         tags: ['access'],
         body: NewKeyBody,
         response: { 201: NewKeyAnswer },
       },
     },
     async (request, reply) => {
-      const { name, role, expires = null, runs } = request.body
+      const { name, role, expires = null, runs, takeover } = request.body
       const livesMs = expires === null ? null : Math.round(parseDuration(expires, 'expires'))
       const what = { action: 'key.create', target: `role ${role}` }
       const created = await carryOut(parts, request, what, (tx) =>
-        createKey(tx, { name, role, livesMs, runs }, authorOf(request)),
+        createKey(tx, { name, role, livesMs, runs, takeover }, authorOf(request)),
       )
       const body: CreatedKeyBody = { ...toBody(created), key: created.key }
       return reply.code(201).header('location', `/api/v1/keys/${created.id}`).send(body)
@@ -103,13 +106,18 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
         summary: 'Revoke a key, at once and on every server',
         tags: ['access'],
         params: KeyParams,
-        response: { 200: KeyBody },
+        querystring: RevokeQuery,
+        response: { 200: RevokedKeyBody },
       },
     },
     async (request) => {
       const { id } = request.params
+      const { withSchedules = false } = request.query
       const what = { action: 'key.revoke', target: `key ${id}` }
-      return toBody(await carryOut(parts, request, what, (tx) => revokeKey(tx, id, authorOf(request))))
+      const revoked = await carryOut(parts, request, what, (tx) =>
+        revokeKey(tx, id, authorOf(request), { withSchedules }),
+      )
+      return { ...toBody(revoked), pausedSchedules: [...revoked.pausedSchedules] }
     },
   )
 }
