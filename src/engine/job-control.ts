@@ -104,7 +104,7 @@ export async function rerun(db: Queryable, id: string): Promise<void> {
   } catch (error) {
     if (sqlState(error) !== '23505') throw translateError(error)
     throw new SluiceError('KEY_CONFLICT', `job ${id} cannot run again: another active job has its key`, {
-      details: { jobId: id },
+      details: { jobId: id, again: true },
     })
   }
   await refuse(db, id, 'run again', 'only a finished job can be')

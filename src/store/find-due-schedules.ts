@@ -20,7 +20,8 @@ const FIND = statement(
 
 /**
  * Schedules with a tick that is due. Owners take turns, each with its oldest first, so that nobody waits behind the thousand schedules of
- * somebody else. Those that are overdue by more than a minute come after ten of each owner: they may be so because they cannot be fired.
+ * somebody else. Those that are overdue by more than a minute come last of their owner, and after ten of each other one: they may be so because they
+ * cannot be fired.
  *
  * @param now The database's clock unless given.
  */

@@ -3,6 +3,7 @@ import { Database, type Queryable } from '../../src/db/database.ts'
 import { declareSchedules } from '../../src/engine/declare-schedules.ts'
 import { fireDue } from '../../src/engine/fire-schedules.ts'
 import { type Sluice, task } from '../../src/index.ts'
+import { findDueSchedules } from '../../src/store/find-due-schedules.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { countFirings, misdirectSchedule, moveTicks, plantSchedules } from '../support/state/schedules.ts'
@@ -84,6 +85,35 @@ test('two programs that declare the same schedules at once agree on them', async
     await Promise.all([declare(crons[0]!, names), declare(crons[1]!, names.toReversed())])
     for (const { cron } of await app.listSchedules()) expect(crons).toContain(cron)
   }
+})
+
+test('owners take turns, each with the oldest tick first, however many schedules one of them has', async () => {
+  await plantSchedules(database.sql, 300, { task: 'report', owner: 'ann', prefix: 'ann' })
+  await plantSchedules(database.sql, 3, { task: 'report', owner: 'bob', prefix: 'bob' })
+  const minutesAgo = (minutes: number) => new Date(DUE.getTime() - minutes * 60_000)
+  const names = (prefix: string, first: number, last: number) =>
+    Array.from({ length: last - first + 1 }, (_, n) => `${prefix}${first + n}`)
+  // Nearly all of Ann's are older than those of Bob. One of each is so old that it may be one that cannot be fired.
+  await moveTicks(database.sql, minutesAgo(30), ['ann1', 'bob3'])
+  await moveTicks(database.sql, new Date(DUE.getTime() - 2000), names('ann', 2, 300))
+  await moveTicks(database.sql, new Date(DUE.getTime() - 1000), ['bob1'])
+  await moveTicks(database.sql, DUE, ['bob2'])
+  const order = await counted((db) => findDueSchedules(db, 1000, DUE))
+  const due = order.answer.map(({ name }) => name)
+  expect(due.slice(0, 4)).toEqual(['ann10', 'bob1', 'ann100', 'bob2'])
+  // Such a one comes last of its owner, and after ten of others.
+  expect(due.indexOf('bob3')).toBe(11)
+  expect(due.indexOf('ann1')).toBe(302)
+})
+
+test('a run that has used up its time leaves the rest to the next one', async () => {
+  await plantSchedules(database.sql, 250, { task: 'report' })
+  await moveTicks(database.sql, DUE)
+  const run = (budgetMs: number) => counted((db) => fireDue(db, QUIET, { now: DUE, budgetMs }))
+  const { fired } = (await run(0)).answer
+  expect(fired).toBeGreaterThan(0)
+  expect(fired).toBeLessThan(250)
+  expect((await run(Number.POSITIVE_INFINITY)).answer.fired).toBe(250 - fired)
 })
 
 test('a schedule whose job is refused leaves the rest of its batch alone', async () => {

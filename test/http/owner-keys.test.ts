@@ -128,6 +128,17 @@ describe('a conflict on a key that is shared', () => {
     )
   })
 
+  test('names nobody when a job cannot run again because of its key', async () => {
+    const id = await idOf(submit('ann', 'rerun', 1, 'echo'))
+    await server.call('DELETE', `/jobs/${id}`, { key: keys.ann })
+    await idOf(submit('bob', 'rerun', 1, 'echo'))
+    for (const key of [keys.ann, keys.olga]) {
+      const refused = await server.call('POST', `/jobs/${id}/retry`, { key, body: {} })
+      expect([refused.status, refused.json()]).toMatchObject([409, { jobId: id, again: true }])
+      expect(refused.json()).not.toHaveProperty('owner')
+    }
+  })
+
   test('does not say it to others, also not in the record of a schedule', async () => {
     await idOf(submit('ann', 'secret', 1, 'echo'))
     const refused = await submit('bob', 'secret', 2, 'echo')

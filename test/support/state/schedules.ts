@@ -9,13 +9,22 @@ export async function plantSchedules(
     overlap = 'allow',
     ageMs = 0,
     crons = ['* * * * *'],
-  }: { task: string; overlap?: 'allow' | 'skip'; ageMs?: number; crons?: readonly string[] },
+    owner = 'test',
+    prefix = 's',
+  }: {
+    task: string
+    overlap?: 'allow' | 'skip'
+    ageMs?: number
+    crons?: readonly string[]
+    owner?: string
+    prefix?: string
+  },
 ): Promise<void> {
   await sql(
     `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, declared, owner, updated_by, input_by)
-     select 's' || n, $2, ($5::text[])[1 + n % cardinality($5::text[])], 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), '{}', 'test', 'test', 'test'
+     select $7 || n, $2, ($5::text[])[1 + n % cardinality($5::text[])], 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), '{}', $6, 'test', 'test'
        from generate_series(1, $1) n`,
-    [count, task, overlap, ageMs / 1000, crons],
+    [count, task, overlap, ageMs / 1000, crons, owner, prefix],
   )
 }
 
