@@ -710,6 +710,7 @@ create table sluice.tasks (
   lane text not null,
   declared_lane text,
   lane_from text,
+  lane_fixed boolean not null default false,
   moved_at timestamp with time zone,
   moved_by text,
   class_id integer not null,
@@ -2184,12 +2185,18 @@ end $function$;
 --- function sluice.class_in_lane_v1(p_class integer, p_lane text)
 CREATE OR REPLACE FUNCTION sluice.class_in_lane_v1(p_class integer, p_lane text)
  RETURNS integer
- LANGUAGE sql
-BEGIN ATOMIC
- SELECT sluice.intern_class_v1(c.task, class_in_lane_v1.p_lane, c.model, c.requires, NULL::boolean, true) AS intern_class_v1
-    FROM sluice.classes c
-   WHERE (c.id = class_in_lane_v1.p_class);
-END;
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_class sluice.classes;
+begin
+  select * into v_class from sluice.classes c where c.id = p_class;
+  if exists (select 1 from sluice.tasks t where t.name = v_class.task and t.lane_fixed and sluice.live_lane_v1(p_lane) <> t.lane) then
+    raise exception 'task % fixes its lane, %: submit without a lane, or let an operator move the task', to_json(v_class.task), to_json(v_class.lane)
+      using errcode = 'SL011', detail = v_class.task;
+  end if;
+  return sluice.intern_class_v1(v_class.task, p_lane, v_class.model, v_class.requires, null, true);
+end $function$;
 
 --- function sluice.close_children_v1(p_parent bigint, p_error text)
 CREATE OR REPLACE FUNCTION sluice.close_children_v1(p_parent bigint, p_error text)
@@ -6349,12 +6356,14 @@ AS $function$
 begin
   -- A statement of its own: what follows sees lanes that were deleted, and tasks that were moved, while this one waited.
   perform sluice.claim_names_v1(array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)), 'task');
-  insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, keys, deadline_ms, max_losses, on_lost,
+  insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, keys, lane_fixed, deadline_ms, max_losses, on_lost,
                                  uses, per_job, parallel, expressed)
   select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
-         g.priority, coalesce(g.approval, k.approval, false), coalesce(g.keys, k.keys, 'shared'), g."deadlineMs", g."maxLosses", g."onLost",
+         g.priority, coalesce(g.approval, k.approval, false), coalesce(g.keys, k.keys, 'shared'),
+         coalesce(g."laneFixed", k.lane_fixed, false), g."deadlineMs", g."maxLosses", g."onLost",
          g.uses, g."perJob", coalesce(g.parallel, 1), coalesce(g.expressed, false)
     from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean, keys text,
+                                          "laneFixed" boolean,
                                           "deadlineMs" bigint, "maxLosses" integer, "onLost" text,
                                           uses jsonb, "perJob" jsonb, parallel integer, expressed boolean)
     left join sluice.tasks k on k.name = g.name
@@ -6366,13 +6375,14 @@ begin
    order by g.name
   on conflict (name) do update
      set lane = excluded.lane, declared_lane = excluded.declared_lane, lane_from = excluded.lane_from, class_id = excluded.class_id,
-         priority = excluded.priority, approval = excluded.approval, keys = excluded.keys,
+         priority = excluded.priority, approval = excluded.approval, keys = excluded.keys, lane_fixed = excluded.lane_fixed,
          deadline_ms = excluded.deadline_ms, max_losses = excluded.max_losses, on_lost = excluded.on_lost,
          uses = excluded.uses, per_job = excluded.per_job, parallel = excluded.parallel, expressed = excluded.expressed,
          updated_at = clock_timestamp()
-   where (t.lane, t.declared_lane, t.lane_from, t.class_id, t.priority, t.approval, t.keys, t.deadline_ms, t.max_losses, t.on_lost, t.uses, t.per_job,
+   where (t.lane, t.declared_lane, t.lane_from, t.class_id, t.priority, t.approval, t.keys, t.lane_fixed, t.deadline_ms, t.max_losses, t.on_lost, t.uses, t.per_job,
           t.parallel, t.expressed)
          is distinct from (excluded.lane, excluded.declared_lane, excluded.lane_from, excluded.class_id, excluded.priority, excluded.approval, excluded.keys,
+                           excluded.lane_fixed,
                            excluded.deadline_ms, excluded.max_losses, excluded.on_lost, excluded.uses, excluded.per_job, excluded.parallel,
                            excluded.expressed);
 end $function$;

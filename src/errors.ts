@@ -67,6 +67,10 @@ export const ERROR_STATUS = {
   BUDGET_IN_USE: 409,
   /** A lane of that name exists already. */
   LANE_EXISTS: 409,
+  /** The task fixes its lane, and the submission names another one. */
+  LANE_FIXED: 409,
+  /** The task's own lane is paused, and the submission names another one. */
+  LANE_PAUSED: 409,
   /** A lane that is in use cannot be deleted without a lane to move to. */
   LANE_IN_USE: 409,
   /** A task has the name of a workflow, or a workflow that of a task. */

@@ -65,6 +65,7 @@ create table sluice.tasks (
   lane        text not null references sluice.lanes (name),   -- where it is: moved there by an operator, else as declared
   declared_lane text,                      -- what files and code say; null: the same
   lane_from   text check (lane_from in ('file', 'code')),   -- who said so; null: nobody did
+  lane_fixed  boolean not null default false,   -- no submission may name another lane
   moved_at    timestamptz,                 -- an operator moved it; files and code leave its lane alone
   moved_by    text,
   class_id    integer not null,

@@ -68,6 +68,7 @@ export const WorkerTask = Type.Object(
     priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
     approval: Type.Optional(Type.Boolean()),
     keys: Type.Optional(Type.Unsafe<'shared' | 'owner'>({ type: 'string', enum: ['shared', 'owner'] })),
+    laneFixed: Type.Optional(Type.Boolean()),
     deadlineMs: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_STORED_MS })),
     losses: Type.Optional(Type.Integer({ minimum: 0, maximum: 32_767 })),
     onLost: Type.Optional(Type.Unsafe<'retry' | 'fail'>({ type: 'string', enum: ['retry', 'fail'] })),

@@ -178,7 +178,7 @@ function registrationOf({ identity, tasks, processTasks }: SourceFacts): Registe
 }
 
 function toWire(task: AnyTask, pooled: boolean): WorkerTask {
-  const { name, lane, priority, approval, keys, deadlineMs, losses, onLost, requires } = task
+  const { name, lane, laneFixed, priority, approval, keys, deadlineMs, losses, onLost, requires } = task
   const { uses, perJob, model, parallel } = task
   return {
     name,
@@ -189,6 +189,7 @@ function toWire(task: AnyTask, pooled: boolean): WorkerTask {
     ...(lane !== undefined && { lane }),
     ...(approval !== undefined && { approval }),
     ...(keys !== undefined && { keys }),
+    ...(laneFixed !== undefined && { laneFixed }),
     ...(deadlineMs !== undefined && { deadlineMs }),
     ...(pooled && { pooled }),
     ...(uses !== undefined && { uses: { ...uses } }),

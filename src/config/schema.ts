@@ -97,6 +97,8 @@ const TASK = {
   approval: value(TASK_FIELDS.approval),
   /** `owner`: each owner has keys of their own, and nobody holds the key of another. Default `shared`: one active job per key for everybody. */
   keys: value(TASK_FIELDS.keys),
+  /** Whether submissions may name no other lane than its own. */
+  laneFixed: value(TASK_FIELDS.laneFixed),
   /** Larger first, within a lane. */
   priority: value(TASK_FIELDS.priority),
   /** Only workers that say all of this of themselves take its jobs. */

@@ -12,6 +12,7 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL009: 'SURPLUS_WORKER',
   SL010: 'NAME_TAKEN',
   SL012: 'TOO_MANY_SCHEDULES',
+  SL011: 'LANE_FIXED',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */

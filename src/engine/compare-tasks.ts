@@ -30,6 +30,7 @@ const FIELDS: readonly (readonly [field: keyof TaskRecord, name: string])[] = [
   ['priority', 'priority'],
   ['approval', 'approval'],
   ['keys', 'keys'],
+  ['laneFixed', 'laneFixed'],
   ['deadlineMs', 'deadline'],
   ['maxLosses', 'losses'],
   ['onLost', 'onLost'],

@@ -25,6 +25,7 @@ export const TASK_FIELDS = {
   losses: count({ min: 0, max: 32_767 }),
   approval: flag,
   keys: choice('shared', 'owner'),
+  laneFixed: flag,
   parallel: count({ min: 1, max: 10_000 }),
 } as const
 

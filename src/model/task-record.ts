@@ -13,6 +13,8 @@ export interface TaskRecord {
   readonly approval: boolean | null
   /** Whether each owner has keys of their own. Absent or null: nobody says, and what is known of it stays; shared where nothing is known. */
   readonly keys?: 'shared' | 'owner' | null
+  /** Whether submissions may name no other lane. Absent or null: nobody says, and what is known of it stays. */
+  readonly laneFixed?: boolean | null
   /** 0: none; null: as the database says. */
   readonly deadlineMs: number | null
   readonly maxLosses: number

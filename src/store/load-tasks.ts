@@ -8,7 +8,7 @@ export interface StoredTask extends TaskRecord {
 
 const LOAD = statement(
   'load_tasks',
-  `select t.name, coalesce(t.declared_lane, t.lane) as lane, t.lane as "placedIn", c.model, c.requires, t.priority, t.approval, t.keys, t.deadline_ms::float8 as "deadlineMs",
+  `select t.name, coalesce(t.declared_lane, t.lane) as lane, t.lane as "placedIn", c.model, c.requires, t.priority, t.approval, t.keys, t.lane_fixed as "laneFixed", t.deadline_ms::float8 as "deadlineMs",
           t.max_losses as "maxLosses", t.on_lost as "onLost", t.uses, t.per_job as "perJob", t.parallel, t.expressed
      from sluice.tasks t join sluice.classes c on c.id = t.class_id where t.name = any ($1)`,
 )

@@ -32,6 +32,8 @@ interface TaskOptionsBase {
    * new task: one active job per key, whoever submits.
    */
   readonly keys?: 'shared' | 'owner'
+  /** Whether submissions may name no other lane. Left out: as before, false for a new task. */
+  readonly laneFixed?: boolean
   /** Only workers with all of these labels take its jobs. */
   readonly requires?: Readonly<Record<string, string | number | boolean>>
   /**
@@ -79,6 +81,7 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly approval: boolean | undefined
   /** `undefined`: as it is known. */
   readonly keys: 'shared' | 'owner' | undefined
+  readonly laneFixed: boolean | undefined
   readonly requires: Readonly<Record<string, string | number | boolean>>
   /** `undefined`: it draws from no budget. */
   readonly uses: Readonly<Record<string, StoredAmount>> | undefined
@@ -172,6 +175,7 @@ const TASK_OPTIONS = optionNames<SchemaTaskOptions<StandardSchemaV1, unknown>>({
   losses: true,
   approval: true,
   keys: true,
+  laneFixed: true,
   requires: true,
   uses: true,
   perJob: true,
@@ -214,6 +218,7 @@ export function commonOptions(
     losses: read('losses', options.losses, TASK_FIELDS.losses) ?? 3,
     approval: read('approval', options.approval, TASK_FIELDS.approval),
     keys: read('keys', options.keys, TASK_FIELDS.keys),
+    laneFixed: read('laneFixed', options.laneFixed, TASK_FIELDS.laneFixed),
     requires,
     uses: amounts(where, 'uses', options.uses),
     perJob: amounts(where, 'perJob', options.perJob),

@@ -6,6 +6,7 @@ import { diagnose } from '../../src/engine/diagnosis.ts'
 import { childrenOf, stripOf } from '../../src/engine/fan-out-view.ts'
 import { isChosenBy } from '../../src/engine/job-control.ts'
 import { readPage } from '../../src/engine/job-list.ts'
+import { checkLaneChoice } from '../../src/engine/lane-choice.ts'
 import {
   hasCode,
   type Log,
@@ -384,6 +385,7 @@ export class JobLife {
     await repeated('laneOverrides', () => app.laneOverrides())
     await repeated('deleteLane', () => unless('UNKNOWN_LANE', app.deleteLane('spare', { moveTo: 'life' })))
     await repeated('moveTask', () => app.moveTask('held', null))
+    await repeated('checkLaneChoice', () => checkLaneChoice(app.room.calls, 'held', 'life', true))
     await repeated('deleteTask', () => unless('UNKNOWN_TASK', app.deleteTask('never-known')))
   }
 

@@ -46,6 +46,7 @@ export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecor
     priority,
     approval,
     keys,
+    laneFixed: task.laneFixed ?? null,
     deadlineMs: task.deadlineMs ?? deadlineMs,
     maxLosses: losses,
     onLost,

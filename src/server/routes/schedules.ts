@@ -33,6 +33,7 @@ import { hasCode, SluiceError } from '../../errors.ts'
 import type { Firing } from '../../store/list-firings.ts'
 import { change } from '../change.ts'
 import { orNull } from '../job-bodies.ts'
+import { checkLaneOf } from '../lane-choice.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { checkPriorityOf } from '../priority-cap.ts'
 import { checkIntervalOf } from '../schedule-interval.ts'
@@ -145,6 +146,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       const { name, ...options } = request.body
       const created = await change(parts, request, about('create', name), async (tx) => {
         checkPriorityOf(request.caller, options.priority)
+        await checkLaneOf(tx, request.caller, options.task, options.lane)
         const after = await createSchedule(tx, name, options, request.caller.name)
         await checkIntervalOf(request.caller, tx, after.cron)
         return { result: after, after: scheduleFacts(after) }
@@ -172,6 +174,9 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         const before = await changeable(tx, request.caller, name)
         checkPriorityOf(request.caller, request.body.priority)
         const after = await changeSchedule(tx, name, request.body, request.caller.name)
+        const { task, lane } = request.body
+        if (task !== undefined || lane !== undefined)
+          await checkLaneOf(tx, request.caller, after.task, after.lane)
         if (request.body.cron !== undefined) await checkIntervalOf(request.caller, tx, after.cron)
         return { result: toBody(after), before: scheduleFacts(before), after: scheduleFacts(after) }
       })

@@ -17,6 +17,7 @@ import { withoutSecrets } from '../../model/redact.ts'
 import type { SubmittedJob } from '../../store/submit-jobs.ts'
 import { withIndex } from '../bulk-refusal.ts'
 import { BULK_SHARE } from '../caller-shares.ts'
+import { checkLaneOf } from '../lane-choice.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { checkPriorityOf } from '../priority-cap.ts'
@@ -51,9 +52,11 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
     },
     async (request, reply) => {
       const author = submissionAuthor(request)
-      const submission = await recordingRefusals(parts, request, { action: SUBMIT }, () =>
-        toSubmission(room, kinds, request, author, request.body),
-      )
+      const submission = await recordingRefusals(parts, request, { action: SUBMIT }, async () => {
+        const { lane, task = request.body.name } = request.body
+        await checkLaneOf(room.calls, request.caller, task, lane)
+        return toSubmission(room, kinds, request, author, request.body)
+      })
       const { task, key = '' } = submission
       const what = {
         action: SUBMIT,
@@ -90,6 +93,7 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       const author = submissionAuthor(request)
       const submissions: Submission[] = []
       await recordingRefusals(parts, request, { action: SUBMIT }, async () => {
+        await checkLanes(room, request, request.body.jobs)
         for (const [index, job] of request.body.jobs.entries())
           submissions.push(await toSubmission(room, kinds, request, author, job, index))
       })
@@ -110,6 +114,31 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       return reply.code(202).send({ jobs: await withReadable(room, request, jobs) })
     },
   )
+}
+
+/** Of many entries each task and lane is looked up once. @throws {SluiceError} `LANE_FIXED`, `LANE_PAUSED` naming the entry. */
+async function checkLanes(
+  { calls }: EngineRoom,
+  request: FastifyRequest,
+  jobs: readonly SubmitJson[],
+): Promise<void> {
+  const seen = new Set<string>()
+  for (const [index, { task, name, lane }] of jobs.entries()) {
+    const choice = JSON.stringify([task ?? name, lane])
+    if (lane === undefined || seen.has(choice)) continue
+    seen.add(choice)
+    await checkLaneOf(calls, request.caller, task ?? name, lane).catch((error: unknown) => {
+      throw atEntry(error, index)
+    })
+  }
+}
+
+function atEntry(error: unknown, index: number): unknown {
+  if (!(error instanceof SluiceError)) return error
+  return new SluiceError(error.code, `jobs.${index}: ${error.message}`, {
+    details: { ...error.details, index },
+    cause: error,
+  })
 }
 
 /** Says of jobs that were attached to which of them the caller will not find. */
@@ -150,11 +179,7 @@ async function toSubmission(
     if (either === undefined) await kinds.check(name, task === undefined ? 'workflow' : 'task')
     return await submissionOf(room, request, name, input, toOptions(rest), author)
   } catch (error) {
-    if (place === '' || !(error instanceof SluiceError)) throw error
-    throw new SluiceError(error.code, `${place.slice(0, -1)}: ${error.message}`, {
-      details: { ...error.details, ...which },
-      cause: error,
-    })
+    throw index === undefined ? error : atEntry(error, index)
   }
 }
 
