@@ -231,7 +231,10 @@ async function readResult(path: string, { maxResultBytes: maxBytes, user }: Prog
       throw failed(`SLUICE_RESULT belongs to user ${stat.uid}; it must belong to ${user.name}`)
     if (stat.size > maxBytes)
       throw failed(`the result has ${stat.size} bytes; at most ${maxBytes} are allowed`)
-    return parseResult(await file.readFile())
+    // No more than was measured: what left the group may still be writing.
+    const bytes = Buffer.alloc(stat.size)
+    const { bytesRead } = await file.read(bytes, 0, stat.size, 0)
+    return parseResult(bytes.subarray(0, bytesRead))
   } finally {
     await file.close()
   }
