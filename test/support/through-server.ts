@@ -13,6 +13,7 @@ import {
 } from '../../src/index.ts'
 import { type RunningServer, startServer } from '../../src/server/start-server.ts'
 import { EVERYTHING } from './http-server.ts'
+import { plantRequest } from './state/fleet.ts'
 
 let remote = false
 
@@ -46,6 +47,8 @@ export function throughServer(app: Sluice, options: SluiceOptions, log: Log): Sl
     const { tasks, config, grace, shutdownGrace, cycleMax, capacity } = options
     const silent = pino({ level: 'silent' })
     server ??= startServer({ app, log: silent, host: '127.0.0.1', port: 0, graceMs: 2000 })
+    // A key alone joins no pool.
+    const { inPool, request = inPool && (await plantRequest(app.room.db.url, inPool)) } = rest
     return remoteWorker({
       server: (await server).url,
       key: await workerKey(app),
@@ -58,6 +61,7 @@ export function throughServer(app: Sluice, options: SluiceOptions, log: Log): Sl
       ...(capacity !== undefined && { capacity: capacity as number }),
       ...(only !== undefined && { only }),
       ...rest,
+      ...(request !== undefined && { request }),
     })
   }
   const work: Sluice['work'] = async (how = {}) => {
