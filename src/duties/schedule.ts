@@ -12,8 +12,8 @@ export const schedule: Duty = {
   everyMs: 1000,
   async run({ db, log }) {
     await followClock(db)
-    const { fired, skipped } = await fireDue(db, log, { budgetMs: BUDGET_MS })
-    const nextTick = await nextTickInMs(db)
+    const { fired, skipped, more } = await fireDue(db, log, { budgetMs: BUDGET_MS })
+    const nextTick = more ? 0 : await nextTickInMs(db)
     return { nextTickInMs: nextTick, ...(fired + skipped > 0 && { summary: { fired, skipped } }) }
   },
 }

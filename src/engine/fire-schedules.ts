@@ -17,6 +17,8 @@ const MAX_FAILURES = 3
 export interface FiredCounts {
   readonly fired: number
   readonly skipped: number
+  /** The time was used up, and more may be due. */
+  readonly more?: boolean
 }
 
 export interface FiringOptions {
@@ -73,7 +75,9 @@ class Round {
   }
 
   get counts(): FiredCounts {
-    return { fired: this.#fired, skipped: this.#skipped }
+    // Not after a failure: whoever hurried would try it again and again.
+    const more = performance.now() >= this.#until && this.dealtWith > 0 && this.#failures === 0
+    return { fired: this.#fired, skipped: this.#skipped, ...(more && { more }) }
   }
 
   get dealtWith(): number {
