@@ -82,6 +82,22 @@ test('a schedule cannot be given another lane afterwards', async () => {
   expect(await change(keys.olga, { lane: 'default' })).toEqual([200, undefined])
 })
 
+test('a schedule that names another lane is not fired by hand while the own one is paused, without workers:manage', async () => {
+  const named = { name: 'beside', task: 'report', cron: '0 0 1 1 *', lane: 'default' }
+  const plain = { name: 'inside', task: 'report', cron: '0 0 1 1 *' }
+  for (const body of [named, plain])
+    expect((await server.call('POST', '/schedules', { key: keys.ann, body })).status).toBe(201)
+  const fire = async (key: string, name: string) => {
+    const answer = await server.call('POST', `/schedules/${name}/fire`, { key })
+    return [answer.status, answer.json().code]
+  }
+  expect(await fire(keys.ann, 'beside')).toEqual([202, undefined])
+  await server.app.setLane('narrow', { enabled: false })
+  expect(await fire(keys.ann, 'beside')).toEqual([409, 'LANE_PAUSED'])
+  expect(await fire(keys.ann, 'inside')).toEqual([202, undefined])
+  expect(await fire(keys.olga, 'beside')).toEqual([202, undefined])
+})
+
 test('the audit has what was refused', async () => {
   const target = 'POST /api/v1/jobs'
   expect(await readAudit(database.sql, target, 'job.submit')).toEqual(

@@ -244,7 +244,8 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       const { name } = request.params
       // A repeat after a lost answer must not submit a second job.
       const fired = await change(parts, request, { ...about('fire', name), once: true }, async (tx) => {
-        await changeable(tx, request.caller, name)
+        const { task, lane } = await changeable(tx, request.caller, name)
+        await checkLaneOf(tx, request.caller, task, lane)
         const result = await fireNow(tx, name, request.caller.name)
         return { result, after: { jobId: result.id } }
       })
