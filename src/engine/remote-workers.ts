@@ -60,10 +60,13 @@ export async function registerRemoteWorkers(
   identities: readonly (WorkerIdentity & { readonly keyId: string })[],
   tasks: readonly TaskRecord[],
   plain: TaskRecord,
-  lanes: readonly string[],
+  allowed: { readonly lanes: readonly string[]; readonly highestPriority: number },
 ): Promise<RegisteredWorker[]> {
   const { differing, fresh, places } = await compareTasks(tx, tasks, plain)
-  for (const { name, lane } of places) checkLaneScope(lanes, lane, identities[0]!.keyId, name)
+  const { keyId } = identities[0]!
+  for (const { name, lane } of places) checkLaneScope(allowed.lanes, lane, keyId, name)
+  // Everybody's jobs of this task would inherit it, also those of keys that may not give it.
+  for (const { name, priority } of fresh) checkNewPriority(name, priority, allowed.highestPriority, keyId)
   const ids = await registerWorkers(
     tx,
     identities.map((identity) => ({
@@ -78,6 +81,16 @@ export async function registerRemoteWorkers(
   // After the pools, which come first in the order of locks. As a rule somebody has: then it is three statements less.
   if (fresh.length > 0) await addTasks(tx, fresh)
   return ids.map((id) => ({ id, differing }))
+}
+
+/** @throws {SluiceError} `FORBIDDEN` */
+function checkNewPriority(task: string, priority: number, most: number, keyId: string): void {
+  if (priority <= most) return
+  throw new SluiceError(
+    'FORBIDDEN',
+    `key ${keyId} cannot register task "${task}" with priority ${priority}: without jobs:prioritise the highest is ${most}. Declare the task in the config of the server, or lower its priority`,
+    { details: { keyId, needs: ['jobs:prioritise'], argument: 'priority', most } },
+  )
 }
 
 /** What no table could hold. @throws {SluiceError} `INVALID_ARGUMENT`, `NOT_STORABLE` */

@@ -100,7 +100,7 @@ const PLAIN = {
 test('a worker that waits for its pool keeps nobody from making its tasks known', async () => {
   const task = { ...PLAIN, name: 'fresh' }
   const identity = { ...worker('c', 'a'), tasks: ['fresh'], keyId: '1' }
-  const register = () => db.transaction((tx) => registerRemoteWorkers(tx, [identity], [task], task, ['*']))
+  const register = () => db.transaction((tx) => registerRemoteWorkers(tx, [identity], [task], task, { lanes: ['*'], highestPriority: 100 }))
   const registered = await whileHeld('a', register, async () => {
     await db.transaction(async (tx) => {
       await addTasks(tx, [task])

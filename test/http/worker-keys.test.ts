@@ -105,6 +105,23 @@ describe('registering', () => {
     ])
   })
 
+  test('with a new task whose jobs would pass those of everybody is refused, without jobs:prioritise', async () => {
+    const key = await keyWith(MAIL)
+    const high = { tasks: [{ name: 'mail.urgent', priority: 101 }] }
+    expect([(await register(key, high)).status, (await register(key, high)).json()]).toMatchObject([
+      403,
+      {
+        code: 'FORBIDDEN',
+        needs: ['jobs:prioritise'],
+        detail: expect.stringContaining('cannot register task "mail.urgent" with priority 101'),
+      },
+    ])
+    await registered(key, { tasks: [{ name: 'mail.fast', priority: 100 }] })
+    await registered({ id: '', key: admin }, high)
+    // It is known now, and stays as it was declared.
+    await registered(key, high)
+  })
+
   test('with what the key names works', async () => {
     const key = await keyWith(MAIL)
     await registered(key, { tasks: [{ name: 'mail.eu' }, { name: 'mail.us' }] })

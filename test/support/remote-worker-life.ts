@@ -65,7 +65,9 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
     const facts = { ...identity, tasks: [TASK.name], labels: {}, keyId: KEY, processLimit: 1 }
     for (;;) {
       const [registered] = await call('register', () =>
-        transactForCallers(db, (tx) => registerRemoteWorkers(tx, [facts], [TASK, newTask()], TASK, ['*'])),
+        transactForCallers(db, (tx) =>
+          registerRemoteWorkers(tx, [facts], [TASK, newTask()], TASK, { lanes: ['*'], highestPriority: 100 }),
+        ),
       )
       const { id } = registered!
       const [worker] = await call('find', () => findRemoteWorkers(calls, [id]))

@@ -57,6 +57,8 @@ interface Registration {
   readonly identity: WorkerIdentity & { readonly keyId: string }
   /** Patterns of the lanes that the key allows. */
   readonly lanes: readonly string[]
+  /** Of a task that nobody has made known yet. */
+  readonly highestPriority: number
   readonly tasks: readonly TaskRecord[]
   readonly plain: TaskRecord
 }
@@ -100,7 +102,8 @@ export class RemoteWorkers {
     const forBeats = forCallers(this.#beats)
     this.#registrations = new Together({
       ...STORM,
-      likeness: ({ tasks, plain, lanes }) => JSON.stringify([tasks, plain, lanes]),
+      likeness: ({ tasks, plain, lanes, highestPriority }) =>
+        JSON.stringify([tasks, plain, lanes, highestPriority]),
       answer: (all) => this.#register(all),
       // A pool that is full, a lane that is not there: the others may be in order.
       blamesOne: (error) => !hasCode(error, 'DATABASE_UNAVAILABLE'),
@@ -151,12 +154,12 @@ export class RemoteWorkers {
   }
 
   async register(
-    { identity, lanes }: Pick<Registration, 'identity' | 'lanes'>,
+    { identity, ...allowed }: Pick<Registration, 'identity' | 'lanes' | 'highestPriority'>,
     tasks: readonly TaskRecord[],
     plain: TaskRecord,
   ): Promise<RegisteredWorker> {
     checkRegistration(identity, tasks)
-    return this.#registrations.ask({ identity, lanes, tasks, plain })
+    return this.#registrations.ask({ identity, ...allowed, tasks, plain })
   }
 
   /** @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`; what the database throws. */
@@ -308,10 +311,10 @@ export class RemoteWorkers {
 
   /** All of them have the same tasks. */
   async #register(all: readonly Registration[]): Promise<readonly RegisteredWorker[]> {
-    const { tasks, plain, lanes } = all[0]!
+    const { tasks, plain, lanes, highestPriority } = all[0]!
     const identities = all.map(({ identity }) => identity)
     return transactForCallers(this.#parts.room.db, (tx) =>
-      registerRemoteWorkers(tx, identities, tasks, plain, lanes),
+      registerRemoteWorkers(tx, identities, tasks, plain, { lanes, highestPriority }),
     )
   }
 

@@ -48,6 +48,7 @@ import { defaultDeadline } from '../../model/settings.ts'
 import { forbidden } from '../access.ts'
 import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
+import { highestPriorityOf } from '../priority-cap.ts'
 import { recordingRefusals } from '../refusals.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
 import { firstDue, recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
@@ -97,7 +98,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const { id, differing } = await recordingRefusals(parts, request, what, async () => {
         allowed()
         return workers.register(
-          { identity, lanes: runs.lanes },
+          { identity, lanes: runs.lanes, highestPriority: highestPriorityOf(request.caller) },
           tasks.map((task) => recordOf(task, deadlineMs)),
           recordOf({ name: '' }, deadlineMs),
         )
