@@ -120,8 +120,8 @@ function openFiles(): number {
   return readdirSync('/proc/self/fd').length
 }
 
-// More by a flag, as in SLUICE_RUNS=10000.
-const ABORTED = Number(process.env.SLUICE_RUNS ?? 1500)
+// More by a flag, as in SLUICE_ABORTED=10000.
+const ABORTED = Number(process.env.SLUICE_ABORTED ?? 1500)
 
 test(`${ABORTED} aborted requests leave pool and file descriptors as they were`, {
   timeout: 120_000 + 20 * ABORTED,
