@@ -6,6 +6,7 @@ import { addTasks } from '../../src/store/add-tasks.ts'
 import { registerWorkers } from '../../src/store/register-workers.ts'
 import { saveTasks } from '../../src/store/save-tasks.ts'
 import { useDatabase } from '../support/database.ts'
+import { plantRequest } from '../support/state/fleet.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -99,7 +100,8 @@ const PLAIN = {
 
 test('a worker that waits for its pool keeps nobody from making its tasks known', async () => {
   const task = { ...PLAIN, name: 'fresh' }
-  const identity = { ...worker('c', 'a'), tasks: ['fresh'], keyId: '1' }
+  const request = await plantRequest(database.url, 'a')
+  const identity = { ...worker('c', 'a'), request, tasks: ['fresh'], keyId: '1' }
   const register = () => db.transaction((tx) => registerRemoteWorkers(tx, [identity], [task], task, { lanes: ['*'], highestPriority: 100 }))
   const registered = await whileHeld('a', register, async () => {
     await db.transaction(async (tx) => {
