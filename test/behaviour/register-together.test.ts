@@ -102,7 +102,10 @@ test('a worker that waits for its pool keeps nobody from making its tasks known'
   const task = { ...PLAIN, name: 'fresh' }
   const request = await plantRequest(database.url, 'a')
   const identity = { ...worker('c', 'a'), request, tasks: ['fresh'], keyId: '1' }
-  const register = () => db.transaction((tx) => registerRemoteWorkers(tx, [identity], [task], task, { lanes: ['*'], highestPriority: 100 }))
+  const register = () =>
+    db.transaction((tx) =>
+      registerRemoteWorkers(tx, [identity], [task], task, { lanes: ['*'], highestPriority: 100 }),
+    )
   const registered = await whileHeld('a', register, async () => {
     await db.transaction(async (tx) => {
       await addTasks(tx, [task])
