@@ -955,6 +955,9 @@ CREATE INDEX jobs_superseded ON sluice.jobs USING btree (parent_id) WHERE (super
 --- index sluice.jobs_waiting
 CREATE INDEX jobs_waiting ON sluice.jobs USING btree (parent_id, idx) WHERE (state = 'waiting'::sluice.job_state);
 
+--- index sluice.owner_charges_bound
+CREATE INDEX owner_charges_bound ON sluice.owner_charges USING btree (bound DESC, seq DESC) INCLUDE (owner);
+
 --- index sluice.recoveries_at
 CREATE INDEX recoveries_at ON sluice.recoveries USING btree (at);
 
@@ -1076,11 +1079,9 @@ AS $function$
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
          coalesce((select max(l.rate) from sluice.ledger_v1() l), 0),
          a.max_per_owner,
-         -- The five with the most, by the newest row of each.
          case when a.max_per_owner is not null then coalesce((
-           select jsonb_object_agg(o.owner, cardinality(sluice.jobs_of_owner_v1(o.owner, true)))
-             from (select n.owner from (select distinct on (c.owner) c.owner, c.bound from sluice.owner_charges c order by c.owner, c.seq desc) n
-                    order by n.bound desc, n.owner limit 5) o), '{}') end
+           select jsonb_object_agg(o.owner, o.owned)
+             from (select b.owner, b.owned from sluice.busiest_owners_v1() b where b.owned > 0 order by b.owned desc, b.owner limit 5) o), '{}') end
     from sluice.admission a
 $function$;
 
@@ -1436,6 +1437,34 @@ begin
     on conflict (pool) do update set returned = s.returned + excluded.returned;
   perform pg_notify('sluice', 'workers');
   return cardinality(v_ids);
+end $function$;
+
+--- function sluice.busiest_owners_v1()
+CREATE OR REPLACE FUNCTION sluice.busiest_owners_v1()
+ RETURNS TABLE(owner text, bound integer, owned integer)
+ LANGUAGE plpgsql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  v_row  record;
+  v_seen text[] := '{}';
+  v_most integer[] := '{}';   -- of the five who have the most so far, the highest first
+  v_read bigint := 0;
+begin
+  for v_row in select c.owner, c.bound from sluice.owner_charges c order by c.bound desc, c.seq desc loop
+    continue when v_row.owner = any (v_seen);
+    exit when cardinality(v_seen) >= 5 and (v_most[5] >= v_row.bound or cardinality(v_seen) >= 100 or v_read >= 50000);
+    owner := v_row.owner;
+    bound := v_row.bound;
+    owned := cardinality(sluice.jobs_of_owner_v1(owner, true));
+    return next;
+    v_seen := v_seen || owner;
+    v_most := array(select n from unnest(v_most || owned) n order by n desc limit 5);
+    v_read := v_read + bound;
+  end loop;
 end $function$;
 
 --- function sluice.cancel_held_v1(p_parents bigint[], p_error text)
@@ -6911,6 +6940,9 @@ begin
     end if;
     return false;
   end if;
+  if v_set.complete and v_set.max_per_owner is not null then
+    perform sluice.tend_owners_v1();
+  end if;
   select * into v_last from sluice.charges c order by c.seq desc limit 1;
   if v_set.complete and v_last.seq = (select n.last_value from sluice.charge_numbers n)
      and v_last.bound < coalesce(v_set.max_active / 2, 2147483647) then
@@ -6931,6 +6963,30 @@ begin
     perform sluice.recount_v1(v_set, '{}', null, false);
   end if;
   return v_set.complete;
+end $function$;
+
+--- function sluice.tend_owners_v1()
+CREATE OR REPLACE FUNCTION sluice.tend_owners_v1()
+ RETURNS void
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  v_idle   text[] := array(select b.owner from sluice.busiest_owners_v1() b where b.owned * 2 < b.bound limit 20);
+  v_owner  text;
+  v_active bigint[];
+begin
+  if v_idle = '{}' or not (select a.complete and a.max_per_owner is not null from sluice.admission a for no key update) then
+    return;
+  end if;
+  foreach v_owner in array v_idle loop
+    v_active := sluice.jobs_of_owner_v1(v_owner, true);
+    delete from sluice.owner_charges c where c.owner = v_owner;
+    insert into sluice.owner_charges (owner, base, ids, bound)
+    select v_owner, true, v_active, cardinality(v_active) where v_active <> '{}';
+  end loop;
 end $function$;
 
 --- function sluice.unended_roots_v1()

@@ -71,6 +71,8 @@ create table sluice.owner_charges (
   primary key (owner, seq)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 alter table sluice.owner_charges alter column ids set storage external;
+-- Who may have the most. The newest row of an owner has the highest bound of them.
+create index owner_charges_bound on sluice.owner_charges (bound desc, seq desc) include (owner);
 
 -- What a transaction of a caller's will be charged with at its COMMIT.
 create unlogged table sluice.deferred_charges (
@@ -317,6 +319,53 @@ begin
   return array(select r.id from sluice.unended_roots_v1() r where r.submitted_by = p_owner);
 end $$;
 
+-- The owners who may have the most, and how many jobs they have: at least five, and on until no other can have more than the fifth. A
+-- bound does not fall when jobs end, so those who had many once come first; sluice.tend_owners_v1 lowers theirs. No more than
+-- 100 owners or 50,000 jobs are looked up for it.
+create function sluice.busiest_owners_v1() returns table (owner text, bound integer, owned integer)
+language plpgsql stable
+set jit = off set enable_seqscan = off set enable_sort = off
+as $$
+declare
+  v_row  record;
+  v_seen text[] := '{}';
+  v_most integer[] := '{}';   -- of the five who have the most so far, the highest first
+  v_read bigint := 0;
+begin
+  for v_row in select c.owner, c.bound from sluice.owner_charges c order by c.bound desc, c.seq desc loop
+    continue when v_row.owner = any (v_seen);
+    exit when cardinality(v_seen) >= 5 and (v_most[5] >= v_row.bound or cardinality(v_seen) >= 100 or v_read >= 50000);
+    owner := v_row.owner;
+    bound := v_row.bound;
+    owned := cardinality(sluice.jobs_of_owner_v1(owner, true));
+    return next;
+    v_seen := v_seen || owner;
+    v_most := array(select n from unnest(v_most || owned) n order by n desc limit 5);
+    v_read := v_read + bound;
+  end loop;
+end $$;
+
+-- Makes a new beginning for owners of whose jobs more than half have ended, some at a time.
+create function sluice.tend_owners_v1() returns void
+language plpgsql
+set jit = off set enable_seqscan = off set enable_sort = off
+as $$
+declare
+  v_idle   text[] := array(select b.owner from sluice.busiest_owners_v1() b where b.owned * 2 < b.bound limit 20);
+  v_owner  text;
+  v_active bigint[];
+begin
+  if v_idle = '{}' or not (select a.complete and a.max_per_owner is not null from sluice.admission a for no key update) then
+    return;
+  end if;
+  foreach v_owner in array v_idle loop
+    v_active := sluice.jobs_of_owner_v1(v_owner, true);
+    delete from sluice.owner_charges c where c.owner = v_owner;
+    insert into sluice.owner_charges (owner, base, ids, bound)
+    select v_owner, true, v_active, cardinality(v_active) where v_active <> '{}';
+  end loop;
+end $$;
+
 -- How many of the newest p_look jobs of the ledger are active, without some.
 create function sluice.some_active_v1(p_look integer, p_but bigint[]) returns integer
 language sql stable
@@ -469,7 +518,7 @@ begin
 end $$;
 
 -- Upkeep, in a transaction of its own. Completes the ledger after something was limited that was not before; keeps it short
--- and the rate fresh while it is more than half full; and gives it a new head after a charge was undone, which to a
+-- and the rate fresh while it is more than half full; lowers the bounds of owners whose jobs have ended; and gives it a new head after a charge was undone, which to a
 -- transaction with a fixed snapshot looks like one it cannot see.
 --
 -- A transaction that saw no limit charged nothing. Each of them had its number before the limit was committed, so all have
@@ -491,6 +540,9 @@ begin
       update sluice.admission a set settles_at = pg_current_xact_id() where a.limited and not a.complete and a.settles_at is null;
     end if;
     return false;
+  end if;
+  if v_set.complete and v_set.max_per_owner is not null then
+    perform sluice.tend_owners_v1();
   end if;
   select * into v_last from sluice.charges c order by c.seq desc limit 1;
   if v_set.complete and v_last.seq = (select n.last_value from sluice.charge_numbers n)
@@ -621,11 +673,9 @@ as $$
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
          coalesce((select max(l.rate) from sluice.ledger_v1() l), 0),
          a.max_per_owner,
-         -- The five with the most, by the newest row of each.
          case when a.max_per_owner is not null then coalesce((
-           select jsonb_object_agg(o.owner, cardinality(sluice.jobs_of_owner_v1(o.owner, true)))
-             from (select n.owner from (select distinct on (c.owner) c.owner, c.bound from sluice.owner_charges c order by c.owner, c.seq desc) n
-                    order by n.bound desc, n.owner limit 5) o), '{}') end
+           select jsonb_object_agg(o.owner, o.owned)
+             from (select b.owner, b.owned from sluice.busiest_owners_v1() b where b.owned > 0 order by b.owned desc, b.owner limit 5) o), '{}') end
     from sluice.admission a
 $$;
 

@@ -43,3 +43,11 @@ export async function countScheduled(sql: Sql, look: number): Promise<number> {
   return (await sql<{ scheduled: number }>('select scheduled from sluice.admission_v1($1)', [look]))[0]!
     .scheduled
 }
+
+/** How many jobs each owner may have by their list, of those who have one. */
+export async function readOwnerBounds(sql: Sql): Promise<Map<string, number>> {
+  const rows = await sql<{ owner: string; bound: number }>(
+    'select owner, max(bound) as bound from sluice.owner_charges group by owner',
+  )
+  return new Map(rows.map(({ owner, bound }) => [owner, bound]))
+}
