@@ -21,7 +21,7 @@ export async function tryUntilStopped<T>(
     } catch (error) {
       if (!hasCode(error, away)) throw error
       const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1)) * (0.5 + Math.random() / 2)
-      await delay(waitMs, undefined, { signal }).catch(() => {})
+      await delay(Math.max(waitMs, 1000 * (error.retryAfter ?? 0)), undefined, { signal }).catch(() => {})
       if (!signal.aborted) continue
       throw new SluiceError(
         away,

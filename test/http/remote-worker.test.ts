@@ -8,6 +8,7 @@ import { RemoteWorker } from '../../src/server/remote/remote-worker.ts'
 import { RemoteWorkers } from '../../src/server/remote/remote-workers.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
+import { startHttpProxy } from '../support/http-proxy.ts'
 import { EVERYTHING, startTestServer, useServer } from '../support/http-server.ts'
 import { until } from '../support/until.ts'
 
@@ -604,6 +605,47 @@ test('the library works through a server without a database of its own', async (
   expect((await server.app.readLogs(job.id)).map(({ line }) => line)).toEqual(['greeting Ada'])
   await worker.close()
   expect(server.log()).not.toContain(key)
+})
+
+test('what the server has no room for is sent again after the time it names, and no job fails for it', async () => {
+  const proxy = await startHttpProxy(server.url)
+  onTestFinished(() => proxy.close())
+  const refused = new Set<string>()
+  proxy.decide = (path) => {
+    const [what] = /steps\/\w+|checkpoint\/\w+|logs|progress/.exec(path) ?? []
+    if (what === undefined || refused.has(what)) return 'pass'
+    refused.add(what)
+    return 'too many'
+  }
+  const patient = task({
+    name: 'patient',
+    retry: { attempts: 1 },
+    run: async (input: string, ctx) => {
+      ctx.log.info('once')
+      ctx.progress(0.5, 'half')
+      await ctx.checkpoint.set(await ctx.step('once', () => input))
+      return ctx.checkpoint.get()
+    },
+  })
+  const worker = await remoteWorker({
+    server: proxy.url,
+    key,
+    tasks: [patient],
+    name: 'patient',
+    capacity: 1,
+  })
+  onTestFinished(() => worker.close())
+  const job = await server.app.submit('patient', 'kept')
+  expect(await job.result()).toBe('kept')
+  await worker.close()
+  expect((await server.app.readLogs(job.id)).map(({ line }) => line)).toEqual(['once'])
+  expect([...refused]).toEqual(
+    expect.arrayContaining(['steps/load', 'steps/save', 'checkpoint/save', 'logs']),
+  )
+  const { attempt, submittedAt, finishedAt } = await server.app.getJob(job.id)
+  expect(attempt).toBe(1)
+  // Three of them came one after another, each a second later.
+  expect(Number(finishedAt) - Number(submittedAt)).toBeGreaterThanOrEqual(3000)
 })
 
 test.each([

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** What becomes of a request: it goes its way, never arrives, or is carried out and never answered. */
-export type Fate = 'pass' | 'cut before' | 'cut after'
+/** What becomes of a request: it goes its way, never arrives, is carried out and never answered, or is one too many of its key. */
+export type Fate = 'pass' | 'cut before' | 'cut after' | 'too many'
 
 export interface HttpProxy {
   readonly url: string
@@ -26,6 +26,11 @@ export async function startHttpProxy(target: string): Promise<HttpProxy> {
     const fate = proxy.decide(request.url ?? '', body.toString('utf8'))
     if (fate === 'cut before') {
       request.socket.destroy()
+      return
+    }
+    if (fate === 'too many') {
+      response.writeHead(429, { 'content-type': 'application/problem+json', 'retry-after': '1' })
+      response.end(JSON.stringify({ code: 'TOO_MANY_REQUESTS', detail: 'too many', retryAfter: 1 }))
       return
     }
     const upstream = send(new URL(request.url ?? '', proxy.target), {

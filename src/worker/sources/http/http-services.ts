@@ -72,7 +72,7 @@ export function httpTraces(link: ServerLink, workerId: () => string): TraceStore
       } catch (error) {
         const waitMs = TRACE_WAITS_MS[tries]
         if (waitMs === undefined || !hasCode(error, 'SERVER_UNAVAILABLE')) throw error
-        await delay(waitMs)
+        await delay(Math.max(waitMs, 1000 * (error.retryAfter ?? 0)))
       }
     }
   }

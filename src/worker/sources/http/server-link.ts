@@ -126,11 +126,15 @@ export class ServerLink {
 
   #refusal(status: number, text: string): SluiceError {
     const problem = readProblem(text)
-    if (problem === undefined || !isErrorCode(problem.code) || status >= 500) {
+    // What its key has too much of under way is done later: nothing was done, as by a server that is away.
+    const isBusy = problem?.code === 'TOO_MANY_REQUESTS'
+    if (problem === undefined || !isErrorCode(problem.code) || status >= 500 || isBusy) {
+      const retryAfter = isBusy ? problem?.retryAfter : undefined
       const detail = problem?.detail ?? `status ${status}`
       return new SluiceError(
         'SERVER_UNAVAILABLE',
         `the server at ${this.#server} cannot do it now: ${detail}`,
+        typeof retryAfter === 'number' ? { details: { retryAfter } } : {},
       )
     }
     return new SluiceError(problem.code, problem.detail)
