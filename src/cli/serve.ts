@@ -1,4 +1,4 @@
-import { open, rm } from 'node:fs/promises'
+import { type FileHandle, open, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Logger } from 'pino'
@@ -63,59 +63,80 @@ export interface Serving {
  */
 export async function serve(world: World, app: Sluice, log: Logger, options: ServeOptions): Promise<Serving> {
   const { calls, settings } = app.room
-  const limits = await declareServerDefaults(calls, settings, 'server')
-  const server = await startServer({
-    app,
-    log,
-    host: options.host,
-    port: options.port ?? portOf(world.environment),
-    noticeMs: parseDuration(options.notice, 'notice'),
-    graceMs: settings.shutdownGraceMs,
-  })
-  app.startDuties()
-  await app.provision()
-  // Last: a key that is made must be shown.
-  const firstKey = await makeFirstKey(calls, resolve(world.folder, options.firstKeyFile ?? ''), options)
-  if (!LOOPBACK.test(options.host)) {
-    log.warn(
-      { host: options.host },
-      'listening beyond this machine without TLS: keys travel readable; put a proxy with TLS in front',
-    )
+  const { firstKeyFile } = options
+  const file = await openKeyFile(calls, firstKeyFile && resolve(world.folder, firstKeyFile))
+  try {
+    const limits = await declareServerDefaults(calls, settings, 'server')
+    const server = await startServer({
+      app,
+      log,
+      host: options.host,
+      port: options.port ?? portOf(world.environment),
+      noticeMs: parseDuration(options.notice, 'notice'),
+      graceMs: settings.shutdownGraceMs,
+    })
+    app.startDuties()
+    await app.provision()
+    // Last: a key that is made must be shown.
+    const firstKey = await makeFirstKey(calls, file, options)
+    warnOfPlainHttp(options.host, log)
+    return { server, ...firstKey, limits }
+  } catch (error) {
+    // An empty file would be in the way of the next start.
+    if (file !== undefined) await rm(file.path, { force: true })
+    throw error
+  } finally {
+    await file?.handle.close()
   }
-  return { server, ...firstKey, limits }
+}
+
+function warnOfPlainHttp(host: string, log: Logger): void {
+  if (LOOPBACK.test(host)) return
+  log.warn(
+    { host },
+    'listening beyond this machine without TLS: keys travel readable; put a proxy with TLS in front',
+  )
+}
+
+/** A file for the first key. It is there before the key: a key that could not be kept would be lost, and there is only one first key. */
+interface KeyFile {
+  readonly path: string
+  readonly handle: FileHandle
 }
 
 /**
- * Makes the first key of the database, if it has none.
+ * Opens the file for the first key, if one is named and the database has no key yet.
  *
- * The file is there before the key: a key that could not be kept would be lost, and there is only one first key.
- *
- * @throws {SluiceError} `INVALID_CONFIG` when the file cannot be written, or exists and there is a key to be written.
+ * @throws {SluiceError} `INVALID_CONFIG` when the file cannot be written, or exists.
  */
+async function openKeyFile(calls: Queryable, path: string | undefined): Promise<KeyFile | undefined> {
+  // A server that is started again finds the file of its first start.
+  if (path === undefined || (await listKeys(calls, '0', 1)).length > 0) return undefined
+  const handle = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'EEXIST' ? 'it exists already; remove it or name another file' : error.message
+    throw new SluiceError('INVALID_CONFIG', `--first-key-file: cannot write ${path}: ${why}`)
+  })
+  return { path, handle }
+}
+
+/** Makes the first key of the database, if it has none. One that is to go to a file is made only where that is open. */
 async function makeFirstKey(
   calls: Queryable,
-  path: string,
+  file: KeyFile | undefined,
   { firstKeyFile, firstKeyExpires }: ServeOptions,
 ): Promise<Pick<Serving, 'adminKey' | 'keyFile'>> {
   const livesMs =
     firstKeyExpires === undefined ? null : Math.round(parseDuration(firstKeyExpires, 'first-key-expires'))
   const none = { adminKey: undefined, keyFile: undefined }
-  if (firstKeyFile === undefined)
-    return { ...none, adminKey: (await createFirstKey(calls, { livesMs }))?.key }
-  // A server that is started again finds the file of its first start.
-  if ((await listKeys(calls, '0', 1)).length > 0) return none
-  const file = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-    const why = error.code === 'EEXIST' ? 'it exists already; remove it or name another file' : error.message
-    throw new SluiceError('INVALID_CONFIG', `--first-key-file: cannot write ${path}: ${why}`)
-  })
-  try {
-    const key = (await createFirstKey(calls, { livesMs }))?.key
-    if (key !== undefined) await file.writeFile(`${key}\n`)
-    else await rm(path)
-    return key === undefined ? none : { adminKey: undefined, keyFile: path }
-  } finally {
-    await file.close()
+  if (firstKeyFile !== undefined && file === undefined) return none
+  const key = (await createFirstKey(calls, { livesMs }))?.key
+  if (file === undefined) return { ...none, adminKey: key }
+  if (key === undefined) {
+    await rm(file.path)
+    return none
   }
+  await file.handle.writeFile(`${key}\n`)
+  return { ...none, keyFile: file.path }
 }
 
 function portOf({ SLUICE_PORT }: NodeJS.ProcessEnv): number {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -9,6 +9,7 @@ import { forCallers } from '../../src/db/for-callers.ts'
 import { createFirstKey } from '../../src/engine/access/keys.ts'
 import { Cli, MAIN, type Running } from '../cli/cli.ts'
 import { createDatabase } from '../support/database.ts'
+import { refuseKeys } from '../support/state/keys.ts'
 import { until } from '../support/until.ts'
 
 const cli = new Cli({ SLUICE_PORT: '0' })
@@ -95,6 +96,10 @@ test('the first key goes to a file that only its user can read, and expires when
     expect(await database.sql('select id from sluice.api_keys'), 'no key is lost').toEqual([])
 
     await rm(file)
+    const allowKeys = await refuseKeys(database.sql)
+    expect(await start().exited).not.toBe(0)
+    expect(existsSync(file), 'no empty file is in the way of the next start').toBe(false)
+    await allowKeys()
     const first = start()
     await first.says('listening on')
     const key = readFileSync(file, 'utf8').trim()
