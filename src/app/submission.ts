@@ -99,7 +99,7 @@ export function toSubmission(
   if (resubmitOf !== undefined) json += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
   if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
   const needsSubmit = key !== undefined || resubmitOf !== undefined
-  return { json: `${json}}`, task, key, needsSubmit, later: lateness(runAt), author }
+  return { json: `${json}}`, task, key, owner: by, needsSubmit, later: lateness(runAt), author }
 }
 
 /**

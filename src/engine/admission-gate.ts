@@ -13,6 +13,9 @@ const ASKED_AGAIN_MS = 70
 /** Clients are never sent away for longer: rates change. */
 const MAX_RETRY_AFTER = 60
 
+/** Of tasks and of owners each; of more, those that were refused longest ago are forgotten. */
+const MOST_REMEMBERED = 1000
+
 /** How often a limit that rejects jobs writes a line to the log while it goes on. */
 const LOG_AGAIN_MS = 60_000
 
@@ -119,11 +122,17 @@ export class AdmissionGate {
   }
 
   #remembered(submissions: readonly Submission[]): Refusal | undefined {
-    for (const refusal of [this.#ceiling, ...this.#depths.values(), ...this.#owners.values()]) {
-      const counts = (each: Submission) => refusal !== undefined && countsAgainst(refusal.limit, each)
+    const tasks = [...new Set(submissions.map(({ task }) => task))]
+    const owners = [...new Set(submissions.map(({ owner }) => owner ?? ''))]
+    const depths = tasks.map((task) => this.#depths.get(task))
+    for (const refusal of [this.#ceiling, ...depths, ...owners.map((owner) => this.#owners.get(owner))]) {
+      if (refusal === undefined) continue
+      const counts = (each: Submission) => countsAgainst(refusal.limit, each)
       if (this.#holds(refusal, submissions.filter(counts).length)) return refusal
     }
-    for (const [task, refusal] of this.#scheduled) {
+    for (const task of tasks) {
+      const refusal = this.#scheduled.get(task)
+      if (refusal === undefined) continue
       const counts = (each: Submission) => each.task === task && each.later === 'certain'
       if (this.#holds(refusal, submissions.filter(counts).length)) return refusal
     }
@@ -150,8 +159,8 @@ export class AdmissionGate {
   /** One with a key is looked for; of many with keys the database is asked as a whole. */
   async #mayAttach(submissions: readonly Submission[]): Promise<boolean> {
     if (submissions.length > 1) return submissions.some(({ key }) => key !== undefined)
-    const [{ task, key }] = submissions as [Submission]
-    return key !== undefined && (await findKeyHolder(this.#db, task, key)) !== undefined
+    const [{ task, key, owner }] = submissions as [Submission]
+    return key !== undefined && (await findKeyHolder(this.#db, task, key, owner)) !== undefined
   }
 
   #remember(error: SluiceError, submissions: readonly Submission[]): Refusal {
@@ -160,9 +169,9 @@ export class AdmissionGate {
     const limit = refusingLimit(details)
     const refusal = { at: this.#now(), message: error.message, details, limit, answers: new Map() }
     if (limit.kind === 'active') this.#ceiling = refusal
-    else if (limit.kind === 'owner') this.#owners.set(limit.owner!, refusal)
-    else if (limit.kind === 'queued') this.#depths.set(limit.task!, refusal)
-    else if (submissions.length === 1) this.#scheduled.set(submissions[0]!.task, refusal)
+    else if (limit.kind === 'owner') keep(this.#owners, limit.owner!, refusal)
+    else if (limit.kind === 'queued') keep(this.#depths, limit.task!, refusal)
+    else if (submissions.length === 1) keep(this.#scheduled, submissions[0]!.task, refusal)
     return refusal
   }
 
@@ -195,7 +204,7 @@ export class AdmissionGate {
     const jobs = (last?.jobs ?? 0) + count
     const now = this.#now()
     const isDue = last === undefined || now - last.at >= LOG_AGAIN_MS
-    this.#logged.set(name, isDue ? { at: now, jobs: 0 } : { at: last.at, jobs })
+    keep(this.#logged, name, isDue ? { at: now, jobs: 0 } : { at: last.at, jobs })
     if (!isDue) return
     const { drainRate: _, retryAfter: __, ...facts } = details
     this.#log.warn({ ...facts, rejected: jobs }, `jobs rejected: ${REACHED[kind]}`)
@@ -213,4 +222,12 @@ export class AdmissionGate {
     this.#refused += count
     return before
   }
+}
+
+function keep<T>(map: Map<string, T>, name: string, value: T): void {
+  map.delete(name)
+  map.set(name, value)
+  if (map.size <= MOST_REMEMBERED) return
+  const [oldest] = map.keys()
+  map.delete(oldest!)
 }

@@ -33,10 +33,10 @@ export function countsAgainst(
   submission: {
     readonly task: string
     readonly later?: Lateness | undefined
-    readonly author?: { readonly actor: string } | undefined
+    readonly owner?: string | undefined
   },
 ): boolean {
-  if (kind === 'owner') return submission.author?.actor === owner
+  if (kind === 'owner') return submission.owner === owner
   if (kind === 'scheduled') return submission.later !== undefined
   return submission.later === undefined && (task === undefined || submission.task === task)
 }

@@ -11,6 +11,8 @@ export interface Submission {
   /** The name of the task or workflow. */
   readonly task: string
   readonly key?: string | undefined
+  /** Whose job it is to be; without one, that of the role of the session. */
+  readonly owner?: string | undefined
   /** It has a key or a link, which only `sluice.submit_v1` stores; others take the faster insert. */
   readonly needsSubmit: boolean
   /** Given where it has a `runAt`. */

@@ -9,6 +9,7 @@ import { useDatabase } from '../support/database.ts'
 const database = useDatabase()
 const apps = useApps(database)
 const idle = task({ name: 'idle', run: (_: unknown) => null })
+const own = task({ name: 'own', keys: 'owner', run: (_: unknown) => null })
 
 const plain: Submission = { json: '{"task":"idle"}', task: 'idle', needsSubmit: false }
 
@@ -20,7 +21,7 @@ function refusal(details: object): SluiceError {
 
 /** A gate whose time the test makes, in front of something that counts how often it is asked. */
 async function open() {
-  const app = await apps.open({ tasks: [idle] })
+  const app = await apps.open({ tasks: [idle, own] })
   const clock = { now: 10_000 }
   const lines: [object, string][] = []
   const nothing = () => {}
@@ -156,6 +157,28 @@ test('a submission with a key passes if an active job has it, and only then', as
   const keyed = (key: string): Submission => ({ ...plain, key, needsSubmit: true })
   expect(await pass([keyed('held')], async () => 'attached')).toBe('attached')
   expect(await pass([keyed('free')], async () => 'in')).toMatchObject({ code: 'ADMISSION_REJECTED' })
+})
+
+test('where keys belong to owners, the job of somebody else with the key lets nobody pass', async () => {
+  const { app, asked, refuse, pass } = await open()
+  const submission = (owner: string) => toSubmission('own', null, { key: 'k' }, owner)
+  await app.submit(own, null, { key: 'k', submittedBy: 'ann' })
+  await pass([plain], refuse({ ceiling: 1, active: 1 }))
+  expect(await pass([submission('ann')], async () => 'attached')).toBe('attached')
+  expect(await pass([submission('bob')], async () => 'in')).toMatchObject({ code: 'ADMISSION_REJECTED' })
+  expect(asked.times).toBe(1)
+})
+
+test('refusals of a thousand owners are remembered, each for its owner; of more, the oldest is forgotten', async () => {
+  const { asked, refuse, pass } = await open()
+  const of = (n: number) => [toSubmission('idle', null, {}, `owner-${n}`)]
+  const full = (n: number) => refuse({ owner: `owner-${n}`, maxPerOwner: 1, owned: 1 })
+  for (let n = 0; n <= 1000; n++) await pass(of(n), full(n))
+  expect(asked.times).toBe(1001)
+  expect(await pass(of(1), full(1))).toMatchObject({ details: { owner: 'owner-1' } })
+  expect(await pass(of(2000), async () => 'in')).toBe('in')
+  expect(asked.times).toBe(1001)
+  expect(await pass(of(0), async () => 'in')).toBe('in')
 })
 
 test('a bulk submission passes for its keys, not for links to jobs it is submitted in place of', async () => {
