@@ -311,7 +311,12 @@ async function prepareUser(
 ): Promise<TaskUser> {
   const user = await findExecUser(task, name, closed)
   const workdirs = await Workdirs.open(`${root}-as-${user.uid}`, user)
-  if (await canEnter(user, workdirs.path)) return { user, workdirs }
+  try {
+    if (await canEnter(user, workdirs.path)) return { user, workdirs }
+  } catch (error) {
+    await workdirs.close()
+    throw error
+  }
   await workdirs.close()
   throw new SluiceError(
     'EXEC_USER_UNAVAILABLE',

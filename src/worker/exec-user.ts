@@ -14,6 +14,7 @@ export interface ExecUser {
 /** Long enough for a name service over a network. */
 const PROBE_MS = 10_000
 const NUMBERS = /^(\d{1,10}):(\d{1,10})$/
+const ASK_ENTER = 'if cd -- "$1" 2>/dev/null; then echo yes; else echo no; fi'
 /** What the kernel says of the process that reads it. */
 const SHOW_STATUS =
   'while read -r name rest; do case $name in Uid:|Gid:|Groups:|CapPrm:|CapEff:|CapAmb:) echo "$name $rest";; esac; done < /proc/self/status'
@@ -54,9 +55,18 @@ export async function findExecUser(
   return user
 }
 
-/** Whether the user can enter a folder. Asked of the kernel, which also knows about parents and ACLs. */
+/**
+ * Whether the user can enter a folder. Asked of the kernel, which also knows about parents and ACLs.
+ *
+ * @throws {SluiceError} `EXEC_USER_UNAVAILABLE` when that could not be asked: nobody may take it for a no.
+ */
 export async function canEnter(user: ExecUser, folder: string): Promise<boolean> {
-  return (await runAs(user, 'cd -- "$1"', [folder])).ok
+  const { ok, stdout, error } = await runAs(user, ASK_ENTER, [folder])
+  const answer = stdout.trim()
+  if (ok && (answer === 'yes' || answer === 'no')) return answer === 'yes'
+  throw unavailable(
+    `whether user ${JSON.stringify(user.name)} can enter ${folder} could not be found out: ${error || 'no answer'}. Start the worker again`,
+  )
 }
 
 /** Runs a line of shell as the user, with nothing of this process's environment. */

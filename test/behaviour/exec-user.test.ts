@@ -16,7 +16,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openSluice } from '../../src/app/open.ts'
 import type { Sluice } from '../../src/index.ts'
 import { createExecExecutor } from '../../src/worker/exec.ts'
-import { findExecUser } from '../../src/worker/exec-user.ts'
+import { canEnter, findExecUser } from '../../src/worker/exec-user.ts'
 import { Workdirs } from '../../src/worker/workdir.ts'
 import { MAIN } from '../cli/cli.ts'
 import { isRoot, makeFolder, removeFolder } from '../support/embedded.ts'
@@ -255,6 +255,25 @@ tasks:
     expect(text).toContain('task job: task "job" runs as user "nobody-of-that-name"')
     expect(text).toContain('EXEC_USER_UNAVAILABLE')
   })
+})
+
+test('a folder that nobody could try to enter is not taken for one that is closed', async () => {
+  // No system has such a user: the program that is to try it does not start.
+  const nobody = { name: 'nobody-at-all', uid: 2 ** 31, gid: 2 ** 31, home: '/' }
+  await expect(canEnter(nobody, '/')).rejects.toMatchObject({
+    code: 'EXEC_USER_UNAVAILABLE',
+    message: expect.stringContaining('could not be found out'),
+  })
+})
+
+test.skipIf(!isPossible)('a folder is tried by its user (root only: changes user)', async () => {
+  const user = { name: AS, ...USER, home: '/' }
+  const folder = await makeFolder(0o700)
+  try {
+    expect([await canEnter(user, '/'), await canEnter(user, folder)]).toEqual([true, false])
+  } finally {
+    await removeFolder(folder)
+  }
 })
 
 test('user is refused for a task that is no program', async () => {
