@@ -13,6 +13,8 @@ const MOST_TRIES = 1000
 /** The same for folders of another user, where each try is a process. */
 const MOST_FOREIGN_TRIES = 20
 const FOREIGN_TRY_MS = 60_000
+/** Sticky, or open to what anybody writes, as /tmp is: a folder that many use. */
+const SHARED = 0o1002
 const REMOVE = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
 
 /**
@@ -274,6 +276,10 @@ function checkRoot(root: string, user: ExecUser | undefined): void {
     throw new Error(`it belongs to user ${found.uid}; it must belong to user ${self}, who runs this worker`)
   const mode = user === undefined ? 0o700 : 0o710
   const allowed = user === undefined || found.gid === user.gid
+  if ((found.mode & SHARED) !== 0)
+    throw new Error(
+      `others make files there (mode 0${(found.mode & 0o7777).toString(8)}); name a folder of its own, such as ${join(root, 'sluice-workdirs')}`,
+    )
   if ((found.mode & 0o777) !== mode || !allowed)
     throw new Error(
       `others can enter it (mode 0${(found.mode & 0o7777).toString(8)}, group ${found.gid}); run: ` +

@@ -190,6 +190,14 @@ test('refuses a root that others can enter, and says what to do', async () => {
   await expect(Workdirs.open(root)).rejects.toThrow(`chmod 700 ${root}`)
 })
 
+test('refuses a root that many use, and does not say to close it to them', async () => {
+  await chmod(root, 0o1777)
+
+  const refused = await Workdirs.open(root).catch((error: Error) => error.message)
+  expect(refused).toContain(`name a folder of its own, such as ${join(root, 'sluice-workdirs')}`)
+  expect(refused).not.toContain('chmod')
+})
+
 test('looks at the root again after a cleaner took it', async () => {
   const workdirs = await Workdirs.open(join(root, 'own'))
   await rm(join(root, 'own'), { recursive: true })
