@@ -105,8 +105,8 @@ export function checkWorkerScope(runs: RunScope, worker: ScopedWorker, keyId: st
   if (pool !== null && !allows(runs.pools, pool)) throw outside(keyId, `pool "${pool}"`, 'pools', runs.pools)
   const { maxCapacity, minRank } = runs
   if (maxCapacity !== null && (capacity === 0 || capacity > maxCapacity))
-    throw outside(keyId, `a capacity of ${capacity || 'any size'}`, 'max-capacity', [`${maxCapacity}`])
-  if (rank < minRank) throw outside(keyId, `rank ${rank}`, 'min-rank', [`${minRank}`])
+    throw outside(keyId, `a capacity of ${capacity || 'any size'}`, 'maxCapacity', [`${maxCapacity}`])
+  if (rank < minRank) throw outside(keyId, `rank ${rank}`, 'minRank', [`${minRank}`])
 }
 
 /** @throws {SluiceError} `FORBIDDEN` for a lane that the key does not allow. */
@@ -116,11 +116,16 @@ export function checkLaneScope(lanes: readonly string[], lane: string, keyId: st
   throw outside(keyId, what, 'lanes', lanes)
 }
 
-function outside(keyId: string, what: string, option: string, allowed: readonly string[]): SluiceError {
-  const bound = allowed.length === 0 ? `no ${option}` : `${option} ${allowed.join(', ')}`
+function outside(
+  keyId: string,
+  what: string,
+  field: keyof RunScope,
+  allowed: readonly string[],
+): SluiceError {
+  const bound = allowed.length === 0 ? `no ${field}` : `${field} ${allowed.join(', ')}`
   return new SluiceError(
     'FORBIDDEN',
-    `key ${keyId} does not allow ${what}: it allows ${bound}. Whoever manages access can change it: sluice keys set ${keyId} --${option} ...`,
-    { details: { keyId, argument: option, allowed } },
+    `key ${keyId} does not allow ${what}: it allows ${bound}. Whoever manages access can change runs.${field} of the key: sluice keys set ${keyId}`,
+    { details: { keyId, argument: `runs.${field}`, allowed } },
   )
 }

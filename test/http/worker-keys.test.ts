@@ -79,7 +79,10 @@ describe('registering', () => {
     const answer = await register(key)
     expect([answer.status, answer.json()]).toMatchObject([
       403,
-      { code: 'FORBIDDEN', detail: expect.stringContaining(`sluice keys set ${key.id} --tasks`) },
+      {
+        code: 'FORBIDDEN',
+        detail: expect.stringContaining(`runs.tasks of the key: sluice keys set ${key.id}`),
+      },
     ])
     expect((await register(key, { tasks: [] })).status).toBe(201)
     const { entries } = await server.app.access.readAudit({ action: 'worker.register' })
@@ -87,21 +90,30 @@ describe('registering', () => {
   })
 
   test.each([
-    ['a task that the key does not name', { tasks: [{ name: 'payout' }] }, 'task "payout"'],
-    ['a new task of another name', { tasks: [{ name: 'mine' }] }, 'task "mine"'],
-    ['a name that only begins alike', { tasks: [{ name: 'mailer' }] }, 'task "mailer"'],
-    ['a task in another lane', { tasks: [{ name: 'mail.hidden' }] }, 'lane "system"'],
-    ['a new task in another lane', { tasks: [{ name: 'mail.new', lane: 'system' }] }, 'lane "system"'],
-    ['a pool', { pool: 'burst', request: 'more.1' }, 'pool "burst"'],
-    ['a capacity that is too high', { capacity: 5 }, 'a capacity of 5'],
-    ['no limit on its capacity', { capacity: 0 }, 'a capacity of any size'],
-    ['a rank before that of others', { rank: -1 }, 'rank -1'],
-  ])('with %s is refused', async (_, more, named) => {
+    ['a task that the key does not name', { tasks: [{ name: 'payout' }] }, 'task "payout"', 'tasks'],
+    ['a new task of another name', { tasks: [{ name: 'mine' }] }, 'task "mine"', 'tasks'],
+    ['a name that only begins alike', { tasks: [{ name: 'mailer' }] }, 'task "mailer"', 'tasks'],
+    ['a task in another lane', { tasks: [{ name: 'mail.hidden' }] }, 'lane "system"', 'lanes'],
+    [
+      'a new task in another lane',
+      { tasks: [{ name: 'mail.new', lane: 'system' }] },
+      'lane "system"',
+      'lanes',
+    ],
+    ['a pool', { pool: 'burst', request: 'more.1' }, 'pool "burst"', 'pools'],
+    ['a capacity that is too high', { capacity: 5 }, 'a capacity of 5', 'maxCapacity'],
+    ['no limit on its capacity', { capacity: 0 }, 'a capacity of any size', 'maxCapacity'],
+    ['a rank before that of others', { rank: -1 }, 'rank -1', 'minRank'],
+  ])('with %s is refused', async (_, more, named, field) => {
     const key = await keyWith(MAIL)
     const answer = await register(key, more)
     expect([answer.status, answer.json()]).toMatchObject([
       403,
-      { code: 'FORBIDDEN', detail: expect.stringContaining(`key ${key.id} does not allow ${named}`) },
+      {
+        code: 'FORBIDDEN',
+        detail: expect.stringContaining(`key ${key.id} does not allow ${named}`),
+        argument: `runs.${field}`,
+      },
     ])
   })
 

@@ -88,7 +88,6 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
       const pooled = tasks.filter((task) => task.pooled === true).map((task) => task.name)
       const { keyId, runs } = request.caller
-      const allowed = () => checkWorkerScope(runs, { tasks: names, capacity, rank, pool }, keyId)
       const deadlineMs = defaultDeadline(room.settings)
       const identity = {
         ...{ name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
@@ -96,7 +95,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       }
       const what = { action: 'worker.register', target: `worker ${toStorableText(name, 200)}` }
       const { id, differing } = await recordingRefusals(parts, request, what, async () => {
-        allowed()
+        checkWorkerScope(runs, { tasks: names, capacity, rank, pool }, keyId)
         return workers.register(
           { identity, lanes: runs.lanes, highestPriority: highestPriorityOf(request.caller) },
           tasks.map((task) => recordOf(task, deadlineMs)),
