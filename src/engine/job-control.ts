@@ -103,9 +103,8 @@ export async function rerun(db: Queryable, id: string): Promise<void> {
     if (await rerunJob(db, checkJobId(id))) return
   } catch (error) {
     if (sqlState(error) !== '23505') throw translateError(error)
-    throw new SluiceError('KEY_CONFLICT', `job ${id} cannot run again: another active job has its key`, {
-      details: { jobId: id, again: true },
-    })
+    // Without `jobId`, which would be the job that has the key: whose that is has not been looked up.
+    throw new SluiceError('KEY_CONFLICT', `job ${id} cannot run again: another active job has its key`)
   }
   await refuse(db, id, 'run again', 'only a finished job can be')
 }

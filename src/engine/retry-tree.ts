@@ -314,9 +314,7 @@ async function apply(
     })
   } catch (error) {
     if (sqlState(error) !== '23505' || !isOfKey(error)) throw translateError(error)
-    throw new SluiceError('KEY_CONFLICT', `job ${root} cannot run again: another active job has its key`, {
-      details: { jobId: root, again: true },
-    })
+    throw new SluiceError('KEY_CONFLICT', `job ${root} cannot run again: another active job has its key`)
   }
 }
 

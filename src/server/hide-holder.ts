@@ -15,9 +15,9 @@ export async function hideHolder(
   request: FastifyRequest,
   error: SluiceError,
 ): Promise<SluiceError> {
-  const { jobId, index, again } = error.details
-  // A job that cannot run again is named, not the one that has its key.
-  if (typeof jobId !== 'string' || again === true) return error
+  const { jobId, index } = error.details
+  // Of a job that cannot run again it is not said who has its key.
+  if (typeof jobId !== 'string') return error
   // Not known whose it is: then it is nobody's to hear of.
   const owner = await ownersOf(db, [jobId]).then(
     (owners) => owners.get(jobId) ?? undefined,

@@ -134,8 +134,11 @@ describe('a conflict on a key that is shared', () => {
     await idOf(submit('bob', 'rerun', 1, 'echo'))
     for (const key of [keys.ann, keys.olga]) {
       const refused = await server.call('POST', `/jobs/${id}/retry`, { key, body: {} })
-      expect([refused.status, refused.json()]).toMatchObject([409, { jobId: id, again: true }])
-      expect(refused.json()).not.toHaveProperty('owner')
+      expect([refused.status, refused.json()]).toMatchObject([
+        409,
+        { code: 'KEY_CONFLICT', detail: `job ${id} cannot run again: another active job has its key` },
+      ])
+      for (const field of ['owner', 'jobId', 'again']) expect(refused.json()).not.toHaveProperty(field)
     }
   })
 
