@@ -64,7 +64,7 @@ export class AccessControl {
 
   /** Changes what the workers of a key may run, at once and on every server. What is left out stays. */
   async changeKey(id: string, change: { readonly runs: RunScopeOptions }): Promise<KeyView> {
-    checkOptions(change, ['runs', 'takeover'], 'change')
+    checkOptions(change, ['runs'], 'change')
     return this.#transact((tx) => keys.changeKey(tx, id, change.runs, this.#author))
   }
 

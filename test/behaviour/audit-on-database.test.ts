@@ -296,6 +296,16 @@ test('says what of a schedule was changed', async () => {
   ])
 })
 
+test('takes no option of a new key for the change of one', async () => {
+  const app = await apps.open(WORK)
+  const { id } = await app.access.createKey({ name: 'box', role: 'worker' })
+  const change = { runs: { tasks: ['*'] }, takeover: true }
+  await expect(app.access.changeKey(id, change)).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: expect.stringContaining('takeover'),
+  })
+})
+
 test('writes no line for a change that was refused', async () => {
   const app = await apps.open(WORK)
   const id = await ended(app)
