@@ -67,6 +67,17 @@ test('what cannot be read is told with line, column and what would be right', as
   ])
 })
 
+test.each(['lane', 'laneFixed', 'keys', 'user'])(
+  '%s of a workflow is said to belong to its tasks',
+  async (option) => {
+    expect(
+      await problemsOf(`workflows:
+  other: { ${option}: x, steps: { a: { task: count } } }
+`),
+    ).toEqual([expect.stringContaining(`so it has no ${option}; set ${option} on the tasks it runs`)])
+  },
+)
+
 test('names that are taken are told with their place', async () => {
   expect(
     await problemsOf(`workflows:
