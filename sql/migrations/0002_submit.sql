@@ -1,6 +1,7 @@
 -- Submitting. SQLSTATEs of Sluice: SL001 fenced, SL002 unknown task, SL003 unknown lane, SL004 key conflict,
 -- SL005 bad argument, SL006 a workflow where only tasks are stored, SL007 not admitted, SL008 more than any device has,
--- SL009 a worker more than its pool may have, SL010 a name that is taken, SL012 a schedule more than an owner may have.
+-- SL009 a worker more than its pool may have, SL010 a name that is taken, SL011 a lane that its task has fixed,
+-- SL012 a schedule more than an owner may have.
 
 -- A hint that there is something to do. Never carries anything that matters: polling finds it too. 'one' says of one job what
 -- 'ready' says of any number: of many workers that are free not all need to look.

@@ -11,8 +11,8 @@ const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL008: 'BUDGET_EXCEEDED',
   SL009: 'SURPLUS_WORKER',
   SL010: 'NAME_TAKEN',
-  SL012: 'TOO_MANY_SCHEDULES',
   SL011: 'LANE_FIXED',
+  SL012: 'TOO_MANY_SCHEDULES',
 }
 
 /** The value cannot be stored: bad escape, NUL, lone surrogate, out of range, nested too deep, too large. */

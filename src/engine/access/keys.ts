@@ -192,8 +192,8 @@ export async function revokeKey(
 }
 
 /**
- * A key with the name of somebody else reads that one's jobs, and gets what their schedules submit. Only who reads
- * everybody's jobs may make it, or who says that the name is to be taken over from somebody who has no good key any more.
+ * A key with the name of somebody else reads that one's jobs, and gets what their schedules submit. Only
+ * whoever reads everybody's jobs may make it, or says that the name is to be taken over from somebody who has no good key any more.
  *
  * @returns Whether the name is taken over.
  * @throws {SluiceError} `FORBIDDEN`
@@ -207,10 +207,13 @@ async function checkOwner(tx: Queryable, name: string, author: Author, takeover:
   const what = live
     ? 'a key that is in use'
     : listOf([jobs && 'jobs', schedules && 'schedules', past && 'former keys'])
-  const instead = live ? '' : ', or take the name over (takeover: true, --takeover), which the audit says'
+  const ask = 'ask somebody who may read all jobs (jobs:read:all)'
+  const ways = live
+    ? `take another name, or ${ask}`
+    : `take another name, ${ask}, or take the name over (takeover: true, --takeover), which the audit records`
   throw new SluiceError(
     'FORBIDDEN',
-    `${JSON.stringify(name)} has ${what}, and whoever has that name sees its jobs: take another name, ask somebody who may read all jobs (jobs:read:all)${instead}`,
+    `${JSON.stringify(name)} has ${what}, and whoever has that name sees its jobs: ${ways}`,
     { details: { missing: ['jobs:read:all'] } },
   )
 }
