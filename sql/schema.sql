@@ -6822,7 +6822,7 @@ begin
   if v_ids is null then
     return;
   end if;
-  -- No more than p_bytes at once, or one: whoever takes them has them all in memory. Only what takes room here can be large there.
+  -- No more than p_bytes at once, or one: the reader has them all in memory. Only what takes room here can be large there.
   if cardinality(v_ids) > 1 then
     select array_agg(s.id) into v_ids from (
       select z.id, sum(z.bytes) over (order by z.id) as upto, row_number() over (order by z.id) as place from (

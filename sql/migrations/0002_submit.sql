@@ -67,8 +67,8 @@ begin
   return v_id;
 end $$;
 
--- Before names are declared as tasks or as workflows: a name is one of them, and whoever declares it as the other is refused (SL010).
--- Whoever declares comes by here first, one at a time: two that declared the same name as both at once would not see each other's rows.
+-- Before names are declared as tasks or as workflows: a name is one of them, and declaring it as the other is refused (SL010).
+-- Every declaration takes this lock first, one at a time: two that declared the same name as both at once would not see each other's rows.
 create function sluice.claim_names_v1(p_names text[], p_kind text) returns boolean
 language plpgsql as $$
 declare

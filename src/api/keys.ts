@@ -119,7 +119,7 @@ export const NewKeyBody = Type.Object(
     takeover: Type.Optional(
       Type.Boolean({
         description:
-          'The name has jobs, schedules or former keys and no key that is good, and whoever gets this one is meant to have them. Not needed with `jobs:read:all`',
+          'The name has jobs, schedules or former keys and no key that is good, and the owner of this one is meant to have them. Not needed with `jobs:read:all`',
       }),
     ),
   },

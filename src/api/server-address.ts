@@ -30,7 +30,7 @@ export function checkServer(server: string, what = 'server'): string {
 }
 
 /**
- * What to say of a server beyond this machine that is spoken to without TLS; `undefined` where nothing is wrong.
+ * The warning about a server on another machine that is used without TLS; `undefined` where nothing is wrong.
  *
  * @param server An address that was checked.
  */
@@ -38,7 +38,7 @@ export function plainWarning(server: string): string | undefined {
   const { protocol, hostname } = new URL(server)
   const local = /^(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){3}|\[::1\])$/i.test(hostname)
   if (protocol === 'https:' || local) return undefined
-  return `${server} is spoken to without TLS: whoever is on the way can read the key and all that is sent. Use https://`
+  return `${server} is used without TLS: anyone on the network path can read the key and all that is sent. Use https://`
 }
 
 /** @throws {SluiceError} `INVALID_ARGUMENT`, which does not repeat the key. */

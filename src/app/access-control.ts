@@ -19,7 +19,7 @@ export interface KeyOptions {
   readonly expires?: Duration | null
   /** What its workers may run, for a role with `workers:run`. What is left out allows nothing; `'*'` is everything. */
   readonly runs?: RunScopeOptions
-  /** The name has jobs, schedules or former keys, and whoever gets this key is meant to have them. The audit says so. */
+  /** The name has jobs, schedules or former keys, and the owner of this key is meant to have them. The audit says so. */
   readonly takeover?: boolean
 }
 

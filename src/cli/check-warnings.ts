@@ -60,7 +60,7 @@ function missingPrograms(tasks: readonly AnyTask[], environment: NodeJS.ProcessE
   })
 }
 
-/** The workers may run on other machines, and as another user than whoever checks. */
+/** The workers may run on other machines, and as another user than the one who runs this check. */
 export async function userWarnings(tasks: readonly AnyTask[]): Promise<Warning[]> {
   const warnings: Warning[] = []
   for (const { name, program } of tasks) {

@@ -126,7 +126,7 @@ const ADMISSION = {
   maxActive: value(ADMISSION_FIELDS.maxActive),
   /** Root jobs whose first start may lie in the future (`runAt`). Until then they are not active. Default 100,000 where `maxActive` is set. */
   maxScheduled: value(ADMISSION_FIELDS.maxScheduled),
-  /** Root jobs that one owner may have, whoever else submits; those for later count too. */
+  /** Root jobs that one owner may have, apart from those of others; those for later count too. */
   maxPerOwner: value(ADMISSION_FIELDS.maxPerOwner),
   /** Root jobs that may wait, by task. */
   maxQueued: record(value(ADMISSION_FIELDS.maxQueued)),

@@ -3,7 +3,7 @@ import { followClock } from '../engine/follow-clock.ts'
 import { nextTickInMs } from '../store/next-tick.ts'
 import type { Duty } from './duty.ts'
 
-/** Of one run; if more is due, the next begins at once. Whoever has a thousand schedules must not keep the process from what others wait for. */
+/** Of one run; if more is due, the next begins at once. An owner with a thousand schedules must not keep the process from what others wait for. */
 const BUDGET_MS = 500
 
 /** Submits the jobs of schedules whose time has come. */

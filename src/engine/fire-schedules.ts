@@ -75,7 +75,7 @@ class Round {
   }
 
   get counts(): FiredCounts {
-    // Not after a failure: whoever hurried would try it again and again.
+    // Not after a failure: firing at once would try it again and again.
     const more = performance.now() >= this.#until && this.dealtWith > 0 && this.#failures === 0
     return { fired: this.#fired, skipped: this.#skipped, ...(more && { more }) }
   }

@@ -2,7 +2,7 @@
 const LIST_MS = 1000
 /** Looks for one reader take at most a tenth of one connection's time. */
 const SHARE = 10
-/** What a reader may take at once after a pause: whoever goes from one filter to the next does not wait. */
+/** What a reader may take at once after a pause: one that goes from one filter to the next does not wait. */
 const BURST_MS = 10_000
 
 /**

@@ -54,8 +54,8 @@ interface Seen {
  * Tells any number of readers how the system stands, and how the lists stand that they look at.
  *
  * All of them share one look at the system: at most four a second, fewer when a look is expensive or nothing happens, none while
- * nobody reads. Lists are looked at one after the other beside it, in turns. What is told is always the whole of it, so a reader
- * that was slow or away misses nothing but what is past. Ids are hashes of what was told: another server goes on from them.
+ * nobody reads. Lists are looked at one after the other beside it, in turns. Each event holds the whole state, so a reader
+ * that was slow or away misses nothing but what is past. Ids are hashes of what was sent, so another server can continue from them.
  */
 export class LiveFeed {
   readonly #db: Queryable

@@ -15,7 +15,7 @@ export interface Readiness {
   readonly locks: readonly HeldLock[]
 }
 
-/** Whoever asks must not wait longer for a database that does not answer. */
+/** A readiness check must not wait longer for a database that does not answer. */
 const ANSWER_WITHIN_MS = 1000
 /** Anybody may ask, as often as they like: the database is asked at most this often. */
 const FRESH_MS = 250

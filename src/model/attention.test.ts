@@ -57,7 +57,7 @@ test('reports problems before warnings, and warnings before notes', () => {
   expect(found.map(sentenceOf).slice(1)).toEqual([
     'Admission rejects new jobs: 10 of 10 are active',
     'Admission rejects new jobs that start later: 5 of 5 are scheduled',
-    'Owner ann gets no new jobs in: 3 of 3 have not ended',
+    'Owner ann cannot submit more jobs: 3 of 3 have not ended',
     '5 jobs wait for approval',
   ])
 })

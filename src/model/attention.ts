@@ -430,7 +430,7 @@ function fullOwners({ admission: { maxPerOwner, owners } }: AttentionFacts): Att
     rule: 'owner_limit_reached',
     severity: 'note',
     subject: `owner ${owner}`,
-    text: `gets no new jobs in: ${jobs.toLocaleString('en')} of ${maxPerOwner.toLocaleString('en')} have not ended`,
+    text: `cannot submit more jobs: ${jobs.toLocaleString('en')} of ${maxPerOwner.toLocaleString('en')} have not ended`,
     advice: 'Raise the limit with: sluice admission --max-per-owner NUMBER, or let their jobs finish',
     link: `/jobs?submittedBy=${encodeURIComponent(owner)}`,
   }))

@@ -28,7 +28,7 @@ const PERIOD_MS = 60_000
 /** A program that repeats what it may not do would fill the audit; this often a minute says enough about a key. */
 const MOST_PER_KEY = 100
 const KEYS = 10_000
-/** An address that fails more often than this is told to wait: `FAILURES_PER_ADDRESS` of `identify.ts`. */
+/** An address that fails more often than this has to wait: `FAILURES_PER_ADDRESS` of `identify.ts`. */
 const MOST_PER_ADDRESS = 20
 /** So that of all addresses together about 1,000 wrong keys a minute are written down one by one. */
 const ADDRESSES = 50
@@ -59,7 +59,7 @@ export class RefusalTally {
     this.#options = options
   }
 
-  /** Counts a refusal. True when it is to be written down; the others are told of in one line. */
+  /** Counts a refusal. True when it is to be recorded; one line counts the others. */
   admit(source: string, refusal: Refusal): boolean {
     const count = this.#countOf(source)
     count.count++

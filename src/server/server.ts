@@ -105,7 +105,7 @@ export async function buildServer(
     // Ids of callers are not taken over: what the audit says must be unique.
     genReqId: () => randomUUID(),
     requestIdHeader: false,
-    // Of nobody else is it believed whom they speak for: anybody could write anything there.
+    // Only these proxies are trusted to name the caller: anyone could write anything into the header.
     ...(trustProxy !== null && { trustProxy: [...trustProxy] }),
     bodyLimit: limits.bodyBytes,
     requestTimeout: limits.requestMs,

@@ -1,6 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 
-// In the order of their names, as whoever fires or declares schedules takes them.
+// In the order of their names, the order in which firing and declaring schedules locks them.
 const PAUSE = statement(
   'pause_schedules',
   `with theirs as materialized (

@@ -29,7 +29,7 @@ interface TaskOptionsBase {
   readonly approval?: boolean
   /**
    * `owner`: each owner has keys of their own, so that nobody holds a key that somebody else needs. Left out: as before, `shared` for a
-   * new task: one active job per key, whoever submits.
+   * new task: one active job per key across all owners.
    */
   readonly keys?: 'shared' | 'owner'
   /** Whether submissions may name no other lane. Left out: as before, false for a new task. */

@@ -105,7 +105,7 @@ describe('sluice up', () => {
     }, `job ${id} to complete`)
     expect(done.result).toBe(7)
 
-    expect(up.stdout + up.stderr, 'whoever reads the log of a service could sign in').not.toContain('slt_')
+    expect(up.stdout + up.stderr, 'anyone who reads the log of a service could sign in').not.toContain('slt_')
     const keeper = Number(readFileSync(`/proc/${up.process.pid}/stat`, 'utf8').split(' ')[0])
     expect(await up.end('SIGINT')).toBe(0)
     expect(isAlive(keeper)).toBe(false)

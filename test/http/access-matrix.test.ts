@@ -16,7 +16,7 @@ import { DECISIONS, OPEN_PAGES } from './route-decisions.ts'
 const database = useDatabase()
 const server = useServer(database, { tasks: TASKS, workflows: WORKFLOWS })
 
-/** What belongs to whoever made it. Workers of a key have tests of their own (remote-worker.test.ts). */
+/** Resources that belong to their creator. Workers of a key have tests of their own (remote-worker.test.ts). */
 const OWNED_ROUTES =
   /^[A-Z]+ \/api\/v1\/(?:jobs|results|schedules|keys|session|live|errors|admin\/workers\/jobs)(?:\/|$)/
 

@@ -40,7 +40,7 @@ describe.each(Object.entries(WAYS))('%s', (way, of) => {
     return [answer.status, answer.status < 300 ? {} : answer.json()]
   }
 
-  test('names no other lane for a task that fixes its own, whoever asks', async () => {
+  test('names no other lane for a task that fixes its own, with any role', async () => {
     for (const key of Object.values(keys)) {
       expect(await call(key, 'payout', 'default')).toMatchObject([
         409,

@@ -138,7 +138,7 @@ describe('in a transaction of the caller', () => {
     expect([await first.commit(), await second.commit()]).toEqual(['stored', 'SL007'])
   })
 
-  test('one with a fixed snapshot is told to run again when others were let in meanwhile', async () => {
+  test('one with a fixed snapshot is asked to run again when others were admitted meanwhile', async () => {
     const [ann, bob] = [await somebody(), await somebody()]
     const fixed = await transaction('repeatable read', ann.name)
     await fixed.submit()

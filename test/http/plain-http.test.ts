@@ -8,10 +8,10 @@ const cli = new Cli()
 const KEY = `slk_${'A'.repeat(43)}`
 /** No loopback address by its name, and nobody listens there. */
 const REMOTE = 'http://0.0.0.0:1'
-const WARNING = `${REMOTE} is spoken to without TLS: whoever is on the way can read the key`
+const WARNING = `${REMOTE} is used without TLS: anyone on the network path can read the key`
 const LOCAL = ['http://127.0.0.1:1', 'http://localhost:1', 'http://[::1]:1', 'https://0.0.0.0:1']
 
-test('a command warns of a server beyond this machine that is spoken to without TLS', async () => {
+test('a command warns about a server on another machine that is used without TLS', async () => {
   const environment = { SLUICE_KEY: KEY }
 
   expect((await cli.run(['ps', '--server', REMOTE], { environment })).stderr).toContain(WARNING)

@@ -19,7 +19,7 @@ const server = useServer(database, {
         steps: {
           first: { task: 'echo', with_items: '${{ range(input.first) }}' },
           second: { task: 'echo', needs: ['first'], with_items: '${{ range(input.second) }}' },
-          mended: { task: 'echo', needs: ['second'], on: 'failure', with: '${{ steps.second.error }}' },
+          handled: { task: 'echo', needs: ['second'], on: 'failure', with: '${{ steps.second.error }}' },
         },
       },
     },
@@ -72,7 +72,7 @@ test('a fan-out that its tree has no room for fails before any child is made, an
   expect(wide.status).toBe('completed')
   expect(wide.result).toMatchObject({
     first: expect.any(Array),
-    mended:
+    handled:
       'tree: with 40 more jobs the tree would have 101 below its root, and it may have 100 (childrenPerTree)',
   })
   expect(wide.tree.length).toBe(1 + 2 + 60 + 1)

@@ -63,7 +63,7 @@ export const declareKeys: Declare = (command, act) => {
 
 function scopeOptions(command: Command): void {
   const patterns = (what: string) =>
-    `${what}, with commas between; * stands for any characters, none for none`
+    `${what}, with commas between; * stands for any characters, and "none" removes all`
   const read = (text: string) => (text === 'none' ? [] : list(text))
   command
     .option('--tasks <list>', patterns('of a worker: the tasks it may run'), read)

@@ -9,7 +9,7 @@ import { DATABASE, PORT, USER } from './server.ts'
 export interface EmbeddedDatabase {
   /** For `pg` and libpq: a socket in a private folder, database `sluice`. The same after every restart. */
   readonly url: string
-  /** Sockets and data: whoever can enter one of them can do anything in the database. */
+  /** Sockets and data: a user who can enter one of them can do anything in the database. */
   readonly folders: readonly string[]
   /** Gives the share back; the last one out stops the server and waits for that. May be called twice. */
   release(): Promise<void>

@@ -36,7 +36,7 @@ export function checkWithin(author: Author, wanted: ReadonlySet<Permission>, wha
 }
 
 /**
- * The same for what the workers of a key may run. Whoever manages workers may name anything: they decide about lanes and pools.
+ * The same for what the workers of a key may run. Those who manage workers may name anything: they decide about lanes and pools.
  *
  * @throws {SluiceError} `FORBIDDEN`.
  */

@@ -29,7 +29,7 @@ export interface NewKey {
   readonly livesMs?: number | null | undefined
   /** What its workers may run, for a role with `workers:run`. What is left out allows nothing. */
   readonly runs?: RunScopeOptions | undefined
-  /** The name has jobs, schedules or former keys, and whoever gets this key is meant to have them. */
+  /** The name has jobs, schedules or former keys, and the owner of this key is meant to have them. */
   readonly takeover?: boolean | undefined
 }
 
@@ -155,7 +155,7 @@ function scopeOf(role: RoleView, given: RunScopeOptions | undefined, before?: Ru
  * Revoking a revoked key changes nothing.
  *
  * @param withSchedules Disables the schedules of its owner too, also where the owner has other keys: they would go on
- *   submitting in the name of somebody who was shut out. They are kept, for whoever looks into it or takes over.
+ *   submitting in the name of somebody who was shut out. They are kept for those who investigate or take over.
  *
  * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author does not have;
  *   `LAST_ADMIN` when nobody would be left who may manage access.
@@ -213,7 +213,7 @@ async function checkOwner(tx: Queryable, name: string, author: Author, takeover:
     : `take another name, ${ask}, or take the name over (takeover: true, --takeover), which the audit records`
   throw new SluiceError(
     'FORBIDDEN',
-    `${JSON.stringify(name)} has ${what}, and whoever has that name sees its jobs: ${ways}`,
+    `${JSON.stringify(name)} has ${what}, and everyone with that name sees its jobs: ${ways}`,
     { details: { missing: ['jobs:read:all'] } },
   )
 }
