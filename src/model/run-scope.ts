@@ -125,7 +125,7 @@ function outside(
   const bound = allowed.length === 0 ? `no ${field}` : `${field} ${allowed.join(', ')}`
   return new SluiceError(
     'FORBIDDEN',
-    `key ${keyId} does not allow ${what}: it allows ${bound}. Whoever manages access can change runs.${field} of the key: sluice keys set ${keyId}`,
+    `key ${keyId} does not allow ${what}: it allows ${bound}. Someone with access:manage can change runs.${field} of the key: sluice keys set ${keyId}`,
     { details: { keyId, argument: `runs.${field}`, allowed } },
   )
 }
