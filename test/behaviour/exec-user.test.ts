@@ -282,15 +282,18 @@ test('a folder that nobody could try to enter is not taken for one that is close
   })
 })
 
-test.skipIf(skippedBecause !== undefined)('a folder is tried by its user (root only: changes user)', async () => {
-  const user = { name: AS, ...USER, home: '/' }
-  const folder = await makeFolder(0o700)
-  try {
-    expect([await canEnter(user, '/'), await canEnter(user, folder)]).toEqual([true, false])
-  } finally {
-    await removeFolder(folder)
-  }
-})
+test.skipIf(skippedBecause !== undefined)(
+  'a folder is tried by its user (root only: changes user)',
+  async () => {
+    const user = { name: AS, ...USER, home: '/' }
+    const folder = await makeFolder(0o700)
+    try {
+      expect([await canEnter(user, '/'), await canEnter(user, folder)]).toEqual([true, false])
+    } finally {
+      await removeFolder(folder)
+    }
+  },
+)
 
 test('user is refused for a task that is no program', async () => {
   const { checkConfig } = await import('../../src/config/check-config.ts')
