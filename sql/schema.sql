@@ -645,6 +645,7 @@ create table sluice.schedules (
   updated_at timestamp with time zone not null default clock_timestamp(),
   updated_by text not null,
   input_by text not null,
+  task_by text not null,
   constraint runs_one_thing CHECK ((num_nonnulls(task, workflow) = 1)),
   constraint schedules_catch_up_check CHECK (((catch_up >= 0) AND (catch_up <= 100))),
   constraint schedules_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
@@ -3373,7 +3374,7 @@ begin
   select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
     v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                              'by', p_by)), 'soon') s;
-  perform sluice.name_chooser_v1(job_id, n, p_by) from unnest(array[v_schedule.owner, v_schedule.input_by]) n where not attached;
+  perform sluice.name_chooser_v1(job_id, n, p_by) from unnest(array[v_schedule.owner, v_schedule.input_by, v_schedule.task_by]) n where not attached;
   insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
     values (p_name, clock_timestamp(), job_id, attached, p_by);
   return next;
@@ -3427,7 +3428,7 @@ begin
       select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
         v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                                  'by', v_schedule.owner)), 'soon') s;
-      perform sluice.name_chooser_v1(job_id, v_schedule.input_by, v_schedule.owner) where not attached;
+      perform sluice.name_chooser_v1(job_id, n, v_schedule.owner) from unnest(array[v_schedule.input_by, v_schedule.task_by]) n where not attached;
     exception when others then
       -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
       if sqlstate !~ '^(SL|22|23)' then
@@ -3465,12 +3466,13 @@ declare
   v_overlapped integer[];
   v_ids      bigint[];
   v_attached boolean[];
-  v_choosers text[];
+  v_editors  text[];   -- of the input
+  v_others   text[];   -- of the task
 begin
   select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy), array_agg(d.overlapped),
-         array_agg(d.chooser) filter (where d.busy is null)
-    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped, v_choosers
-    from (select s.name, s.overlapped, i.tick, i.then_at, nullif(s.input_by, s.owner) as chooser,
+         array_agg(d.editor) filter (where d.busy is null), array_agg(d.other) filter (where d.busy is null)
+    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped, v_editors, v_others
+    from (select s.name, s.overlapped, i.tick, i.then_at, nullif(s.input_by, s.owner) as editor, nullif(s.task_by, s.owner) as other,
                  s.options || jsonb_build_object('task', coalesce(s.task, s.workflow), 'input', s.input, 'by', s.owner) as job,
                  case when s.overlap = 'skip' then
                    (select j.id
@@ -3488,8 +3490,8 @@ begin
   select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
     from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
                             where u.busy is null), 'soon') s;
-  perform sluice.name_chooser_v1(u.id, u.chooser, '') from unnest(v_ids, v_attached, v_choosers) u(id, attached, chooser)
-    where u.chooser is not null and not u.attached;
+  perform sluice.name_chooser_v1(u.id, n, '') from unnest(v_ids, v_attached, v_editors, v_others) u(id, attached, editor, other)
+    cross join unnest(array[u.editor, u.other]) n where n is not null and not u.attached;
   return query
   with recorded as (
   insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)
@@ -5635,7 +5637,7 @@ begin
   perform 1 from sluice.trees t where t.root_id = any (v_roots) order by t.root_id for no key update;
   return query
   with given as materialized (
-    select g.parent, g.idx, t.root_id, 1 + coalesce(g.below, 0) as jobs, c.depth + 1 as depth, t.children
+    select g.parent, g.idx, t.root_id, coalesce(g.below, 0) as jobs, c.depth + 1 as depth, t.children
       from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, kind sluice.composite_kind, state sluice.job_state, below bigint)
       join sluice.jobs p on p.id = g.parent
       join sluice.composites c on c.job_id = g.parent
@@ -5651,8 +5653,8 @@ begin
   )
   select s.parent, s.idx,
          case when s.depth > v_depth
-              then format('tree: it would be %s levels below its root, and a tree may have %s (treeDepth)', s.depth, v_depth)
-              else format('tree: with %s more jobs the tree would have %s below its root, and it may have %s (childrenPerTree)',
+              then format('tree: it would be %s levels below its root, and a tree may have %s: end the nesting earlier, or raise treeDepth', s.depth, v_depth)
+              else format('tree: with the %s jobs of this step its tree would have %s, and it may have %s: make fewer, in batches for example, or raise childrenPerTree',
                           s.jobs, s.upto, v_most) end
     from summed s where s.depth > v_depth or s.upto > v_most;
 end $function$;
@@ -6822,12 +6824,13 @@ begin
   if v_ids is null then
     return;
   end if;
-  -- No more than p_bytes at once, or one: the reader has them all in memory. Only what takes room here can be large there.
+  -- No more than p_bytes at once, or one: who takes them has them all in memory. What takes little room on disk counts as if it were
+  -- compressed as well as can be.
   if cardinality(v_ids) > 1 then
     select array_agg(s.id) into v_ids from (
       select z.id, sum(z.bytes) over (order by z.id) as upto, row_number() over (order by z.id) as place from (
-        select j.id, case when pg_column_size(j.input) > 32768 then octet_length(j.input::text) else 0 end
-                   + coalesce((select case when pg_column_size(k.items) > 32768 then octet_length(k.items::text) else 0 end
+        select j.id, case when pg_column_size(j.input) > 2048 then octet_length(j.input::text) else coalesce(pg_column_size(j.input), 0) * 256 end
+                   + coalesce((select case when pg_column_size(k.items) > 2048 then octet_length(k.items::text) else pg_column_size(k.items) * 256 end
                                  from sluice.chunks k where k.job_id = j.id order by k.first limit 1), 0) as bytes
           from unnest(v_ids) v(id) join sluice.jobs j on j.id = v.id) z) s
      where s.place = 1 or s.upto <= p_bytes;

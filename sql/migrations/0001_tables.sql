@@ -261,7 +261,7 @@ create table sluice.composites (
 -- Fan-outs that an operator paused. Finding them must not cost a look at every fan-out.
 create index composites_paused on sluice.composites (job_id) where window_size = 0;
 
--- How many jobs each tree has below its root, counted when the composite above them is made. A tree without composites below its root has no row.
+-- How many jobs each tree has below the steps of its root, counted when the composite above them is made. A tree without composites has no row.
 create table sluice.trees (
   root_id  bigint primary key,
   children bigint not null

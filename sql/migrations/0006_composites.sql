@@ -93,12 +93,13 @@ begin
   if v_ids is null then
     return;
   end if;
-  -- No more than p_bytes at once, or one: the reader has them all in memory. Only what takes room here can be large there.
+  -- No more than p_bytes at once, or one: who takes them has them all in memory. What takes little room on disk counts as if it were
+  -- compressed as well as can be.
   if cardinality(v_ids) > 1 then
     select array_agg(s.id) into v_ids from (
       select z.id, sum(z.bytes) over (order by z.id) as upto, row_number() over (order by z.id) as place from (
-        select j.id, case when pg_column_size(j.input) > 32768 then octet_length(j.input::text) else 0 end
-                   + coalesce((select case when pg_column_size(k.items) > 32768 then octet_length(k.items::text) else 0 end
+        select j.id, case when pg_column_size(j.input) > 2048 then octet_length(j.input::text) else coalesce(pg_column_size(j.input), 0) * 256 end
+                   + coalesce((select case when pg_column_size(k.items) > 2048 then octet_length(k.items::text) else pg_column_size(k.items) * 256 end
                                  from sluice.chunks k where k.job_id = j.id order by k.first limit 1), 0) as bytes
           from unnest(v_ids) v(id) join sluice.jobs j on j.id = v.id) z) s
      where s.place = 1 or s.upto <= p_bytes;
@@ -137,7 +138,8 @@ begin
 end $$;
 
 -- Which of the new composites their tree has no room for, with why; the others are counted. What a composite will have below it counts
--- before any of it is made, so that a step that wants too much fails at once. Of several, the small ones come first.
+-- before any of it is made, so that a step that wants too much fails at once. The steps of the root itself do not count. Of
+-- several composites, the small ones come first.
 create function sluice.refuse_composites_v1(p_children jsonb, p_jobs bigint[]) returns table (parent bigint, idx integer, error text)
 language plpgsql
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -159,7 +161,7 @@ begin
   perform 1 from sluice.trees t where t.root_id = any (v_roots) order by t.root_id for no key update;
   return query
   with given as materialized (
-    select g.parent, g.idx, t.root_id, 1 + coalesce(g.below, 0) as jobs, c.depth + 1 as depth, t.children
+    select g.parent, g.idx, t.root_id, coalesce(g.below, 0) as jobs, c.depth + 1 as depth, t.children
       from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, kind sluice.composite_kind, state sluice.job_state, below bigint)
       join sluice.jobs p on p.id = g.parent
       join sluice.composites c on c.job_id = g.parent
@@ -175,8 +177,8 @@ begin
   )
   select s.parent, s.idx,
          case when s.depth > v_depth
-              then format('tree: it would be %s levels below its root, and a tree may have %s (treeDepth)', s.depth, v_depth)
-              else format('tree: with %s more jobs the tree would have %s below its root, and it may have %s (childrenPerTree)',
+              then format('tree: it would be %s levels below its root, and a tree may have %s: end the nesting earlier, or raise treeDepth', s.depth, v_depth)
+              else format('tree: with the %s jobs of this step its tree would have %s, and it may have %s: make fewer, in batches for example, or raise childrenPerTree',
                           s.jobs, s.upto, v_most) end
     from summed s where s.depth > v_depth or s.upto > v_most;
 end $$;

@@ -23,6 +23,7 @@ create table sluice.schedules (
   updated_at timestamptz not null default clock_timestamp(),
   updated_by text not null,
   input_by   text not null,                 -- who said last what its jobs run with
+  task_by    text not null,                 -- who said last which task or workflow that is
   constraint runs_one_thing check (num_nonnulls(task, workflow) = 1)
 ) with (fillfactor = 50);
 create index schedules_next on sluice.schedules (next_at);
@@ -131,7 +132,7 @@ begin
       select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
         v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                                  'by', v_schedule.owner)), 'soon') s;
-      perform sluice.name_chooser_v1(job_id, v_schedule.input_by, v_schedule.owner) where not attached;
+      perform sluice.name_chooser_v1(job_id, n, v_schedule.owner) from unnest(array[v_schedule.input_by, v_schedule.task_by]) n where not attached;
     exception when others then
       -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
       if sqlstate !~ '^(SL|22|23)' then
@@ -171,12 +172,13 @@ declare
   v_overlapped integer[];
   v_ids      bigint[];
   v_attached boolean[];
-  v_choosers text[];
+  v_editors  text[];   -- of the input
+  v_others   text[];   -- of the task
 begin
   select array_agg(d.name), array_agg(d.tick), array_agg(d.then_at), array_agg(d.job), array_agg(d.busy), array_agg(d.overlapped),
-         array_agg(d.chooser) filter (where d.busy is null)
-    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped, v_choosers
-    from (select s.name, s.overlapped, i.tick, i.then_at, nullif(s.input_by, s.owner) as chooser,
+         array_agg(d.editor) filter (where d.busy is null), array_agg(d.other) filter (where d.busy is null)
+    into v_names, v_at, v_then, v_jobs, v_busy, v_overlapped, v_editors, v_others
+    from (select s.name, s.overlapped, i.tick, i.then_at, nullif(s.input_by, s.owner) as editor, nullif(s.task_by, s.owner) as other,
                  s.options || jsonb_build_object('task', coalesce(s.task, s.workflow), 'input', s.input, 'by', s.owner) as job,
                  case when s.overlap = 'skip' then
                    (select j.id
@@ -194,8 +196,8 @@ begin
   select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
     from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
                             where u.busy is null), 'soon') s;
-  perform sluice.name_chooser_v1(u.id, u.chooser, '') from unnest(v_ids, v_attached, v_choosers) u(id, attached, chooser)
-    where u.chooser is not null and not u.attached;
+  perform sluice.name_chooser_v1(u.id, n, '') from unnest(v_ids, v_attached, v_editors, v_others) u(id, attached, editor, other)
+    cross join unnest(array[u.editor, u.other]) n where n is not null and not u.attached;
   return query
   with recorded as (
   insert into sluice.firings as f (schedule, tick_at, job_id, attached, skipped, reason, clock_steps)
@@ -227,7 +229,7 @@ begin
   select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
     v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                              'by', p_by)), 'soon') s;
-  perform sluice.name_chooser_v1(job_id, n, p_by) from unnest(array[v_schedule.owner, v_schedule.input_by]) n where not attached;
+  perform sluice.name_chooser_v1(job_id, n, p_by) from unnest(array[v_schedule.owner, v_schedule.input_by, v_schedule.task_by]) n where not attached;
   insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
     values (p_name, clock_timestamp(), job_id, attached, p_by);
   return next;

@@ -30,5 +30,7 @@ export async function readErrorGroups(
 ): Promise<ErrorGroups> {
   const { since = null, task = null, owner = null, limit } = options
   const { groups, looked } = await groupFailures(db, { since, until: null, task, by: owner }, LOOK, limit)
-  return { groups, looked, complete: looked < LOOK }
+  // How many failures others had is nobody else's business.
+  const own = owner === null ? looked : groups.reduce((sum, { count }) => sum + count, 0)
+  return { groups, looked: own, complete: looked < LOOK }
 }

@@ -4,7 +4,7 @@ import { ListTurns } from './list-turns.ts'
 /** Looks for so long, each look costing `costMs`, with half of the time between them; counts the looks at each list. */
 function look(
   turns: ListTurns,
-  lists: ReadonlyMap<string, readonly string[]>,
+  lists: ReadonlyMap<string, ReadonlySet<string>>,
   forMs: number,
   costMs: number,
 ) {
@@ -24,8 +24,8 @@ function look(
 }
 
 test('somebody with a thousand lists delays nobody by more than a look', () => {
-  const many = Array.from({ length: 1000 }, (_, n) => [`many ${n}`, ['greedy']] as const)
-  const lists = new Map<string, readonly string[]>([...many, ['one', ['modest']]])
+  const many = Array.from({ length: 1000 }, (_, n) => [`many ${n}`, new Set(['greedy'])] as const)
+  const lists = new Map<string, ReadonlySet<string>>([...many, ['one', new Set(['modest'])]])
   const looks = look(new ListTurns(), lists, 60_000, 20)
   const gaps = looks.get('one')!.map((at, n, all) => at - (all[n - 1] ?? 0))
   expect(Math.max(...gaps)).toBeLessThanOrEqual(1000 + 2 * 20)
@@ -37,8 +37,8 @@ test('somebody with a thousand lists delays nobody by more than a look', () => {
 
 test('the lists of one reader are looked at in turn, each at most once a second', () => {
   const lists = new Map([
-    ['a', ['r']],
-    ['b', ['r']],
+    ['a', new Set(['r'])],
+    ['b', new Set(['r'])],
   ])
   const looks = look(new ListTurns(), lists, 10_000, 5)
   for (const at of looks.values()) {
@@ -49,8 +49,8 @@ test('the lists of one reader are looked at in turn, each at most once a second'
 
 test('who leaves and comes back has not got a new part', () => {
   const turns = new ListTurns()
-  const lists = new Map([['a', ['r']]])
-  turns.looked('a', ['r'], 0, 5000)
+  const lists = new Map([['a', new Set(['r'])]])
+  turns.looked('a', new Set(['r']), 0, 5000)
   turns.forget(new Map(), 1000)
   expect(turns.next(lists, 2000)).toEqual({ inMs: 50_000 - 10_000 - 2000 })
 })

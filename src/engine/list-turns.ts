@@ -20,7 +20,7 @@ export class ListTurns {
    * @returns The list to look at now, or in how many milliseconds there is one; `undefined` while there are none.
    */
   next(
-    lists: ReadonlyMap<string, readonly string[]>,
+    lists: ReadonlyMap<string, ReadonlySet<string>>,
     now: number,
   ): { readonly key: string } | { readonly inMs: number } | undefined {
     let best: { key: string; freeAt: number; seenAt: number } | undefined
@@ -38,21 +38,21 @@ export class ListTurns {
   }
 
   /** A list was looked at; the look began at `now`. Readers that share a list share what it costs. */
-  looked(key: string, readers: readonly string[], now: number, costMs: number): void {
+  looked(key: string, readers: ReadonlySet<string>, now: number, costMs: number): void {
     this.#seenAt.set(key, now)
-    for (const reader of new Set(readers)) {
+    for (const reader of readers) {
       const before = Math.max(this.#freeAt.get(reader) ?? Number.NEGATIVE_INFINITY, now - BURST_MS)
-      this.#freeAt.set(reader, before + (SHARE * costMs) / new Set(readers).size)
+      this.#freeAt.set(reader, before + (SHARE * costMs) / readers.size)
     }
   }
 
   /** Forgets what nobody reads any more. A reader in debt is kept until it is paid: to come back must not help. */
-  forget(lists: ReadonlyMap<string, readonly string[]>, now: number): void {
+  forget(lists: ReadonlyMap<string, ReadonlySet<string>>, now: number): void {
     for (const key of this.#seenAt.keys()) if (!lists.has(key)) this.#seenAt.delete(key)
     for (const [reader, freeAt] of this.#freeAt) if (freeAt < now - BURST_MS) this.#freeAt.delete(reader)
   }
 
-  #freeFor(readers: readonly string[]): number {
-    return Math.min(...readers.map((reader) => this.#freeAt.get(reader) ?? Number.NEGATIVE_INFINITY))
+  #freeFor(readers: ReadonlySet<string>): number {
+    return Math.min(...[...readers].map((reader) => this.#freeAt.get(reader) ?? Number.NEGATIVE_INFINITY))
   }
 }

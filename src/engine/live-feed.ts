@@ -69,6 +69,8 @@ export class LiveFeed {
   #seen: Seen | undefined
   readonly #seenLists = new Map<string, Seen>()
   #pauseMs = SHORTEST_MS
+  /** Not before then, however many readers come and go. */
+  #lookAgainAt = 0
   #unsubscribe: (() => void) | undefined
 
   /** @param toJson How the wire writes what is told. */
@@ -92,7 +94,10 @@ export class LiveFeed {
   open(options: LiveOptions, sink: EventSink): { leave(): void } {
     const [now = '', list = ''] = options.lastId.split('~')
     const reader = { options, sink, now, list, nowSentAt: performance.now() }
+    // What was seen a moment ago is still what there is; nothing older is told.
+    if (this.#readers.size === 0 && performance.now() > this.#lookAgainAt) this.#seen = undefined
     this.#readers.add(reader)
+    this.#tell(reader)
     this.#unsubscribe ??= this.#listener.subscribe(() => {
       this.#pauseMs = SHORTEST_MS
     })
@@ -105,7 +110,7 @@ export class LiveFeed {
   nudge(): void {
     if (this.#readers.size === 0) return
     this.#pauseMs = SHORTEST_MS
-    this.#system.within(0)
+    this.#system.within(Math.max(0, this.#lookAgainAt - performance.now()))
     this.#pages.within(0)
   }
 
@@ -123,7 +128,6 @@ export class LiveFeed {
     this.#system.pause()
     this.#pages.pause()
     this.#seenLists.clear()
-    this.#seen = undefined
     this.#unsubscribe?.()
     this.#unsubscribe = undefined
   }
@@ -150,18 +154,21 @@ export class LiveFeed {
     this.#seen = { data, hash }
     for (const reader of this.#readers) this.#tell(reader)
     this.#pauseMs = hash === before ? Math.min(LONGEST_MS, this.#pauseMs * 1.5) : SHORTEST_MS
-    return Math.max(this.#pauseMs, SHARE * (performance.now() - startedAt))
+    const costMs = performance.now() - startedAt
+    this.#lookAgainAt = startedAt + Math.max(SHORTEST_MS, SHARE * costMs)
+    return Math.max(this.#pauseMs, SHARE * costMs)
   }
 
   /** Looks at the list whose turn it is. */
   async #lookAtList(): Promise<number | undefined> {
     const lists = new Map<string, LiveList>()
-    const readersOf = new Map<string, string[]>()
+    const readersOf = new Map<string, Set<string>>()
     for (const { options } of this.#readers) {
       if (options.list === undefined) continue
       const { key } = options.list
       lists.set(key, options.list)
-      readersOf.set(key, [...(readersOf.get(key) ?? []), options.reader])
+      const readers = readersOf.get(key) ?? new Set()
+      readersOf.set(key, readers.add(options.reader))
     }
     for (const key of this.#seenLists.keys()) if (!lists.has(key)) this.#seenLists.delete(key)
     // Those who have just come, or were slow, may hear what is known already.
@@ -171,13 +178,16 @@ export class LiveFeed {
     const turn = this.#turns.next(readersOf, startedAt)
     if (turn === undefined || 'inMs' in turn) return turn?.inMs
     const { key, criteria, limit } = lists.get(turn.key)!
-    const data = JSON.stringify(this.#toJson.page(await readPage(this.#db, criteria, undefined, limit)))
-    const costMs = performance.now() - startedAt
-    this.#seenLists.set(key, { data, hash: hashOf(data) })
-    this.#turns.looked(key, readersOf.get(key)!, startedAt, costMs)
+    try {
+      const data = JSON.stringify(this.#toJson.page(await readPage(this.#db, criteria, undefined, limit)))
+      this.#seenLists.set(key, { data, hash: hashOf(data) })
+    } finally {
+      // A look in vain costs as much: its readers wait for their next turn as after any other.
+      this.#turns.looked(key, readersOf.get(key)!, startedAt, performance.now() - startedAt)
+    }
     for (const reader of this.#readers) if (reader.options.list?.key === key) this.#tell(reader)
     // However many lists there are, half of the connection's time is left.
-    return costMs
+    return performance.now() - startedAt
   }
 
   #tell(reader: Reader): void {

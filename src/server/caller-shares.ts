@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { SluiceError } from '../errors.ts'
 import type { Server } from './parts.ts'
 import { whenGone } from './when-gone.ts'
@@ -16,8 +17,11 @@ export interface ShareLimits {
   readonly waiting: number
 }
 
-/** A request that writes thousands of rows: two of them at once leave connections for everybody else. */
-export const BULK_SHARE = 32
+/** A request that reads or writes many rows: two of them at once leave connections for everybody else. */
+export const LARGE_SHARE = 32
+
+/** A request that may be answered with megabytes: four of them at once, as many as there are connections. */
+export const RESULT_SHARE = 16
 
 interface Line {
   taken: number
@@ -43,7 +47,8 @@ export class CallerShares {
    *
    * @throws {SluiceError} `TOO_MANY_REQUESTS`.
    */
-  async take(key: string, share: number): Promise<() => void> {
+  async take(key: string, wanted: number): Promise<() => void> {
+    const share = Math.min(wanted, this.#limits.atOnce)
     const line = this.#lines.get(key) ?? { taken: 0, waiting: [] }
     this.#lines.set(key, line)
     if (line.waiting.length > 0 || line.taken + share > this.#limits.atOnce) {
@@ -71,36 +76,62 @@ export class CallerShares {
   }
 }
 
+/** A larger body takes a large share while it is read, also on a route that takes none: it is in memory until it has arrived. */
+const LARGE_BODY = 1024 * 1024
+
+interface Held {
+  free(): void
+  /** Its handler may be at work. */
+  isHandled: boolean
+  /** Its answer has been handed over, or nobody waits for it. */
+  isGone: boolean
+}
+
 /**
- * Lets every request wait for the share of its key before its body is read, and gives the share back when the handler is done.
- * One whose client has gone keeps it until then: what it does in the database goes on.
+ * Lets every request wait for the share of its key before its body is read, and gives the share back when the handler is done and its
+ * answer has left. One whose client has gone keeps it until its handler is done, or has taken too long: what it does in the
+ * database goes on. One whose client does not read the answer keeps it while that is in memory.
  */
 export function registerCallerShares(server: Server, limits: ShareLimits): void {
   const shares = new CallerShares(limits)
-  const taken = new WeakMap<object, () => void>()
-  const working = new WeakSet<object>()
+  const all = new WeakMap<object, Held>()
   server.addHook('onRequest', async (request, reply) => {
     const { caller } = request
     const { share = 1 } = request.routeOptions.config
-    if (caller === null || share === 0) return
-    const free = await shares.take(caller.keyId, share)
-    taken.set(request, free)
+    const wanted = isLarge(request.headers) ? LARGE_SHARE : share
+    if (caller === null || wanted === 0) return
+    const held: Held = { free: await shares.take(caller.keyId, wanted), isHandled: false, isGone: false }
+    all.set(request, held)
     whenGone(reply.raw, () => {
-      if (!working.has(request)) free()
+      held.isGone = true
+      if (!held.isHandled) held.free()
     })
     // Its client left while it waited: nobody would hear the answer.
     return reply.raw.destroyed ? reply.hijack() : undefined
   })
   server.addHook('preHandler', async (request) => {
-    working.add(request)
+    const held = all.get(request)
+    if (held === undefined) return
+    if (request.routeOptions.config.share === 0) held.free()
+    else held.isHandled = true
   })
-  server.addHook('onSend', async (request) => taken.get(request)?.())
+  server.addHook('onSend', async (request) => {
+    const held = all.get(request)
+    if (held === undefined) return
+    held.isHandled = false
+    if (held.isGone) held.free()
+  })
+}
+
+function isLarge(headers: IncomingHttpHeaders): boolean {
+  const { 'content-length': length, 'transfer-encoding': encoding } = headers
+  return encoding !== undefined || Number(length ?? 0) > LARGE_BODY
 }
 
 function tooMany({ atOnce, waiting }: ShareLimits): SluiceError {
   return new SluiceError(
     'TOO_MANY_REQUESTS',
-    `${atOnce} requests with this key are worked on and ${waiting} more wait: ask again in a second, with fewer at a time`,
+    `as much is under way with this key as one may have at a server (${atOnce}; lists and bulk requests count as ${LARGE_SHARE}), and ${waiting} more wait: ask again in a second, with fewer at a time`,
     { details: { retryAfter: 1 } },
   )
 }

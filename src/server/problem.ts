@@ -117,5 +117,7 @@ function tooLarge({ routeOptions }: FastifyRequest, cause: unknown): SluiceError
 function fromDatabase(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof RangeError) return error
   const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return typeof code === 'string' && !code.startsWith('FST_') ? translateError(error) : error
+  // The driver says it without a code.
+  const isLost = error instanceof Error && /^Connection terminated/.test(error.message)
+  return isLost || (typeof code === 'string' && !code.startsWith('FST_')) ? translateError(error) : error
 }

@@ -12,8 +12,9 @@ export interface Outcome {
 /** What is loaded at once, as JSON. It has to be in memory several times over. */
 export const MAX_OUTCOME_BYTES = 64 * 1024 * 1024
 
-/** Where a value takes so little room on disk, it is smaller than the bound however well it was compressed. */
-const SURELY_SMALL = 32 * 1024
+/** Where values take no more room than this on disk, they are not measured: they count as if they were compressed as well as can be. */
+const NOT_MEASURED = 2048
+const BEST_COMPRESSION = 256
 
 // A fan-out's result is the list of its children's, in order. What did not complete has none, nor has a fan-out that could
 // not begin: it has no composite's row. Sizes are known before anything is put together.
@@ -21,7 +22,7 @@ const LOAD = statement(
   'load_outcomes',
   `with found as materialized (
      select w.turn, j.id, j.parent_id, j.idx, j.error, j.composite, j.result,
-            case when s.stored <= $4 then s.stored
+            case when s.stored <= $4 then s.stored * $5
                  when j.composite = 'fanout' then (select coalesce(sum(octet_length(k.result::text) + 2), 0) from sluice.jobs k
                                                     where k.parent_id = j.id and k.superseded_at is null)
                  else octet_length(j.result::text) end as bytes
@@ -62,6 +63,7 @@ export async function loadOutcomes(
     wanted.map((each) => each.parent),
     wanted.map((each) => each.place),
     maxBytes,
-    SURELY_SMALL,
+    NOT_MEASURED,
+    BEST_COMPRESSION,
   ])
 }

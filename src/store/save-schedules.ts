@@ -18,9 +18,9 @@ const GIVEN = `jsonb_to_recordset($1::text::jsonb) as g(name text, task text, wo
 const INSERT = statement(
   'insert_schedules',
   `insert into sluice.schedules (name, task, workflow, cron, timezone, input, options, enabled, overlap, catch_up, next_at, declared, changed,
-                                 owner, updated_by, input_by)
+                                 owner, updated_by, input_by, task_by)
    select g.name, g.task, g.workflow, g.cron, g.timezone, g.input, g.options, g.enabled, g.overlap, g."catchUp", g."nextAt", g.declared, g.changed,
-          $2, $2, $2
+          $2, $2, $2, $2
      from ${GIVEN}
     order by g.name
    on conflict (name) do nothing
@@ -36,7 +36,8 @@ const UPDATE = statement(
           overlap = g.overlap, catch_up = g."catchUp",
           next_at = case when (s.cron, s.timezone) = (g.cron, g.timezone) then s.next_at else g."nextAt" end,
           declared = g.declared, changed = g.changed, updated_by = $2, updated_at = clock_timestamp(), version = s.version + 1,
-          input_by = case when (s.task, s.workflow, s.input) is not distinct from (g.task, g.workflow, g.input) then s.input_by else $2 end
+          input_by = case when s.input is not distinct from g.input then s.input_by else $2 end,
+          task_by = case when (s.task, s.workflow) is not distinct from (g.task, g.workflow) then s.task_by else $2 end
      from seen join given g on g.name = seen.name
     where s.name = seen.name and s.version = g.version
    returning s.name`,

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { openSync, readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { SluiceError } from '../errors.ts'
@@ -13,6 +14,12 @@ export interface ExecUser {
 
 /** Long enough for a name service over a network. */
 const PROBE_MS = 10_000
+/** Each costs a program a moment at its start. */
+const MOST_FILES = 4096
+/** O_CLOEXEC of Linux. */
+const CLOSED_ON_EXEC = 0o2000000
+/** What programs find in the place of a file that is not theirs. */
+let nothing: number | undefined
 const NUMBERS = /^(\d{1,10}):(\d{1,10})$/
 const ASK_ENTER = 'if cd -- "$1" 2>/dev/null; then echo yes; else echo no; fi'
 /** What the kernel says of the process that reads it. */
@@ -94,6 +101,40 @@ export function runAs(
       resolve({ ok: false, stdout: '', error: String(error) })
     }
   })
+}
+
+/**
+ * What a program is started with, besides its three streams, so that it inherits none of the files that this process was started with: each is
+ * replaced by nothing. Files that Node opens are closed in programs anyway.
+ *
+ * @throws {SluiceError} `EXEC_USER_UNAVAILABLE`.
+ */
+export function closedFiles(): number[] {
+  const inherited = inheritedFiles()
+  const last = Math.max(2, ...inherited)
+  if (last > MOST_FILES)
+    throw unavailable(
+      `this worker was started with file descriptor ${last} open, which its programs would inherit: start it without`,
+    )
+  if (last === 2) return []
+  nothing ??= openSync('/dev/null', 'r')
+  return Array<number>(last - 2).fill(nothing)
+}
+
+/** File descriptors that programs inherit, from the kernel. */
+function inheritedFiles(): number[] {
+  if (process.platform !== 'linux') return []
+  return readdirSync('/proc/self/fd')
+    .map(Number)
+    .filter((fd) => {
+      try {
+        const flags = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? '0'
+        return (Number.parseInt(flags, 8) & CLOSED_ON_EXEC) === 0
+      } catch {
+        // The one this folder was read by.
+        return false
+      }
+    })
 }
 
 /** Variables of a program that runs as another user. The worker's own may hold any credential, so none but these go on. */

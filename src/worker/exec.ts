@@ -12,7 +12,7 @@ import { MAX_TIMER_MS } from '../model/setting-value.ts'
 import { traceVariables } from '../tracing.ts'
 import { type Attempt, BrokenWorker, StartFailure } from './attempt.ts'
 import { deviceVariables } from './devices/device-variables.ts'
-import { type ExecUser, plainEnvironment } from './exec-user.ts'
+import { closedFiles, type ExecUser, plainEnvironment } from './exec-user.ts'
 import { resolveArgv } from './find-program.ts'
 import { guardGroup, prepareGuard, releaseGroup, signalGroup } from './orphan-guard.ts'
 import { ProgramOutput } from './program-output.ts'
@@ -129,10 +129,10 @@ async function start(program: Program, workdir: string, env: NodeJS.ProcessEnv):
       cwd: workdir,
       env,
       detached: true,
-      stdio: ['pipe', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe', ...(user === undefined ? [] : closedFiles())],
       // Changing the user also drops every other group of this process.
       ...(user !== undefined && { uid: user.uid, gid: user.gid }),
-    })
+    }) as Child
     if (child.pid === undefined) {
       const [error] = await once(child, 'error')
       throw error

@@ -2,9 +2,11 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
+  closeSync,
   copyFileSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   statSync,
@@ -86,7 +88,8 @@ tasks:
   })
 
   async function startWorker() {
-    // With groups of its own, which must not go on to programs.
+    const inherited = openSync(join(folder, 'key'), 'r')
+    // With groups and an open file of its own, which must not go on to programs.
     const child = spawn(
       'setpriv',
       ['--groups', '0,4,27', process.execPath, MAIN, 'worker', '--capacity', '4'],
@@ -99,9 +102,10 @@ tasks:
           CLOUD_PASSWORD: SECRET,
           SLUICE_KEY: SECRET,
         },
-        stdio: ['ignore', 'ignore', 'pipe'],
+        stdio: ['ignore', 'ignore', 'pipe', ...Array<'ignore'>(97).fill('ignore'), inherited],
       },
     )
+    closeSync(inherited)
     let text = ''
     child.stderr!.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk
@@ -168,6 +172,7 @@ tasks:
       "the worker's environment": 'EACCES',
       "the worker's memory": 'EACCES',
       "the worker's open files": 'EACCES',
+      'a file that the worker was started with': 'not there',
       "the worker's process": 'EPERM',
       'the config file': 'EACCES',
       'a key file': 'EACCES',

@@ -264,3 +264,19 @@ test('headers that hold secrets are left out, should somebody log them', async (
   expect(server.log()).toContain('seen')
   expect(server.log()).not.toContain('canary-')
 })
+
+test('a list of 300,000 items that are all wrong is refused as quickly as it is read', async () => {
+  const raw = `{"jobs":[${'{},'.repeat(300_000)}{}]}`
+  const startedAt = performance.now()
+  JSON.parse(raw)
+  const readMs = performance.now() - startedAt
+  const answer = await server.call('POST', '/jobs/bulk', { key, ...json(raw) })
+  expect(answer.status).toBe(400)
+  expect(answer.json()).toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    argument: 'jobs',
+    detail: expect.stringContaining('it has 300001 items in the body, and must not have more than'),
+  })
+  // To look at each of them took a hundred times as long as to read them.
+  expect(performance.now() - startedAt).toBeLessThan(1000 + 20 * readMs)
+})

@@ -1,9 +1,10 @@
 import { Agent, request } from 'node:http'
+import { connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { EventReader } from '../support/event-reader.ts'
-import { useServer } from '../support/http-server.ts'
+import { startTestServer, useServer } from '../support/http-server.ts'
 import { holdAdmissionLock } from '../support/state/admission.ts'
 import { countLockWaiters, lockTable } from '../support/state/tables.ts'
 import { until } from '../support/until.ts'
@@ -18,19 +19,27 @@ test('bulk submissions with one key leave connections for everybody else, and /r
   const jobs = Array.from({ length: 1000 }, (_, n) => ({ task: 'echo', input: { n } }))
   const release = await holdAdmissionLock(database.directUrl)
   let done = 0
-  const bulks = Array.from({ length: 8 }, async () => {
-    const { status } = await server.call('POST', '/jobs/bulk', { key: greedy, body: { jobs } })
+  const submit = async (key: string) => {
+    const { status } = await server.call('POST', '/jobs/bulk', { key, body: { jobs } })
     done++
     return status
-  })
+  }
+  const bulks = Array.from({ length: 8 }, () => submit(greedy))
   await until(async () => (await countLockWaiters(database.sql)) === 2, 'two of them to wait for the lock')
-  for (let n = 0; n < 5; n++) {
+  for (let n = 0; n < 5; n++)
     expect((await server.call('GET', '/jobs?limit=1', { key: modest })).status).toBe(200)
+  expect([done, await countLockWaiters(database.sql)]).toEqual([0, 2])
+  // Another key takes the others: /readyz is answered as before, which is within a second or not with 200.
+  bulks.push(submit(await server.keyOf('submitter')), submit(await server.keyOf('submitter')))
+  await until(
+    async () => (await countLockWaiters(database.sql)) === 4,
+    'all connections to wait for the lock',
+  )
+  for (let n = 0; n < 5; n++) {
     expect((await server.at('GET', '/readyz')).status).toBe(200)
   }
-  expect([done, await countLockWaiters(database.sql)]).toEqual([0, 2])
   await release()
-  expect(await Promise.all(bulks)).toEqual(Array(8).fill(202))
+  expect(await Promise.all(bulks)).toEqual(Array(10).fill(202))
 })
 
 test('four hundred streams with one key: a hundred are opened, and somebody else hears of a change as ever', async () => {
@@ -70,21 +79,69 @@ test('four hundred streams with one key: a hundred are opened, and somebody else
   }, 'room for another stream')
 })
 
-test('requests whose clients have left keep their share until their work is done, and then give it back', async () => {
-  const key = await server.keyOf('viewer', 'hasty')
+test('requests whose clients have left keep their share until their work is done; others go on beside them', async () => {
+  const [hasty, modest] = [await server.keyOf('viewer', 'hasty'), await server.keyOf('viewer', 'calm')]
   const lock = await lockTable(database.directUrl, 'jobs')
   const agent = new Agent({ maxSockets: 200 })
-  const headers = { authorization: `Bearer ${key}` }
+  const headers = { authorization: `Bearer ${hasty}` }
   const sent = Array.from({ length: 80 }, () =>
     request(`${server.url}/api/v1/jobs`, { agent, headers }).on('error', () => {}),
   )
   for (const each of sent) each.end()
-  await until(
-    async () => (await countLockWaiters(database.sql)) === 4,
-    'all connections to wait for the lock',
-  )
+  await until(async () => (await countLockWaiters(database.sql)) === 2, 'two of them to wait for the lock')
   for (const each of sent) each.destroy()
-  const next = server.call('GET', '/jobs?limit=1', { key })
+  // Two connections are left to others, which is enough for what waits for no lock.
+  for (let n = 0; n < 5; n++) expect((await server.call('GET', '/tasks', { key: modest })).status).toBe(200)
+  expect(await countLockWaiters(database.sql)).toBe(2)
+  const next = server.call('GET', '/jobs?limit=1', { key: hasty })
   await lock.release()
   expect((await next).status).toBe(200)
+})
+
+test('answers that are not read take the share of their key, and no more memory than that', async () => {
+  const key = await server.keyOf('submitter', 'silent')
+  const input = 'x'.repeat(900_000)
+  const stored = await server.call('POST', '/jobs', { key, body: { task: 'echo', input, runAt: '1h' } })
+  const { id } = stored.json<{ id: string }>()
+  const sockets = Array.from({ length: 40 }, () => connect(Number(new URL(server.url).port), '127.0.0.1'))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+  })
+  const answered = new Set<number>()
+  for (const [n, socket] of sockets.entries()) {
+    socket.on('error', () => {})
+    // The first bytes are read, and nothing after them.
+    socket.once('data', () => {
+      answered.add(n)
+      socket.pause()
+    })
+    // Ten of them on each connection: what does not fit into the buffers of the sockets stays in the server.
+    socket.write(
+      `GET /api/v1/jobs/${id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`.repeat(10),
+    )
+  }
+  await until(() => answered.size >= 4, 'four of them to be answered')
+  // Others do not wait for them.
+  const other = await server.keyOf('viewer', 'reader')
+  for (let n = 0; n < 5; n++)
+    expect((await server.call('GET', `/jobs/${id}`, { key: other })).status).toBe(200)
+  expect(answered.size).toBeLessThan(40)
+})
+
+test('more requests than may wait are refused, and say when to ask again', async () => {
+  const small = await startTestServer(database.url, { tasks: [echo] }, { perKey: { atOnce: 1, waiting: 1 } })
+  onTestFinished(() => small.stop())
+  const key = await small.keyOf('viewer', 'eager')
+  const lock = await lockTable(database.directUrl, 'jobs')
+  const first = small.call('GET', '/jobs/999999999', { key })
+  await until(async () => (await countLockWaiters(database.sql)) > 0, 'the first to wait for the lock')
+  const both = [small.call('GET', '/jobs/999999999', { key }), small.call('GET', '/jobs/999999999', { key })]
+  const refused = await Promise.race(both)
+  expect(refused.status).toBe(429)
+  expect(refused.headers['retry-after']).toBe('1')
+  expect(refused.json()).toMatchObject({ code: 'TOO_MANY_REQUESTS' })
+  await lock.release()
+  expect([(await first).status, ...(await Promise.all(both)).map(({ status }) => status)].sort()).toEqual([
+    404, 404, 429,
+  ])
 })

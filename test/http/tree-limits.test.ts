@@ -66,14 +66,14 @@ async function run(workflow: string, input: unknown) {
 
 test('a fan-out that its tree has no room for fails before any child is made, and the rest of the workflow goes on', async () => {
   await server.app.work({ capacity: 4 })
-  const fits = await run('fan', { first: 60, second: 38 })
-  expect([fits.status, fits.tree.length]).toEqual(['completed', 1 + 2 + 98 + 1])
-  const wide = await run('fan', { first: 60, second: 39 })
+  const fits = await run('fan', { first: 60, second: 40 })
+  expect([fits.status, fits.tree.length]).toEqual(['completed', 1 + 2 + 100 + 1])
+  const wide = await run('fan', { first: 60, second: 41 })
   expect(wide.status).toBe('completed')
   expect(wide.result).toMatchObject({
     first: expect.any(Array),
     handled:
-      'tree: with 40 more jobs the tree would have 101 below its root, and it may have 100 (childrenPerTree)',
+      'tree: with the 41 jobs of this step its tree would have 101, and it may have 100: make fewer, in batches for example, or raise childrenPerTree',
   })
   expect(wide.tree.length).toBe(1 + 2 + 60 + 1)
   const huge = await run('fan', { first: 0, second: 1_000_000 })
@@ -84,24 +84,26 @@ test('a workflow that calls itself ends at the deepest level, and one that calls
   expect((await run('deep', { levels: 9 })).status).toBe('completed')
   const deep = await run('deep', { levels: 10 })
   expect(deep.status).toBe('failed')
-  expect(deep.error).toContain('it would be 9 levels below its root, and a tree may have 8 (treeDepth)')
+  expect(deep.error).toContain(
+    'it would be 9 levels below its root, and a tree may have 8: end the nesting earlier, or raise treeDepth',
+  )
   const twice = await run('twice', null)
   expect(twice.status).toBe('failed')
-  expect(twice.tree.length).toBeLessThanOrEqual(101)
+  expect(twice.tree.length).toBeLessThanOrEqual(1 + 2 + 100)
 })
 
 test('results that are too large together come one workflow after the other, and of one the small ones only', async () => {
   const wanted: { parent: string; place: number }[] = []
   for (let n = 0; n < 3; n++) {
-    const { id } = await run('sum', ['x'.repeat(300), 'y'.repeat(300)])
+    const { id } = await run('sum', ['x'.repeat(100_000), 'y'.repeat(100_000)])
     wanted.push({ parent: id, place: 0 }, { parent: id, place: 1 })
   }
   const load = (bytes: number) => loadOutcomes(server.app.room.calls, wanted, bytes)
   const [first, second] = [...new Set(wanted.map(({ parent }) => parent))]
-  expect((await load(10_000)).length).toBe(6)
-  // The first and second workflow's, but not the third's.
-  expect(new Set((await load(1300)).map(({ parent }) => parent))).toEqual(new Set([first, second]))
-  const little = await load(100)
+  expect((await load(10_000_000)).length).toBe(6)
+  // The first and second workflow's, but not the third's. Each takes a few KiB on disk.
+  expect(new Set((await load(450_000)).map(({ parent }) => parent))).toEqual(new Set([first, second]))
+  const little = await load(5000)
   expect(
     little.map(({ place, result, tooLarge }) => ({ place, result, isTooLarge: tooLarge !== null })),
   ).toEqual(

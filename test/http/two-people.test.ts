@@ -149,6 +149,21 @@ describe('nobody approves an input that they chose', () => {
     expect(await approve(keys.admin, id)).toEqual([200, undefined])
   })
 
+  test("by editing somebody else's schedule, also where another one then changes its task", async () => {
+    const name = 'two-edits'
+    const body = { name, task: 'look', cron: '0 3 * * *', input: { amount: 1 } }
+    expect((await server.call('POST', '/schedules', { key: keys.ann, body })).status).toBe(201)
+    const edit = (key: string, change: object) =>
+      server.call('PATCH', `/schedules/${name}`, { key, body: change })
+    expect((await edit(keys.olga, { input: { amount: 777 } })).status).toBe(200)
+    expect((await edit(keys.otto, { task: 'payout' })).status).toBe(200)
+    const fired = await server.call('POST', `/schedules/${name}/fire`, { key: keys.ann })
+    const { id } = fired.json<{ id: string }>()
+    expect(await approve(keys.olga, id)).toEqual([403, 'FORBIDDEN'])
+    expect(await approve(keys.otto, id)).toEqual([403, 'FORBIDDEN'])
+    expect(await approve(keys.admin, id)).toEqual([200, undefined])
+  })
+
   test('nor what such a schedule submits at its time', async () => {
     // Two fire together; one that missed a tick is fired by itself.
     const names = ['first', 'second', 'late']

@@ -7,6 +7,7 @@ import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { createKey } from '../../src/engine/access/keys.ts'
 import { type Sluice, type SluiceOptions, sluice } from '../../src/index.ts'
 import type { Server } from '../../src/server/parts.ts'
+import type { ServerLimits } from '../../src/server/server.ts'
 import { startServer } from '../../src/server/start-server.ts'
 import type { TestDatabase } from './database.ts'
 
@@ -54,7 +55,11 @@ export const EVERYTHING = {
 }
 
 /** An HTTP server on a test database, in this process. Stop it yourself. */
-export async function startTestServer(databaseUrl: string, options: SluiceOptions = {}): Promise<TestServer> {
+export async function startTestServer(
+  databaseUrl: string,
+  options: SluiceOptions = {},
+  limits: Partial<ServerLimits> = {},
+): Promise<TestServer> {
   const lines: string[] = []
   const sink = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -64,7 +69,7 @@ export async function startTestServer(databaseUrl: string, options: SluiceOption
   })
   const log = pino({ level: 'trace' }, sink)
   const app = await sluice({ database: databaseUrl, log, ...options })
-  const running = await startServer({ app, log, host: '127.0.0.1', port: 0, graceMs: 2000 })
+  const running = await startServer({ app, log, host: '127.0.0.1', port: 0, graceMs: 2000, limits })
   const at = (method: string, path: string, request: Request = {}) =>
     exchange(running.url, method, path, request)
   let keys = 0

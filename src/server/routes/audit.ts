@@ -1,6 +1,7 @@
 import { type AuditEntryBody, AuditList, AuditQuery } from '../../api/audit.ts'
 import { readAudit } from '../../engine/access/audit-list.ts'
 import type { AuditView } from '../../store/list-audit.ts'
+import { LARGE_SHARE } from '../caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/audit`: who did what, and who was refused what. */
@@ -8,7 +9,7 @@ export function auditRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/audit',
     {
-      config: { access: 'access:manage' },
+      config: { access: 'access:manage', share: LARGE_SHARE },
       schema: {
         summary: 'Who did what, the newest first',
         description: 'Kept as long as finished jobs are (`retention`).',

@@ -2,7 +2,7 @@ import { type BulkActionBody as Body, BulkActionAnswer, BulkActionBody } from '.
 import { actInBulk, type BulkAction } from '../../engine/bulk-actions.ts'
 import { SluiceError } from '../../errors.ts'
 import { invalidArgument } from '../../model/argument.ts'
-import { BULK_SHARE } from '../caller-shares.ts'
+import { LARGE_SHARE } from '../caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen } from '../visible-job.ts'
 import { onlyOf } from './job-list.ts'
@@ -13,7 +13,7 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
   server.post(
     '/jobs/actions',
     {
-      config: { access: 'workers:manage', share: BULK_SHARE },
+      config: { access: 'workers:manage', share: LARGE_SHARE },
       schema: {
         summary: 'Cancel, retry or reprioritise the jobs that a filter finds',
         description:

@@ -1,5 +1,6 @@
 import { ErrorGroupsBody, ErrorGroupsQuery } from '../../api/errors.ts'
 import { readErrorGroups } from '../../engine/error-groups.ts'
+import { LARGE_SHARE } from '../caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen } from '../visible-job.ts'
 
@@ -8,7 +9,7 @@ export function errorRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/errors',
     {
-      config: { access: 'jobs:read' },
+      config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
         summary: 'Failures by what their errors have in common',
         description:

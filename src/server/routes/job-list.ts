@@ -2,6 +2,7 @@ import { JobListBody, ListQuery } from '../../api/job-list.ts'
 import { type JobCriteria, readPage, toCursor } from '../../engine/job-list.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import type { JobStatus } from '../../model/job.ts'
+import { LARGE_SHARE } from '../caller-shares.ts'
 import { toSummaryBody } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen } from '../visible-job.ts'
@@ -13,7 +14,7 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs',
     {
-      config: { access: 'jobs:read' },
+      config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
         summary: 'Jobs, the newest first',
         description: 'Your own, or those of everybody for whoever may read them.',

@@ -1,6 +1,7 @@
 import { WhyBody } from '../../api/job-why.ts'
 import { JobParams } from '../../api/jobs.ts'
 import { explain } from '../../engine/explain.ts'
+import { LARGE_SHARE } from '../caller-shares.ts'
 import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen, visibleJob } from '../visible-job.ts'
@@ -10,7 +11,7 @@ export function jobWhyRoutes(server: Server, { room }: ServerParts): void {
   server.get(
     '/jobs/:id/why',
     {
-      config: { access: 'jobs:read' },
+      config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
         summary: 'What a job waits for',
         description:

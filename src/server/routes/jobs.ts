@@ -13,6 +13,7 @@ import { readJobLogs } from '../../engine/job-control.ts'
 import { readTimeline } from '../../engine/job-timeline.ts'
 import { trace } from '../../engine/trace.ts'
 import { loadTree } from '../../engine/tree.ts'
+import { LARGE_SHARE, RESULT_SHARE } from '../caller-shares.ts'
 import { orNull, toJobBody, toTreeBody } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { ownerSeen, visibleJob } from '../visible-job.ts'
@@ -31,7 +32,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs/:id',
     {
-      config,
+      config: { ...config, share: RESULT_SHARE },
       schema: { summary: 'Everything about a job', tags, params: JobParams, response: { 200: JobBody } },
     },
     async (request) => toJobBody(await visibleJob(calls, request, request.params.id)),
@@ -40,7 +41,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs/:id/tree',
     {
-      config,
+      config: { ...config, share: LARGE_SHARE },
       schema: {
         summary: 'A job with what is below it; wide fan-outs are folded',
         tags,
@@ -59,7 +60,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs/:id/trace',
     {
-      config,
+      config: { ...config, share: LARGE_SHARE },
       schema: {
         summary: 'From a failure back to the root, with where inputs differ from good ones',
         tags,
@@ -86,7 +87,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs/:id/timeline',
     {
-      config,
+      config: { ...config, share: LARGE_SHARE },
       schema: {
         summary: 'The life of a job in the order in which it happened: states, attempts, workers',
         tags,
@@ -105,7 +106,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs/:id/attempts',
     {
-      config,
+      config: { ...config, share: RESULT_SHARE },
       schema: { summary: 'Every start of a job', tags, params: JobParams, response: { 200: AttemptsBody } },
     },
     async (request) => {
@@ -125,7 +126,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs/:id/logs',
     {
-      config,
+      config: { ...config, share: RESULT_SHARE },
       schema: {
         summary: 'The log of a job, oldest line first',
         tags,

@@ -1,6 +1,7 @@
 import { EnsureBody, PendingBody, ResultBody, ResultParams } from '../../api/results.ts'
 import { type Ensured, ensureResult, findEnsured } from '../../engine/ensure-result.ts'
 import { toStorableJson } from '../../model/json.ts'
+import { RESULT_SHARE } from '../caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { recordingRefusals } from '../refusals.ts'
 import { submissionAuthor, submissionOf } from '../submissions.ts'
@@ -15,7 +16,7 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
   server.put(
     '/results/:name/:key',
     {
-      config: { access: 'jobs:submit' },
+      config: { access: 'jobs:submit', share: RESULT_SHARE },
       schema: {
         summary: 'See to it that there is a result of a task or workflow for this input',
         description:
@@ -52,7 +53,7 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/results/:name/:key',
     {
-      config: { access: 'jobs:read' },
+      config: { access: 'jobs:read', share: RESULT_SHARE },
       schema: {
         summary: 'Look for a result; starts nothing',
         description: '200 with the newest result, 202 while a job is active, 404 when there is neither.',

@@ -16,7 +16,7 @@ import { SluiceError } from '../../errors.ts'
 import { withoutSecrets } from '../../model/redact.ts'
 import type { SubmittedJob } from '../../store/submit-jobs.ts'
 import { withIndex } from '../bulk-refusal.ts'
-import { BULK_SHARE } from '../caller-shares.ts'
+import { LARGE_SHARE } from '../caller-shares.ts'
 import { checkLaneOf } from '../lane-choice.ts'
 import { idempotencyKey, once } from '../once.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -80,7 +80,7 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
   server.post(
     '/jobs/bulk',
     {
-      config: { ...config, share: BULK_SHARE },
+      config: { ...config, share: LARGE_SHARE },
       schema: {
         summary: 'Submit many: all or none, in one transaction',
         tags,

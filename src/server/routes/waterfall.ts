@@ -1,6 +1,7 @@
 import { JobParams } from '../../api/jobs.ts'
 import { WaterfallBody } from '../../api/waterfall.ts'
 import { readWaterfall } from '../../engine/read-waterfall.ts'
+import { LARGE_SHARE } from '../caller-shares.ts'
 import { orNull, toNotReachedBody } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { visibleJob } from '../visible-job.ts'
@@ -10,7 +11,7 @@ export function waterfallRoutes(server: Server, { room: { calls } }: ServerParts
   server.get(
     '/jobs/:id/waterfall',
     {
-      config: { access: 'jobs:read' },
+      config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
         summary: 'A tree as bars over time, with what the whole waited for',
         tags: ['jobs'],

@@ -28,6 +28,10 @@ const attacks = {
     return 'reached'
   },
   "the worker's open files": () => (readdirSync(`/proc/${worker}/fd`).length > 0 ? 'reached' : 'none'),
+  'a file that the worker was started with': () => {
+    const text = Buffer.alloc(100)
+    return found(text.toString('utf8', 0, readSync(100, text, 0, 100, 0)))
+  },
   "the worker's process": () => {
     process.kill(worker, 0)
     return 'reached'
