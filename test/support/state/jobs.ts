@@ -28,3 +28,8 @@ export async function readStart(sql: Sql, id: string): Promise<Date> {
 export async function plantLostClaims(sql: Sql, id: string, claims: number): Promise<void> {
   await sql('update sluice.jobs set attempt = attempt + $2 where id = $1', [id, claims])
 }
+
+/** Gives a job an input of so many characters. */
+export async function plantInput(sql: Sql, id: string, characters: number): Promise<void> {
+  await sql(`update sluice.jobs set input = to_jsonb(repeat('x', $2)) where id = $1`, [id, characters])
+}
