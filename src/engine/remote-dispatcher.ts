@@ -58,6 +58,8 @@ export class RemoteDispatcher {
   readonly #session: CycleSession
   readonly #keyId: string
   #lanes: readonly string[] = ['*']
+  /** Lanes that it had slots of when this server first heard of it: until its first cycle here nothing else is known. */
+  readonly #lanesBefore: readonly string[]
   #outOfStep = true
   #offerChanged = true
   /** The last cycle stored the news that came with it. */
@@ -72,6 +74,7 @@ export class RemoteDispatcher {
       readonly tasks: readonly string[]
       readonly labels: Readonly<Record<string, unknown>>
       readonly pooled: readonly string[]
+      readonly heldLanes: readonly string[]
     }
     readonly resync?: SessionOptions['resync']
     readonly log: Log
@@ -81,6 +84,7 @@ export class RemoteDispatcher {
     const { db, connection, worker, resync, log, hears } = options
     const { tasks, labels, pooled } = worker
     this.#keyId = worker.keyId ?? ''
+    this.#lanesBefore = worker.heldLanes
     this.#session = new CycleSession({
       db,
       connection,
@@ -108,7 +112,9 @@ export class RemoteDispatcher {
 
   /** What it was given before its key was narrowed it neither reports nor keeps: once it is silent, others run it. */
   #checkLanes(): void {
-    for (const { lane } of this.#session.held.values()) checkLaneScope(this.#lanes, lane, this.#keyId)
+    const held = [...this.#session.held.values()].map(({ lane }) => lane)
+    for (const lane of this.#outOfStep ? [...held, ...this.#lanesBefore] : held)
+      checkLaneScope(this.#lanes, lane, this.#keyId)
   }
 
   /** How long the poll is of each lane that it serves. */

@@ -6,12 +6,15 @@ export interface StoredWorker extends Required<Omit<WorkerIdentity, 'keyId'>> {
   /** `null`: it speaks to the database itself. */
   readonly keyId: string | null
   readonly ended: boolean
+  /** Lanes that it has slots of. */
+  readonly heldLanes: readonly string[]
 }
 
 const LOAD = statement(
   'load_workers',
-  `select id, name, host, pid, version, capacity, cores, tasks, labels, pooled, process_limit as "processLimit", rank, pool, request, build, key_id as "keyId", ended_at is not null as ended
-     from sluice.workers where id = any ($1::bigint[])`,
+  `select id, name, host, pid, version, capacity, cores, tasks, labels, pooled, process_limit as "processLimit", rank, pool, request, build, key_id as "keyId", ended_at is not null as ended,
+          array(select h.lane from sluice.holdings h where h.worker_id = w.id and h.slots > 0) as "heldLanes"
+     from sluice.workers w where id = any ($1::bigint[])`,
 )
 
 /** Workers as they registered, by id. Those that are not there are left out. */

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { EVERYTHING, useServer } from '../support/http-server.ts'
@@ -192,6 +192,14 @@ describe('a worker', () => {
     ] as const) {
       const answer = await tell(key, worker, what, body)
       expect([what, answer.status, answer.json()]).toMatchObject([what, 403, { code: 'FORBIDDEN' }])
+    }
+    // Nor through a server that has not heard of it before.
+    const other = await startTestServer(database.url)
+    onTestFinished(() => other.stop())
+    for (const what of ['heartbeat', 'cycle']) {
+      const body = what === 'cycle' ? { running: [lease], free: 0 } : {}
+      const answer = await other.call('POST', `/workers/${worker}/${what}`, { key: key.key, body })
+      expect([what, answer.status]).toEqual([what, 403])
     }
     expect(await stateOf(id)).toBe('running')
     // Widened again, it goes on as before.
