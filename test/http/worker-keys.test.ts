@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { EVERYTHING, useServer } from '../support/http-server.ts'
+import { EVERYTHING, startTestServer, useServer } from '../support/http-server.ts'
 
 // What a worker's key does not allow, asked for by hand.
 const names = ['mail.eu', 'mail.us', 'mailer', 'payout']
