@@ -58,7 +58,7 @@ export class RemoteDispatcher {
   readonly #session: CycleSession
   readonly #keyId: string
   #lanes: readonly string[] = ['*']
-  /** Lanes that it had slots of when this server first heard of it: until its first cycle here nothing else is known. */
+  /** Lanes of what it ran when this server first heard of it: until its first cycle here nothing else is known. */
   readonly #lanesBefore: readonly string[]
   #outOfStep = true
   #offerChanged = true

@@ -6,14 +6,15 @@ export interface StoredWorker extends Required<Omit<WorkerIdentity, 'keyId'>> {
   /** `null`: it speaks to the database itself. */
   readonly keyId: string | null
   readonly ended: boolean
-  /** Lanes that it has slots of. */
+  /** Lanes of the jobs that it runs. */
   readonly heldLanes: readonly string[]
 }
 
 const LOAD = statement(
   'load_workers',
   `select id, name, host, pid, version, capacity, cores, tasks, labels, pooled, process_limit as "processLimit", rank, pool, request, build, key_id as "keyId", ended_at is not null as ended,
-          array(select h.lane from sluice.holdings h where h.worker_id = w.id and h.slots > 0) as "heldLanes"
+          array(select distinct c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                 where j.worker_id = w.id and j.state = 'running') as "heldLanes"
      from sluice.workers w where id = any ($1::bigint[])`,
 )
 
