@@ -12,7 +12,7 @@ export interface ServerOptions {
   readonly key?: string | undefined
   /** Sent with every request: the `x-sluice-csrf` of a session. */
   readonly headers?: (() => Readonly<Record<string, string>>) | undefined
-  /** Called when the key would travel readable: to a server beyond this machine without TLS. Default: `process.emitWarning`. */
+  /** Called when the key would travel readable: to a server beyond this machine without TLS. Default: a warning of Node, where it runs there. */
   readonly onWarning?: ((message: string) => void) | undefined
 }
 

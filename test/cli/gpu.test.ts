@@ -58,7 +58,11 @@ describe.each(WAYS)('over %s', (way) => {
   }, async () => {
     worker = direct.start(['worker', '--name', 'w1', '--capacity', '0'])
     await worker.says('ready to take jobs')
-    const idle = (await cli.run(['gpu'])).stdout
+    // It offers its devices with its first heartbeat.
+    const idle = await until(async () => {
+      const { stdout } = await cli.run(['gpu'])
+      return stdout.includes('offered by') && stdout
+    }, 'the worker to offer its devices')
     expect(idle).toContain(`vram on ${GPU}  offered by w1\n  held      ${'░'.repeat(24)}  0 of 24GB\n`)
     expect(idle).toContain('nothing waits\n')
 
