@@ -43,7 +43,7 @@ export async function findExecUser(
   const user = await lookUp(name)
   if (user === undefined)
     throw unavailable(
-      `${where}, and this machine has no such user. Create the account, or name it by its numbers: user: "1001:1001"`,
+      `${where}, and this machine has no such user. Create the account, or name user and group by their numbers: user: "1001:1001"`,
     )
   if (user.uid === 0 || user.gid === 0)
     throw unavailable(`${where}, which has the rights of root. Name an account of its own for such programs`)

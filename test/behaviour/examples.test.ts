@@ -115,7 +115,8 @@ test('the words that the example counts are those that are there', { timeout: 24
 test.each(Object.entries(EXAMPLES))('examples/%s runs and prints what it should', async (name, output) => {
   const jiti = name.endsWith('.ts') ? [join(root, 'node_modules/jiti/lib/jiti-cli.mjs')] : []
   const { stdout, stderr } = await node([...jiti, join(root, 'examples', name)])
-  expect(stderr).toBe('')
+  // On a slow machine jobs of a full lane wait longer than a second, and the program says so.
+  expect(stderr.split('\n').filter((line) => !line.includes('"msg":"jobs wait for capacity"'))).toEqual([''])
   expect(stdout).toMatch(output)
 })
 

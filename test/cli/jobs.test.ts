@@ -382,7 +382,9 @@ describe.each(WAYS)('over %s', (way) => {
 
     test('approve lets it run, reject ends it with the comment', async () => {
       const text = await cli.run(['submit', 'careful'])
-      const first = /^job (\d+) waits for approval: sluice approve \1\n$/.exec(text.stdout)![1]!
+      const first = /^job (\d+) waits for approval by somebody else: sluice approve \1\n$/.exec(
+        text.stdout,
+      )![1]!
       const second = await submit('careful')
       expect((await cli.run(['approve', first])).stdout).toBe(`job ${first}: approved\n`)
       await inState(first, 'completed')

@@ -90,6 +90,10 @@ describe('sluice server', () => {
 describe('sluice up', () => {
   test('is database, server and worker in one, and leaves nothing behind', async () => {
     const mark = markDescendants()
+    // A first start that fails makes no key: nobody would be shown it.
+    await own.write('sluice.yaml', YAML.replace('exec:', 'user: nobody-has-this-name, exec:'))
+    const failed = await own.run(['up', '--port', '0'], { ownProcess: true })
+    expect(failed).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('no such user') })
     await own.write('sluice.yaml', YAML)
     const up = own.start(['up', '--port', '0'])
     const url = await address(up)

@@ -98,6 +98,16 @@ test('a schedule that names another lane is not fired by hand while the own one 
   expect(await fire(keys.olga, 'beside')).toEqual([202, undefined])
 })
 
+test('a job that named another lane does not run again while the own one is paused, without workers:manage', async () => {
+  const body = { task: 'report', lane: 'default' }
+  const { id } = (await server.call('POST', '/jobs', { key: keys.ann, body })).json<{ id: string }>()
+  await server.call('DELETE', `/jobs/${id}`, { key: keys.ann })
+  await server.app.setLane('narrow', { enabled: false })
+  const refused = await server.call('POST', `/jobs/${id}/retry`, { key: keys.ann, body: {} })
+  expect([refused.status, refused.json()]).toMatchObject([409, { code: 'LANE_PAUSED' }])
+  expect((await server.call('POST', `/jobs/${id}/retry`, { key: keys.olga, body: {} })).status).toBe(202)
+})
+
 test('the audit has what was refused', async () => {
   const target = 'POST /api/v1/jobs'
   expect(await readAudit(database.sql, target, 'job.submit')).toEqual(

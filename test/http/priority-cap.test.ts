@@ -66,4 +66,9 @@ test('a schedule cannot be raised above it afterwards', async () => {
     server.call('PATCH', '/schedules/raised', { key, body: { priority: 500 } }).then(({ status }) => status)
   expect(await raise(keys.ann)).toBe(403)
   expect(await raise(keys.olga)).toBe(200)
+  // Nor does its owner run something else with the priority that it was given.
+  const change = (change: object) =>
+    server.call('PATCH', '/schedules/raised', { key: keys.ann, body: change }).then(({ status }) => status)
+  expect(await change({ input: { other: true } })).toBe(403)
+  expect(await change({ input: { other: true }, priority: 100 })).toBe(200)
 })

@@ -184,7 +184,8 @@ export class User {
   async leave(): Promise<void> {
     this.process.stdin!.write('release\n')
     await this.exited
-    if (this.heard('released') !== true) throw new Error('the user did not get its release')
+    // What it said last may be read after it has ended.
+    await until('the user has its release', () => this.heard('released') === true)
   }
 
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {

@@ -78,7 +78,7 @@ async function submit(world: World, task: string, options: SubmitCommandOptions)
       const how = status === null ? ', but is not yours to read' : ` and is ${status}`
       world.out.line(`job ${job.id} has this key already${how}; attached to it`)
     } else if (status === 'awaiting_approval')
-      world.out.line(`job ${job.id} waits for approval: sluice approve ${job.id}`)
+      world.out.line(`job ${job.id} waits for approval by somebody else: sluice approve ${job.id}`)
     else if (stored !== null && isScheduled(stored))
       world.out.line(`job ${job.id} is scheduled for ${stored.readyAt.toISOString()}`)
     else world.out.line(`job ${job.id} is ${status}`)

@@ -60,9 +60,10 @@ async function up(world: World, options: UpOptions): Promise<ExitCode> {
   })
   try {
     if (stops.soon.aborted) return world.interrupts.code ?? EXIT.failed
+    // First: what cannot start must not leave a first key behind that nobody was shown.
+    await work(app, log, options)
     const serving = await serve(world, app, log, options)
     const { server } = serving
-    await work(app, log, options)
     await sayWhere(world, app, serving, options)
     const flowing = options.tour === true ? flow(app, log, world.now, stops.soon) : undefined
     await fired(stops.soon)

@@ -25,6 +25,7 @@ import { isFinal, statusOf } from '../../model/job.ts'
 import { ADMIN_ROLE } from '../../model/permissions.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import { carryOut, change } from '../change.ts'
+import { checkLaneOf } from '../lane-choice.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { isOwn, ownJob, visibleJob } from '../visible-job.ts'
 
@@ -129,6 +130,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
         { action: 'job.retry', target: `job ${id}`, once: true },
         async (tx) => {
           const job = await ownJob(tx, request, id)
+          if (job.laneChosen) await checkLaneOf(tx, request.caller, job.task, job.lane)
           const result = await retry(tx, id, options, request.caller.name)
           return { result, before: { status: job.status }, after: retryFacts(result, options) }
         },

@@ -174,7 +174,10 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         const before = await changeable(tx, request.caller, name)
         checkPriorityOf(request.caller, request.body.priority)
         const after = await changeSchedule(tx, name, request.body, request.caller.name)
-        const { task, lane } = request.body
+        const { task, workflow, input, lane } = request.body
+        // What somebody else gave a high priority is not theirs to make something else of.
+        if ([task, workflow, input].some((each) => each !== undefined))
+          checkPriorityOf(request.caller, after.priority)
         if (task !== undefined || lane !== undefined)
           await checkLaneOf(tx, request.caller, after.task, after.lane)
         if (request.body.cron !== undefined) await checkIntervalOf(request.caller, tx, after.cron)

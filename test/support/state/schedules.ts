@@ -21,8 +21,8 @@ export async function plantSchedules(
   },
 ): Promise<void> {
   await sql(
-    `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, declared, owner, updated_by, input_by)
-     select $7 || n, $2, ($5::text[])[1 + n % cardinality($5::text[])], 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), '{}', $6, 'test', 'test'
+    `insert into sluice.schedules (name, task, cron, timezone, enabled, overlap, catch_up, next_at, declared, owner, updated_by, input_by, task_by)
+     select $7 || n, $2, ($5::text[])[1 + n % cardinality($5::text[])], 'UTC', true, $3, 0, clock_timestamp() - make_interval(secs => $4), '{}', $6, 'test', 'test', 'test'
        from generate_series(1, $1) n`,
     [count, task, overlap, ageMs / 1000, crons, owner, prefix],
   )
