@@ -172,7 +172,7 @@ begin
 end $$;
 
 -- Forgets a task or a workflow, so that its name may become the other. Returns which of them it was; null: it was neither. Jobs that are
--- there run all the same.
+-- there still run.
 create function sluice.delete_name_v1(p_name text) returns text
 language plpgsql as $$
 begin

@@ -507,7 +507,7 @@ export class Sluice {
     return this.#changes.moveTask(task, lane)
   }
 
-  /** Forgets a task or a workflow until a program makes it known again. Its jobs run all the same. */
+  /** Forgets a task or a workflow until a program makes it known again. Its jobs still run. */
   async deleteTask(name: string): Promise<void> {
     return this.#changes.deleteTask(name)
   }

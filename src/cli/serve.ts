@@ -82,7 +82,7 @@ export async function serve(world: World, app: Sluice, log: Logger, options: Ser
     warnOfPlainHttp(options.host, log)
     return { server, ...firstKey, limits }
   } catch (error) {
-    // An empty file would be in the way of the next start.
+    // An empty file would keep the next start from making one.
     if (file !== undefined) await rm(file.path, { force: true })
     throw error
   } finally {

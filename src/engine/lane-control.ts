@@ -114,7 +114,7 @@ export async function placeTask(
 }
 
 /**
- * Forgets a task or a workflow until a program makes it known again. Its jobs run all the same.
+ * Forgets a task or a workflow until a program makes it known again. Its jobs still run.
  *
  * @throws {SluiceError} `UNKNOWN_TASK`.
  */

@@ -94,7 +94,7 @@ export class LiveFeed {
   open(options: LiveOptions, sink: EventSink): { leave(): void } {
     const [now = '', list = ''] = options.lastId.split('~')
     const reader = { options, sink, now, list, nowSentAt: performance.now() }
-    // What was seen a moment ago is still what there is; nothing older is told.
+    // What was seen a moment ago is still what there is; nothing older is sent.
     if (this.#readers.size === 0 && performance.now() > this.#lookAgainAt) this.#seen = undefined
     this.#readers.add(reader)
     this.#tell(reader)

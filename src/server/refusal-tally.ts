@@ -8,7 +8,7 @@ interface Count {
   /** Of the period: those that were to be written, and those beyond. */
   count: number
   more: number
-  /** The last of those that were left out. */
+  /** The last one that was left out. */
   last: Refusal | undefined
   readonly timer: NodeJS.Timeout
 }

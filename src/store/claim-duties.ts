@@ -39,7 +39,7 @@ const CLAIM = statement(
         and case g.name
               when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp())
               when 'schedule' then exists (select 1 from sluice.schedules s where s.next_at <= statement_timestamp())
-                              -- After a step back every tick lies ahead, also of those that have to go on from the new time.
+                              -- After a step back every tick lies ahead, also of schedules that have to go on from the new time.
                               or exists (select 1 from sluice.watch k join sluice.schedules s on s.clock_steps < k.clock_steps where k.clock_steps > 0)
               -- After a crash the claim of one that has started may be forgotten for a while.
               when 'expire' then exists (select 1 from sluice.generation g where g.claims_open)

@@ -12,7 +12,7 @@ const PAUSE = statement(
    returning s.name`,
 )
 
-/** Disables all schedules of an owner, as an operator would. Returns the names of those that were enabled. */
+/** Disables all schedules of an owner, as an operator would. Returns the names of the ones that were enabled. */
 export async function pauseSchedules(tx: Queryable, owner: string, by: string): Promise<readonly string[]> {
   const rows = await tx.run<{ name: string }>(PAUSE, [owner, by])
   return rows.map(({ name }) => name).sort()

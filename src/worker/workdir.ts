@@ -29,7 +29,7 @@ const REMOVE = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwx -- "$1"; rm -rf -
  * The two upper folders belong to the worker's user with mode 0700. Where attempts run as another user, their group is
  * that user's and their mode 0710, so that the user can pass through and neither list nor swap anything; the folder of
  * an attempt is the user's own. This process never walks through such a folder with its own rights: a program that left
- * its group could put a link in the way. It is removed by a process of that user.
+ * its group could put a link in its place. It is removed by a process of that user.
  */
 export class Workdirs {
   /** The folder all attempts of this worker share. */

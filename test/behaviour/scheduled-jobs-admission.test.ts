@@ -326,6 +326,7 @@ test('jobs that wait for a retry, a time they named, or after a snooze stay acti
 test('a look at the system counts scheduled jobs up to a bound, and all of them when the limit may be reached', async () => {
   const app = await open({ maxScheduled: 4 })
   await app.submitMany(reminder, [1, 2, 3], nextYear)
+  await app.work()
   await until(async () => (await countScheduled(database.sql, 2)) === 2, 'the ledger to be complete')
   expect(await counts(app)).toMatchObject({ scheduled: 3 })
   await app.submit(reminder, 4, nextYear)

@@ -98,7 +98,7 @@ test('the first key goes to a file that only its user can read, and expires when
     await rm(file)
     const allowKeys = await refuseKeys(database.sql)
     expect(await start().exited).not.toBe(0)
-    expect(existsSync(file), 'no empty file is in the way of the next start').toBe(false)
+    expect(existsSync(file), 'no empty file is left for the next start').toBe(false)
     await allowKeys()
     const first = start()
     await first.says('listening on')

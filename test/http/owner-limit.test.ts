@@ -197,7 +197,7 @@ test('shows who is at the limit though others had as many once, and looks at tho
   const bounds = await readOwnerBounds(database.sql)
   expect(bounds.get(ann.name)).toBe(20)
   for (const { name } of idle) expect(bounds.get(name)).toBeUndefined()
-  // Who has no list begins anew, and is held to the limit.
+  // Who has no list gets a new one, and is held to the limit.
   expect((await idle[0]!.bulk(20)).status).toBe(202)
   expect((await idle[0]!.submit()).status).toBe(429)
 })

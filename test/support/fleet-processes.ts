@@ -13,7 +13,7 @@ tasks:
   work: { exec: [sleep, '0.3'], retry: { attempts: 1 } }
 fleet:
   pools:
-    burst: { max: 3, idle: 1s, cooldown: 500ms, arrival: 20s }
+    burst: { max: 3, idle: 5s, cooldown: 500ms, arrival: 20s }
 `
 
 /** Servers with a pool, and what they and their workers have done. Whoever is left is ended when the file is done. */

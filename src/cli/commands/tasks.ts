@@ -19,7 +19,7 @@ function deleteTask(world: World, name: string, options: CommonOptions): Promise
   return operate(world, options, async (system) => {
     await system.deleteTask(name)
     if (options.json === true) writeJson(world.out, { name, deleted: true })
-    else world.out.line(`${name} is deleted; its jobs run all the same`)
+    else world.out.line(`${name} is deleted; its jobs still run`)
     return EXIT.done
   })
 }

@@ -193,7 +193,7 @@ export async function revokeKey(
 
 /**
  * A key with the name of somebody else reads that one's jobs, and gets what their schedules submit. Only
- * whoever reads everybody's jobs may make it, or says that the name is to be taken over from somebody who has no good key any more.
+ * someone who may read everybody's jobs makes it, or says that the name is to be taken over from somebody who has no good key any more.
  *
  * @returns Whether the name is taken over.
  * @throws {SluiceError} `FORBIDDEN`
