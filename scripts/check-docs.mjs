@@ -37,7 +37,7 @@ function checkErrors() {
   for (const code of told) if (!codes.has(code)) problems.push(`${page}: ${code} is not in src/errors.ts`)
 
   const states = new Set()
-  for (const name of list('sql/migrations', false)) {
+  for (const name of list('sql/functions', true).filter((each) => each.endsWith('.sql'))) {
     for (const [, state] of readFileSync(join(root, name), 'utf8').matchAll(/'(SL\d{3})'/g)) states.add(state)
   }
   for (const state of states)

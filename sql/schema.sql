@@ -296,11 +296,19 @@ create table sluice.fleet_samples (
   constraint fleet_samples_pool_fkey FOREIGN KEY (pool) REFERENCES sluice.pools(name) ON DELETE CASCADE
 ) with (fillfactor=20);
 
+--- table sluice.functions
+create table sluice.functions (
+  name text not null,
+  hash text not null,
+  applied_at timestamp with time zone not null default clock_timestamp(),
+  constraint functions_pkey PRIMARY KEY (name)
+);
+
 --- table sluice.generations
 create unlogged table sluice.generations (
   one boolean not null default true,
   id uuid not null default gen_random_uuid(),
-  place text not null default sluice.place_v1(),
+  place text not null,
   noticed_at timestamp with time zone not null default clock_timestamp(),
   wait_until timestamp with time zone,
   copied boolean not null default false,
@@ -4729,10 +4737,10 @@ RETURN ((p_worker).stopping OR (((p_worker).leaving IS NOT NULL) AND (p_worker).
 CREATE OR REPLACE FUNCTION sluice.name_chooser_v1(p_root bigint, p_name text, p_submitter text)
  RETURNS void
  LANGUAGE sql
-BEGIN ATOMIC
- UPDATE sluice.jobs j SET chosen_by = array_append(j.chosen_by, name_chooser_v1.p_name)
-   WHERE ((j.id = name_chooser_v1.p_root) AND (name_chooser_v1.p_name <> name_chooser_v1.p_submitter) AND (NOT (name_chooser_v1.p_name = ANY (COALESCE(j.chosen_by, '{}'::text[])))));
-END;
+AS $function$
+  update sluice.jobs j set chosen_by = array_append(j.chosen_by, p_name)
+   where j.id = p_root and p_name <> p_submitter and not p_name = any (coalesce(j.chosen_by, '{}'))
+$function$;
 
 --- function sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
 CREATE OR REPLACE FUNCTION sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
@@ -4873,8 +4881,9 @@ begin
   v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
   delete from sluice.generations g where g.place <> sluice.place_v1();
   v_copied := found;
-  insert into sluice.generations (wait_until, copied, skip_before)
-    select case when k.timeline is distinct from v_timeline and not v_copied
+  insert into sluice.generations (place, wait_until, copied, skip_before)
+    select sluice.place_v1(),
+           case when k.timeline is distinct from v_timeline and not v_copied
                 then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, v_copied, k.skip_before
       from sluice.watch k
     on conflict do nothing returning id into v_id;

@@ -136,12 +136,6 @@ create index workers_alive on sluice.workers (seen_at) where ended_at is null;
 create index workers_order on sluice.workers (rank, id) where ended_at is null;
 create index workers_processes on sluice.workers (host) where ended_at is null and process_limit is not null;
 
--- How many jobs of a lane one worker may run at once; null: no limit. A worker without a capacity of its own has 0.
-create function sluice.per_worker_v1(p_per_worker integer, p_capacity integer, p_cores integer) returns integer
-language sql immutable
-return case when p_per_worker > 0 then p_per_worker when p_per_worker = -1 and p_capacity > 0 then p_capacity
-            when p_per_worker is not null then p_cores end;
-
 -- Tasks that a worker could not start, and takes no job of before retry_at. The row goes when it has started one.
 create table sluice.withdrawals (
   worker_id bigint not null references sluice.workers (id) on delete cascade,
@@ -373,26 +367,18 @@ create table sluice.watch (
 ) with (fillfactor = 20);
 insert into sluice.watch (timeline) values (left(pg_walfile_name(pg_current_wal_lsn()), 8));
 
--- An unlogged table is emptied by exactly the events that can forget a commit: crash recovery, whether the whole server or a single
--- backend died, and the promotion of a standby. A clean restart keeps it. Nothing is claimed while the row is missing or closed.
---
--- A copy of the database, or a dump that was restored, is another place: there the row counts for nothing either.
-create function sluice.place_v1() returns text
-language sql stable
-return (select d.oid || '/' || 'sluice.jobs'::regclass::oid from pg_database d where d.datname = current_database());
-
 create unlogged table sluice.generations (
   one         boolean primary key default true check (one),
   id          uuid not null default gen_random_uuid(),
-  place       text not null default sluice.place_v1(),
+  place       text not null,                                    -- sluice.place_v1() when the row was written
   noticed_at  timestamptz not null default clock_timestamp(),
   wait_until  timestamptz,                                      -- after a promotion: until the leases of workers it does not know have ended
   copied      boolean not null default false,                   -- what workers run is not known here: their jobs may be others of the same ids
   claims_open boolean not null default false,
   skip_before timestamptz not null default '-infinity'          -- as in sluice.watch
 );
-insert into sluice.generations (claims_open) values (true);
-create view sluice.generation as select * from sluice.generations g where g.place = sluice.place_v1();
+insert into sluice.generations (place, claims_open)
+select d.oid || '/' || 'sluice.jobs'::regclass::oid, true from pg_database d where d.datname = current_database();
 
 -- Jobs that somebody submitted again in a changed form, and which job each came from.
 create table sluice.resubmissions (
@@ -430,4 +416,46 @@ create table sluice.saturation (
 create unlogged table sluice.waiters (
   process text primary key,
   until   timestamptz not null
+) with (fillfactor = 50);
+
+-- Lists of jobs, and what streams and explanations look at.
+--
+-- Lists show roots, newest first. A page looks at no more than a given number of index entries, whatever is searched for,
+-- and may answer fewer rows than asked for together with a place to go on from. These indexes make the common searches
+-- direct. They cover roots that have ended and nothing else: an index over all jobs would be written with every claim. Each
+-- still costs a drain about a tenth of what it writes to the log, so there are few: none on tags, lanes and times.
+create index jobs_ended_task  on sluice.jobs (task, id) where parent_id is null and state >= 'completed';
+create index jobs_ended_owner on sluice.jobs (submitted_by, id) where parent_id is null and state >= 'completed';
+create index jobs_ended_badly on sluice.jobs (id) where parent_id is null and state > 'completed';
+
+-- Trees of which a rerun has replaced something. Nothing else pays for it.
+create index jobs_replaced on sluice.jobs (root_id) where superseded_at is not null;
+
+-- Lanes as operators have them at run time: created, deleted, and tasks moved between them. What files and code say is kept beside it,
+-- so that it survives deploys and a reset can return to it.
+--
+-- Jobs whose submission named no lane are where their task is. When the task moves, those that have not started follow, a batch at a
+-- time; running ones stay where they run, since their slot is there.
+
+-- Where the search for jobs that have to follow stands: jobs up to next_id have been looked at. Null: nothing is left to do.
+-- It is locked last, with the names locked before.
+create table sluice.lane_sweep (
+  one     boolean primary key default true check (one),
+  next_id bigint
+) with (fillfactor = 20);
+insert into sluice.lane_sweep default values;
+
+-- Priorities of jobs that wait, and of workflows while they run.
+--
+-- A composite's children get its priority when they are made. When an operator changes it, those that are there already follow a batch at a
+-- time: a fan-out may have 100,000. The change and the mark that it has to go on are one transaction, so whoever dies is replaced.
+
+-- Composites whose children still have to get their priority. Written with the composite's row locked: an advance under way has made its
+-- children by then, and a later one makes them with the new priority.
+create table sluice.priority_changes (
+  job_id   bigint primary key references sluice.jobs (id) on delete cascade,
+  priority integer not null,
+  next_idx integer not null default 0,    -- children in places before this one have been looked at
+  missed   integer,                       -- the first of them that somebody else had locked
+  retry_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { messageOf, SluiceError } from '../errors.ts'
 import { discardClient, endClient } from './end-client.ts'
+import { applyFunctions, loadFunctions, staleFunctions } from './functions.ts'
 import { queryWithin, unreachable } from './query.ts'
 import { isConnectionLoss, sqlState, translateError } from './sqlstate.ts'
 
@@ -44,13 +45,15 @@ export async function loadMigrations(): Promise<readonly Migration[]> {
  *   it; `DATABASE_UNAVAILABLE` when the connection breaks.
  */
 export async function migrate(url: string): Promise<MigrationState & { readonly ran: readonly string[] }> {
-  const migrations = await loadMigrations()
+  const [migrations, functions] = await Promise.all([loadMigrations(), loadFunctions()])
   const available = migrations.at(-1)?.version ?? 0
   return withClient(url, async (client) => {
     const look = async <R extends pg.QueryResultRow>(text: string) => (await client.query<R>(text)).rows
     const before = await appliedVersion(look)
     if (before > available) throw newer(before, available)
-    if (before === available) return { applied: before, available, ran: [] }
+    if (before === available && (await staleFunctions(look, functions)).length === 0) {
+      return { applied: before, available, ran: [] }
+    }
 
     const ran: string[] = []
     await client.query('begin')
@@ -59,6 +62,8 @@ export async function migrate(url: string): Promise<MigrationState & { readonly 
       await client.query(`create schema if not exists sluice`)
       await client.query(`create table if not exists sluice.migrations (
         version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())`)
+      await client.query(`create table if not exists sluice.functions (
+        name text primary key, hash text not null, applied_at timestamptz not null default clock_timestamp())`)
       const applied = await appliedVersion(look)
       for (const migration of migrations.filter((each) => each.version > applied)) {
         await client.query(migration.sql)
@@ -68,6 +73,7 @@ export async function migrate(url: string): Promise<MigrationState & { readonly 
         ])
         ran.push(migration.name)
       }
+      ran.push(...(await applyFunctions(client, functions)))
       await client.query('commit')
     } catch (error) {
       await client.query('rollback').catch(() => {})
@@ -161,16 +167,17 @@ function within(client: pg.Client): Look {
 }
 
 async function appliedVersion(look: Look): Promise<number> {
-  const [found] = await look<{ ours: boolean; others: string | null }>(
-    `select (select count(*) = 3 from pg_attribute a
+  const [found] = await look<{ ours: boolean; functions: boolean; others: string | null }>(
+    `select to_regclass('sluice.functions') is not null as functions, (select count(*) = 3 from pg_attribute a
               where a.attrelid = to_regclass('sluice.migrations') and a.attname in ('version', 'name', 'applied_at')) as ours,
             (select string_agg(c.relname, ', ' order by c.relname)
                from (select c.relname from pg_class c
                       where c.relnamespace = to_regnamespace('sluice') and c.relkind in ('r', 'p', 'v', 'm', 'f') order by c.relname limit 5) c) as others`,
   )
-  const { ours, others } = found!
+  const { ours, functions, others } = found!
   if (!ours && others !== null) throw foreign(others)
   if (!ours) return 0
+  if (!functions) throw preRelease()
   const [latest] = await look<{ version: number | null }>(
     'select max(version) as version from sluice.migrations',
   )
@@ -180,6 +187,12 @@ async function appliedVersion(look: Look): Promise<number> {
 function foreign(relations: string): SluiceError {
   return unsuitable(
     `this database has a schema named sluice that is not Sluice's: it contains ${relations}. Use another database, or rename that schema: alter schema sluice rename to other`,
+  )
+}
+
+function preRelease(): SluiceError {
+  return unsuitable(
+    'this database was created by a pre-release version of Sluice, which cannot be migrated. Use a new database, or delete the old schema with all its jobs: drop schema sluice cascade',
   )
 }
 

@@ -70,7 +70,7 @@ test('blocks are found with their names, marks and expected output', () => {
 test('the check of the pages names a missing code, an invented one, and links that lead nowhere', async () => {
   const found = await checkDocs({
     'src/errors.ts': 'export const ERROR_STATUS = {\n  CLOSED: 503,\n  KEY_CONFLICT: 409,\n} as const',
-    'sql/migrations/0001.sql': "raise exception using errcode = 'SL009'",
+    'sql/functions/submit/submit.sql': "raise exception using errcode = 'SL009'",
     'docs/reference/errors.md': '### CLOSED (503)\n### RETIRED (410)\n',
     'README.md':
       '[a](docs/reference/errors.md#closed-503) [b](#nowhere) [c](docs/none.md) [d](https://example.org)',

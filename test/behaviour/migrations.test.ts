@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
+import { loadFunctions } from '../../src/db/functions.ts'
 import { checkSuitable, loadMigrations, migrate } from '../../src/db/migrate.ts'
 import { sluice, task } from '../../src/index.ts'
 import { describeSchema, type SchemaObject } from '../../src/store/describe-schema.ts'
@@ -12,6 +13,7 @@ import { until } from '../support/until.ts'
 
 const database = useDatabase({ empty: true })
 const newest = (await loadMigrations()).at(-1)!.version
+const everything = newest + (await loadFunctions()).length
 const role = `owner_${randomBytes(4).toString('hex')}`
 
 /** What one migration makes that nobody disturbs. */
@@ -52,7 +54,7 @@ test('a program killed in the middle of a migration leaves nothing, and the one 
   await killed.kill()
   await release()
 
-  expect((await next).ran).toHaveLength(newest)
+  expect((await next).ran).toHaveLength(everything)
   expect(await schema()).toEqual(expected)
 })
 
@@ -70,7 +72,7 @@ test('a migration whose connection breaks fails as a whole and can be repeated',
   expect(
     await database.sql(`select relname from pg_class where relnamespace = 'sluice'::regnamespace`),
   ).toEqual([])
-  expect((await migrate(database.url)).ran).toHaveLength(newest)
+  expect((await migrate(database.url)).ran).toHaveLength(everything)
 })
 
 test('a schema that is newer than the program is refused, and left alone', async () => {
@@ -179,4 +181,17 @@ test("a schema named sluice that is somebody else's is refused with its tables, 
   await database.admin('drop schema sluice cascade')
   await database.admin('create schema sluice')
   expect(await migrate(database.url)).toMatchObject({ applied: newest })
+})
+
+test('refuses a database of a pre-release version, which had no table of functions, and leaves it alone', async () => {
+  await migrate(database.url)
+  await database.sql('drop table sluice.functions')
+  const refusal = {
+    code: 'DATABASE_UNSUITABLE',
+    message:
+      'this database was created by a pre-release version of Sluice, which cannot be migrated. Use a new database, or delete the old schema with all its jobs: drop schema sluice cascade',
+  }
+  await expect(migrate(database.url)).rejects.toMatchObject(refusal)
+  await expect(sluice({ database: database.url })).rejects.toMatchObject(refusal)
+  await expect(sluice({ database: database.url, migrate: false })).rejects.toMatchObject(refusal)
 })

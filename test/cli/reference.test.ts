@@ -41,7 +41,7 @@ test('messages and advice name only commands that exist', async () => {
     )
   }
   const named: string[] = []
-  for (const folder of ['src/model', 'src/engine', 'src/cli', 'src/app', 'src/store', 'sql/migrations']) {
+  for (const folder of ['src/model', 'src/engine', 'src/cli', 'src/app', 'src/store', 'sql/functions']) {
     const root = new URL(`../../${folder}/`, import.meta.url)
     for (const file of await readdir(root, { recursive: true })) {
       if (!/(?<!\.test)\.(ts|sql)$/.test(file)) continue

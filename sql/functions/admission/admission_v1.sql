@@ -1,0 +1,28 @@
+-- The limits and what is known of them. Nothing is locked; what is active is looked up in the ledger, what is scheduled in its index.
+--   p_look  scheduled jobs are counted up to this many, unless by the ledger they may have reached their limit; null: all of them
+create or replace function sluice.admission_v1(p_look integer default null)
+returns table (max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[],
+               active integer, scheduled integer, queued jsonb, rate real, max_per_owner integer, owners jsonb)
+language sql stable
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+  with listed as materialized (
+    select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)
+  ), live as materialized (
+    select j.task, j.state from listed g join sluice.jobs j on j.id = g.id
+     where j.state < 'completed' and (j.state <> 'scheduled' or j.started_at is not null)
+  )
+  select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, a.operator_set,
+         array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
+         case when a.max_active is not null then (select count(*)::integer from live) end,
+         case when a.scheduled_limit is not null then sluice.count_scheduled_v1(
+           case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,
+         coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
+                     from jsonb_object_keys(a.max_queued) t(task)), '{}'),
+         coalesce((select max(l.rate) from sluice.ledger_v1() l), 0),
+         a.max_per_owner,
+         case when a.max_per_owner is not null then coalesce((
+           select jsonb_object_agg(o.owner, o.owned)
+             from (select b.owner, b.owned from sluice.busiest_owners_v1() b where b.owned > 0 order by b.owned desc, b.owner limit 5) o), '{}') end
+    from sluice.admission a
+$$;

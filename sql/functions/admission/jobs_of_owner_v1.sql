@@ -1,0 +1,13 @@
+-- Root jobs of an owner that have not ended.
+--   p_listed  they are looked up in the owner's list, which has them all; else they are looked for among all that have not ended
+create or replace function sluice.jobs_of_owner_v1(p_owner text, p_listed boolean) returns bigint[]
+language plpgsql stable
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+  if p_listed then
+    return array(select distinct j.id from sluice.owner_charges c, unnest(c.ids) u(id), sluice.jobs j
+                  where c.owner = p_owner and j.id = u.id and j.state < 'completed');
+  end if;
+  return array(select r.id from sluice.unended_roots_v1() r where r.submitted_by = p_owner);
+end $$;

@@ -1,0 +1,14 @@
+-- The ledger, the newest first, back to its last beginning. Read backwards along the key, so that what was deleted before
+-- the beginning is never seen, however long it cannot be cleaned up.
+create or replace function sluice.ledger_v1() returns setof sluice.charges
+language plpgsql
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
+declare
+  v_row sluice.charges;
+begin
+  for v_row in select * from sluice.charges c order by c.seq desc loop
+    return next v_row;
+    exit when v_row.base;
+  end loop;
+end $$;

@@ -1,0 +1,77 @@
+-- Looks up what the ledger lists, and starts it again with what is still active and p_new. Refuses p_new if they do not fit and are checked.
+-- p_scheduled is how many are scheduled, those that are being charged included; null: as the ledger has it. The caller has the lock. How fast jobs end is learned on the way: what is gone since the last
+-- beginning, and for the two seconds before that what was known then. Only the time counts in which some listed job was active: an idle
+-- night says nothing about how fast jobs end. While none has ended yet, what was known holds until one is overdue.
+create or replace function sluice.recount_v1(p_set sluice.admission, p_new bigint[], p_scheduled integer, p_checked boolean) returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  v_rows    bigint[];
+  v_gone    integer;       -- listed, and not active any more
+  v_active  bigint[];
+  v_since   timestamptz;
+  v_rate    real;
+  v_now     timestamptz := clock_timestamp();
+  v_spans   tstzmultirange;   -- when some listed job was active
+  v_elapsed double precision;
+  v_depths  jsonb;         -- those that wait, by task
+  v_bounds  jsonb;         -- with those that run, which may come back to wait
+  v_over    record;
+  v_scheduled integer;
+begin
+  select array_agg(l.seq), min(l.at) filter (where l.base), coalesce(max(l.rate), 0), (array_agg(l.scheduled order by l.seq desc))[1]
+    into v_rows, v_since, v_rate, v_scheduled
+    from sluice.ledger_v1() l;
+  select coalesce(array_agg(a.id) filter (where a.active), '{}'), count(*) filter (where not a.active),
+         range_agg(tstzrange(a.since, greatest(a.since, coalesce(a.finished_at, v_now)))) filter (where a.kept)
+    into v_active, v_gone, v_spans
+    from (select g.id, g.since, j.finished_at, j.id is not null as kept,
+                 coalesce(j.state < 'completed' and (j.state <> 'scheduled' or j.started_at is not null), false) as active
+            from (select u.id, least(v_now, min(c.at)) as since from sluice.charges c, unnest(c.ids) u(id)
+                   where c.seq = any (v_rows) and u.id not in (select unnest(p_new)) group by u.id) g
+            left join sluice.jobs j on j.id = g.id) a;
+  if v_since is not null then
+    select coalesce(sum(extract(epoch from upper(s) - lower(s))), 0) into v_elapsed from unnest(v_spans) s;
+    v_rate := greatest((v_gone + 2 * v_rate) / (v_elapsed + 2), least(v_rate, 1 / greatest(v_elapsed, 1)));
+  end if;
+  if not p_set.complete then
+    v_active := array(select unnest(sluice.active_roots_v1(p_set)) except select unnest(p_new));
+  end if;
+  if p_set.scheduled_limit is null then
+    v_scheduled := null;
+  elsif p_scheduled is null and not p_set.complete then
+    v_scheduled := sluice.count_scheduled_v1();
+  else
+    v_scheduled := coalesce(p_scheduled, v_scheduled);
+  end if;
+  select coalesce(jsonb_object_agg(t.task, coalesce(n.waiting, 0)), '{}'), coalesce(jsonb_object_agg(t.task, coalesce(n.active, 0)), '{}')
+    into v_depths, v_bounds
+    from jsonb_object_keys(p_set.max_queued) t(task)
+    left join (select j.task, count(*) filter (where j.state < 'running') as waiting, count(*) as active
+                 from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
+                where p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
+  if p_checked then
+    -- Before the ceiling: whoever sends fewer of a task then may fit under that as well.
+    for v_over in
+      select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
+        from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
+               where j.state < 'running' and p_set.max_queued ? j.task group by j.task) n
+       order by n.task
+    loop
+      if v_over.depth > v_over.most then
+        perform sluice.refuse_v1(jsonb_build_object('task', v_over.task, 'maxQueued', v_over.most, 'queued', v_over.depth - v_over.added),
+                                 v_over.added, v_over.depth - v_over.most, v_rate);
+      end if;
+    end loop;
+    if cardinality(p_new) > 0 and cardinality(v_active) + cardinality(p_new) > p_set.max_active then
+      perform sluice.refuse_v1(jsonb_build_object('ceiling', p_set.max_active, 'active', cardinality(v_active)), cardinality(p_new),
+                               cardinality(v_active) + cardinality(p_new) - p_set.max_active, v_rate);
+    end if;
+  end if;
+  insert into sluice.charges (base, ids, bound, depths, counted, scheduled, rate)
+    values (true, v_active || p_new, cardinality(v_active) + cardinality(p_new), v_bounds,
+            cardinality(v_active) + cardinality(p_new), v_scheduled, v_rate);
+  delete from sluice.charges c where c.seq = any (v_rows);
+end $$;

@@ -1,0 +1,18 @@
+-- Refuses scheduled jobs. There is room when enough of the others are due; never said to be further away than a minute, since they may be
+-- cancelled.
+create or replace function sluice.refuse_scheduled_v1(p_limit integer, p_scheduled integer, p_later bigint[]) returns void
+language plpgsql
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $$
+declare
+  v_due   timestamptz := (
+    select j.ready_at from sluice.jobs j
+     where j.state = 'scheduled' and j.started_at is null and j.parent_id is null and j.id not in (select unnest(p_later))
+     order by j.ready_at offset p_scheduled + cardinality(p_later) - p_limit - 1 limit 1);
+  v_after integer := greatest(1, least(60, ceil(extract(epoch from v_due - clock_timestamp()))))::integer;
+begin
+  raise exception '% of at most % jobs are scheduled for later, so % cannot be admitted; try again in % s', p_scheduled, p_limit,
+      case cardinality(p_later) when 1 then 'one more' else cardinality(p_later) || ' more' end, v_after
+    using errcode = 'SL007', detail = jsonb_build_object('maxScheduled', p_limit, 'scheduled', p_scheduled,
+      'requested', cardinality(p_later), 'retryAfter', v_after, 'drainRate', 0);
+end $$;

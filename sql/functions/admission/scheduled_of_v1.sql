@@ -1,0 +1,21 @@
+-- Those of some jobs that are scheduled. Jobs that are stored together have ids that lie together: their stretch of the index is read,
+-- which is empty for most submissions, instead of a look at each.
+create or replace function sluice.scheduled_of_v1(p_ids bigint[]) returns bigint[]
+language plpgsql stable
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+as $$
+declare
+  v_first bigint;
+  v_last  bigint;
+begin
+  select min(u.id), max(u.id) into v_first, v_last from unnest(p_ids) u(id);
+  if v_last - v_first > 4 * cardinality(p_ids) then
+    return array(select j.id from unnest(p_ids) u(id) cross join lateral (
+                   select k.id from sluice.jobs k
+                    where k.id = u.id and k.state = 'scheduled' and k.started_at is null and k.parent_id is null) j);
+  end if;
+  return array(select s.id from (select j.id from sluice.jobs j
+                                  where j.state = 'scheduled' and j.started_at is null and j.parent_id is null
+                                    and j.id between v_first and v_last offset 0) s
+                where s.id in (select unnest(p_ids)));
+end $$;

@@ -1,0 +1,11 @@
+-- What a job may draw at most on this worker's devices, by budget: their capacities, the largest first, and of shared budgets all
+-- there is. A lost device has nothing. 1e300 stands for no bounds, which JSON cannot say.
+create or replace function sluice.offers_v1(p_worker bigint) returns jsonb
+language sql stable as $$
+  select coalesce(jsonb_object_agg(g.budget, g.capacities), '{}') from (
+    select d.budget, jsonb_agg(coalesce(sluice.capacity_v1(d), 1e300) order by coalesce(sluice.capacity_v1(d), 1e300) desc) as capacities
+      from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
+     where o.worker_id = p_worker and d.lost_at is null group by d.budget
+    union all
+    select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
+$$;

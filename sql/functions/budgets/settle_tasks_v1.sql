@@ -1,0 +1,25 @@
+-- After tasks were made known: their classes are claimed by plan, or no longer. The depth that came with uses goes with them.
+-- Whoever makes tasks known holds some of them when it comes to classes of the next: so this comes before or after that, not beside it.
+create or replace function sluice.settle_tasks_v1(p_names text[]) returns void
+language plpgsql as $$
+declare
+  v_gone text[];
+begin
+  perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+  perform 1 from sluice.classes c join sluice.tasks t on t.name = c.task
+    where t.name = any (p_names) and c.budgeted <> (t.uses is not null) order by c.task, c.id for no key update of c;
+  update sluice.classes c set budgeted = t.uses is not null
+    from sluice.tasks t
+   where c.task = t.name and t.name = any (p_names) and c.budgeted <> (t.uses is not null);
+  if found then
+    perform pg_notify('sluice', 'classes');
+  end if;
+  perform sluice.judge_tasks_v1();
+  v_gone := array(select t.name from sluice.tasks t cross join sluice.admission a
+                   where t.name = any (p_names) and t.uses is null and a.declared -> 'implied' ? t.name);
+  if v_gone <> '{}' then
+    perform sluice.change_admission_v1(jsonb_build_object('maxQueued', (select jsonb_object_agg(g, null) from unnest(v_gone) g)), 'sluice', false);
+    -- As if nobody had said anything.
+    update sluice.admission a set declared = a.declared || jsonb_build_object('maxQueued', (a.declared -> 'maxQueued') - v_gone);
+  end if;
+end $$;

@@ -1,0 +1,140 @@
+-- Which jobs a worker leaves to others that come first.
+--
+-- In a lane that is filled those come first that have the smaller rank, and among equals that came earlier; in one that is spread
+-- those that run fewer jobs. A job that this worker has not seen before belongs to them as long as one is free and could run it: it
+-- answers heartbeats, is not draining (as one that cannot start jobs is), has the task, the labels and where the task needs one a process,
+-- has not withdrawn the task, and has room in the lane. Who is busy is passed over at once. So jobs wait for nobody, unless somebody looks
+-- free and is not: then for 20 ms with one of them, 30 with two, 50 with four and more. Where hints do not arrive each worker finds the
+-- job with its next poll, and it is left to them for that long. What all of them together have no room for is not left, which is how a
+-- backlog is shared. What was ready at an earlier look belongs to whoever comes, and such a look costs one step into the index for each class.
+--
+-- It looks at the 64 workers just before this one, at most: where those are all busy, so are those before them, as a rule. Classes
+-- that draw from budgets go where the plan for them says.
+--   most     p_class_max, with less for what is left to others. Where nothing is ready it is 0 in a cycle that ends nothing: what is
+--            committed while it goes on was not looked at, and comes with a hint of its own. Endings may make jobs ready, and
+--            those are taken by whoever ended what they waited for
+--   ahead    how many of those who come first are free, as far as it looked; null: nothing is left to them
+--   wait_ms  until the first job that is left may be taken all the same; null: nothing is ready
+--   p_fresh  beside p_classes: how many milliseconds ago this worker last looked and saw jobs of the lane. Later ones are new to it
+--   p_hears  hints arrive
+create or replace function sluice.leave_v1(p_worker bigint, p_now timestamptz, p_lanes text[], p_run integer[], p_want integer[], p_free integer,
+                                p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[],
+                                p_after_id bigint[], p_idle boolean, p_fresh integer[], p_hears boolean, out most integer[], out ahead integer, out wait_ms integer)
+language plpgsql stable as $$
+declare
+  v_running  integer := (select sum(r)::integer from unnest(p_run) r);
+  v_young    integer[]   := '{}';   -- classes whose first job is new to this worker; the next seven run beside it
+  v_lane     text[];
+  v_task     text[];
+  v_requires jsonb[];
+  v_each     integer[];   -- how many of the lane one worker may run, as sluice.lanes has it
+  v_spread   boolean[];
+  v_poll     integer[];   -- how often the lane is polled
+  v_ready    integer[];   -- how many there are
+  v_room     integer[];   -- how many of them those who come first could take
+  v_workers  integer[];   -- and how many workers that are
+  v_rank     integer;
+  v_alive    timestamptz;
+  v_peer     record;
+  v_lanes    text[];      -- of what a peer runs, once for each job; and how many of them take a process
+  v_pooled   integer;
+  v_fits     integer;
+  v_useful   integer;
+  v_wanted   integer;     -- of all classes: ready, and room before this worker
+  v_total    integer := 0;
+  v_free     integer := 0;
+  v_patience integer;
+  v_left     integer;
+begin
+  most := p_class_max;
+  for v_peer in
+    select c.ord, h.ready_at, p_now - make_interval(secs => c.fresh / 1000.0) as since
+      from unnest(p_classes, p_class_max, p_after_rank, p_after_id, p_fresh) with ordinality c(id, most, rank, after, fresh, ord)
+      left join lateral (select j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h on true
+     where c.most > 0
+  loop
+    if v_peer.ready_at is null then
+      if p_idle then most[v_peer.ord] := 0; end if;
+    elsif v_peer.ready_at > v_peer.since then
+      v_young := v_young || v_peer.ord::integer;
+    end if;
+  end loop;
+  if v_young = '{}' then
+    if p_idle and most = array_fill(0, array[cardinality(most)]) then
+      ahead := sluice.free_before_v1(p_worker, p_now);
+    end if;
+    return;
+  end if;
+  -- Counting what is ready is worth it only where somebody may come first.
+  select w.rank into v_rank from sluice.workers w where w.id = p_worker;
+  select p_now - make_interval(secs => s.value / 1000.0) into v_alive from sluice.settings s where s.name = 'heartbeat_ms';
+  if not exists (select 1 from sluice.workers w
+                  where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive
+                    and ((w.rank, w.id) < (v_rank, p_worker)
+                         or v_running > 0 and exists (select 1 from sluice.lanes s where s.name = any (p_lanes) and s.placement = 'spread'))) then
+    return;
+  end if;
+  select array_agg(c.ord), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
+         array_agg(s.placement = 'spread'), array_agg(s.poll_ms), array_agg(n.ready), array_agg(0), array_agg(0)
+    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_poll, v_ready, v_room, v_workers
+    from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) with ordinality c(id, lane, rank, after, ord)
+    join sluice.classes k on k.id = c.id and not k.budgeted
+    join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
+   cross join lateral (select count(*)::integer as ready from (
+                         select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit p_free + 64) x) n
+   where c.ord = any (v_young) and p_want[c.lane] > 0;
+  if v_young is null then
+    return;
+  end if;
+
+  v_wanted := (select sum(r) from unnest(v_ready) r);
+  for v_peer in
+    select w.id, w.rank, w.capacity, w.cores, w.tasks, w.labels, w.busy_since, w.pooled, w.process_limit, w.processes,
+           array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > p_now) as withdrawn
+      from sluice.workers w
+     where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive and w.tasks && v_task
+       and ((w.rank, w.id) < (v_rank, p_worker) or true = any (v_spread))
+     order by w.rank desc, w.id desc limit 64
+  loop
+    select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
+      from (select j.class_id from sluice.jobs j where j.worker_id = v_peer.id and j.state = 'running'
+               and j.started_at >= v_peer.busy_since limit 1000) j
+      join sluice.classes k on k.id = j.class_id;
+    v_useful := 0;
+    for i in 1 .. cardinality(v_young) loop
+      continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels) or v_task[i] = any (v_peer.withdrawn)
+        or case when v_spread[i] then cardinality(v_lanes) >= v_running else (v_peer.rank, v_peer.id) > (v_rank, p_worker) end;
+      v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
+                      sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])),
+                      case when v_peer.process_limit is not null and v_task[i] = any (v_peer.pooled) then v_peer.processes - v_pooled end);
+      if v_fits > 0 then
+        v_room[i] := v_room[i] + v_fits;
+        v_workers[i] := v_workers[i] + 1;
+        v_useful := greatest(v_useful, v_fits);
+      end if;
+    end loop;
+    v_total := v_total + v_useful;
+    v_free := v_free + sign(v_useful)::integer;
+    exit when v_free >= 4 and v_total >= v_wanted;
+  end loop;
+  if v_free = 0 then
+    return;
+  end if;
+
+  -- What all of them together cannot take is this worker's, whichever class it is of.
+  v_left := greatest(0, v_wanted - v_total);
+  for i in 1 .. cardinality(v_young) loop
+    -- A poll may be a tenth longer than its lane says.
+    v_patience := case when p_hears then least(50, 10 + 10 * v_workers[i]) else 50 + (1.1 * v_poll[i])::integer end;
+    continue when v_workers[i] = 0;
+    v_fits := least(v_ready[i], greatest(v_ready[i] - v_room[i], v_left));
+    v_left := v_left - v_fits;
+    if v_fits < v_ready[i] then
+      most[v_young[i]] := least(most[v_young[i]], v_fits);
+      ahead := greatest(ahead, v_workers[i]);
+      wait_ms := least(wait_ms, v_patience);
+    end if;
+  end loop;
+end $$;

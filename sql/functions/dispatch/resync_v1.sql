@@ -1,0 +1,40 @@
+-- After an unknown outcome, a fence or a change of lanes: raises the epoch, so that whatever is still under way with
+-- the old one does nothing, and tells what the worker runs. One row per lane it can serve, with the jobs running in it;
+-- a worker that can serve nothing yet gets one row without a lane. No rows: it has been declared dead and must start over
+-- as a new one.
+--   p_named  [{id, attempt}] all that the worker runs, by its own words. What a crash of the server has forgotten of it is given back:
+--            sluice.readopt_v1. Null: somebody else asks, and this does not count as a word of the worker
+create or replace function sluice.resync_v1(p_worker bigint, p_named jsonb default null)
+returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
+language plpgsql as $$
+declare
+  v_epoch      integer;
+  v_generation uuid := sluice.notice_generation_v1();
+begin
+  perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
+  perform 1 from sluice.workers w where w.id = p_worker and w.ended_at is null for no key update;
+  if not found then return; end if;
+  select coalesce(max(h.epoch), 0) + 1 into v_epoch from sluice.holdings h where h.worker_id = p_worker;
+  update sluice.holdings h set epoch = v_epoch where h.worker_id = p_worker;
+  -- A lane whose row somebody has locked is left out, and the worker comes again: it is not to wait for it with all the others.
+  insert into sluice.holdings (worker_id, lane, epoch)
+    select p_worker, l.name, v_epoch from sluice.lanes l
+     where l.name in (select c.lane from sluice.classes c join sluice.workers w on c.task = any (w.tasks) where w.id = p_worker)
+       and not exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.lane = l.name)
+     order by l.name for key share of l skip locked
+    on conflict do nothing;
+  if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
+    if p_named <> '[]' then
+      perform sluice.readopt_v1(p_worker, v_generation, p_named);
+    end if;
+    update sluice.workers w set generation = v_generation where w.id = p_worker and w.generation is distinct from v_generation;
+    perform sluice.open_claims_v1();
+  end if;
+  return query
+  select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
+    from (select 1) one
+    left join sluice.holdings h on h.worker_id = p_worker
+    left join (select j.id, j.attempt, j.class_id, c.lane, sluice.mark_v1(j.started_at) as mark from sluice.jobs j join sluice.classes c on c.id = j.class_id
+                where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
+   order by h.lane, r.id;
+end $$;

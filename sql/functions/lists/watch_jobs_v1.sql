@@ -1,0 +1,29 @@
+-- How jobs stand, with those below them where p_levels says so, and which transactions have written it: whoever knows the
+-- snapshot of an earlier look can tell what has changed since. Fan-outs of more than p_wide children are not opened.
+create or replace function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
+returns table (snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind,
+               state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer,
+               worker_id bigint, error text, detail jsonb, ready_at timestamptz, started_at timestamptz, finished_at timestamptz, written text,
+               progress real, message text, total integer, completed integer, failed integer, cancelled integer, told text)
+language sql stable
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+  with recursive tree as (
+    select g.watch::integer, g.levels, j.id, j.composite
+      from unnest(p_ids, p_levels) with ordinality g(id, levels, watch) join sluice.jobs j on j.id = g.id
+    union all
+    select t.watch, t.levels - 1, k.id, k.composite
+      from tree t join sluice.jobs k on k.parent_id = t.id and k.superseded_at is null
+     where t.levels > 0 and t.composite is not null
+       -- Not with "exists": the planner would read all composites into a hash.
+       and (t.composite <> 'fanout' or coalesce((select c.total from sluice.composites c where c.job_id = t.id), 0) <= p_wide)
+  )
+  select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
+         j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
+         case when t.id = p_ids[t.watch] and j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end,
+         j.ready_at, j.started_at, j.finished_at, j.xmin::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
+         coalesce(n.xmin, c.xmin)::text
+    from tree t join sluice.jobs j on j.id = t.id
+    left join sluice.notes n on n.job_id = j.id
+    left join sluice.composites c on c.job_id = j.id and c.total is not null
+$$;

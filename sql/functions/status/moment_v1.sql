@@ -1,0 +1,139 @@
+-- How the system stands, in one answer of some kilobytes. Its cost grows with the jobs that run, the root jobs that are active where
+-- those have a ceiling, and the workers; of jobs that wait it looks at p_look of each state.
+--   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
+-- While fewer jobs than that are queued, depth and oldest wait of a lane are counted now, so they agree with the list of queued jobs;
+-- otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
+create or replace function sluice.moment_v1(p_look integer) returns jsonb
+language sql stable
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+  with busy as materialized (
+    select c.lane, j.worker_id, count(*)::integer as n
+      from sluice.jobs j join sluice.classes c on c.id = j.class_id
+     where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
+  ), waiting as materialized (
+    -- A class in which nothing waits any more is not sampled again: its last sample says nothing. While the duty runs, the one of
+    -- its previous tick holds.
+    select c.lane, s.depth, s.oldest_at, s.obstacle, s.details
+      from sluice.classes c
+     cross join lateral (
+       select x.depth, x.oldest_at, x.obstacle, x.details, x.at from sluice.samples x
+        where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
+     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready')
+  ), live as materialized (
+    select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
+           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
+      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
+  ), failures as materialized (
+    select j.id, j.parent_id, j.root_id, j.composite, j.superseded_at, j.finished_at from sluice.jobs j
+     where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
+     order by j.finished_at desc, j.id desc limit 5 * p_look
+  ), touched as materialized (
+    -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
+    select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
+     where exists (select 1 from sluice.jobs s where s.root_id = r.root_id and s.superseded_at is not null)
+  ), queued as materialized (
+    select j.class_id, j.parent_id, j.composite, j.ready_at from sluice.jobs j where j.state = 'ready' limit p_look
+  ), depths as materialized (
+    select c.lane, count(*)::integer as depth, min(q.ready_at) as oldest_at
+      from queued q join sluice.classes c on c.id = q.class_id
+     where (select count(*) from queued) < p_look group by c.lane
+    union all
+    select w.lane, sum(w.depth)::integer, min(w.oldest_at) from waiting w
+     where (select count(*) from queued) >= p_look group by w.lane
+  ), lane_use as materialized (
+    select l.name, l.slots, l.per_worker, l.enabled,
+           coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
+           coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
+           coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
+           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at, s.obstacle, s.details
+      from sluice.lanes l
+      left join lateral (select w.obstacle, w.details from waiting w where w.lane = l.name order by w.oldest_at limit 1) s on true
+     where l.deleted_at is null
+  ), looked as materialized (
+    -- Roots, and tasks below them: a workflow is running as long as anything in it is.
+    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer as steps
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
+    union all
+    select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null and x.again = s.again))::integer
+      from (values ('scheduled', false), ('retrying', true)) s(state, again)
+      left join (select j.parent_id, j.composite, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+        on true
+     group by s.state
+    union all
+    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
+      from queued x
+    union all
+    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
+      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'running' limit p_look) x
+  )
+  select jsonb_build_object(
+    'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
+    'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
+                                            'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
+                                            'maxPerOwner', a.max_per_owner, 'owners', a.owners,
+                                            'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
+                    from sluice.admission_v1(p_look) a),
+    'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
+                'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
+                'running', l.running, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
+                -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
+                'reason', case when l.depth = 0 then null
+                               when l.enabled and l.slots > 0 and l.running >= l.slots
+                                 then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
+                               when l.obstacle in ('lane_full', 'lane_held') then null
+                               else sluice.obstacle_text_v1(l.obstacle, l.details) end) order by l.name), '[]')
+                from lane_use l),
+    'workers', (select jsonb_build_object(
+                  'live', count(*), 'busy', count(*) filter (where w.running > 0),
+                  'idle', count(*) filter (where w.running = 0 and not w.draining and not w.stopping),
+                  'draining', count(*) filter (where w.draining and not w.stopping), 'stopping', count(*) filter (where w.stopping),
+                  'silent', count(*) filter (where w.silent),
+                  'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
+                  'running', coalesce(sum(w.running), 0)) from live w),
+    'devices', (select coalesce(jsonb_agg(jsonb_build_object(
+                  'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
+                  'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
+                  'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
+                  from sluice.devices d join sluice.budgets b on b.name = d.budget
+                 cross join lateral (
+                   select coalesce(sum(x.amount), 0) as amount, count(*) as n
+                     from sluice.reservations x join sluice.jobs j on j.id = x.job_id
+                    where x.budget = d.budget and x.device = d.key and j.attempt = x.attempt and j.state is not distinct from 'running') v
+                 cross join lateral (
+                   select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
+                            'model', x.model, 'worker', w.name,
+                            'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
+                            'running', (select count(*) from sluice.reservations y join sluice.jobs j on j.id = y.job_id
+                                          join sluice.classes c on c.id = j.class_id
+                                         where y.budget = x.budget and y.device = x.device and j.attempt = y.attempt
+                                           and j.state is not distinct from 'running' and j.worker_id = x.worker_id and c.model = x.model)
+                          ) order by x.claimed_at, x.model), '[]') as models
+                     from sluice.residents x join sluice.workers w on w.id = x.worker_id
+                    where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
+    'concerns', sluice.concerns_v1(),
+    'states', (select jsonb_object_agg(s.state, s.n) from looked s),
+    'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
+    'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
+    'failed', (select jsonb_build_object(
+                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'),
+                 'tenMinutes', count(*) filter (where x.finished_at > clock_timestamp() - interval '10 minutes'), 'hour', count(*))
+                 from failures x
+                where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
+                           else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end),
+    'recovered', (select jsonb_build_object(
+                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
+                 'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
+                 'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
+                 'drift', count(*) filter (where r.kind in ('drift', 'healed')))
+                 from sluice.recoveries r where r.at > statement_timestamp() - interval '1 hour'),
+    -- The last minute: all of this one, and of the one before it the part that is not a minute ago.
+    'refused', (select round(coalesce(sum(t.n * case when t.minute = date_trunc('minute', clock_timestamp()) then 1
+                                                     else 1 - extract(second from clock_timestamp()) / 60 end), 0))
+                  from sluice.tallies t
+                 where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
+$$;

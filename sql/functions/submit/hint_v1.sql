@@ -1,0 +1,13 @@
+-- A hint that there is something to do. Never carries anything that matters: polling finds it too. 'one' says of one job what
+-- 'ready' says of any number: of many workers that are free not all need to look.
+--
+-- Commits that notify wait for each other, fsync included. So 'soon' lets one transaction at a time carry the
+-- notification; the others skip it, and a worker that wakes looks again a few times shortly after. 'commit' is for a
+-- transaction of the caller's, which may stay open: it must not keep others from notifying.
+create or replace function sluice.hint_v1(p_what text, p_when text) returns void
+language plpgsql as $$
+begin
+  if p_when = 'commit' or (p_when = 'soon' and pg_try_advisory_xact_lock(1936485737, hashtext(p_what))) then
+    perform pg_notify('sluice', p_what);
+  end if;
+end $$;

@@ -1,0 +1,43 @@
+-- What happened lately, for people who look at the system. Nothing in here decides anything, and all of it is bounded.
+
+-- Failed jobs by when they failed. Only what fails pays for it.
+create index jobs_failed on sluice.jobs (finished_at, id) where state = 'failed';
+
+-- What operators changed of each lane, and who cancelled or retried a job. Nothing else of the audit pays for it.
+create index audit_lanes on sluice.audit (target, id) where action in ('lane.change', 'lane.reset');
+create index audit_jobs on sluice.audit (target, id) where action in ('job.retry', 'job.cancel');
+
+-- What the engine had to put right.
+--   taken_over  jobs of a worker that had gone silent went back in line, or ended
+--   late_write  a worker wrote about jobs that it no longer held, and was refused
+--   orphan      jobs ran under nobody; they were taken over
+--   drift       a worker ran more than it held slots for, or a job drew from no budget; a bug somewhere
+--   healed      workflows stood still and were woken; a bug somewhere
+create table sluice.recoveries (
+  id        bigint generated always as identity primary key,
+  at        timestamptz not null default clock_timestamp(),
+  kind      text not null check (kind in ('taken_over', 'late_write', 'orphan', 'drift', 'healed')),
+  worker    text,
+  lane      text,
+  jobs      integer not null default 0,
+  requeued  integer not null default 0,
+  failed    integer not null default 0,
+  cancelled integer not null default 0,
+  job_ids   bigint[] not null default '{}',   -- the first twenty
+  detail    text
+);
+create index recoveries_at on sluice.recoveries (at);
+
+-- How often something happened that leaves no other trace, by minute: a refused submission is undone with its transaction.
+create table sluice.tallies (
+  name   text not null,
+  minute timestamptz not null,
+  n      bigint not null,
+  primary key (name, minute)
+) with (fillfactor = 50);
+
+-- How the system stood, every 10 s while something runs or waits, for two hours.
+create table sluice.moments (
+  at      timestamptz primary key default clock_timestamp(),
+  picture jsonb not null
+);
