@@ -4,10 +4,11 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
-import type { JobView } from '../../src/index.ts'
+import { continueRun } from '../../src/cli/run/continue-run.ts'
+import { type JobView, sluice } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { lockJob } from '../support/state/priorities.ts'
-import { countSessions } from '../support/state/tables.ts'
+import { lockComposite, lockJob } from '../support/state/priorities.ts'
+import { countLockWaiters } from '../support/state/tables.ts'
 import { until } from '../support/until.ts'
 import { Cli, MAIN, type Running } from './cli.ts'
 
@@ -93,6 +94,19 @@ async function held(flow: Flow, times = 1): Promise<void> {
     async () => (await flow.notes()).filter((line) => line === 'held').length >= times,
     `${times} held`,
     60_000,
+  )
+}
+
+async function connect(): Promise<pg.Client> {
+  const client = new pg.Client(database.directUrl)
+  await client.connect()
+  return client
+}
+
+async function waitingForLock(sessions: number): Promise<void> {
+  await until(
+    async () => (await countLockWaiters(database.sql)) === sessions,
+    `${sessions} sessions to wait for a lock`,
   )
 }
 
@@ -316,22 +330,40 @@ describe('--resume', () => {
     const flow = await fileWith(HOLDING('openable'))
     const [, id] = /run \S+ --resume (\d+)$/m.exec((await run(flow)).stderr)!
     await flow.open()
-    const client = new pg.Client(database.directUrl)
-    await client.connect()
+    const [gate, other] = [await connect(), await connect()]
     try {
-      // Neither gets through before both are there.
-      await lockJob(client, id!)
+      // Both have found the failed run and wait; then both find it busy, until nobody holds it any more.
+      await lockComposite(gate, id!)
+      await lockJob(other, id!)
       const both = [start(flow, '--resume'), start(flow, '--resume', id!)]
-      await until(async () => (await countSessions(database.sql)).sluice! >= 2, 'both to be there')
-      await client.query('commit')
-      expect(await Promise.all(both.map((each) => each.exited))).toEqual([0, 0])
+      await waitingForLock(2)
+      await gate.query('commit')
+      await waitingForLock(0)
+      await other.query('commit')
+      const codes = await Promise.all(both.map((each) => each.exited))
+      expect(codes, both.map(({ stdout, stderr }) => stdout + stderr).join('\n')).toEqual([0, 0])
       const said = both.map(({ stdout }) => stdout)
       expect(said.filter((text) => text.includes('it had failed: steps that did not'))).toHaveLength(1)
       for (const text of said) expect(text).toMatch(/^holding completed in /m)
     } finally {
-      await client.end()
+      await Promise.all([gate.end(), other.end()])
     }
     expect((await flow.notes()).filter((line) => line === '"last"')).toHaveLength(1)
+  })
+
+  test('follows a run that another command has resumed and completed in the meantime', async () => {
+    const flow = await fileWith('  single: { steps: { only: { task: openable } } }\n')
+    const [, id] = /run \S+ --resume (\d+)$/m.exec((await run(flow)).stderr)!
+    await flow.open()
+    expect((await run(flow, '--resume')).code).toBe(0)
+    const app = await sluice({ database: database.url })
+    try {
+      // What a command does that found the run when it had failed, and was slow from there on.
+      expect(await continueRun(app, id!)).toBe(false)
+      expect(await app.getJob(id!)).toMatchObject({ status: 'completed' })
+    } finally {
+      await app.close()
+    }
   })
 
   test('continues a failed run with the command that the failure printed', async () => {

@@ -14,6 +14,7 @@ import { roughly } from '../output/in-words.ts'
 import { writeJsonLine } from '../output/json.ts'
 import { painter } from '../output/style.ts'
 import { HINT } from '../report-error.ts'
+import { continueRun } from './continue-run.ts'
 import { type Display, displayFor } from './display.ts'
 import { findRun, INTERRUPTED, unendedRuns } from './find-run.ts'
 import { leavesOf, obstacleOf } from './obstacle.ts'
@@ -270,25 +271,5 @@ async function endOf(app: Sluice, id: string, stop: AbortSignal): Promise<Ended>
     if (hasCode(error, 'JOB_FAILED')) return { status: 'failed', error: message }
     if (hasCode(error, 'JOB_CANCELLED')) return { status: 'cancelled', error: message }
     throw error
-  }
-}
-
-/** A command that resumes the same run at the same moment needs a fraction of a second. */
-const RESUME_TRIES = 50
-const RESUME_PAUSE_MS = 200
-
-/** Runs again what did not complete. False: another command did so a moment ago, and the run is under way. */
-async function continueRun(app: Sluice, id: string): Promise<boolean> {
-  for (let tries = 1; ; tries++) {
-    try {
-      await app.retry(id, { failed: true })
-      return true
-    } catch (error) {
-      if (!hasCode(error, 'ILLEGAL_TRANSITION')) throw error
-      if (!isFinal((await app.getJob(id)).state)) return false
-      // What another command is about to do is not to be seen yet.
-      if (tries === RESUME_TRIES || error.details.busy !== true) throw error
-      await delay(RESUME_PAUSE_MS)
-    }
   }
 }
