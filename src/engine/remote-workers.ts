@@ -20,7 +20,7 @@ import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
 import { type NamedLease, stepsFull, underLease } from './check-lease.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
-import { passOver, withdraw } from './worker-control.ts'
+import { passOver, withdraw, workerEnded } from './worker-control.ts'
 
 export { type Beat, beat, beatTogether } from '../store/beat.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
@@ -129,12 +129,6 @@ export function checkKey(
   if (worker.keyId === keyId) return
   throw new SluiceError('FORBIDDEN', `worker ${worker.id} was not registered with this key`, {
     details: { worker: worker.id },
-  })
-}
-
-export function workerEnded(id: string): SluiceError {
-  return new SluiceError('WORKER_NOT_FOUND', `there is no live worker ${id}: register again`, {
-    details: { worker: id },
   })
 }
 

@@ -10,6 +10,11 @@ import { retireWorker } from '../store/retire-worker.ts'
 import { stopWorker } from '../store/stop-worker.ts'
 import { withdrawTask } from '../store/withdraw-task.ts'
 
+export type { Beat } from '../store/beat.ts'
+export { endWorker } from '../store/end-worker.ts'
+export { noteDone } from '../store/note-done.ts'
+export { registerWorker } from '../store/register-worker.ts'
+export { reportDevices } from '../store/report-devices.ts'
 export { shareProcesses } from '../store/share-processes.ts'
 export { restoreTask } from '../store/withdraw-task.ts'
 
@@ -82,6 +87,12 @@ export async function withdraw(
   retryMs: number,
 ): Promise<boolean> {
   return withdrawTask(db, workerId, task, toStorableText(why, WHY_CHARACTERS), retryMs)
+}
+
+export function workerEnded(id: string): SluiceError {
+  return new SluiceError('WORKER_NOT_FOUND', `there is no live worker ${id}: register again`, {
+    details: { worker: id },
+  })
 }
 
 function checkWhich(name: string, labels: Labels): void {

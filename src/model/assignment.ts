@@ -1,5 +1,5 @@
 import type { LeafPolicy } from './composite.ts'
-import type { ModelOnDevice } from './device.ts'
+import type { ModelNews, ModelOnDevice } from './device.ts'
 import type { ErrorDetail } from './error-detail.ts'
 import type { Ending } from './job.ts'
 
@@ -37,21 +37,61 @@ export interface EndedAttempt {
   readonly detail?: ErrorDetail
 }
 
+/** A job by the attempt that holds it. */
+export interface JobAttempt {
+  readonly id: string
+  readonly attempt: number
+}
+
+/** What a worker reports and asks for. */
+export interface CycleRequest {
+  readonly ended: readonly EndedAttempt[]
+  /** Everything else that the worker holds, as it knows. Asked only where it is needed: a worker may hold thousands. */
+  readonly running: () => readonly JobAttempt[]
+  /** Jobs it can take now, at most. */
+  readonly free: number
+  /** How many of those may be tasks that need a pool process. */
+  readonly freeProcesses: number
+  /** The most jobs of these tasks to take: the worker could not start them. Absent: there are none. */
+  readonly limits?: ReadonlyMap<string, number>
+  /** Absent: nothing has happened to models. */
+  readonly news?: ModelNews
+}
+
+/** What an operator wants of a worker. */
+export interface WorkerOrders {
+  /** Jobs to cancel. */
+  readonly cancels: readonly string[]
+  /** Take nothing new. */
+  readonly draining: boolean
+  /** End, in an orderly way. May be repeated. */
+  readonly stopping: boolean
+}
+
 /** What a worker hears after it has reported endings and asked for jobs. */
 export interface CycleAnswer {
+  /** Jobs to start: newly claimed, or given by an answer that did not arrive. */
   readonly assignments: readonly Assignment[]
-  /** Jobs this worker believed to run and no longer holds: they must be stopped and their results dropped. */
+  /** Of `running`: no longer held. They must be stopped and their results dropped. */
   readonly lost: readonly string[]
-  /** Endings that have not been recorded and must be sent again. */
-  readonly unsent: readonly EndedAttempt[]
-  /** False when the other side could not be reached: wait a moment before the next cycle. */
-  readonly reached: boolean
+  /** Of `ended`: not held, or recorded before. Nothing was changed by them. */
+  readonly refused: readonly JobAttempt[]
+  /** Of `ended`: too much for one cycle, to be sent with the next. */
+  readonly unsent?: readonly EndedAttempt[]
   /** True when this round only set things right, and jobs may be waiting: run the next one at once. */
   readonly again: boolean
   /** Models that have to make room: no more jobs come for them. The worker says in a later cycle that they are unloaded. */
   readonly unload?: readonly ModelOnDevice[]
   /** True when the news of models that came with the request is stored. Otherwise it is sent again. */
   readonly newsTaken?: boolean
-  /** True when this worker had been declared dead and is another one now: no model is charged to it. */
-  readonly startedOver?: boolean
+  /** Absent: nothing has changed. */
+  readonly orders?: WorkerOrders
+}
+
+/** After how long the first of the jobs that come back is due; null: none comes back. */
+export function firstDue(ended: readonly EndedAttempt[]): number | null {
+  let first: number | null = null
+  for (const { ending } of ended)
+    if ('delayMs' in ending && (first === null || ending.delayMs < first)) first = ending.delayMs
+  return first
 }

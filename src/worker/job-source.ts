@@ -1,57 +1,68 @@
-import type { Assignment, CycleAnswer, EndedAttempt } from '../model/assignment.ts'
-import type { DeviceBudget, DeviceReading, ModelNews } from '../model/device.ts'
+import type { Assignment, CycleAnswer, CycleRequest, WorkerOrders } from '../model/assignment.ts'
+import type { DeviceBudget, DeviceReading } from '../model/device.ts'
 import type { AttemptServices } from './attempt.ts'
 
-export interface CycleRequest {
-  readonly ended: readonly EndedAttempt[]
-  /** Jobs it can take now, at most. */
-  readonly free: number
-  /** How many of those may be tasks that need a pool process. */
-  readonly freeProcesses: number
-  /** Of these tasks it takes at most so many: it could not start them. Absent: there are none. */
-  readonly limits?: ReadonlyMap<string, number>
+export interface SourceRequest extends CycleRequest {
   /** Nothing has happened, the time of a poll has come: only lanes that are due are looked at. */
-  readonly poll?: boolean
-  /** Absent: nothing has happened to models. */
-  readonly news?: ModelNews
+  readonly poll: boolean
+  /** What the worker holds is in doubt: the database has to be asked. */
+  readonly resync: boolean
 }
 
-/** What a source tells its worker between cycles. */
+/** What a heartbeat brought. */
+export interface SourceBeat extends WorkerOrders {
+  /** Lanes in which the worker holds leases. */
+  readonly lanes: readonly string[]
+  /** The worker has to say what it runs. */
+  readonly resync: boolean
+  /** Another text means that its share of the host's cores may have changed. Null: it has none. */
+  readonly shares: string | null
+}
+
+/** What a source reports between cycles. It only passes on what it hears: what follows is for the dispatcher to decide. */
 export interface SourceEvents {
-  /** There may be work: run a cycle soon. `again`: others may follow within milliseconds. */
+  /** There may be work: run a cycle soon. `again`: more may follow within milliseconds. */
   wake(again: boolean): void
-  /** Somebody wants these jobs cancelled. */
-  cancel(ids: readonly string[]): void
-  /** Leases in these lanes can no longer be trusted: stop the jobs that run under them. */
-  abandon(lanes: readonly string[], silentMs: number): void
-  /** Take nothing new, or go on. */
-  draining(draining: boolean): void
-  /** How the cores of the host are shared out may have changed: ask for the share again. */
-  sharesChanged(): void
-  /** Somebody wants this worker to end, in an orderly way. May be told again and again. */
-  stop(): void
+  /** An answer to a question that was sent `ageMs` ago and is not waited for. */
+  answered(answer: CycleAnswer, ageMs: number): void
+  /** A heartbeat got through. Null: the worker has been declared dead. */
+  beat(beat: SourceBeat | null): void
+  /** No heartbeat has got through for `silentMs`, and nothing at all came back for `unansweredMs`. */
+  silent(silentMs: number, unansweredMs: number): void
 }
 
 /**
- * Where a worker gets its jobs and reports their endings: the database
- * directly, or a server. One cycle at a time.
+ * Where a worker gets its jobs and reports their endings: the database, or a server. It sends and receives; what the worker holds,
+ * when it asks and what it trusts is the dispatcher's.
  */
 export interface JobSource {
-  open(events: SourceEvents): Promise<void>
-  cycle(request: CycleRequest): Promise<CycleAnswer>
+  readonly heartbeatMs: number
+  /** `stale` of the lanes that this worker serves, by lane. */
+  readonly staleByLane: ReadonlyMap<string, number>
   /** In how long an idle worker looks without a hint: the poll of some lane is due then. */
   readonly pollMs: number
-  /** How long it waits at most this time, because the last look may have missed something. Infinite: a poll is soon enough. */
+  /** In how long it looks all the same: the last look may have missed something, or idle slots go back. Infinite: a poll is soon enough. */
   readonly lookAgainMs: number
-  /** Others are free that are given jobs first: after a hint it looks less often. */
+  /** Other workers are free that are given jobs first: after a hint this one looks less often. */
   readonly isBehind: boolean
-  /** True while slots are held that nothing runs in: run a cycle now and then to give them back. */
-  readonly holdsIdle: boolean
+  /** Registers the worker and begins to listen. */
+  open(events: SourceEvents): Promise<void>
+  /** Registers the worker as another one, because it was declared dead. @param late Jobs that it still believed to hold. */
+  startOver(late: readonly string[]): Promise<void>
+  /**
+   * Reports endings and asks for jobs. One at a time.
+   *
+   * @throws {SluiceError} `WORKER_NOT_FOUND` when the worker has been declared dead. After any other error nobody knows what was
+   *   recorded: send the same again.
+   */
+  cycle(request: SourceRequest): Promise<CycleAnswer>
+  /** The network was away and is back: connections from before are not to be trusted. */
+  renew(): void
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices
   /** Resolves when the traces of this attempt are stored; `undefined` when there are none. */
   flush(assignment: Assignment): Promise<void> | undefined
   /**
-   * Tells all the devices this worker offers. Gives the budgets that have devices: the next report is about those. An
+   * Reports all the devices this worker offers. Gives the budgets that have devices: the next report is about those. An
    * empty report is a question for them.
    *
    * @throws what the other side throws. The next report makes it good.
@@ -70,6 +81,6 @@ export interface JobSource {
   withdrawTask(task: string, why: string, retryMs: number): void
   /** It has started a task that was withdrawn. */
   restoreTask(task: string): void
-  /** Takes the worker off the books. Everything must have been reported. */
+  /** Ends the worker's registration. Everything must have been reported. */
   close(why: string): Promise<void>
 }

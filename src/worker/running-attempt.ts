@@ -5,6 +5,8 @@ import type { JobSource } from './job-source.ts'
 import type { LoadedCopy } from './models/model-copy.ts'
 import type { Workdirs } from './workdir.ts'
 
+type AttemptSource = Pick<JobSource, 'servicesFor' | 'flush'>
+
 /**
  * One attempt while it runs. What a task does not touch is never made: the
  * signal, the folder and the services each cost more than a no-op task.
@@ -12,7 +14,7 @@ import type { Workdirs } from './workdir.ts'
 export class RunningAttempt implements Attempt {
   readonly assignment: Assignment
   graceMs: number
-  readonly #source: JobSource
+  readonly #source: AttemptSource
   readonly #workdirs: Workdirs
   #controller: AbortController | undefined
   #services: AttemptServices | undefined
@@ -37,7 +39,7 @@ export class RunningAttempt implements Attempt {
   hasStarted = false
   onStarted: (() => void) | undefined
 
-  constructor(assignment: Assignment, graceMs: number, source: JobSource, workdirs: Workdirs) {
+  constructor(assignment: Assignment, graceMs: number, source: AttemptSource, workdirs: Workdirs) {
     this.assignment = assignment
     this.graceMs = graceMs
     this.#source = source

@@ -4,7 +4,6 @@ import type { Connection } from '../../src/db/connection.ts'
 import type { Statement } from '../../src/db/database.ts'
 import { Database } from '../../src/db/database.ts'
 import { DUTIES } from '../../src/duties/runner.ts'
-import { Dispatcher } from '../../src/engine/dispatcher.ts'
 import { sluice, task } from '../../src/index.ts'
 import type { CycleAnswer } from '../../src/model/assignment.ts'
 import { beat } from '../../src/store/beat.ts'
@@ -17,6 +16,7 @@ import { pruneHistory } from '../../src/store/prune-history.ts'
 import { resyncWorker } from '../../src/store/resync-worker.ts'
 import { submitJobs } from '../../src/store/submit-jobs.ts'
 import { useDatabase } from '../support/database.ts'
+import { SessionByHand } from '../support/session-by-hand.ts'
 
 // What a worker's session does, with auto_explain telling the plan of every statement inside the cycle as it was
 // really carried out. A plan cached on an empty table must serve a million rows; a plan for a full one must not change.
@@ -36,7 +36,7 @@ interface PlanNode {
 const client = new pg.Client(database.url)
 const plans: PlanNode[] = []
 let db: Database
-let dispatcher: Dispatcher
+let worker: SessionByHand
 
 beforeAll(async () => {
   const one = task({ name: 'one', lane: 'planned', run: (_: unknown) => null })
@@ -64,7 +64,7 @@ beforeAll(async () => {
   await database.sql('alter table sluice.jobs set (autovacuum_enabled = false)')
 })
 afterAll(async () => {
-  await dispatcher.close('done')
+  await worker.close('done')
   await client.end()
   await db.close()
 })
@@ -95,16 +95,7 @@ test('claims and endings go by the index on a million rows, with plans cached on
     tasks: ['one', 'two'],
     labels: {},
   }
-  const log = { debug() {}, info() {}, warn() {}, error() {} }
-  dispatcher = new Dispatcher({
-    db,
-    connection: session,
-    identity,
-    processTasks: new Set(),
-    log,
-    hears: () => true,
-  })
-  await dispatcher.open()
+  worker = await SessionByHand.open({ db, connection: session, identity })
   await database.sql('analyze sluice.jobs')
   // A function's statements get their lasting plans after five runs.
   await fill(60, 'ready')
@@ -139,8 +130,8 @@ test('what the duties and waiting programs ask goes by an index as well', async 
       () => claimDuties(session, DUTIES, 'planner', 3000, 60_000),
       ['jobs_scheduled', 'jobs_deadline', 'jobs_ready', 'jobs_running'],
     ],
-    ['heartbeat', () => beat(session, dispatcher.workerId), ['jobs_running']],
-    ['resync', () => resyncWorker(session, dispatcher.workerId, []), ['jobs_running']],
+    ['heartbeat', () => beat(session, worker.workerId), ['jobs_running']],
+    ['resync', () => resyncWorker(session, worker.workerId, []), ['jobs_running']],
     ['endings', () => loadEndings(session, [ids[0]!.id, '5', '77']), ['jobs_pkey']],
     ['one job', () => findJobs(session, [ids[0]!.id]), ['jobs_pkey']],
     [
@@ -162,7 +153,7 @@ test('what the duties and waiting programs ask goes by an index as well', async 
       expect(looked(scan), name).toBeLessThanOrEqual(60)
     }
   }
-  dispatcher.markOutOfStep()
+  worker.markOutOfStep()
 })
 
 let running: CycleAnswer['assignments'] = []
@@ -178,8 +169,8 @@ async function work(cycles: number): Promise<void> {
           ? ({ kind: 'failed', error: 'planned' } as const)
           : ({ kind: 'completed', result: '{"n": 1}' } as const),
     }))
-    const answer = await dispatcher.cycle(ended, 20, 0)
-    expect(answer).toMatchObject({ reached: true, lost: [], unsent: [] })
+    const answer = await worker.cycle(ended, 20, 0)
+    expect(answer).toMatchObject({ lost: [], refused: [] })
     running = answer.assignments
   }
 }

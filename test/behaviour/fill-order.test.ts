@@ -3,10 +3,10 @@ import { TaskSet } from '../../src/app/task-set.ts'
 import type { LoadedConfig } from '../../src/config/load-config.ts'
 import { Connection } from '../../src/db/connection.ts'
 import { Database } from '../../src/db/database.ts'
-import { Dispatcher } from '../../src/engine/dispatcher.ts'
 import { sluice, task } from '../../src/index.ts'
 import type { WorkerIdentity } from '../../src/model/worker-identity.ts'
 import { useDatabase } from '../support/database.ts'
+import { SessionByHand } from '../support/session-by-hand.ts'
 import { plantProcesses, plantWithdrawal } from '../support/state/workers.ts'
 import { until } from '../support/until.ts'
 
@@ -14,7 +14,6 @@ import { until } from '../support/until.ts'
 // test wants. A job whose time lies ahead has just become ready however slow the machine is.
 
 const database = useDatabase()
-const log = { debug() {}, info() {}, warn() {}, error() {} }
 let db: Database
 const connections: Connection[] = []
 
@@ -45,21 +44,17 @@ beforeEach(async () => {
   await database.sql(`delete from sluice.jobs`)
 })
 
-async function worker(identity: Partial<WorkerIdentity> = {}, hears = true): Promise<Dispatcher> {
+async function worker(identity: Partial<WorkerIdentity> = {}, hears = true): Promise<SessionByHand> {
   const connection = new Connection({ url: database.url, applicationName: 'order', timeoutMs: 15_000 })
   connections.push(connection)
   const all = { name: 'w', host: 'h', pid: 1, version: '0', capacity: 1, cores: 2, labels: {} }
   const tasks = ['plain', 'other', 'picky', 'bounded', 'even']
-  const dispatcher = new Dispatcher({
+  return SessionByHand.open({
     db,
     connection,
     identity: { ...all, tasks, ...identity },
-    processTasks: new Set(),
-    log,
     hears: () => hears,
   })
-  await dispatcher.open()
-  return dispatcher
 }
 
 /** A job that has just become ready, or has been for so long. */
@@ -71,8 +66,8 @@ async function submit(name = 'plain', readyForMs = -3_600_000): Promise<void> {
   )
 }
 
-async function take(dispatcher: Dispatcher, free = 1): Promise<number> {
-  return (await dispatcher.cycle([], free, 0)).assignments.length
+async function take(worker: SessionByHand, free = 1): Promise<number> {
+  return (await worker.cycle([], free, 0)).assignments.length
 }
 
 test('a job goes to the worker that came first, whoever looks first', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Assignment, CycleAnswer } from '../../src/model/assignment.ts'
 import { DeviceWatch } from '../../src/worker/devices/device-watch.ts'
-import type { CycleRequest, JobSource, SourceEvents } from '../../src/worker/job-source.ts'
+import type { JobSource, SourceEvents, SourceRequest } from '../../src/worker/job-source.ts'
 import { ModelKeeper } from '../../src/worker/models/model-keeper.ts'
 import { task } from '../../src/worker/task.ts'
 import { Workdirs } from '../../src/worker/workdir.ts'
@@ -25,8 +25,9 @@ afterEach(() => rm(root, { recursive: true, force: true }))
 class ControlledSource implements JobSource {
   readonly pollMs = POLL_MS
   readonly lookAgainMs = Number.POSITIVE_INFINITY
-  readonly holdsIdle = false
   readonly isBehind = false
+  readonly heartbeatMs = 5000
+  readonly staleByLane = new Map<string, number>()
   readonly waiting: Assignment[] = []
   readonly reported: string[] = []
   readonly frees: number[] = []
@@ -35,17 +36,21 @@ class ControlledSource implements JobSource {
 
   async open(events: SourceEvents): Promise<void> {
     this.events = events
+    events.beat({ lanes: [], cancels: [], draining: false, stopping: false, shares: null, resync: false })
   }
 
-  async cycle({ ended, free }: CycleRequest): Promise<CycleAnswer> {
+  async startOver(): Promise<void> {}
+
+  renew(): void {}
+
+  async cycle({ ended, free }: SourceRequest): Promise<CycleAnswer> {
     this.frees.push(free)
-    if (this.away) return { assignments: [], lost: [], unsent: ended, reached: false, again: false }
+    if (this.away) throw new Error('the other side is away')
     for (const each of ended) this.reported.push(each.id)
     return {
       assignments: this.waiting.splice(0, free),
       lost: [],
-      unsent: [],
-      reached: true,
+      refused: [],
       again: false,
     }
   }

@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../../src/db/database.ts'
 import { forCallers, transactForCallers } from '../../src/db/for-callers.ts'
 import { translateError } from '../../src/db/sqlstate.ts'
-import { RemoteDispatcher } from '../../src/engine/remote-dispatcher.ts'
 import {
   appendRemoteLogs,
   beat,
@@ -23,6 +22,7 @@ import {
   saveRemoteStep,
   shareProcesses,
 } from '../../src/engine/remote-workers.ts'
+import { WorkerSession } from '../../src/engine/worker-session.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import type { Assignment, EndedAttempt } from '../../src/model/assignment.ts'
 import { repeated } from './persistent-caller.ts'
@@ -72,22 +72,23 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
       const { id } = registered!
       const [worker] = await call('find', () => findRemoteWorkers(calls, [id]))
       // It may have been declared dead meanwhile.
-      if (worker !== undefined)
-        return {
-          id,
-          dispatcher: new RemoteDispatcher({
-            db: calls,
-            connection: db,
-            worker,
-            log: SILENT,
-            hears: () => true,
-            resync: async (workerId) => (await resyncWorkers(db, [workerId])).get(workerId),
-          }),
-        }
+      if (worker === undefined) continue
+      const session = new WorkerSession({
+        db: calls,
+        connection: db,
+        tasks: worker.tasks,
+        labels: worker.labels,
+        processTasks: new Set(worker.pooled),
+        log: SILENT,
+        hears: () => true,
+        resync: async (workerId) => (await resyncWorkers(db, [workerId])).get(workerId),
+      })
+      session.follow(id)
+      return { id, session }
     }
   }
 
-  let { id, dispatcher } = await register()
+  let { id, session } = await register()
   const held = await call('processes', () => shareProcesses(calls, id, 0))
   if (held !== undefined && held > 1) violations.push(`${id} has ${held} processes on one core`)
   const job = await repeated('submit', () => app.submit(TASK.name, null, { key: `remote-${round}` }))
@@ -96,8 +97,8 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
     try {
       const beats = await call('beat', () => beatTogether(db, [id]))
       if (!beats.has(id)) await call('beat', () => beat(db, id))
-      const request = { ended, running: [], free: 4, freeProcesses: 0 }
-      const { assignments } = await call('cycle', () => dispatcher.cycle(request))
+      const request = { ended, running: () => [], free: 4, freeProcesses: 0 }
+      const { assignments } = await call('cycle', () => session.cycle(request))
       ended = []
       for (const assignment of assignments) ended.push(await run(id, assignment))
       if (ended.length === 0) await delay(5)
@@ -105,10 +106,10 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
       const cause = error instanceof Error ? error.cause : undefined
       if (!hasCode(cause, 'WORKER_NOT_FOUND') && !hasCode(cause, 'LEASE_LOST')) throw error
       ended = []
-      ;({ id, dispatcher } = await register())
+      ;({ id, session } = await register())
     }
   }
-  await call('giveBack', () => dispatcher.giveBack())
+  await call('giveBack', () => session.giveBack())
   const [orders] = await call('orders', () => loadOrders(calls, [id]))
   if (orders !== undefined && orders.cancels.length > 0)
     violations.push(`${id} is to cancel what nobody cancelled`)

@@ -1,20 +1,22 @@
-import type { RemoteAnswer, RemoteCycle } from '../../engine/remote-dispatcher.ts'
-import type { Orders } from '../../engine/remote-workers.ts'
+import type { WorkerSession } from '../../engine/worker-session.ts'
+import type { CycleAnswer, CycleRequest, JobAttempt, WorkerOrders } from '../../model/assignment.ts'
 
-/** What an idle worker is answered: jobs, what became of those it runs, or orders. Nothing when its time is up. */
-export interface PollAnswer extends RemoteAnswer {
-  readonly orders?: Orders
+/** A request as it comes over HTTP. */
+export interface RemoteCycle extends Omit<CycleRequest, 'running'> {
+  readonly running: readonly JobAttempt[]
+  /** The lanes to look at; left out: all. */
+  readonly lanes?: ReadonlySet<string>
 }
 
 /** Nothing that a worker has to act upon. */
-export function saysNothing({ assignments, lost, again, unload = [] }: RemoteAnswer): boolean {
+export function saysNothing({ assignments, lost, again, unload = [] }: CycleAnswer): boolean {
   return assignments.length === 0 && lost.length === 0 && unload.length === 0 && !again
 }
 
 /** A request was judged when it came. One that waits no longer than others take is not judged again. */
 const TRUSTED_MS = 100
 
-const NOTHING: PollAnswer = { assignments: [], lost: [], refused: [], again: false }
+const NOTHING: CycleAnswer = { assignments: [], lost: [], refused: [], again: false }
 
 /** What a look for one worker came to. `nothing` of a worker that runs nothing means that nothing is there for its like. */
 export type Looked = 'found' | 'nothing' | 'over'
@@ -26,18 +28,14 @@ export interface IdleWorker {
   readonly rank: number
   /** Workers with the same can run the same jobs. */
   readonly likeness: string
-  readonly running: number
+  readonly session: WorkerSession
   /** Some of its tasks need a process. */
   readonly hasPooled: boolean
   /** Others may need the room of its models: it is looked for also while it takes no jobs. */
   readonly offersDevices: boolean
-  /** How long the poll is of each lane that it serves. */
-  readonly polls: ReadonlyMap<string, number>
-  readonly lookAgainMs: number
   draining: boolean
   /** A cycle of it, one at a time. */
-  look(request: RemoteCycle): Promise<RemoteAnswer>
-  dropIdleSlots(): void
+  look(request: RemoteCycle): Promise<CycleAnswer>
   noteOffer(): void
 }
 
@@ -49,17 +47,17 @@ export interface IdleWorker {
  */
 export class IdlePoll {
   readonly worker: IdleWorker
-  readonly answered: Promise<PollAnswer>
+  readonly answered: Promise<CycleAnswer>
   readonly #request: RemoteCycle
   readonly #checkRight: () => Promise<void>
   readonly #since = performance.now()
   readonly #timer: NodeJS.Timeout
-  #answer: (answer: PollAnswer) => void = () => {}
+  #answer: (answer: CycleAnswer) => void = () => {}
   #fail: (error: unknown) => void = () => {}
   #over = false
   #looking = false
   /** Came during a look: told after it, unless that has found something. */
-  #orders: Orders | undefined
+  #orders: WorkerOrders | undefined
 
   /** @param checkRight Fails when the caller may take no jobs any more: a key may be revoked while it waits. */
   constructor(
@@ -95,9 +93,9 @@ export class IdlePoll {
    * have as many of a lane as one worker may, that is draining, that cannot start some task, or that has no process free.
    */
   get speaksForOthers(): boolean {
-    const { running, draining, hasPooled } = this.worker
+    const { session, draining, hasPooled } = this.worker
     const { freeProcesses, limits } = this.#request
-    return running === 0 && !draining && limits === undefined && (!hasPooled || freeProcesses > 0)
+    return session.held.size === 0 && !draining && limits === undefined && (!hasPooled || freeProcesses > 0)
   }
 
   /** Looks for jobs, in these lanes or in all. What it finds is the answer. */
@@ -130,7 +128,7 @@ export class IdlePoll {
     }
   }
 
-  tell(orders: Orders): void {
+  tell(orders: WorkerOrders): void {
     this.#orders = orders
     if (this.#over || this.#looking) return
     this.#finish()

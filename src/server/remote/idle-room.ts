@@ -2,7 +2,8 @@ import type { HintTopic, Listener } from '../../db/listener.ts'
 import type { Log } from '../../engine/log.ts'
 import type { Orders } from '../../engine/remote-workers.ts'
 import { messageOf } from '../../errors.ts'
-import type { IdlePoll, PollAnswer } from './idle-poll.ts'
+import type { CycleAnswer } from '../../model/assignment.ts'
+import type { IdlePoll } from './idle-poll.ts'
 import { LikePolls } from './like-polls.ts'
 
 /**
@@ -51,7 +52,7 @@ export class IdleRoom {
    * @param readyAt `readyHints` before its last look; `undefined`: it has not looked, and need not do so itself.
    * @param orderedAt `ordersTold` when it last waited.
    */
-  async wait(poll: IdlePoll, readyAt: number | undefined, orderedAt: number): Promise<PollAnswer> {
+  async wait(poll: IdlePoll, readyAt: number | undefined, orderedAt: number): Promise<CycleAnswer> {
     const { worker } = poll
     const { likeness } = worker
     if (this.#closed) poll.end()
@@ -97,7 +98,7 @@ export class IdleRoom {
         this.#lookAll(true)
         break
       case 'slots':
-        for (const { worker } of this.#polls.values()) worker.dropIdleSlots()
+        for (const { worker } of this.#polls.values()) worker.session.slots.dropIdle()
         this.#lookAll(false)
         break
       case 'lane':

@@ -140,7 +140,7 @@ export class LikePolls {
     const workers = [...this.#polls].filter((poll) => poll.hungry).map((poll) => poll.worker)
     if (this.#stopped || workers.length === 0) return
     let wait = Number.POSITIVE_INFINITY
-    for (const { lookAgainMs } of workers) wait = Math.min(wait, lookAgainMs)
+    for (const { session } of workers) wait = Math.min(wait, session.claiming.lookAgainMs)
     wait *= 0.9 + 0.2 * Math.random()
     if (this.#lookAgain < LOOK_AGAIN_MS.length) wait = Math.min(wait, LOOK_AGAIN_MS[this.#lookAgain++]!)
     const poll = this.#schedule.nextMs(pollsOf(workers), performance.now())
@@ -157,7 +157,7 @@ export class LikePolls {
 function pollsOf(workers: readonly IdlePoll['worker'][]): ReadonlyMap<string, number> {
   const polls = new Map<string, number>()
   for (const worker of workers)
-    for (const [lane, pollMs] of worker.polls)
+    for (const [lane, pollMs] of worker.session.offer.polls)
       polls.set(lane, Math.min(pollMs, polls.get(lane) ?? Number.POSITIVE_INFINITY))
   return polls
 }

@@ -1,8 +1,10 @@
 import type { Queryable, RawQueryable } from '../../db/database.ts'
 import type { Log } from '../../engine/log.ts'
-import { type RemoteAnswer, type RemoteCycle, RemoteDispatcher } from '../../engine/remote-dispatcher.ts'
 import type { Beat, DoneJobs, Resynced, StoredWorker } from '../../engine/remote-workers.ts'
-import { IdlePoll, type IdleWorker, type PollAnswer, saysNothing } from './idle-poll.ts'
+import { WorkerSession } from '../../engine/worker-session.ts'
+import type { CycleAnswer, JobAttempt } from '../../model/assignment.ts'
+import { allows, checkLaneScope } from '../../model/run-scope.ts'
+import { IdlePoll, type IdleWorker, type RemoteCycle, saysNothing } from './idle-poll.ts'
 import type { IdleRoom } from './idle-room.ts'
 import type { Turnstile } from './turnstile.ts'
 
@@ -36,18 +38,20 @@ export class RemoteWorker implements IdleWorker {
   readonly hasPooled: boolean
   /** What nobody finds for one worker that offers devices may be there for another, where its model lies. */
   get likeness(): string {
-    const likeness = `${this.#likeness} ${this.#lanes}`
+    const likeness = `${this.#likeness} ${this.#lanes.join()}`
     return this.offersDevices ? `${this.id} ${likeness}` : likeness
   }
-  /** The lanes that its key allows, as text. */
-  #lanes = ''
+  /** Patterns of the lanes that its key allows. */
+  #lanes: readonly string[] = ['*']
   readonly #likeness: string
   offersDevices = false
   /** When it was last told to unload what, by model and device. */
   readonly #unloadTold = new Map<string, number>()
   draining = false
   usedAt = performance.now()
-  readonly #dispatcher: RemoteDispatcher
+  readonly session: WorkerSession
+  /** Lanes of what it ran when this server first heard of it: until its first cycle here nothing else is known. */
+  readonly #lanesBefore: readonly string[]
   readonly #room: IdleRoom
   readonly #returns: Turnstile
   #last: Promise<unknown> = Promise.resolve()
@@ -88,28 +92,17 @@ export class RemoteWorker implements IdleWorker {
     this.#room = room
     this.#returns = parts.returns
     this.#ordersTold = room.ordersTold
-    this.#dispatcher = new RemoteDispatcher({ db, connection: cycles, worker, resync, log, hears })
-  }
-
-  get running(): number {
-    return this.#dispatcher.running
-  }
-
-  get polls(): ReadonlyMap<string, number> {
-    return this.#dispatcher.polls
-  }
-
-  get lookAgainMs(): number {
-    return this.#dispatcher.lookAgainMs
-  }
-
-  dropIdleSlots(): void {
-    this.#dispatcher.dropIdleSlots()
+    this.#lanesBefore = worker.heldLanes
+    this.session = new WorkerSession({
+      ...{ db, connection: cycles, tasks, labels, processTasks: new Set(pooled), resync, log, hears },
+      checkHeld: () => this.#checkHeld(),
+    })
+    this.session.follow(worker.id)
   }
 
   noteOffer(): void {
     this.#rested = undefined
-    this.#dispatcher.noteOffer()
+    this.session.noteOffer()
   }
 
   /**
@@ -118,10 +111,17 @@ export class RemoteWorker implements IdleWorker {
    * @throws {SluiceError} `FORBIDDEN` where it runs one of another lane: its key was narrowed meanwhile.
    */
   limitLanes(patterns: readonly string[]): void {
-    const lanes = patterns.join()
-    if (lanes !== this.#lanes) this.#rested = undefined
-    this.#lanes = lanes
-    this.#dispatcher.limitLanes(patterns)
+    if (patterns.join() !== this.#lanes.join()) this.#rested = undefined
+    this.#lanes = patterns
+    this.session.claiming.mayServe = (lane) => allows(patterns, lane)
+    this.#checkHeld()
+  }
+
+  /** What it was given before its key was narrowed it neither reports nor keeps: once it is silent, others run it. */
+  #checkHeld(): void {
+    const held = [...this.session.held.values()].map(({ lane }) => lane)
+    for (const lane of this.session.isOutOfStep ? [...held, ...this.#lanesBefore] : held)
+      checkLaneScope(this.#lanes, lane, this.keyId ?? '')
   }
 
   /**
@@ -129,18 +129,18 @@ export class RemoteWorker implements IdleWorker {
    *
    * @param onGone Gives what is to be called when the client has gone.
    */
-  async cycle(request: WaitingCycle, onGone: (gone: () => void) => void): Promise<PollAnswer> {
+  async cycle(request: WaitingCycle, onGone: (gone: () => void) => void): Promise<CycleAnswer> {
     this.usedAt = performance.now()
     // Only the answer to its newest request counts for the worker.
     this.#room.end(this.id)
-    if (request.resync) this.#dispatcher.markOutOfStep()
+    if (request.resync) this.session.markOutOfStep()
     const { readyHints } = this.#room
     if (this.#mayRest(request)) return this.#wait(request, readyHints, onGone)
     const waits = request.waitMs > 0 && request.ended.length === 0 && request.news === undefined
     // One that comes with nothing and holds nothing is looked for with its like: of 500 that come at once, one looks.
-    if (waits && request.running.length === 0 && !this.offersDevices && this.#dispatcher.isOutOfStep) {
-      await this.#inTurn(() => this.#dispatcher.catchUp(request))
-      if (this.running === 0) return this.#wait(request, undefined, onGone)
+    if (waits && request.running.length === 0 && !this.offersDevices && this.session.isOutOfStep) {
+      await this.#inTurn(() => this.session.catchUp(toSession(request)))
+      if (this.session.held.size === 0) return this.#wait(request, undefined, onGone)
     }
     const answer = await this.look(request)
     if (!waits || !saysNothing(answer)) return answer
@@ -148,18 +148,18 @@ export class RemoteWorker implements IdleWorker {
   }
 
   /** One cycle after the other. */
-  look(request: RemoteCycle): Promise<RemoteAnswer> {
+  look(request: RemoteCycle): Promise<CycleAnswer> {
     this.#rested = undefined
     return this.#inTurn(async () => {
-      const cycle = () => this.#dispatcher.cycle(request)
-      if (!this.#dispatcher.isOutOfStep) return this.#withoutRepeats(await cycle())
-      await this.#dispatcher.catchUp(request)
+      const cycle = () => this.session.cycle(toSession(request))
+      if (!this.session.isOutOfStep) return this.#withoutRepeats(await cycle())
+      await this.session.catchUp(toSession(request))
       return this.#withoutRepeats(await this.#returns.pass(cycle))
     })
   }
 
   /** What has to be unloaded is named until it is gone. A worker that unloads it need not hear it with every question. */
-  #withoutRepeats(answer: RemoteAnswer): RemoteAnswer {
+  #withoutRepeats(answer: CycleAnswer): CycleAnswer {
     const { unload = [] } = answer
     if (unload.length === 0) {
       this.#unloadTold.clear()
@@ -179,19 +179,14 @@ export class RemoteWorker implements IdleWorker {
     this.offersDevices = count > 0
   }
 
-  /** For how long it has held no job, as far as this server knows. */
-  get idleMs(): number {
-    return this.#dispatcher.idleMs
-  }
-
   /** What a heartbeat tells of leases and of what there is to serve. */
   noteBeat(beat: Beat): void {
     this.usedAt = performance.now()
     this.draining = beat.draining
-    this.#dispatcher.notePeers(beat.peers, beat.ahead)
-    if (beat.resync || [...this.#dispatcher.lanes].some((lane) => !beat.lanes.includes(lane))) {
+    this.session.claiming.order.notePeers(beat.peers, beat.ahead)
+    if (beat.resync || [...this.session.offer.polls.keys()].some((lane) => !beat.lanes.includes(lane))) {
       this.#rested = undefined
-      this.#dispatcher.markOutOfStep()
+      this.session.markOutOfStep()
     }
     // Its next question names what it runs.
     if (beat.resync) this.#room.end(this.id)
@@ -203,12 +198,12 @@ export class RemoteWorker implements IdleWorker {
 
   /** Tells what a worker of a pool has done since the last time. What could not be noted is told again. */
   async noteDone(note: (done: DoneJobs) => Promise<void>): Promise<void> {
-    const jobs = this.pool === null ? 0 : this.#dispatcher.takeDone()
+    const jobs = this.pool === null ? 0 : this.session.takeDone()
     if (jobs === 0) return
     try {
       await note({ workerId: this.id, jobs })
     } catch (error) {
-      this.#dispatcher.giveBackDone(jobs)
+      this.session.giveBackDone(jobs)
       throw error
     }
   }
@@ -222,7 +217,7 @@ export class RemoteWorker implements IdleWorker {
     request: WaitingCycle,
     readyHints: number | undefined,
     onGone: (gone: () => void) => void,
-  ): Promise<PollAnswer> {
+  ): Promise<CycleAnswer> {
     const poll = new IdlePoll(this, request, request.waitMs, request.checkRight)
     onGone(() => poll.end())
     const answer = await this.#room.wait(poll, readyHints, this.#ordersTold)
@@ -248,7 +243,17 @@ export class RemoteWorker implements IdleWorker {
       request.limits === undefined &&
       request.free <= rested.free &&
       request.freeProcesses <= rested.freeProcesses &&
-      this.#dispatcher.holdsExactly(request.running)
+      this.#holdsExactly(request.running)
+    )
+  }
+
+  /** Whether the worker runs just what it holds, as far as is known here. */
+  #holdsExactly(running: readonly JobAttempt[]): boolean {
+    const { held, isOutOfStep } = this.session
+    return (
+      !isOutOfStep &&
+      running.length === held.size &&
+      running.every((each) => held.get(each.id)?.attempt === each.attempt)
     )
   }
 
@@ -265,11 +270,20 @@ export class RemoteWorker implements IdleWorker {
 
   #giveBackLater(): void {
     clearTimeout(this.#giveBack)
-    if (!this.#dispatcher.holdsIdle) return
+    if (!this.session.slots.holdsIdle) return
     this.#giveBack = setTimeout(() => {
       // What fails here is found out by the next cycle.
-      this.#inTurn(() => this.#dispatcher.giveBack()).catch(() => this.#dispatcher.markOutOfStep())
+      this.#inTurn(() => this.session.giveBack()).catch(() => this.session.markOutOfStep())
     }, GIVE_BACK_MS)
     this.#giveBack.unref()
+  }
+}
+
+function toSession(request: RemoteCycle) {
+  const { ended, running, free, freeProcesses, limits, news, lanes } = request
+  return {
+    ...{ ended, free, freeProcesses, lanes, running: () => running },
+    ...(limits !== undefined && { limits }),
+    ...(news !== undefined && { news }),
   }
 }

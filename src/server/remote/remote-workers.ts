@@ -20,17 +20,16 @@ import {
   reportDevices,
   resyncWorkers,
   type StoredWorker,
-  workerEnded,
 } from '../../engine/remote-workers.ts'
-import { leaveIfDue } from '../../engine/worker-control.ts'
+import { leaveIfDue, workerEnded } from '../../engine/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
+import type { CycleAnswer } from '../../model/assignment.ts'
 import type { BlockedLoop } from '../../model/blocked-loop.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import { checkWorkerScope } from '../../model/run-scope.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { ServerParts } from '../parts.ts'
-import type { PollAnswer } from './idle-poll.ts'
 import { IdleRoom } from './idle-room.ts'
 import { LateEndings } from './late-endings.ts'
 import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
@@ -168,7 +167,7 @@ export class RemoteWorkers {
     key: WorkerKey,
     request: WaitingCycle,
     onGone: (gone: () => void) => void,
-  ): Promise<PollAnswer> {
+  ): Promise<CycleAnswer> {
     let worker: RemoteWorker | undefined
     try {
       worker = await this.get(id, key)
@@ -185,7 +184,7 @@ export class RemoteWorkers {
     }
   }
 
-  #noteRefused(worker: RemoteWorker, request: WaitingCycle, { refused, lost }: PollAnswer): void {
+  #noteRefused(worker: RemoteWorker, request: WaitingCycle, { refused, lost }: CycleAnswer): void {
     const gone = new Set(lost)
     const stopped = request.running.filter((each) => gone.has(each.id))
     // Not waited for: it is for people.
@@ -217,7 +216,7 @@ export class RemoteWorkers {
       this.#parts.log.warn({ error: messageOf(error) }, 'could not note what a worker has done'),
     )
     // Not waited for: a lease is renewed whatever becomes of it, and the next heartbeat asks again.
-    leaveIfDue(this.#parts.room.calls, id, answer, worker.idleMs).catch((error: unknown) =>
+    leaveIfDue(this.#parts.room.calls, id, answer, worker.session.idleMs).catch((error: unknown) =>
       this.#parts.log.warn({ error: messageOf(error) }, 'could not ask whether a worker may leave'),
     )
     const stale = await this.staleByLane()

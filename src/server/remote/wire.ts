@@ -9,7 +9,7 @@ import type {
 import { checkJsonText } from '../../engine/remote-workers.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
 import { AMOUNT_RULE, amount, expressionIn, isExpression, type StoredAmount } from '../../model/amount.ts'
-import type { Assignment, EndedAttempt } from '../../model/assignment.ts'
+import type { Assignment, CycleAnswer, EndedAttempt } from '../../model/assignment.ts'
 import type { DeviceReading, ModelNews } from '../../model/device.ts'
 import { readDetail } from '../../model/error-detail.ts'
 import type { Ending } from '../../model/job.ts'
@@ -19,7 +19,6 @@ import { isName, NAME_RULE } from '../../model/setting-value.ts'
 import { isModelName, MODEL_RULE } from '../../model/task-fields.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import { parseExpression } from '../../workflow/expression/expression.ts'
-import type { PollAnswer } from './idle-poll.ts'
 
 const MAX_ERROR = 16_384
 const MAX_KEY = 400
@@ -166,13 +165,8 @@ function toEnding(given: {
   }
 }
 
-export function firstDue(ended: readonly EndedAttempt[]): number | null {
-  const delays = ended.flatMap(({ ending }) => ('delayMs' in ending ? [ending.delayMs] : []))
-  return delays.length === 0 ? null : Math.min(...delays)
-}
-
 /** What says nothing is left out: most jobs have no key, no tags and no failures, and thousands go out a second. */
-export function toAnswer(answer: PollAnswer): CycleAnswerBody {
+export function toAnswer(answer: CycleAnswer): CycleAnswerBody {
   const { assignments, lost, refused, again, orders, unload = [], newsTaken = false } = answer
   const fit = howManyFit(assignments)
   return {

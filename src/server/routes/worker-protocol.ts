@@ -42,6 +42,7 @@ import {
   shareProcesses,
 } from '../../engine/remote-workers.ts'
 import { SluiceError } from '../../errors.ts'
+import { firstDue } from '../../model/assignment.ts'
 import { toStorableText } from '../../model/json.ts'
 import { checkWorkerScope } from '../../model/run-scope.ts'
 import { defaultDeadline } from '../../model/settings.ts'
@@ -51,7 +52,7 @@ import type { Server, ServerParts } from '../parts.ts'
 import { highestPriorityOf } from '../priority-cap.ts'
 import { recordingRefusals } from '../refusals.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
-import { firstDue, recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
+import { recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
 import { whenGone } from '../when-gone.ts'
 
 /** A result of 16 MiB whose every character needs a backslash, and some. */

@@ -3,22 +3,35 @@ import type { Database } from '../../db/database.ts'
 import type { HintTopic, Listener } from '../../db/listener.ts'
 import { AttemptStore } from '../../engine/attempt-store.ts'
 import { databaseTraces } from '../../engine/database-traces.ts'
-import { type Beat, Dispatcher } from '../../engine/dispatcher.ts'
 import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
+import { noteLateWrites } from '../../engine/late-writes.ts'
 import type { Log } from '../../engine/log.ts'
 import { PollSchedule } from '../../engine/poll-schedule.ts'
 import { Recorder } from '../../engine/recorder.ts'
-import { leaveIfDue, passOver, restoreTask, shareProcesses, withdraw } from '../../engine/worker-control.ts'
+import {
+  type Beat,
+  endWorker,
+  leaveIfDue,
+  noteDone,
+  passOver,
+  registerWorker,
+  reportDevices,
+  restoreTask,
+  shareProcesses,
+  withdraw,
+} from '../../engine/worker-control.ts'
+import { WorkerSession } from '../../engine/worker-session.ts'
 import { messageOf } from '../../errors.ts'
-import type { Assignment, CycleAnswer } from '../../model/assignment.ts'
+import { type Assignment, type CycleAnswer, firstDue } from '../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
+import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { AttemptServices } from '../attempt.ts'
-import type { CycleRequest, JobSource, SourceEvents } from '../job-source.ts'
+import type { JobSource, SourceEvents, SourceRequest } from '../job-source.ts'
 
 export interface DatabaseSourceOptions {
   readonly db: Database
   readonly listener: Listener
-  readonly identity: ConstructorParameters<typeof Dispatcher>[0]['identity']
+  readonly identity: WorkerIdentity
   readonly inlineTasks: readonly string[]
   readonly processTasks: ReadonlySet<string>
   readonly heartbeatMs: number
@@ -32,150 +45,136 @@ export interface DatabaseSourceOptions {
 
 /** A cycle that takes longer is given up; its outcome is then unknown and the worker resyncs. */
 const CYCLE_TIMEOUT_MS = 15_000
-/** After so many heartbeats without any answer connections are not trusted any more. One may just have been slow. */
-const DOUBTFUL_BEATS = 2
-const LATE =
-  'jobs came when no heartbeat got through any more; they are not begun before the database was asked'
+/** How soon a worker that holds idle slots looks whether to give them back. */
+const GIVE_BACK_MS = 250
+const REFUSED = 'some endings were refused: this worker no longer held the jobs'
 
 /** Jobs straight from the database: one connection for cycles, one for the heartbeat. */
 export class DatabaseSource implements JobSource {
   readonly #options: DatabaseSourceOptions
   readonly #connection: Connection
-  readonly #dispatcher: Dispatcher
+  readonly #session: WorkerSession
   readonly #schedule = new PollSchedule()
   readonly #recorder: Recorder
   readonly #store: AttemptStore
   #heartbeat: Heartbeat<Beat> | undefined
   #unsubscribe: (() => void) | undefined
-  #workerId = ''
-  #refreshedAt = 0
   #offer: string | undefined
-  #shares: string | null = null
-  /** No heartbeat gets through, or none has yet: what it would claim now it might have to give up at once. */
-  #silent = true
-  /** Heartbeats were missed: what else is under way may never be answered. */
-  #doubtful = false
   /** When it is about to follow a hint. */
   #wakeAt = Number.POSITIVE_INFINITY
   #waking: NodeJS.Timeout | undefined
 
   constructor(options: DatabaseSourceOptions) {
+    const { db, listener, identity, processTasks, log } = options
     this.#options = options
     this.#connection = new Connection({
-      url: options.db.url,
+      url: db.url,
       applicationName: 'sluice-cycle',
       timeoutMs: CYCLE_TIMEOUT_MS,
     })
-    this.#recorder = new Recorder(
-      databaseTraces(options.db, () => this.#workerId),
-      options.log,
-    )
-    this.#store = new AttemptStore(options.db)
-    this.#dispatcher = new Dispatcher({
-      ...options,
-      connection: this.#connection,
-      hears: () => options.listener.hears,
+    this.#session = new WorkerSession({
+      ...{
+        db,
+        connection: this.#connection,
+        tasks: identity.tasks,
+        labels: identity.labels,
+        processTasks,
+        log,
+      },
+      hears: () => listener.hears,
+      isLocal: true,
     })
+    this.#recorder = new Recorder(
+      databaseTraces(db, () => this.#session.workerId),
+      log,
+    )
+    this.#store = new AttemptStore(db)
+  }
+
+  get heartbeatMs(): number {
+    return this.#options.heartbeatMs
+  }
+
+  get staleByLane(): ReadonlyMap<string, number> {
+    return this.#session.offer.staleByLane
   }
 
   get pollMs(): number {
-    return this.#schedule.nextMs(this.#dispatcher.polls, performance.now())
+    return this.#schedule.nextMs(this.#session.offer.polls, performance.now())
   }
 
   get lookAgainMs(): number {
-    return this.#dispatcher.lookAgainMs
+    const { claiming, slots } = this.#session
+    return slots.holdsIdle ? Math.min(claiming.lookAgainMs, GIVE_BACK_MS) : claiming.lookAgainMs
   }
 
   get isBehind(): boolean {
-    return this.#dispatcher.order.isBehind
-  }
-
-  get holdsIdle(): boolean {
-    return this.#dispatcher.holdsIdle
+    return this.#session.claiming.order.isBehind
   }
 
   async open(events: SourceEvents): Promise<void> {
     const { db, listener, inlineTasks, heartbeatMs, log } = this.#options
     const registeredAt = process.hrtime.bigint()
-    await this.#dispatcher.open()
-    this.#workerId = this.#dispatcher.workerId
+    await this.#register()
+    await this.#session.catchUp({ ended: [], running: () => [] })
     this.#heartbeat = new Heartbeat({
       thread: databaseBeats(db.url),
-      workerId: this.#workerId,
+      workerId: this.#session.workerId,
       heartbeatMs,
       registeredAt,
       inlineTasks,
       log,
       events: {
         beat: (workerId, beat) => {
-          if (workerId !== this.#workerId) return
-          if (this.#silent) {
-            this.#silent = false
-            events.wake(false)
-          }
-          this.#trustAgain()
-          const lanes = beat?.lanes ?? []
-          const isMissing = [...this.#dispatcher.staleByLane.keys()].some((lane) => !lanes.includes(lane))
-          if (isMissing || beat?.resync === true) {
-            this.#dispatcher.markOutOfStep()
-            events.wake(false)
-          }
-          if (beat === null) return
-          void this.#dispatcher.noteDone()
-          this.#dispatcher.order.notePeers(beat.peers, beat.ahead)
-          this.#noteOffer(beat.offer, events)
-          if (beat.shares !== this.#shares) {
-            this.#shares = beat.shares
-            events.sharesChanged()
-          }
-          if (beat.cancels.length > 0) events.cancel(beat.cancels)
-          events.draining(beat.draining)
-          if (beat.stopping) events.stop()
-          else void this.#leaveIfDue(beat)
+          if (workerId === this.#session.workerId) this.#noteBeat(beat, events)
         },
-        silent: (silentMs, unansweredMs) => {
-          if (unansweredMs > DOUBTFUL_BEATS * heartbeatMs) this.#doubtful = true
-          const lanes = [...this.#dispatcher.staleByLane]
-            .filter(([, staleMs]) => silentMs >= staleMs - heartbeatMs)
-            .map(([lane]) => lane)
-          if (lanes.length === 0) return
-          this.#silent = true
-          events.abandon(lanes, silentMs)
-        },
+        silent: events.silent,
       },
     })
     this.#unsubscribe = listener.subscribe((topic) => this.#hear(topic, events))
     listener.start()
   }
 
-  async cycle(request: CycleRequest): Promise<CycleAnswer> {
-    if (this.#refreshedAt === 0) await this.#refresh()
-    else if (performance.now() - this.#refreshedAt > 2 * shortest(this.#dispatcher.polls))
-      void this.#refresh()
+  async startOver(late: readonly string[]): Promise<void> {
+    const { db, identity } = this.#options
+    await this.#register()
+    this.#heartbeat?.follow(this.#session.workerId)
+    await noteLateWrites(db, identity.name, late, 'it was declared dead and came back')
+  }
+
+  async #register(): Promise<void> {
+    this.#session.follow(await registerWorker(this.#connection, this.#options.identity))
+  }
+
+  async cycle({ poll, resync, ...request }: SourceRequest): Promise<CycleAnswer> {
+    const { db, identity, log, onEnded } = this.#options
+    const { offer } = this.#session
     const sentAt = performance.now()
-    const { polls } = this.#dispatcher
-    const lanes = request.poll === true ? this.#schedule.due(polls, sentAt) : undefined
-    this.#schedule.looked(lanes ?? polls.keys(), sentAt, Math.random())
-    this.#dispatcher.limitTasks(request.limits)
-    const answer = await this.#dispatcher.cycle(
-      request.ended,
-      this.#silent ? 0 : request.free,
-      request.freeProcesses,
-      request.news,
-      lanes,
-    )
-    if (request.ended.length > 0) this.#options.onEnded?.(firstDue(request.ended))
-    if (this.#dispatcher.workerId === this.#workerId) return this.#unlessLate(answer, sentAt)
-    this.#workerId = this.#dispatcher.workerId
-    this.#heartbeat?.follow(this.#workerId)
-    return { ...answer, startedOver: true }
+    if (sentAt - (offer.readAt ?? sentAt) > 2 * shortest(offer.polls)) void this.#session.refresh()
+    const lanes = poll ? this.#schedule.due(offer.polls, sentAt) : undefined
+    this.#schedule.looked(lanes ?? offer.polls.keys(), sentAt, Math.random())
+    if (resync) this.#session.markOutOfStep()
+    try {
+      const answer = await this.#session.cycle({ ...request, lanes })
+      if (answer.refused.length > 0) log.info({ jobs: answer.refused.map(({ id }) => id) }, REFUSED)
+      await noteLateWrites(db, identity.name, answer.lost, 'it lost the lane they run in')
+      return answer
+    } finally {
+      if (request.ended.length > 0) onEnded?.(firstDue(request.ended))
+    }
+  }
+
+  /** A cycle that was sent before is given up, and a resync tells what became of it. */
+  renew(): void {
+    this.#connection.drop()
+    this.#options.db.noteOutage()
   }
 
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices {
     const { id, attempt } = assignment
     const recorder = this.#recorder
     const store = this.#store
-    const lease = { jobId: id, attempt, workerId: this.#workerId, signal }
+    const lease = { jobId: id, attempt, workerId: this.#session.workerId, signal }
     return {
       progress(fraction, message) {
         signal.throwIfAborted()
@@ -203,30 +202,30 @@ export class DatabaseSource implements JobSource {
   }
 
   reportDevices(readings: readonly DeviceReading[]): Promise<readonly DeviceBudget[]> {
-    return this.#dispatcher.reportDevices(readings)
+    return reportDevices(this.#options.db, this.#session.workerId, readings)
   }
 
   async shareProcesses(held: number): Promise<number> {
     // One that has been declared dead registers again, and asks as another.
-    return (await shareProcesses(this.#options.db, this.#workerId, held)) ?? 0
+    return (await shareProcesses(this.#options.db, this.#session.workerId, held)) ?? 0
   }
 
   broken(why: string): void {
-    passOver(this.#options.db, this.#workerId, why).catch((error: unknown) => {
-      this.#options.log.warn({ error: messageOf(error) }, 'could not report as broken')
-    })
+    this.#tell(passOver(this.#options.db, this.#session.workerId, why), 'could not report as broken')
   }
 
   withdrawTask(task: string, why: string, retryMs: number): void {
-    withdraw(this.#options.db, this.#workerId, task, why, retryMs).catch((error: unknown) => {
-      this.#options.log.warn({ task, error: messageOf(error) }, 'could not report a task as withdrawn')
-    })
+    const told = withdraw(this.#options.db, this.#session.workerId, task, why, retryMs)
+    this.#tell(told, 'could not report a task as withdrawn')
   }
 
   restoreTask(task: string): void {
-    restoreTask(this.#options.db, this.#workerId, task).catch((error: unknown) => {
-      this.#options.log.warn({ task, error: messageOf(error) }, 'could not report a task as startable')
-    })
+    const told = restoreTask(this.#options.db, this.#session.workerId, task)
+    this.#tell(told, 'could not report a task as startable')
+  }
+
+  #tell(told: Promise<unknown>, failed: string): void {
+    told.catch((error: unknown) => this.#options.log.warn({ error: messageOf(error) }, failed))
   }
 
   async close(why: string): Promise<void> {
@@ -234,7 +233,10 @@ export class DatabaseSource implements JobSource {
     clearTimeout(this.#waking)
     try {
       await this.#recorder.flush()
-      if (this.#workerId !== '') await this.#dispatcher.close(why)
+      if (this.#session.workerId !== '') {
+        await this.#noteDone()
+        await endWorker(this.#options.db, this.#session.workerId, why)
+      }
     } catch (error) {
       // It will be found silent and taken off the books like a dead one.
       this.#options.log.warn({ error: messageOf(error) }, 'could not sign off')
@@ -250,15 +252,15 @@ export class DatabaseSource implements JobSource {
         this.#wakeInTurn(topic === 'one', events)
         break
       case 'slots':
-        this.#dispatcher.dropIdleSlots()
+        this.#session.slots.dropIdle()
         events.wake(false)
         break
       case 'lane':
-        this.#refreshedAt = 0
+        this.#session.noteOffer()
         events.wake(false)
         break
       case 'classes':
-        this.#refreshedAt = 0
+        this.#session.noteOffer()
         events.wake(true)
         break
       case 'cancel':
@@ -275,7 +277,7 @@ export class DatabaseSource implements JobSource {
 
   /** All workers hear the same hint. Who comes first asks first, and many do not ask at the same instant. */
   #wakeInTurn(one: boolean, events: SourceEvents): void {
-    const ms = this.#dispatcher.order.hesitationMs(one, Math.random())
+    const ms = this.#session.claiming.order.hesitationMs(one, Math.random())
     const at = performance.now() + ms
     if (at >= this.#wakeAt) return
     clearTimeout(this.#waking)
@@ -288,64 +290,55 @@ export class DatabaseSource implements JobSource {
     else this.#waking = setTimeout(wake, ms)
   }
 
-  /** An answer that was on its way while heartbeats were missed: the leases may have ended, and others run the jobs. */
-  #unlessLate(answer: CycleAnswer, sentAt: number): CycleAnswer {
-    const isLate = performance.now() - sentAt > DOUBTFUL_BEATS * this.#options.heartbeatMs
-    if (!this.#doubtful || !isLate || answer.assignments.length === 0) return answer
-    const jobs = answer.assignments.map(({ id }) => id)
-    this.#options.log.warn({ jobs }, LATE)
-    this.#dispatcher.disown(jobs)
-    return { ...answer, assignments: [], again: true }
+  #noteBeat(beat: Beat | null, events: SourceEvents): void {
+    if (beat === null) {
+      events.beat(null)
+      return
+    }
+    void this.#noteDone()
+    this.#session.claiming.order.notePeers(beat.peers, beat.ahead)
+    this.#noteOffer(beat.offer, events)
+    const { lanes, cancels, draining, stopping, shares } = beat
+    const isMissing = [...this.staleByLane.keys()].some((lane) => !lanes.includes(lane))
+    events.beat({ lanes, cancels, draining, stopping, shares, resync: beat.resync || isMissing })
+    if (!stopping) void this.#leaveIfDue(beat)
   }
 
-  /**
-   * The network was away and is back: the heartbeat has a new connection. A cycle that was sent before might wait for the rest
-   * of its time limit; it is given up now, and a resync tells what became of it.
-   */
-  #trustAgain(): void {
-    if (!this.#doubtful) return
-    this.#doubtful = false
-    this.#connection.drop()
-    this.#options.db.noteOutage()
+  /** Of a worker of a pool, how many jobs it has ended since the last time: pools show it for those they started. */
+  async #noteDone(): Promise<void> {
+    const { db, identity, log } = this.#options
+    const { workerId } = this.#session
+    if (typeof identity.pool !== 'string') return
+    const jobs = this.#session.takeDone()
+    if (jobs === 0) return
+    try {
+      await noteDone(db, [{ workerId, jobs }])
+    } catch (error) {
+      this.#session.giveBackDone(jobs)
+      log.warn({ error: messageOf(error) }, 'could not note what this worker has done')
+    }
   }
 
   /** Where no hints arrive, the heartbeat still tells of lanes and classes that are new. */
   #noteOffer(offer: string, events: SourceEvents): void {
     if (offer === this.#offer) return
     this.#offer = offer
-    this.#refreshedAt = 0
+    this.#session.noteOffer()
     events.wake(false)
   }
 
   /** A hint makes the heartbeat tell that it has to stop. */
   async #leaveIfDue(beat: Beat): Promise<void> {
     try {
-      const why = await leaveIfDue(this.#options.db, this.#workerId, beat, this.#dispatcher.idleMs)
+      const why = await leaveIfDue(this.#options.db, this.#session.workerId, beat, this.#session.idleMs)
       if (why !== undefined) this.#options.log.info({ why }, 'this worker leaves its pool')
     } catch (error) {
       // The next heartbeat asks again.
       this.#options.log.warn({ error: messageOf(error) }, 'could not ask whether to leave')
     }
   }
-
-  async #refresh(): Promise<void> {
-    this.#refreshedAt = performance.now()
-    try {
-      await this.#dispatcher.refresh()
-    } catch (error) {
-      this.#options.log.warn({ error: messageOf(error) }, 'could not read the lanes')
-    }
-  }
 }
 
 function shortest(polls: ReadonlyMap<string, number>): number {
   return Math.min(30_000, ...polls.values())
-}
-
-function firstDue(ended: CycleRequest['ended']): number | null {
-  let first: number | null = null
-  for (const { ending } of ended) {
-    if ('delayMs' in ending && (first === null || ending.delayMs < first)) first = ending.delayMs
-  }
-  return first
 }

@@ -11,22 +11,28 @@ const PAUSE_MS = 200
 /** A poll that a newer request has overtaken is answered at once. One that is not went to another server. */
 const OVERTAKEN_MS = 2000
 
+/** How many jobs a question was for. */
+export interface Asked {
+  readonly free: number
+  readonly freeProcesses: number
+}
+
 export interface IdleWaitOptions {
   readonly link: ServerLink
   /** What the worker runs, and where the request goes, at the moment it is sent. */
   readonly request: () => { readonly path: string } & Pick<CycleBody, 'running' | 'limits'>
   /**
-   * Everything it is told while it waits. `current` is false when a newer request has been sent: then jobs come with that.
+   * Everything it is told while it waits. `asked` is missing when a newer request has been sent: then jobs come with that.
    * `ageMs`: since it asked.
    */
-  readonly onAnswer: (answer: CycleAnswerBody, current: boolean, ageMs: number) => void
+  readonly onAnswer: (answer: CycleAnswerBody, asked: Asked | undefined, ageMs: number) => void
   readonly onFailure: (error: unknown) => void
 }
 
 /** A worker's standing question for jobs and orders, while it has nothing to report. */
 export class IdleWait {
   readonly #options: IdleWaitOptions
-  #asked: { readonly free: number; readonly freeProcesses: number } | undefined
+  #asked: Asked | undefined
   #timer: NodeJS.Timeout | undefined
   #underWay: AbortController | undefined
 
@@ -75,7 +81,7 @@ export class IdleWait {
         const tooSoon = performance.now() - sentAt < TOO_SOON_MS
         this.start(free, freeProcesses, tooSoon ? PAUSE_MS : 0)
       }
-      onAnswer(answer, current, performance.now() - sentAt)
+      onAnswer(answer, current ? { free, freeProcesses } : undefined, performance.now() - sentAt)
     } catch (error) {
       if (this.#underWay !== controller) return
       this.stop()

@@ -1,6 +1,6 @@
 import { MAX_ATTEMPTS } from '../../../api/attempts-of-a-request.ts'
-import type { EndedBody, JobBody, ModelNewsBody } from '../../../api/worker-protocol.ts'
-import type { Assignment, EndedAttempt } from '../../../model/assignment.ts'
+import type { CycleAnswerBody, EndedBody, JobBody, ModelNewsBody } from '../../../api/worker-protocol.ts'
+import type { Assignment, CycleAnswer, EndedAttempt } from '../../../model/assignment.ts'
 import type { LeafPolicy } from '../../../model/composite.ts'
 import type { ModelNews } from '../../../model/device.ts'
 import { MAX_DETAIL_BYTES } from '../../../model/error-detail.ts'
@@ -10,7 +10,23 @@ const NO_TAGS: readonly string[] = Object.freeze([])
 /** Bytes of endings in one request; a single one may have more. Half of what a server takes, since texts are escaped. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-export function toAssignment(job: JobBody): Assignment {
+export function toCycleAnswer(body: CycleAnswerBody): CycleAnswer {
+  const { jobs, lost = [], refused = [], again = false, unload, newsTaken = false } = body
+  const { cancel, draining, stop } = body
+  return {
+    assignments: jobs.map(toAssignment),
+    lost,
+    refused,
+    again,
+    newsTaken,
+    ...(unload !== undefined && { unload }),
+    ...(draining !== undefined && {
+      orders: { cancels: cancel ?? [], draining, stopping: stop === true },
+    }),
+  }
+}
+
+function toAssignment(job: JobBody): Assignment {
   const { id, attempt, task, lane, input, submittedAt, failures = 0, priority = 0, key = null } = job
   return {
     id,

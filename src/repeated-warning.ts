@@ -1,5 +1,3 @@
-import type { Log } from './log.ts'
-
 /** How often the log says that something still fails. */
 const AGAIN_MS = 60_000
 
@@ -8,14 +6,14 @@ const AGAIN_MS = 60_000
  * works again. An outage of an hour wrote thousands of lines, which hid what else there was.
  */
 export class RepeatedWarning {
-  readonly #log: Log
+  readonly #log: { warn(fields: object, message: string): void }
   readonly #recovered: string
   #since: number | undefined
   #toldAt = 0
   #times = 0
 
   /** @param recovered What the log says when it works again. */
-  constructor(log: Log, recovered: string) {
+  constructor(log: { warn(fields: object, message: string): void }, recovered: string) {
     this.#log = log
     this.#recovered = recovered
   }

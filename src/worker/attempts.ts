@@ -1,0 +1,281 @@
+import type { Assignment, EndedAttempt, JobAttempt } from '../model/assignment.ts'
+import { AttemptSpan } from '../tracing.ts'
+import { BrokenWorker, type Executor, StartFailure, Stop } from './attempt.ts'
+import { decideEnding, detailOfEnding, type Settled } from './ending.ts'
+import type { JobSource } from './job-source.ts'
+import { enterDevices, isOnDevices, leaveDevices, memoryOf } from './models/attempt-on-devices.ts'
+import type { ModelKeeper } from './models/model-keeper.ts'
+import { RunningAttempt } from './running-attempt.ts'
+import { type StartEvents, StartFaults } from './start-faults.ts'
+import type { AnyTask } from './task.ts'
+import { readable } from './thrown.ts'
+import type { Workdirs } from './workdir.ts'
+import type { WorkerLog } from './worker-log.ts'
+
+export interface AttemptsOptions {
+  readonly name: string
+  readonly source: Pick<JobSource, 'servicesFor' | 'flush' | 'withdrawTask' | 'restoreTask'>
+  readonly tasks: ReadonlyMap<string, AnyTask>
+  readonly executors: ReadonlyMap<string, Executor>
+  readonly workdirs: Workdirs
+  /** By task: those of programs that run as another user. */
+  readonly workdirsOfUsers?: ReadonlyMap<string, Workdirs>
+  readonly models: ModelKeeper
+  readonly graceMs: number
+  readonly log: WorkerLog
+  /** Told when task code begins and ends, so that a blocked event loop can be blamed on somebody. */
+  readonly watch?: { started(task: string): void; ended(task: string): void }
+}
+
+/** Whom attempts tell what became of them. */
+export interface AttemptEvents extends StartEvents {
+  /** An attempt is over and has to be reported. */
+  ended(ended: EndedAttempt): void
+  /** Everything about the attempts that ended is in order: report them. */
+  settled(): void
+}
+
+/** Of jobs that are lost at once, how many the log names one by one. */
+const NAMED_LOSSES = 5
+
+/** The attempts that a worker runs, from their start to the ending that is reported. */
+export class Attempts {
+  readonly #options: AttemptsOptions
+  readonly #events: AttemptEvents
+  readonly #running = new Map<string, RunningAttempt>()
+  readonly starts: StartFaults
+  #onIdle: (() => void) | undefined
+
+  constructor(options: AttemptsOptions, events: AttemptEvents) {
+    this.#options = options
+    this.#events = events
+    this.starts = new StartFaults(options, events)
+  }
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  has(id: string, attempt: number): boolean {
+    return this.#running.get(id)?.number === attempt
+  }
+
+  /** All of them, as a worker names them. */
+  named(): JobAttempt[] {
+    return [...this.#running].map(([id, { number }]) => ({ id, attempt: number }))
+  }
+
+  /** Whether the lanes of all of them are among these. */
+  areIn(lanes: readonly string[]): boolean {
+    for (const { assignment } of this.#running.values()) if (!lanes.includes(assignment.lane)) return false
+    return true
+  }
+
+  /** The most jobs to take now of tasks that could not be started; `undefined` when there are none. */
+  limits(): ReadonlyMap<string, number> | undefined {
+    return this.starts.limits((task) => this.#isStarting(task))
+  }
+
+  start(assignment: Assignment): void {
+    const task = this.#options.tasks.get(assignment.task)!
+    const attempt = new RunningAttempt(
+      assignment,
+      this.#options.graceMs,
+      this.#options.source,
+      this.#options.workdirsOfUsers?.get(assignment.task) ?? this.#options.workdirs,
+    )
+    this.#running.set(assignment.id, attempt)
+    if (this.starts.has(assignment.task)) attempt.onStarted = () => this.starts.noteStarted(assignment.task)
+    this.#options.watch?.started(assignment.task)
+    attempt.span = AttemptSpan.start(assignment)
+    if (isOnDevices(attempt)) void this.#executeOnDevices(task, attempt)
+    else this.#execute(task, attempt)
+  }
+
+  /** The model comes first, where there is one. The time that takes is not the task's. */
+  async #executeOnDevices(task: AnyTask, attempt: RunningAttempt): Promise<void> {
+    try {
+      await enterDevices(this.#options.models, task, attempt)
+    } catch (error) {
+      this.#settle(task, attempt, { ok: false, error: readable(error) })
+      return
+    }
+    this.#execute(task, attempt)
+  }
+
+  #execute(task: AnyTask, attempt: RunningAttempt): void {
+    const { assignment } = attempt
+    const timeoutMs = assignment.policy?.timeoutMs ?? task.timeoutMs
+    if (timeoutMs !== undefined) {
+      attempt.timer = setTimeout(
+        () => attempt.stop(new Stop('timeout', `ran longer than ${timeoutMs} ms`)),
+        timeoutMs,
+      )
+    }
+    const execute = this.#options.executors.get(assignment.task)!
+    if (assignment.model !== undefined) attempt.begunAt = performance.now()
+    let outcome: unknown
+    let promise: Promise<unknown> | undefined
+    try {
+      outcome = attempt.span === undefined ? execute(attempt) : attempt.span.run(() => execute(attempt))
+      if (isThenable(outcome)) promise = Promise.resolve(outcome)
+    } catch (error) {
+      this.#settle(task, attempt, { ok: false, error: readable(error) })
+      return
+    }
+    if (promise === undefined) this.#settle(task, attempt, { ok: true, value: outcome })
+    else {
+      promise.then(
+        (value) => this.#settle(task, attempt, { ok: true, value }),
+        (error) => this.#settle(task, attempt, { ok: false, error: readable(error) }),
+      )
+    }
+  }
+
+  #settle(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
+    this.#options.watch?.ended(task.name)
+    if (attempt.copy !== undefined) attempt.endedAt = performance.now()
+    let outcome = settled
+    if (!settled.ok && settled.error instanceof StartFailure)
+      outcome = { ok: false, error: this.starts.noteFailed(attempt, settled.error) }
+    else if (!settled.ok && settled.error instanceof BrokenWorker) this.starts.noteBroken(settled.error)
+    else {
+      this.starts.noteWorking()
+      if (settled.ok) attempt.started()
+    }
+    const leftovers = attempt.cleanUp()
+    if (leftovers === undefined) this.#report(task, attempt, outcome)
+    else {
+      leftovers
+        .catch((error: unknown) =>
+          this.#options.log.warn(
+            { job: attempt.assignment.id, error: String(error) },
+            'the workdir could not be removed',
+          ),
+        )
+        .finally(() => this.#report(task, attempt, outcome))
+    }
+  }
+
+  #report(task: AnyTask, attempt: RunningAttempt, settled: Settled): void {
+    const { id, failures, policy } = attempt.assignment
+    if (attempt.gone) {
+      this.#options.log.warn(
+        { job: id, attempt: attempt.number },
+        'a late result was dropped: the lease is lost',
+      )
+      attempt.span?.end('lost', 'the lease was lost')
+      if (isOnDevices(attempt)) leaveDevices(this.#options.models, attempt, false)
+      return
+    }
+    const ending = decideEnding(
+      settled,
+      attempt.stopped,
+      { task: task.name, retry: { ...task.retry, ...policy?.retry }, memory: memoryOf(attempt) },
+      failures,
+      Date.now(),
+      Math.random(),
+    )
+    attempt.span?.end(ending.kind, 'error' in ending ? ending.error : undefined)
+    this.#running.delete(id)
+    const detail = detailOfEnding(settled, ending)
+    this.#events.ended({ id, attempt: attempt.number, ending, ...(detail !== undefined && { detail }) })
+    if (isOnDevices(attempt)) leaveDevices(this.#options.models, attempt, settled.ok)
+    if (this.#running.size === 0) this.#onIdle?.()
+    this.#events.settled()
+  }
+
+  #isStarting(task: string): boolean {
+    for (const { assignment, hasStarted } of this.#running.values())
+      if (assignment.task === task && !hasStarted) return true
+    return false
+  }
+
+  /** Stops attempts whose leases have ended, and drops their results. */
+  lose(ids: readonly string[]): void {
+    const running = ids.filter((id) => this.#running.has(id))
+    running.forEach((id, at) => {
+      this.#loseOne(id, at < NAMED_LOSSES)
+    })
+    const more = running.length - NAMED_LOSSES
+    if (more > 0)
+      this.#options.log.warn({ jobs: running.length }, `lost ${more} more jobs: their leases have ended`)
+  }
+
+  #loseOne(id: string, named: boolean): void {
+    const attempt = this.#running.get(id)
+    if (attempt === undefined) return
+    attempt.gone = true
+    this.#running.delete(id)
+    attempt.stop(new Stop('lease-lost', 'the lease on this job is lost'))
+    if (named)
+      this.#options.log.warn({ job: id, task: attempt.assignment.task }, 'lost a job: its lease has ended')
+    if (this.#running.size === 0) this.#onIdle?.()
+  }
+
+  cancel(ids: readonly string[]): void {
+    for (const id of ids) this.#running.get(id)?.stop(new Stop('cancelled', 'on request'))
+  }
+
+  /** Stops attempts under leases that can no longer be trusted. */
+  abandon(lanes: ReadonlySet<string>, silentMs: number): void {
+    for (const attempt of this.#running.values()) {
+      if (!lanes.has(attempt.assignment.lane) || attempt.stopped !== undefined) continue
+      this.#options.log.error(
+        { job: attempt.assignment.id, task: attempt.assignment.task, silentMs: Math.round(silentMs) },
+        'no heartbeat gets through: the job is stopped before another worker may take it',
+      )
+      attempt.stop(new Stop('lease-lost', `no heartbeat got through for ${Math.round(silentMs)} ms`))
+    }
+  }
+
+  /** Stops all of them. @param graceMs How long processes and programs get; their own time when left out. */
+  stopAll(reason: Stop, graceMs?: number): void {
+    for (const attempt of this.#running.values()) {
+      if (graceMs !== undefined) attempt.graceMs = graceMs
+      attempt.stop(reason)
+    }
+  }
+
+  /** Resolves when none runs, or after so long. */
+  async drainedWithin(ms: number): Promise<void> {
+    if (this.#running.size === 0) return
+    let timer: NodeJS.Timeout | undefined
+    await Promise.race([
+      new Promise<void>((resolve) => {
+        this.#onIdle = resolve
+      }),
+      new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, ms)
+      }),
+    ])
+    clearTimeout(timer)
+    this.#onIdle = undefined
+  }
+
+  /** Ends the wait for them. */
+  hurry(): void {
+    this.#onIdle?.()
+  }
+
+  /**
+   * Gives up what has not stopped. Its code ignores its signal and may go on running, as long as the process does. Where a second
+   * run would do harm the job is not handed back for one: it stays this worker's until its lease ends, and fails.
+   */
+  giveUp(): void {
+    for (const [id, attempt] of [...this.#running]) {
+      const { task } = attempt.assignment
+      const isHarmful = this.#options.tasks.get(task)!.onLost === 'fail'
+      const next = isHarmful ? 'left to fail when its lease ends' : 'handed back'
+      this.#options.log.warn({ job: id, task }, `task ignores its signal; the job is ${next}`)
+      attempt.gone = true
+      if (isHarmful) continue
+      this.#running.delete(id)
+      this.#events.ended({ id, attempt: attempt.number, ending: { kind: 'returned' } })
+    }
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}

@@ -1,0 +1,67 @@
+import type { Queryable, RawQueryable } from '../../src/db/database.ts'
+import type { FillOrder } from '../../src/engine/fill-order.ts'
+import type { Log } from '../../src/engine/log.ts'
+import { endWorker, registerWorker } from '../../src/engine/worker-control.ts'
+import { WorkerSession } from '../../src/engine/worker-session.ts'
+import type { CycleAnswer, EndedAttempt } from '../../src/model/assignment.ts'
+import type { WorkerIdentity } from '../../src/model/worker-identity.ts'
+
+const SILENT: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+export interface SessionByHandOptions {
+  readonly db: Queryable
+  readonly connection: RawQueryable
+  readonly identity: WorkerIdentity
+  readonly hears?: () => boolean
+}
+
+/** The session of a worker that runs nothing by itself: a test makes each cycle. */
+export class SessionByHand {
+  readonly #options: SessionByHandOptions
+  readonly #session: WorkerSession
+  readonly #running = new Map<string, number>()
+
+  private constructor(options: SessionByHandOptions) {
+    const { db, connection, identity, hears = () => true } = options
+    const { tasks, labels } = identity
+    this.#options = options
+    this.#session = new WorkerSession({
+      ...{ db, connection, tasks, labels, hears, processTasks: new Set(), log: SILENT, isLocal: true },
+    })
+  }
+
+  static async open(options: SessionByHandOptions): Promise<SessionByHand> {
+    const made = new SessionByHand(options)
+    made.#session.follow(await registerWorker(options.connection, options.identity))
+    await made.#session.catchUp({ ended: [], running: () => [] })
+    return made
+  }
+
+  get workerId(): string {
+    return this.#session.workerId
+  }
+
+  get order(): FillOrder {
+    return this.#session.claiming.order
+  }
+
+  get lookAgainMs(): number {
+    return this.#session.claiming.lookAgainMs
+  }
+
+  markOutOfStep(): void {
+    this.#session.markOutOfStep()
+  }
+
+  async cycle(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<CycleAnswer> {
+    for (const { id } of ended) this.#running.delete(id)
+    const running = () => [...this.#running].map(([id, attempt]) => ({ id, attempt }))
+    const answer = await this.#session.cycle({ ended, running, free, freeProcesses })
+    for (const { id, attempt } of answer.assignments) this.#running.set(id, attempt)
+    return answer
+  }
+
+  async close(why: string): Promise<void> {
+    await endWorker(this.#options.db, this.workerId, why)
+  }
+}
