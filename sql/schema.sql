@@ -3076,9 +3076,12 @@ CREATE OR REPLACE FUNCTION sluice.delete_name_v1(p_name text)
 AS $function$
 begin
   perform pg_advisory_xact_lock(1936485737, hashtext('names'));
-  delete from sluice.tasks t where t.name = p_name;
+  delete from sluice.tasks t where t.name = p_name and not t.approval;
   if found then
     return 'task';
+  end if;
+  if exists (select 1 from sluice.tasks t where t.name = p_name) then
+    return 'guarded';
   end if;
   delete from sluice.workflows w where w.name = p_name;
   return case when found then 'workflow' end;

@@ -75,6 +75,8 @@ export const ERROR_STATUS = {
   LANE_IN_USE: 409,
   /** A task has the name of a workflow, or a workflow that of a task. */
   NAME_TAKEN: 409,
+  /** A task that needs approval cannot be deleted. */
+  TASK_NEEDS_APPROVAL: 409,
   /** A schedule of that name exists already. */
   SCHEDULE_EXISTS: 409,
   /** The owner has as many schedules as one owner may have. */

@@ -507,7 +507,7 @@ export class Sluice {
     return this.#changes.moveTask(task, lane)
   }
 
-  /** Forgets a task or a workflow until a program makes it known again. Its jobs still run. */
+  /** Forgets a task or a workflow until a program makes it known again. Its jobs still run. A task that needs approval is refused. */
   async deleteTask(name: string): Promise<void> {
     return this.#changes.deleteTask(name)
   }

@@ -405,7 +405,7 @@ export class SluiceClient extends ViewClient {
     return this.link.call('PUT', `/admin/workers/tasks/${segment(task, 'task')}/lane`, { body: { lane } })
   }
 
-  /** Forgets a task or a workflow until a program makes it known again. Its jobs still run. */
+  /** Forgets a task or a workflow until a program makes it known again. Its jobs still run. A task that needs approval is refused. */
   async deleteTask(name: string): Promise<void> {
     await this.link.call('DELETE', `/admin/workers/tasks/${segment(name, 'name')}`)
   }

@@ -116,10 +116,17 @@ export async function placeTask(
 /**
  * Forgets a task or a workflow until a program makes it known again. Its jobs still run.
  *
- * @throws {SluiceError} `UNKNOWN_TASK`.
+ * @throws {SluiceError} `UNKNOWN_TASK`; `TASK_NEEDS_APPROVAL`.
  */
 export async function removeTask(db: Queryable, name: string): Promise<void> {
-  if ((await deleteName(db, checkText(name, 'task'))) !== null) return
+  const kind = await deleteName(db, checkText(name, 'task'))
+  if (kind === 'guarded')
+    throw new SluiceError(
+      'TASK_NEEDS_APPROVAL',
+      `task ${name} needs approval and cannot be deleted: its jobs could then run without approval. Set approval: false in its file or code first`,
+      { details: { name } },
+    )
+  if (kind !== null) return
   throw unknownTask(
     name,
     (await listTasks(db)).map((each) => each.name),

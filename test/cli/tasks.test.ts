@@ -29,6 +29,19 @@ describe.each(WAYS)('over %s', (way) => {
     expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('UNKNOWN_TASK')])
   })
 
+  test('sluice tasks delete refuses a task that needs approval, until a file says that it does not', async () => {
+    const declare = async (approval: boolean) => {
+      await cli.write('sluice.yaml', `tasks: { payout: { exec: [/bin/true], approval: ${approval} } }\n`)
+      await direct.json('submit', 'payout')
+    }
+    await declare(true)
+    const refused = await cli.run(['tasks', 'delete', 'payout'])
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('TASK_NEEDS_APPROVAL')])
+    expect(refused.stderr).toContain('Set approval: false')
+    await declare(false)
+    expect(await cli.json('tasks', 'delete', 'payout')).toEqual({ name: 'payout', deleted: true })
+  })
+
   test('submit with an idempotency key is done once by a server; a database refuses it', async () => {
     const again = ['submit', 'noop', '--idempotency-key', 'order-7', '--json']
     const [first, second] = [await cli.run(again), await cli.run(again)]

@@ -82,18 +82,61 @@ function guardedStep(root: string): Promise<string> {
   }, `a payout of job ${root} to wait`)
 }
 
+async function retry(key: string, id: string): Promise<void> {
+  const answer = await server.call('POST', `/jobs/${id}/retry`, { key })
+  expect(answer.status, answer.text).toBe(202)
+}
+
 describe('a job that ran with approval asks again', () => {
-  test('when it is run again as it was', async () => {
-    const id = await submit(keys.ann, { task: 'payout' }, 1)
-    expect(await approve(keys.olga, id)).toEqual([200, undefined])
+  test('when it is run again as it was, and its submitter cannot approve it', async () => {
+    const id = await submit(keys.olga, { task: 'payout' }, 1)
+    expect(await approve(keys.otto, id)).toEqual([200, undefined])
     await reached(id, 'completed')
 
-    expect((await server.call('POST', `/jobs/${id}/retry`, { key: keys.ann })).status).toBe(202)
+    await retry(keys.olga, id)
 
     expect(await reached(id, 'awaiting_approval')).toMatchObject({ approvedBy: null, deadlineAt: null })
-    expect(await approve(keys.ann, id)).toEqual([403, 'FORBIDDEN'])
-    expect(await approve(keys.olga, id)).toEqual([200, undefined])
+    // An operator may approve jobs, but not one with an input of their own.
+    expect(await approve(keys.olga, id)).toEqual([403, 'FORBIDDEN'])
+    expect(await approve(keys.otto, id)).toEqual([200, undefined])
     await reached(id, 'completed')
+  })
+
+  test('after an operator cancelled it and tried to delete its task', async () => {
+    const id = await submit(keys.olga, { task: 'payout' }, 1)
+    await reached(id, 'awaiting_approval')
+    expect((await server.call('DELETE', `/jobs/${id}`, { key: keys.olga })).status).toBeLessThan(300)
+    await reached(id, 'cancelled')
+    const deleted = await server.call('DELETE', '/admin/workers/tasks/payout', { key: keys.olga })
+    expect([deleted.status, deleted.json()]).toMatchObject([
+      409,
+      { code: 'TASK_NEEDS_APPROVAL', detail: expect.stringContaining('Set approval: false') },
+    ])
+
+    await retry(keys.olga, id)
+
+    await reached(id, 'awaiting_approval')
+    expect(await approve(keys.olga, id)).toEqual([403, 'FORBIDDEN'])
+    await expect(server.app.deleteTask('payout')).rejects.toMatchObject({ code: 'TASK_NEEDS_APPROVAL' })
+  })
+
+  test('also when its task has not needed approval since', async () => {
+    const job = { name: 'refund', run: (input: unknown) => input }
+    const declare = async (approval: boolean) =>
+      (await sluice({ database: database.url, tasks: [task({ ...job, approval })] })).close()
+    await declare(true)
+    const id = await submit(keys.olga, { task: 'refund' }, 1)
+    expect(await approve(keys.otto, id)).toEqual([200, undefined])
+    expect((await server.call('DELETE', `/jobs/${id}`, { key: keys.olga })).status).toBeLessThan(300)
+    await reached(id, 'cancelled')
+    await declare(false)
+    await retry(keys.olga, id)
+    await reached(id, 'awaiting_approval')
+    // The task may be deleted now, and a job that has no task asks too.
+    expect((await server.call('DELETE', `/jobs/${id}`, { key: keys.olga })).status).toBeLessThan(300)
+    await server.app.deleteTask('refund')
+    await retry(keys.olga, id)
+    await reached(id, 'awaiting_approval')
   })
 
   test('as a step of a workflow too', async () => {
@@ -147,6 +190,11 @@ describe('nobody approves an input that they chose', () => {
     expect(await approve(keys.ann, id)).toEqual([403, 'FORBIDDEN'])
     expect(await approve(keys.otto, id)).toEqual([403, 'FORBIDDEN']) // asked for it
     expect(await approve(keys.admin, id)).toEqual([200, undefined])
+    // It is somebody else's input to her, and the audit has no mark.
+    expect((await readAudit(database.sql, `job ${id}`, 'job.approve')).at(-1)).toMatchObject({
+      actor: 'ada',
+      after: expect.not.objectContaining({ own: true }),
+    })
   })
 
   test("by editing somebody else's schedule, also where another one then changes its task", async () => {
@@ -222,6 +270,19 @@ describe('nobody approves an input that they chose', () => {
 
   test('except a platform_admin, and then the audit says so', async () => {
     const id = await submit(keys.admin, { task: 'payout' }, 6)
+    expect(await approve(keys.admin, id)).toEqual([200, undefined])
+    const lines = await readAudit(database.sql, `job ${id}`, 'job.approve')
+    expect(lines).toMatchObject([{ actor: 'ada', after: { own: true } }])
+  })
+
+  test('except a platform_admin who edited a schedule, and then the audit says so too', async () => {
+    const name = 'edited-by-admin'
+    const body = { name, task: 'payout', cron: '0 0 1 1 *', input: { amount: 7 } }
+    expect((await server.call('POST', '/schedules', { key: keys.ann, body })).status).toBe(201)
+    const change = { key: keys.admin, body: { input: { amount: 7_000_000 } } }
+    expect((await server.call('PATCH', `/schedules/${name}`, change)).status).toBe(200)
+    const fired = await server.call('POST', `/schedules/${name}/fire`, { key: keys.otto })
+    const { id } = fired.json<{ id: string }>()
     expect(await approve(keys.admin, id)).toEqual([200, undefined])
     const lines = await readAudit(database.sql, `job ${id}`, 'job.approve')
     expect(lines).toMatchObject([{ actor: 'ada', after: { own: true } }])

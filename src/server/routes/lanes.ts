@@ -134,7 +134,8 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'workers:manage' },
       schema: {
         summary: 'Forget a task or a workflow until a program makes it known again',
-        description: 'Its jobs still run. A name can then become the other of the two.',
+        description:
+          'Its jobs still run. A name can then become the other of the two. A task that needs approval is kept: 409.',
         tags: ['lanes'],
         params: TaskParams,
         response: { 204: Type.Null() },
