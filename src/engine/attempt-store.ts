@@ -5,7 +5,7 @@ import { loadCheckpoint } from '../store/load-checkpoint.ts'
 import { loadStep } from '../store/load-step.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveStep } from '../store/save-step.ts'
-import { type NamedLease, stepsFull, underLease } from './check-lease.ts'
+import { checkpointTooLarge, type NamedLease, stepsFull, underLease } from './check-lease.ts'
 import { tryUntilStopped } from './try-until-stopped.ts'
 
 export interface Lease extends NamedLease {
@@ -50,9 +50,10 @@ export class AttemptStore {
 
   async saveCheckpoint(lease: Lease, value: unknown): Promise<void> {
     const text = toStorableJson(value, 'the checkpoint')
-    await persistently(lease, 'the checkpoint could not be stored', () =>
+    const saved = await persistently(lease, 'the checkpoint could not be stored', () =>
       underLease(this.#db, lease, () => saveCheckpoint(this.#db, lease, text)),
     )
+    if (saved === 'large') throw checkpointTooLarge(lease)
   }
 }
 

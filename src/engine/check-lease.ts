@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
+import { MAX_JSON_BYTES } from '../model/json.ts'
 import { holdsJob } from '../store/holds-job.ts'
 
 export interface NamedLease {
@@ -30,6 +31,15 @@ export async function underLease<T>(
   throw new SluiceError(
     'DATABASE_UNAVAILABLE',
     `PostgreSQL has recovered from a crash, and the worker of job ${jobId} has not reported yet what it runs. Try again`,
+    { details: { jobId, attempt } },
+  )
+}
+
+/** How large a checkpoint may be is checked in the database, whatever a worker sends: `saveCheckpoint`. */
+export function checkpointTooLarge({ jobId, attempt }: NamedLease): SluiceError {
+  return new SluiceError(
+    'NOT_STORABLE',
+    `the checkpoint cannot be stored: it is more than ${MAX_JSON_BYTES} bytes long as JSON. Keep a smaller one, such as the place of the data`,
     { details: { jobId, attempt } },
   )
 }

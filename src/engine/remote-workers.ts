@@ -18,7 +18,7 @@ import { registerWorkers } from '../store/register-workers.ts'
 import { saveCheckpoint } from '../store/save-checkpoint.ts'
 import { saveProgress } from '../store/save-progress.ts'
 import { saveStep } from '../store/save-step.ts'
-import { type NamedLease, stepsFull, underLease } from './check-lease.ts'
+import { checkpointTooLarge, type NamedLease, stepsFull, underLease } from './check-lease.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 import { passOver, withdraw, workerEnded } from './worker-control.ts'
 
@@ -197,9 +197,11 @@ export async function loadRemoteCheckpoint(db: Queryable, lease: NamedLease): Pr
   return loadCheckpoint(db, lease.jobId)
 }
 
-/** @throws {SluiceError} `LEASE_LOST` */
+/** @throws {SluiceError} `LEASE_LOST`, `NOT_STORABLE` */
 export async function saveRemoteCheckpoint(db: Queryable, lease: NamedLease, value: string): Promise<void> {
-  await underLease(db, lease, () => saveCheckpoint(db, lease, checkJsonText(value, 'the checkpoint')))
+  const text = checkJsonText(value, 'the checkpoint')
+  const saved = await underLease(db, lease, () => saveCheckpoint(db, lease, text))
+  if (saved === 'large') throw checkpointTooLarge(lease)
 }
 
 /** Shows the worker as broken: it cannot start jobs any more. @throws {SluiceError} `WORKER_NOT_FOUND` */

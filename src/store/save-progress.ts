@@ -5,7 +5,7 @@ import type { ProgressNote } from '../model/log-line.ts'
 const SAVE = statement(
   'save_progress',
   `insert into sluice.notes as n (job_id, attempt, progress, message)
-   select j.id, j.attempt, g.progress, g.message
+   select j.id, j.attempt, g.progress, left(g.message, 1000)
      from jsonb_to_recordset($2) as g(id bigint, attempt integer, progress real, message text)
      join sluice.jobs j on j.id = g.id and j.attempt = g.attempt and j.worker_id = $1 and j.state is not distinct from 'running'
     order by j.id
@@ -15,7 +15,7 @@ const SAVE = statement(
    returning job_id as id`,
 )
 
-/** Stores the latest progress of several running jobs. Gives those whose progress was stored: the others are not held, or no longer. */
+/** Stores the latest progress of several running jobs, and 1,000 characters of its message. Gives those whose progress was stored: the others are not held, or no longer. */
 export async function saveProgress(
   db: Queryable,
   workerId: string,

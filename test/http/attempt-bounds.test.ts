@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
-import { countTraces, plantEnd, plantTrace } from '../support/state/traces.ts'
+import { countTraces, plantEnd, plantTrace, readNotes } from '../support/state/traces.ts'
 
 // What a worker that never tires may leave of one attempt.
 const echo = task({ name: 'echo', run: async (input: unknown) => input })
@@ -131,6 +131,39 @@ describe('steps', () => {
     const save = (name: string, result: string) => tell('steps/save', { ...job, name, result })
     expect((await save('small', '1')).status).toBe(200)
     expect((await save('large', '1234')).json()).toMatchObject({ code: 'STEPS_FULL' })
+    await end(job, 'completed')
+  })
+})
+
+describe('progress and checkpoints', () => {
+  test('leave one note of a job, with 1,000 characters of the last message', async () => {
+    const job = await claimed()
+    const message = '€'.repeat(100_000)
+    const notes = Array.from({ length: 100 }, (_, n) => ({ ...job, progress: n / 100, message: `at ${n}` }))
+    for (let n = 0; n < 3; n++)
+      expect((await tell('progress', { notes })).json()).toEqual({ done: true, refused: [] })
+    const last = await tell('progress', { notes: [{ ...job, progress: 0.5, message }] })
+    expect(last.json()).toEqual({ done: true, refused: [] })
+    expect((await tell('checkpoint/save', { ...job, value: '{"at":1}' })).status).toBe(200)
+    expect(await readNotes(database.sql, job.id)).toEqual([
+      { progress: 0.5, characters: 1000, checkpoint: '{"at": 1}'.length },
+    ])
+    expect((await server.app.getJob(job.id)).message).toBe('€'.repeat(1000))
+    await end(job, 'completed')
+  })
+
+  test('a checkpoint of more than 16 MiB is refused, counted in bytes, and the one before it stays', async () => {
+    const job = await claimed()
+    const save = (bytes: number) =>
+      tell('checkpoint/save', { ...job, value: JSON.stringify('é'.repeat((bytes - 2) / 2)) })
+    const most = 16 * 1024 * 1024
+    expect((await save(most)).status).toBe(200)
+    const refused = await save(most + 2)
+    expect([refused.status, refused.json()]).toMatchObject([
+      400,
+      { code: 'NOT_STORABLE', detail: expect.stringContaining('more than 16777216 bytes') },
+    ])
+    expect(await readNotes(database.sql, job.id)).toMatchObject([{ checkpoint: most }])
     await end(job, 'completed')
   })
 })

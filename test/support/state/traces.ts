@@ -32,6 +32,18 @@ export async function plantEnd(sql: Sql, { id, attempt }: Attempt, secondsAgo: n
   )
 }
 
+/** Every note that is stored of a job, with how long its message and its checkpoint are. */
+export function readNotes(
+  sql: Sql,
+  id: string,
+): Promise<{ progress: number | null; characters: number | null; checkpoint: number | null }[]> {
+  return sql(
+    `select progress, char_length(message) as characters, octet_length(checkpoint::text) as checkpoint
+       from sluice.notes where job_id = $1`,
+    [id],
+  )
+}
+
 /** How many log lines and steps of an attempt are stored. */
 export async function countTraces(
   sql: Sql,
