@@ -3,7 +3,13 @@ import { sluice, task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
-import { HEARTBEAT_MS, SHORT_LEASES, STALE_MS, startWorker, type WorkerProcess } from '../support/worker-process.ts'
+import {
+  HEARTBEAT_MS,
+  SHORT_LEASES,
+  STALE_MS,
+  startWorker,
+  type WorkerProcess,
+} from '../support/worker-process.ts'
 
 const database = useDatabase()
 useCommitChecker(database)
