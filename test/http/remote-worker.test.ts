@@ -11,6 +11,7 @@ import { Gate } from '../support/gate.ts'
 import { startHttpProxy } from '../support/http-proxy.ts'
 import { EVERYTHING, startTestServer, useServer } from '../support/http-server.ts'
 import { until } from '../support/until.ts'
+import { DECISIONS } from './route-decisions.ts'
 
 const echo = task({ name: 'echo', lane: 'wide', run: async (input: unknown) => input })
 const narrow = task({ name: 'narrow', lane: 'narrow', run: async (input: unknown) => input })
@@ -414,9 +415,17 @@ describe('a key', () => {
       'checkpoint/load': lease,
       'checkpoint/save': { ...lease, value: '1' },
       devices: { devices: [] },
+      processes: { held: 0 },
+      withdraw: { task: 'echo', why: 'it does not start', retryMs: 60_000 },
+      restore: { task: 'echo' },
       broken: undefined,
       close: {},
     }
+    // A new route has to be here too.
+    const routes = Object.keys(DECISIONS).filter((route) => route.includes('/workers/:id/'))
+    expect(Object.keys(requests).map((path) => `POST /api/v1/workers/:id/${path}`)).toEqual(
+      expect.arrayContaining(routes),
+    )
     for (const [path, body] of Object.entries(requests)) {
       const answer = await server.call('POST', `/workers/${id}/${path}`, { key: other, body })
       expect([path, answer.status, answer.json().code]).toEqual([path, 403, 'FORBIDDEN'])
