@@ -142,7 +142,7 @@ describe('PUT /results', () => {
 })
 
 describe('GET /results', () => {
-  test('only looks: 404, then 202, then 200, and never 429', async () => {
+  test('only looks: 404, then 202, then 200, and admission never refuses it', async () => {
     const missing = await look('z')
     expect([missing.status, missing.json().code]).toEqual([404, 'RESULT_NOT_FOUND'])
     expect(await jobsOf('z')).toBe(0)
