@@ -11,13 +11,16 @@ interface Project {
   readonly packages?: Readonly<Record<string, { version: string; license?: string }>>
   readonly optionalDependencies?: Readonly<Record<string, string>>
   readonly licences?: readonly { package: string; licence: string; reason: string }[]
+  readonly advisories?: readonly { url: string; reason: string }[]
+  /** What npm answers when it is asked for advisories. Without it no registry can be reached. */
+  readonly audit?: object
 }
 
 /** What the check says of such a project; empty: it is content. */
 async function complaints(project: Project, args: readonly string[] = ['--offline']): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), 'sluice-dependencies-'))
   onTestFinished(() => rm(root, { recursive: true, force: true }))
-  const { packages = {}, optionalDependencies = {}, licences = [] } = project
+  const { packages = {}, optionalDependencies = {}, licences = [], advisories = [], audit } = project
   const paths = Object.entries(packages).map(([name, entry]) => [`node_modules/${name}`, entry])
   await mkdir(join(root, 'scripts'))
   const files = {
@@ -27,12 +30,22 @@ async function complaints(project: Project, args: readonly string[] = ['--offlin
       lockfileVersion: 3,
       packages: { '': {}, ...Object.fromEntries(paths) },
     },
-    'scripts/dependency-exceptions.json': { licences, advisories: [] },
+    'scripts/dependency-exceptions.json': { licences, advisories },
   }
   for (const [name, content] of Object.entries(files))
     await writeFile(join(root, name), JSON.stringify(content))
-  // No registry can be reached.
-  const env = { ...process.env, npm_config_registry: 'http://127.0.0.1:1', npm_config_fetch_retries: '0' }
+  const env: NodeJS.ProcessEnv = {
+    ...process.env,
+    npm_config_registry: 'http://127.0.0.1:1',
+    npm_config_fetch_retries: '0',
+  }
+  if (audit !== undefined) {
+    // npm itself ends with 1 when there are advisories.
+    const npm = `#!${process.execPath}\nconsole.log(${JSON.stringify(JSON.stringify(audit))})\nprocess.exitCode = 1\n`
+    await mkdir(join(root, 'bin'))
+    await writeFile(join(root, 'bin', 'npm'), npm, { mode: 0o755 })
+    env.PATH = `${join(root, 'bin')}:${process.env.PATH}`
+  }
   return new Promise((resolve) => {
     execFile(process.execPath, [SCRIPT, root, ...args], { env }, (error, _, stderr) =>
       resolve(error === null ? '' : stderr),
@@ -88,5 +101,25 @@ test('says that advisories were not checked, and fails for it where it must not 
   expect(await complaints({ packages }, [])).toBe('')
   expect(await complaints({ packages }, ['--strict'])).toContain(
     'advisories: the registry could not be asked',
+  )
+})
+
+test('refuses a package with an advisory, unless an exception says why it may stay', async () => {
+  const packages = { leaky: { version: '1.0.0', license: 'MIT' } }
+  const url = 'https://github.com/advisories/GHSA-aaaa-bbbb-cccc'
+  const advisory = { name: 'leaky', title: 'leaks secrets', url, severity: 'high' }
+  const audit = {
+    vulnerabilities: {
+      leaky: { severity: 'high', via: [advisory] },
+      // Affected only because it needs the other: the exception for that one covers it.
+      user: { severity: 'high', via: ['leaky'] },
+    },
+  }
+
+  expect(await complaints({ packages, audit }, ['--strict'])).toBe(`leaky: high: leaks secrets (${url})\n`)
+  expect(await complaints({ packages, audit, advisories: [{ url, reason }] }, ['--strict'])).toBe('')
+  const none = { vulnerabilities: {} }
+  expect(await complaints({ packages, audit: none, advisories: [{ url, reason }] }, ['--strict'])).toContain(
+    `the exception for ${url} is not needed any more`,
   )
 })

@@ -64,6 +64,7 @@ describe('a healthy system', () => {
       'holdings',
       'queues',
       'schedules',
+      'owners',
       'connections',
       'oldest transaction',
       'hints',

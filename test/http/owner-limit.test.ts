@@ -94,6 +94,23 @@ describe('an owner who has as many jobs as one may have', () => {
     expect((await ann.submit()).status).toBe(429)
   })
 
+  test('is refused to run an ended job again', async () => {
+    const ann = await somebody()
+    const { id } = (await ann.submit()).json<{ id: string }>()
+    expect((await server.call('DELETE', `/jobs/${id}`, { key: ann.key })).status).toBe(200)
+    const retry = () => server.call('POST', `/jobs/${id}/retry`, { key: ann.key })
+    expect((await ann.bulk(LIMIT)).status).toBe(202)
+    const refused = await retry()
+    expect([refused.status, refused.json()]).toMatchObject([
+      429,
+      { code: 'ADMISSION_REJECTED', owner: ann.name, maxPerOwner: LIMIT, owned: LIMIT },
+    ])
+    const { status } = (await server.call('GET', `/jobs/${id}`, { key: ann.key })).json()
+    expect(status).toBe('cancelled')
+    await admission({ maxPerOwner: LIMIT + 1 })
+    await expect.poll(async () => (await retry()).status, { timeout: 60_000 }).toBe(202)
+  })
+
   test('gets no job by a schedule either', async () => {
     const ann = await somebody()
     expect((await ann.bulk(LIMIT)).status).toBe(202)
