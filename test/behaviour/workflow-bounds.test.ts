@@ -4,6 +4,7 @@ import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { settled } from '../support/persistent-caller.ts'
+import { plantResults } from '../support/state/jobs.ts'
 import { countStates, findStep, readTree } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 
@@ -45,11 +46,8 @@ test('a workflow with more results than can be read at once fails, can be cancel
       async () => (await countStates(database.sql, id, `parent_id = ${step}`)).completed === 18,
       'the others to end',
     )
-    // 16 MB each, which take little room on disk: together more than the server puts into one list.
-    await database.sql(
-      `update sluice.jobs set result = to_jsonb(repeat('x', 16000000)) where parent_id = $1 and state = 'completed'`,
-      [step],
-    )
+    // Together more than the server puts into one list.
+    await plantResults(database.sql, step, 16_000_000)
   }
   gate.open()
   await app.cancel(cancelled!.id)
