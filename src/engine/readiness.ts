@@ -15,8 +15,8 @@ export interface Readiness {
   readonly locks: readonly HeldLock[]
 }
 
-/** A readiness check must not wait longer for a database that does not answer. */
-const ANSWER_WITHIN_MS = 1000
+/** A readiness check must not wait longer for a database that does not answer, for both questions together: it promises a second. */
+const ANSWER_WITHIN_MS = 900
 /** Anybody may ask, as often as they like: the database is asked at most this often. */
 const FRESH_MS = 250
 /** What needs attention is read at most this often; a request after that waits until it has been read again. */
@@ -46,13 +46,17 @@ export class ReadinessProbe {
     return this.#answer
   }
 
-  /** What needs attention, at most `ATTENTION_MS` old; `undefined` while nobody could read it. */
-  async attention(): Promise<readonly Attention[] | undefined> {
+  /**
+   * What needs attention, at most `ATTENTION_MS` old; `undefined` while nobody could read it.
+   *
+   * @param askedAt When the caller began to ask: what `look` took is no longer there to wait.
+   */
+  async attention(askedAt = performance.now()): Promise<readonly Attention[] | undefined> {
     // One at a time: of a database that answers slowly nobody asks for more.
     if (this.#reading === undefined && performance.now() - this.#attentionAt > ATTENTION_MS)
       this.#reading = this.#readAttention()
     if (this.#reading === undefined) return this.#attention
-    await Promise.race([this.#reading, giveUp()])
+    await Promise.race([this.#reading, pause(askedAt + ANSWER_WITHIN_MS - performance.now())])
     return this.#reading === undefined ? this.#attention : undefined
   }
 
@@ -93,8 +97,8 @@ function stops(locks: readonly HeldLock[]): boolean {
   return locks.some(({ name, blocksReading }) => name === 'jobs' || blocksReading)
 }
 
-function giveUp(): Promise<void> {
+function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
-    setTimeout(resolve, ANSWER_WITHIN_MS).unref()
+    setTimeout(resolve, ms).unref()
   })
 }

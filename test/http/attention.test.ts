@@ -1,4 +1,5 @@
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import type { Queryable } from '../../src/db/database.ts'
 import { readNow } from '../../src/engine/now.ts'
 import { ReadinessProbe } from '../../src/engine/readiness.ts'
 import { task } from '../../src/index.ts'
@@ -126,6 +127,13 @@ test('/readyz never reports what an earlier request found', async () => {
   vi.spyOn(performance, 'now').mockImplementation(() => now() + 3000)
   onTestFinished(() => void vi.restoreAllMocks())
   expect(await probe.attention()).toMatchObject([{ rule: 'worker_broken' }])
+})
+
+test('/readyz waits for what needs attention only for what is left of its second', async () => {
+  const silent = new ReadinessProbe({ run: () => new Promise(() => {}) } as unknown as Queryable)
+  const from = performance.now()
+  expect(await silent.attention(from - 800)).toBeUndefined()
+  expect(performance.now() - from).toBeLessThan(850)
 })
 
 test('a broken worker', async () => {

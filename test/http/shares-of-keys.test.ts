@@ -1,5 +1,7 @@
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
@@ -30,27 +32,54 @@ test('bulk submissions with one key leave connections for everybody else, and /r
   for (let n = 0; n < 5; n++)
     expect((await server.call('GET', '/jobs?limit=1', { key: modest })).status).toBe(200)
   expect([done, await countLockWaiters(database.sql)]).toEqual([0, 2])
-  // Another key takes the others: /readyz is answered as before, which is within a second or not with 200.
+  // Another key takes the others.
   bulks.push(submit(await server.keyOf('submitter')), submit(await server.keyOf('submitter')))
   await until(
     async () => (await countLockWaiters(database.sql)) === 4,
     'all connections to wait for the lock',
   )
-  for (let n = 0; n < 5; n++) {
-    expect((await server.at('GET', '/readyz')).status).toBe(200)
-  }
+  for (let n = 0; n < 3; n++) await expectReady()
   await release()
+  let answered = 0
+  while (done < bulks.length) {
+    await expectReady()
+    answered++
+  }
+  expect(answered, 'answers while they ran').toBeGreaterThan(0)
   expect(await Promise.all(bulks)).toEqual(Array(10).fill(202))
 })
 
-test('four hundred streams with one key: a hundred are opened, and somebody else hears of a change as ever', async () => {
+/** Asks the database anew: the server gives one answer to all who ask within 250 ms. */
+async function expectReady(): Promise<void> {
+  await delay(300)
+  const lag = monitorEventLoopDelay({ resolution: 5 })
+  lag.enable()
+  const from = performance.now()
+  expect((await server.at('GET', '/readyz')).status).toBe(200)
+  const took = performance.now() - from
+  lag.disable()
+  // The server is part of this process: the longest time that the machine kept both from running is not its own.
+  expect(took, 'time of /readyz').toBeLessThan(1000 + lag.max / 1e6)
+}
+
+test('a thousand filters with one key: a hundred streams are opened, and somebody else hears of a change as ever', async () => {
   const greedy = await server.keyOf('viewer', 'greedy')
   const modest = await server.keyOf('submitter', 'modest')
   const own = new EventReader(server.url, '/live?jobs=true', modest)
   onTestFinished(() => own.close())
   await own.until('the list', ({ last }) => last?.event === 'jobs')
+  const changes = async () => {
+    const startedAt = performance.now()
+    for (let n = 0; n < 3; n++) {
+      const body = { task: 'echo', input: n, runAt: '1h' }
+      const { id } = (await server.call('POST', '/jobs', { key: modest, body })).json<{ id: string }>()
+      await own.until('its job', ({ last }) => last!.data.jobs[0]?.id === id)
+    }
+    return performance.now() - startedAt
+  }
+  const before = await changes()
   const opened = await Promise.all(
-    Array.from({ length: 400 }, (_, n) =>
+    Array.from({ length: 1000 }, (_, n) =>
       new EventReader(server.url, `/live?jobs=true&now=false&error=${n}`, greedy).opened(),
     ),
   )
@@ -59,18 +88,12 @@ test('four hundred streams with one key: a hundred are opened, and somebody else
   })
   const refused = opened.filter(({ status }) => status === 429)
   expect(opened.filter(({ status }) => status === 200).length).toBe(100)
-  expect(refused.length).toBe(300)
+  expect(refused.length).toBe(900)
   await refused[0]!.ended()
   expect(JSON.parse(refused[0]!.body)).toMatchObject({ code: 'TOO_MANY_REQUESTS', retryAfter: 10 })
 
-  const startedAt = performance.now()
-  for (let n = 0; n < 3; n++) {
-    const body = { task: 'echo', input: n, runAt: '1h' }
-    const { id } = (await server.call('POST', '/jobs', { key: modest, body })).json<{ id: string }>()
-    await own.until('its job', ({ last }) => last!.data.jobs[0]?.id === id)
-  }
-  // Three seconds where nothing else runs. A look at every list before its own took it ten times as long.
-  expect(performance.now() - startedAt).toBeLessThan(15_000)
+  // Three seconds each time, where nothing else runs. A look at every list before its own took it ten times as long.
+  expect(await changes()).toBeLessThan(2 * before + 2000)
   // A stream that was closed makes room for another.
   opened.find(({ status }) => status === 200)!.close()
   await until(async () => {

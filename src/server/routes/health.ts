@@ -55,11 +55,12 @@ export function healthRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request, reply) => {
+      const askedAt = performance.now()
       const draining = parts.draining()
       const { database, schema, locks } = await probe.look()
       const ready = database === 'ok' && schema === 'ok' && !draining
       // Without its schema there is nothing to read.
-      const read = database === 'ok' && schema === 'ok' ? await probe.attention() : undefined
+      const read = database === 'ok' && schema === 'ok' ? await probe.attention(askedAt) : undefined
       const local = isLocal(request)
       const found = [...lockedTables(locks), ...(read ?? [])]
       const named = database !== 'ok' && locks[0] !== undefined && local
