@@ -3,7 +3,9 @@ import pg from 'pg'
 import { discardClient, endClient } from './end-client.ts'
 import {
   CONNECT_TIMEOUT_MS,
+  isPoolTimeout,
   plainQueryWithin,
+  poolBusy,
   queryWithin,
   RAW_ROWS,
   type RowForm,
@@ -252,8 +254,17 @@ export class Database implements RawQueryable {
         client.release(true)
       }
     } catch (cause) {
-      throw unreachable(cause)
+      throw this.#allBusy(cause) ? poolBusy(cause, this.#pool.options) : unreachable(cause)
     }
+  }
+
+  /**
+   * True when the wait was for a connection of this pool, and PostgreSQL was there: each connection is made and in use.
+   * While it is away, the pool is full of connections that are still being made.
+   */
+  #allBusy(cause: unknown): boolean {
+    const { max } = this.#pool.options
+    return isPoolTimeout(cause) && this.#clients.size >= max && this.#pool.idleCount === 0
   }
 
   async #runOn<R>(

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { messageOf, SluiceError } from '../errors.ts'
+import { formatDuration } from '../model/duration.ts'
 import { QueryWithSettings } from './query-with-settings.ts'
 
 /** For a new connection. For the pool this includes waiting for a free one. */
@@ -85,4 +86,27 @@ export function unreachable(cause: unknown): SluiceError {
       },
     )
   return new SluiceError('DATABASE_UNAVAILABLE', `cannot connect to PostgreSQL: ${why}`, { cause })
+}
+
+/** True when the pool gave up waiting for one of its connections. It has no code to know it by, only this text. */
+export function isPoolTimeout(error: unknown): boolean {
+  return messageOf(error) === 'timeout exceeded when trying to connect'
+}
+
+/** Every connection of a pool was in use for as long as the caller may wait for one. Nothing was sent. */
+export function poolBusy(
+  cause: unknown,
+  { max, connectionTimeoutMillis }: { max: number; connectionTimeoutMillis?: number | undefined },
+): SluiceError {
+  const waited = formatDuration(connectionTimeoutMillis ?? CONNECT_TIMEOUT_MS)
+  return new SluiceError(
+    'DATABASE_UNAVAILABLE',
+    `all ${max} connections of this program have been busy for ${waited}, and nothing was sent: they wait for a lock, or it calls faster than PostgreSQL answers. Run sluice doctor, which names who holds a lock; otherwise make fewer calls at once, or spread them over more processes`,
+    {
+      cause,
+      details: {
+        hint: 'pg_stat_activity shows what the sessions with application_name sluice are doing',
+      },
+    },
+  )
 }

@@ -42,7 +42,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   const { code, status, details } = known
   if (status >= 500) {
     const level = code === 'INTERNAL' ? 'error' : 'warn'
-    request.log[level]({ err: known.cause ?? known, code }, 'a request failed')
+    request.log[level]({ err: known.cause ?? known, code, problem: known.message }, 'a request failed')
   }
   // Where an address cannot be decoded no hook has run.
   reply.header('x-request-id', request.id)
