@@ -29,3 +29,21 @@ export async function workersToReport(sql: Sql): Promise<number[] | undefined> {
 export async function settleHere(sql: Sql): Promise<void> {
   await sql('update sluice.generations set place = sluice.place_v1()')
 }
+
+/**
+ * Makes the database look as if a standby had just been promoted: unlogged tables are empty there, and the server writes another timeline
+ * than the one that was noted. Answers the time of that, by the database.
+ */
+export async function plantPromotion(sql: Sql): Promise<Date> {
+  const [row] = await sql<{ at: Date }>(
+    `with emptied as (delete from sluice.generations)
+     update sluice.watch set timeline = '00000000' returning clock_timestamp() as at`,
+  )
+  return row!.at
+}
+
+/** What the promise of a promotion is measured by: the longest `stale` of all lanes. */
+export async function longestStaleMs(sql: Sql): Promise<number> {
+  const [row] = await sql<{ ms: number }>('select max(stale_ms)::integer as ms from sluice.lanes')
+  return row!.ms
+}
