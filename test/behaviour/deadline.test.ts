@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
-import { task } from '../../src/index.ts'
+import { snooze, task } from '../../src/index.ts'
 import { expireDeadlines } from '../../src/store/expire-deadlines.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -72,6 +72,37 @@ test('the deadline is for starting: a job that started in time may run on, fail 
     error: 'after the deadline',
   })
 })
+
+for (const [what, end, ending] of [
+  ['a failure', 'fail', 'failed'],
+  ['a snooze', 'snooze', 'snoozed'],
+  ['being handed back by a worker that stops', 'stop', 'returned'],
+] as const) {
+  test(`${what} ends the deadline: the job has started in time`, async () => {
+    const started = new Gate()
+    const ends = task({
+      name: 'ends',
+      retry: { attempts: 2, delay: '1h' },
+      run: async (how: string) => {
+        void started.pass()
+        if (how === 'fail') throw new Error('once')
+        if (how === 'snooze') throw snooze('1h')
+        // It does not hear that it shall stop, so it is handed back after the graces.
+        await new Promise(() => {})
+      },
+    })
+    const app = await apps.open({ tasks: [ends], shutdownGrace: '50ms' })
+    const job = await app.submit(ends, end, { deadline: '1h' })
+    expect((await app.getJob(job.id)).deadlineAt).not.toBeNull()
+    await app.work()
+    await started.arrived()
+    if (end === 'stop') await app.stopWorking()
+    await until(async () => (await app.getJob(job.id)).status === 'queued', 'the job to be back in line')
+    expect(await app.listAttempts(job.id)).toMatchObject([{ attempt: 1, ending }])
+    expect(await app.getJob(job.id)).toMatchObject({ deadlineAt: null })
+    await app.cancel(job.id)
+  })
+}
 
 test('it does not run while the job waits for approval, and begins with it', async () => {
   const asks = task({ name: 'asks', approval: true, deadline: '30m', run: (_: unknown) => null })
