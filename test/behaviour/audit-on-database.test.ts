@@ -1,6 +1,8 @@
 import { hostname, userInfo } from 'node:os'
 import pg from 'pg'
 import { expect, test } from 'vitest'
+import { AccessControl } from '../../src/app/access-control.ts'
+import { Sluice as SluiceClass } from '../../src/app/app.ts'
 import { changeOf } from '../../src/cli/commands/audit.ts'
 import { type Sluice, task } from '../../src/index.ts'
 import { pruneAudit, pruneSubmissions } from '../../src/store/prune-access.ts'
@@ -22,6 +24,7 @@ const WORK = {
   tasks: [plain, slow, gated, spare],
   budgets: { licences: 2, unused: 1 },
   fleet: { pools: { burst: {} } },
+  schedules: { yearly: { task: 'plain', cron: '0 3 1 1 *' } },
   workflows: [
     {
       name: 'wide',
@@ -30,27 +33,82 @@ const WORK = {
   ],
 }
 
-/** Every method of the library that changes something an operator looks after, with what the audit has to say of it. */
-const CHANGES: readonly (readonly [action: string, (app: Sluice) => Promise<string>])[] = [
-  ['job.submit', async (app) => `job ${await newJob(app)}`],
-  ['job.cancel', async (app) => target(await newJob(app), (id) => app.cancel(id))],
-  ['job.priority', async (app) => target(await newJob(app), (id) => app.reprioritise(id, 5))],
-  ['job.approve', async (app) => target((await app.submit('gated', null)).id, (id) => app.approve(id))],
-  ['job.reject', async (app) => target((await app.submit('gated', null)).id, (id) => app.reject(id, 'no'))],
-  ['job.retry', async (app) => target(await ended(app), (id) => app.retry(id))],
-  ['job.retry', async (app) => target(await ended(app), (id) => app.rerun(id))],
-  ['job.delete', async (app) => target(await ended(app), (id) => app.remove(id))],
-  ['lane.change', async (app) => app.setLane('system', { slots: 3 }).then(() => 'lane system')],
-  ['lane.reset', async (app) => app.resetLane('system').then(() => 'lane system')],
-  ['task.delete', async (app) => app.deleteTask('spare').then(() => 'task spare')],
-  ['budget.change', async (app) => app.setBudget('licences', { capacity: 3 }).then(() => 'budget licences')],
-  ['budget.reset', async (app) => app.resetBudget('licences').then(() => 'budget licences')],
-  ['budget.delete', async (app) => app.removeBudget('unused').then(() => 'budget unused')],
-  ['pool.change', async (app) => app.setPool('burst', { max: 2 }).then(() => 'pool burst')],
-  ['pool.reset', async (app) => app.resetPool('burst').then(() => 'pool burst')],
-  ['admission.change', async (app) => app.setAdmission({ maxActive: 500 }).then(() => 'admission')],
-  ['admission.reset', async (app) => app.resetAdmission().then(() => 'admission')],
+type Change = (app: Sluice) => Promise<string>
+
+/** The methods of the library that change something an operator looks after, with what the audit has to say of each. */
+const CHANGES: readonly (readonly [method: string, action: string, change: Change])[] = [
+  ['submit', 'job.submit', async (app) => `job ${await newJob(app)}`],
   [
+    'submitMany',
+    'job.submit',
+    async (app) => {
+      const [job] = await app.submitMany('plain', [null], { runAt: '1h' })
+      return `job ${job!.id}`
+    },
+  ],
+  ['cancel', 'job.cancel', async (app) => target(await newJob(app), (id) => app.cancel(id))],
+  [
+    'cancelMany',
+    'job.cancel',
+    async (app) => target(await newJob(app, 'stop'), () => app.cancelMany({ tag: 'stop' })),
+  ],
+  ['reprioritise', 'job.priority', async (app) => target(await newJob(app), (id) => app.reprioritise(id, 5))],
+  [
+    'reprioritiseMany',
+    'job.priority',
+    async (app) => target(await newJob(app, 'first'), () => app.reprioritiseMany({ tag: 'first' }, 5)),
+  ],
+  [
+    'approve',
+    'job.approve',
+    async (app) => target((await app.submit('gated', null)).id, (id) => app.approve(id)),
+  ],
+  [
+    'reject',
+    'job.reject',
+    async (app) => target((await app.submit('gated', null)).id, (id) => app.reject(id, 'no')),
+  ],
+  ['retry', 'job.retry', async (app) => target(await ended(app), (id) => app.retry(id))],
+  [
+    'retryMany',
+    'job.retry',
+    async (app) =>
+      target(await ended(app, 'again'), () => app.retryMany({ tag: 'again', status: ['cancelled'] })),
+  ],
+  ['rerun', 'job.retry', async (app) => target(await ended(app), (id) => app.rerun(id))],
+  ['remove', 'job.delete', async (app) => target(await ended(app), (id) => app.remove(id))],
+  ['setLane', 'lane.change', async (app) => app.setLane('system', { slots: 3 }).then(() => 'lane system')],
+  ['resetLane', 'lane.reset', async (app) => app.resetLane('system').then(() => 'lane system')],
+  [
+    'createLane',
+    'lane.create',
+    async (app) => app.createLane('aside', { slots: 2 }).then(() => 'lane aside'),
+  ],
+  ['moveTask', 'task.move', async (app) => app.moveTask('spare', 'aside').then(() => 'task spare')],
+  ['moveTask', 'task.reset', async (app) => app.moveTask('spare', null).then(() => 'task spare')],
+  [
+    'deleteLane',
+    'lane.delete',
+    async (app) => app.deleteLane('aside', { moveTo: 'default' }).then(() => 'lane aside'),
+  ],
+  ['deleteTask', 'task.delete', async (app) => app.deleteTask('spare').then(() => 'task spare')],
+  [
+    'setBudget',
+    'budget.change',
+    async (app) => app.setBudget('licences', { capacity: 3 }).then(() => 'budget licences'),
+  ],
+  ['resetBudget', 'budget.reset', async (app) => app.resetBudget('licences').then(() => 'budget licences')],
+  ['removeBudget', 'budget.delete', async (app) => app.removeBudget('unused').then(() => 'budget unused')],
+  ['setPool', 'pool.change', async (app) => app.setPool('burst', { max: 2 }).then(() => 'pool burst')],
+  ['resetPool', 'pool.reset', async (app) => app.resetPool('burst').then(() => 'pool burst')],
+  [
+    'setAdmission',
+    'admission.change',
+    async (app) => app.setAdmission({ maxActive: 500 }).then(() => 'admission'),
+  ],
+  ['resetAdmission', 'admission.reset', async (app) => app.resetAdmission().then(() => 'admission')],
+  [
+    'createSchedule',
     'schedule.create',
     async (app) => {
       await app.createSchedule('nightly', { task: 'plain', cron: '0 3 * * *' })
@@ -58,51 +116,114 @@ const CHANGES: readonly (readonly [action: string, (app: Sluice) => Promise<stri
     },
   ],
   [
+    'setSchedule',
     'schedule.change',
     async (app) => app.setSchedule('nightly', { enabled: false }).then(() => 'schedule nightly'),
   ],
-  ['schedule.fire', async (app) => app.fireSchedule('nightly').then(() => 'schedule nightly')],
-  ['schedule.delete', async (app) => app.removeSchedule('nightly').then(() => 'schedule nightly')],
   [
+    'fireSchedule',
+    'schedule.fire',
+    async (app) => app.fireSchedule('nightly').then(() => 'schedule nightly'),
+  ],
+  [
+    'removeSchedule',
+    'schedule.delete',
+    async (app) => app.removeSchedule('nightly').then(() => 'schedule nightly'),
+  ],
+  [
+    'resetSchedule',
+    'schedule.reset',
+    async (app) => app.resetSchedule('yearly').then(() => 'schedule yearly'),
+  ],
+  [
+    'access.createKey',
     'key.create',
     async (app) => app.access.createKey({ name: 'x', role: 'viewer' }).then(({ id }) => `key ${id}`),
   ],
   [
+    'access.changeKey',
     'key.change',
     async (app) => {
       const { id } = await app.access.createKey({ name: 'y', role: 'worker' })
       return app.access.changeKey(id, { runs: { tasks: ['*'] } }).then(() => `key ${id}`)
     },
   ],
-  ['worker.drain', async (app) => app.drainWorker('w').then(() => 'worker w')],
-  ['worker.undrain', async (app) => app.drainWorker('w', false).then(() => 'worker w')],
   [
+    'access.revokeKey',
+    'key.revoke',
+    async (app) => {
+      const { id } = await app.access.createKey({ name: 'z', role: 'viewer' })
+      return app.access.revokeKey(id).then(() => `key ${id}`)
+    },
+  ],
+  [
+    'access.createRole',
+    'role.create',
+    async (app) => app.access.createRole('reader', ['jobs:read']).then(() => 'role reader'),
+  ],
+  [
+    'access.changeRole',
+    'role.change',
+    async (app) => app.access.changeRole('reader', ['jobs:read', 'jobs:submit']).then(() => 'role reader'),
+  ],
+  [
+    'access.deleteRole',
+    'role.delete',
+    async (app) => app.access.deleteRole('reader').then(() => 'role reader'),
+  ],
+  ['drainWorker', 'worker.drain', async (app) => app.drainWorker('w').then(() => 'worker w')],
+  ['drainWorker', 'worker.undrain', async (app) => app.drainWorker('w', false).then(() => 'worker w')],
+  [
+    'resizeWindow',
     'job.window',
     async (app) => {
-      const { id } = await app.submit('wide', null)
-      const fan = await until(() => findStep(database.sql, id, 'fan'), 'the fan-out')
-      await until(async () => (await app.tree(fan, { depth: 0 })).counts?.window === 1, 'its window')
-      const about = await target(fan, () => app.resizeWindow(fan, 0))
-      await app.cancel(id)
+      const fan = await runningFanOut(app)
+      return target(fan, () => app.resizeWindow(fan, 0))
+    },
+  ],
+  [
+    'resumeWindow',
+    'job.window',
+    async (app) => {
+      const fan = await runningFanOut(app)
+      const about = await target(fan, () => app.resumeWindow(fan))
       gate.open()
-      await until(async () => (await app.getJob(id)).finishedAt !== null, 'it to end')
+      await until(async () => (await app.getJob(fan)).finishedAt !== null, 'it to end')
       return about
     },
   ],
-  ['worker.stop', async (app) => app.stopWorker('w').then(() => 'worker w')],
+  ['stopWorker', 'worker.stop', async (app) => app.stopWorker('w').then(() => 'worker w')],
 ]
+
+/** The methods that read, or that concern this process alone. A new method belongs here or among CHANGES. */
+const NO_CHANGES: ReadonlySet<string> = new Set([
+  ...['room', 'access', 'place', 'databaseUrl', 'job', 'getJob', 'listJobs', 'errorGroups', 'listAttempts'],
+  ...['readLogs', 'followLogs', 'why', 'watchTree', 'tree', 'trace', 'listLanes', 'laneOverrides', 'budgets'],
+  ...['listSchedules', 'getSchedule', 'listFirings', 'admission', 'fleet', 'listWorkers', 'listTasks'],
+  ...['sampleQueues', 'work', 'startDuties', 'provision', 'stopWorking', 'close'],
+  ...['access.listKeys', 'access.listRoles', 'access.readAudit'],
+])
+
+/** A fan-out whose children wait at the gate: the one that there is, or a new one. */
+async function runningFanOut(app: Sluice): Promise<string> {
+  const [found] = await app.listJobs({ task: 'wide', status: ['running'] })
+  const id = found?.id ?? (await app.submit('wide', null)).id
+  const fan = await until(() => findStep(database.sql, id, 'fan'), 'the fan-out')
+  await until(async () => (await app.tree(fan, { depth: 0 })).counts?.window !== undefined, 'its window')
+  return fan
+}
 
 async function target(id: string, change: (id: string) => Promise<unknown>): Promise<string> {
   await change(id)
   return `job ${id}`
 }
 
-async function newJob(app: Sluice): Promise<string> {
-  return (await app.submit('plain', null, { runAt: '1h' })).id
+async function newJob(app: Sluice, ...tags: string[]): Promise<string> {
+  return (await app.submit('plain', null, { runAt: '1h', tags })).id
 }
 
-async function ended(app: Sluice): Promise<string> {
-  const id = await newJob(app)
+async function ended(app: Sluice, ...tags: string[]): Promise<string> {
+  const id = await newJob(app, ...tags)
   await app.cancel(id)
   return id
 }
@@ -113,16 +234,29 @@ test('writes every change made by the library into the audit, by user and host',
   const app = await apps.open(WORK)
   const worker = await apps.open(WORK)
   await worker.work({ name: 'w' })
-  for (const [action, change] of CHANGES) {
+  const newest = async () => BigInt((await app.access.readAudit({}, { limit: 1 })).entries[0]?.id ?? 0)
+  for (const [method, action, change] of CHANGES) {
+    const before = await newest()
     const about = await change(app)
     const { entries } = await app.access.readAudit({ action, target: about })
-    expect(entries[0], action).toMatchObject({
+    expect(BigInt(entries[0]?.id ?? 0) > before, `${method} writes ${action} ${about}`).toBe(true)
+    expect(entries[0], method).toMatchObject({
       action,
       target: about,
       actor: `${userInfo().username}@${hostname()}`,
       keyId: null,
     })
   }
+})
+
+test('knows of each method of the library whether it changes something', () => {
+  const methods = [
+    ...Object.getOwnPropertyNames(SluiceClass.prototype),
+    ...Object.getOwnPropertyNames(AccessControl.prototype).map((name) => `access.${name}`),
+  ].filter((name) => !name.endsWith('constructor'))
+  const audited = new Set(CHANGES.map(([method]) => method))
+  expect(methods.filter((name) => audited.has(name) === NO_CHANGES.has(name))).toEqual([])
+  expect([...audited, ...NO_CHANGES].filter((name) => !methods.includes(name))).toEqual([])
 })
 
 test('says what a cancel of something that runs asked for, and what an approved job became', async () => {
