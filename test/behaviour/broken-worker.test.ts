@@ -163,3 +163,51 @@ test('a workdir that cannot be made withdraws the worker, with why, until somebo
   await app.job(id).result({ timeout: '20s' })
   expect((await app.listWorkers())[0]).toMatchObject({ draining: false, broken: null })
 })
+
+test('an initialiser that fails when a pool process is replaced withdraws the worker, until it works again', async () => {
+  const { folder } = await makeConfig('{}')
+  const module = join(folder, 'pooled.mjs')
+  const broken = join(folder, 'broken')
+  await writeFile(
+    module,
+    `import { existsSync } from 'node:fs'
+     export function initialise() {
+       if (existsSync(${JSON.stringify(broken)})) throw new Error('the model file is missing')
+     }
+     export const pooled = { name: 'pooled', run: () => process.pid }\n`,
+  )
+  const { href } = pathToFileURL(module)
+  const pooled = task({ name: 'pooled', execution: 'process', module: href, run: (_: null) => 0 })
+  const app = await sluice({ database: database.url, tasks: [pooled], log })
+  onTestFinished(() => app.close())
+  await app.work({
+    name: 'warm',
+    // A process does one job, and another takes its place.
+    pool: { size: 1, maxJobs: 1, initialiser: { module: href, export: 'initialise' } },
+  })
+  await writeFile(broken, '')
+  const first = await (await app.submit(pooled, null)).result()
+
+  const worker = async () => (await app.listWorkers()).find(({ name }) => name === 'warm')
+  const seen = await until(async () => {
+    const now = await worker()
+    return now?.broken !== null && now
+  }, 'the worker to be withdrawn')
+  const why = expect.stringContaining('the model file is missing')
+  expect(seen).toMatchObject({ broken: why, draining: true, withdrawn: [] })
+  const waiting = await app.submit(pooled, null)
+  const findings = await checkAttention({ db: app.room.db })
+  expect(findings.find(({ check }) => check === 'worker warm')).toMatchObject({
+    level: 'problem',
+    found: why,
+    advice: expect.stringContaining('undrain warm'),
+  })
+  expect((await app.why(waiting.id)).reason).toMatch(
+    /^every worker that runs task pooled is draining or broken: worker warm: .*the model file is missing/,
+  )
+
+  await rm(broken)
+  await app.drainWorker('warm', false)
+  expect(await waiting.result({ timeout: '60s' })).not.toBe(first)
+  expect(await worker()).toMatchObject({ broken: null, draining: false })
+})
