@@ -140,6 +140,6 @@ test('a result too large to be stored fails its workflow with its size, not the 
   expect(await (await app.submit('small', null)).result()).toBe('completed')
   await expect((await app.submit('large', null)).result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
-    message: expect.stringMatching(/its result has 180000\d\d characters as JSON, more than 16777216/),
+    error: expect.stringMatching(/^its result has 180000\d\d characters as JSON, more than 16777216/),
   })
 })
