@@ -41,6 +41,7 @@ import { findElsewhere, formatElsewhere } from './find-elsewhere.ts'
 import { findMisplaced } from './misplaced-tasks.ts'
 import { publish } from './publish.ts'
 import { TaskSet } from './task-set.ts'
+import { warnOfVariables } from './warn-of-variables.ts'
 import { WorkflowSet } from './workflow-set.ts'
 
 export interface LaneOptions {
@@ -122,6 +123,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
   const log =
     options.log ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
   const settings = settingsOf(options)
+  warnOfVariables(process.env, log)
   const lanes = Object.entries(options.lanes ?? {}).map(([name, lane]) => [name, lane.tasks ?? []] as const)
   const tasks = new TaskSet(
     options.tasks ?? tasksOf(options.config),

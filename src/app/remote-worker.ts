@@ -13,6 +13,7 @@ import { findElsewhere, formatElsewhere } from './find-elsewhere.ts'
 import { findMisplaced } from './misplaced-tasks.ts'
 import { type SourceFacts, startWorker, type WorkOptions } from './start-worker.ts'
 import { TaskSet } from './task-set.ts'
+import { warnOfVariables } from './warn-of-variables.ts'
 
 export interface RemoteWorkerOptions
   extends Omit<WorkOptions, 'tasks'>,
@@ -112,6 +113,7 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
       ...(shutdownGrace !== undefined && { shutdownGrace }),
     },
   })
+  warnOfVariables(process.env, log)
   const all = new TaskSet(tasks, config, {})
   const { byName } = all
   for (const each of findElsewhere(config, all, { missing: [] }))

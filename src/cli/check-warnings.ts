@@ -6,7 +6,9 @@ import type { LoadedConfig } from '../config/load-config.ts'
 import { hasCode } from '../errors.ts'
 import type { BudgetSettings } from '../model/budget.ts'
 import { formatPath, formatPlace, type Path } from '../model/setting-value.ts'
+import { unknownVariables } from '../model/settings.ts'
 import { suggest } from '../model/suggest.ts'
+import { UNKNOWN_VARIABLE } from '../model/unknown-variables.ts'
 import { findExecUser } from '../worker/exec-user.ts'
 import { whyNotStartable } from '../worker/find-program.ts'
 import type { AnyTask } from '../worker/task.ts'
@@ -17,6 +19,7 @@ export interface Warning {
   readonly lane?: string
   readonly schedule?: string
   readonly workflow?: string
+  readonly variable?: string
   readonly message: string
 }
 
@@ -49,6 +52,10 @@ export function findWarnings(checked: Checked): Warning[] {
     ...expressionsInPrograms(tasks),
     ...budgetWarnings(tasks, budgets, []),
     ...unknownModels(loaded, tasks),
+    ...unknownVariables(environment).map((variable) => ({
+      variable,
+      message: UNKNOWN_VARIABLE,
+    })),
   ]
 }
 

@@ -146,7 +146,7 @@ function portOf({ SLUICE_PORT }: NodeJS.ProcessEnv): number {
   } catch {
     throw new SluiceError(
       'INVALID_CONFIG',
-      `SLUICE_PORT: ${JSON.stringify(SLUICE_PORT)} must be a number from 0 to 65535`,
+      `SLUICE_PORT: ${JSON.stringify(SLUICE_PORT)} must be a number from 0 to 65535${SLUICE_PORT.startsWith('tcp:') ? '. Kubernetes sets it for a service called sluice: use --port, set SLUICE_PORT in the pod, or set enableServiceLinks: false' : ''}`,
     )
   }
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { hasCode, type SluiceError } from '../errors.ts'
 import { formatDuration } from './duration.ts'
-import { laneVariable, resolveSettings, SETTINGS } from './settings.ts'
+import { laneVariable, resolveSettings, SETTINGS, unknownVariables } from './settings.ts'
 
 function problemsOf(sources: Parameters<typeof resolveSettings>[0]): string[] {
   try {
@@ -283,14 +283,35 @@ test('each setting can be given in the environment as the reference writes its d
   expect(formatDuration(SETTINGS.retention.default)).toBe('7d')
 })
 
-test('a variable whose name is nearly right is refused, and one of somebody else is not', () => {
-  expect(problemsOf({ environment: { SLUICE_CAPACTIY: '5', SLUICE_LANES_A_SLOTS: '1' } })).toEqual([
+test('a variable whose name is nearly right is refused, and so are slots of a lane under a wrong name', () => {
+  const environment = {
+    SLUICE_CAPACTIY: '5',
+    SLUICE_LANES_IMAGES_SLOTS: '1',
+    SLUICE_IMAGES_SLOTS: '1',
+    SLUICE_LANES: '{}',
+  }
+  expect(problemsOf({ environment })).toEqual([
     'SLUICE_CAPACTIY: is not a variable of Sluice; did you mean SLUICE_CAPACITY?',
+    'SLUICE_LANES_IMAGES_SLOTS: is not a variable of Sluice; the slots of a lane are set with SLUICE_LANE_IMAGES_SLOTS',
+    'SLUICE_IMAGES_SLOTS: is not a variable of Sluice; the slots of a lane are set with SLUICE_LANE_IMAGES_SLOTS',
+    'SLUICE_LANES: is not a variable of Sluice; of a lane, only SLUICE_LANE_<NAME>_SLOTS is read: set the rest in the config file',
   ])
-  const foreign = {
+})
+
+test('any other unknown variable is named, but not those that Kubernetes sets', () => {
+  const environment = {
     SLUICE_SERVICE_HOST: '10.0.0.1',
     SLUICE_PORT_8080_TCP: 'tcp://10.0.0.1:8080',
+    SLUICE_UI_PORT: 'tcp://10.0.0.1:8080',
+    SLUICE_WEB_SERVICE_PORT_HTTP: '8080',
+    SLUICE_TEST_SERVER: 'postgres://127.0.0.1/postgres',
+    SLUICE_KEY: 'sl_1',
+    SLUICE_HEARTBEAT: '5s',
+    SLUICE_LANE_IMAGES_SLOTS: '1',
+    SLUICE_EMPTY: ' ',
     SLUICE_TEAM: 'blue',
+    TEAM: 'red',
   }
-  expect(problemsOf({ environment: foreign })).toEqual([])
+  expect(problemsOf({ environment })).toEqual([])
+  expect(unknownVariables(environment)).toEqual(['SLUICE_TEAM'])
 })

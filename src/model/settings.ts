@@ -23,6 +23,7 @@ import {
   type Reader,
 } from './setting-value.ts'
 import { suggest } from './suggest.ts'
+import { isSet, type JudgedVariables, judgeVariables } from './unknown-variables.ts'
 
 /** One setting of the whole system: its key in the config file, its variable, its default and its bound. */
 export interface Setting<In, Out> {
@@ -229,7 +230,7 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
       problems.push({ path: variable, message: 'not supported by this version; unset it' })
     }
   }
-  findMisspelled(sources.environment ?? {}, problems)
+  problems.push(...judge(sources.environment ?? {}).problems)
   if (problems.length > 0) throw invalidConfig(problems)
   return settings
 }
@@ -239,62 +240,18 @@ export function defaultDeadline({ deadlineMs, given }: Settings): number | null 
   return given.has('deadline') ? (deadlineMs ?? 0) : null
 }
 
-/** Variables that are read elsewhere: by commands, by programs that Sluice starts, and by its own tests. */
-const OTHER_VARIABLES = [
-  'SLUICE_SERVER',
-  'SLUICE_KEY',
-  'SLUICE_DATA',
-  'SLUICE_LOG',
-  'SLUICE_PORT',
-  'SLUICE_POOL',
-  'SLUICE_BUILD',
-  'SLUICE_LABELS',
-  'SLUICE_REQUEST',
-  'SLUICE_OPTIONS',
-  'SLUICE_DEVICES',
-  'SLUICE_MODEL',
-  'SLUICE_HOST',
-  'SLUICE_DEBUG',
-  'SLUICE_RESULT',
-  'SLUICE_JOB_ID',
-  'SLUICE_ATTEMPT',
-  'SLUICE_MAX_ACTIVE',
-  'SLUICE_MAX_SCHEDULED',
-  'SLUICE_MAX_PER_OWNER',
-  'SLUICE_SEED',
-  'SLUICE_RUNS',
-  'SLUICE_LEVELS',
-  'SLUICE_LEAVES',
-]
-
-/**
- * A misspelled variable would be ignored without a word. Only names that are close to a known one are refused: Kubernetes
- * sets SLUICE_SERVICE_HOST and the like in every container beside a service called sluice.
- */
-function findMisspelled(
+/** Variables that begin with `SLUICE_`, that nothing reads and that are not near any that is read. */
+export function unknownVariables(
   environment: Readonly<Record<string, string | undefined>>,
-  problems: Problem[],
-): void {
-  const known = [
-    ...Object.values(SETTINGS).map((setting) => setting.environment),
-    ...OTHER_VARIABLES,
-    ...UNSUPPORTED_VARIABLES,
-  ]
-  for (const [variable, text] of Object.entries(environment)) {
-    if (!variable.startsWith('SLUICE_') || known.includes(variable) || !isSet(text)) continue
-    if (/^SLUICE_(LANE|TEST|SERVICE|PORT)_/.test(variable)) continue
-    const name = variable.slice('SLUICE_'.length)
-    const near = suggest(
-      name,
-      known.map((each) => each.slice('SLUICE_'.length)),
-    )
-    if (near !== undefined && name.length > 3)
-      problems.push({ path: variable, message: `is not a variable of Sluice; did you mean SLUICE_${near}?` })
-  }
+): readonly string[] {
+  return judge(environment).unknown
 }
 
-function isSet(text: string | undefined): boolean {
-  return text !== undefined && text.trim() !== ''
+function judge(environment: Readonly<Record<string, string | undefined>>): JudgedVariables {
+  return judgeVariables(environment, [
+    ...Object.values(SETTINGS).map((setting) => setting.environment),
+    ...UNSUPPORTED_VARIABLES,
+  ])
 }
 
 type Value<K extends keyof typeof SETTINGS> =

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -6,6 +6,7 @@ import { expect, inject, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { sluice } from '../../src/index.ts'
 import { DEFAULT_QUANTUM } from '../../src/model/budget.ts'
+import { unknownVariables } from '../../src/model/settings.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -127,6 +128,38 @@ test('the environment is read, and its mistakes are named', async () => {
   } finally {
     for (const name of [...Object.keys(environment), 'SLUICE_CYCLE_MAX']) delete process.env[name]
   }
+})
+
+test('warns once of a variable that looks like one of Sluice and has no effect', async () => {
+  process.env.SLUICE_TEAM = 'blue'
+  try {
+    await apps.open({})
+    await apps.open({})
+    const said = apps.logged.filter(({ fields }) => 'variable' in fields)
+    expect(said).toEqual([
+      {
+        level: 'warn',
+        fields: { variable: 'SLUICE_TEAM' },
+        message:
+          'SLUICE_TEAM is not a variable of Sluice and has no effect. Unset it or, if another program reads it, rename it',
+      },
+    ])
+  } finally {
+    delete process.env.SLUICE_TEAM
+  }
+})
+
+test('knows every variable that its own tests, benchmarks and scripts read', async () => {
+  const read: Record<string, string> = {}
+  for (const folder of ['test', 'bench', 'scripts', 'examples', 'src'])
+    for (const file of await readdir(new URL(`../../${folder}/`, import.meta.url), { recursive: true })) {
+      if (!/\.(ts|tsx|mjs)$/.test(file) || file.includes('node_modules')) continue
+      const text = await readFile(new URL(`../../${folder}/${file}`, import.meta.url), 'utf8')
+      for (const [, name] of text.matchAll(/\benv\.(SLUICE_[A-Z_]+)/g)) read[name!] = '1'
+    }
+  delete read.SLUICE_TEAM
+  expect(Object.keys(read).length).toBeGreaterThan(20)
+  expect(unknownVariables(read)).toEqual([])
 })
 
 test('a database that is read-only, or isolates by default in another way, is refused with the setting', async () => {
