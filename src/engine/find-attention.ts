@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { type Attention, needsAttention } from '../model/attention.ts'
+import { findBlockingSessions } from '../store/find-blocking-sessions.ts'
 import { findLaneLocks } from '../store/find-lane-locks.ts'
 import { type Moment, readMoment } from '../store/read-moment.ts'
 import { foresee } from './foresee.ts'
@@ -18,8 +19,9 @@ export async function findAttention(
     .flatMap(({ id, root, step }) => (why.has(id) ? [{ id, root, step, why: why.get(id)! }] : []))
     .slice(0, MOST_NAMED)
   const laneLocks = await findLaneLocks(db)
+  const blocking = await findBlockingSessions(db)
   return {
     moment,
-    findings: needsAttention({ ...moment, laneLocks, concerns: { ...moment.concerns, doomed } }),
+    findings: needsAttention({ ...moment, laneLocks, blocking, concerns: { ...moment.concerns, doomed } }),
   }
 }

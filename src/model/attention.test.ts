@@ -28,6 +28,7 @@ const WELL: AttentionFacts = {
   recovered: { drift: 0 },
   concerns: NONE,
   laneLocks: [],
+  blocking: [],
 }
 
 function sentences(facts: Partial<AttentionFacts>, concerns: Partial<Concerns> = {}): string[] {

@@ -1,5 +1,5 @@
 import { formatDuration } from './duration.ts'
-import { cureOf, type HeldLock, holderOf } from './held-lock.ts'
+import { type BlockingSession, cureOf, type HeldLock, holderOf } from './held-lock.ts'
 
 /** How urgent it is. `problem`: a promise is in danger. `warning`: it will become one, or work stands still. `note`: a person is asked. */
 export type Severity = 'problem' | 'warning' | 'note'
@@ -48,6 +48,8 @@ export interface AttentionFacts {
   readonly concerns: Concerns
   /** Locks of other sessions on rows of lanes. */
   readonly laneLocks: readonly HeldLock[]
+  /** Sessions that hold a lock which sessions of Sluice wait for. */
+  readonly blocking: readonly BlockingSession[]
 }
 
 /** Facts that only these rules read. Every list is bounded. */
@@ -144,6 +146,7 @@ const RISE = 2
 const RULES: readonly Rule[] = [
   serverCrash,
   lockedLanes,
+  blockingSessions,
   brokenWorkers,
   withdrawnTasks,
   lateDuties,
@@ -201,6 +204,26 @@ function lockedLanes({ laneLocks }: AttentionFacts): Attention[] {
     advice: cureOf(lock),
     link: `/lanes?lane=${lock.name}`,
   }))
+}
+
+function blockingSessions({ blocking, laneLocks }: AttentionFacts): Attention[] {
+  // One that holds a lane is named there, with the same cure.
+  const named = new Set(laneLocks.map(({ pid }) => pid))
+  return blocking
+    .filter(({ pid }) => !named.has(pid))
+    .map((session) => {
+      const { pid, table, sessions, names, waitedMs } = session
+      const what = table === null ? 'a lock' : `a lock on a row of sluice.${table}`
+      const who = sessions === 1 ? names.join() : `${sessions} sessions (${names.join(', ')})`
+      return {
+        rule: 'session_blocks',
+        severity: 'problem',
+        subject: pid === null ? 'a prepared transaction' : `database session ${pid}`,
+        text: `blocks Sluice: ${holderOf(session)} holds ${what}, and ${who} ${sessions === 1 ? 'has' : 'have'} waited ${inWords(waitedMs)} for it`,
+        advice: cureOf(session),
+        link: '/',
+      }
+    })
 }
 
 /** What keeps Sluice from a whole table, by the session that holds it. */

@@ -1,10 +1,7 @@
 import { formatDuration } from './duration.ts'
 
-/** A database lock that keeps Sluice from its work, and the session that holds it. */
-export interface HeldLock {
-  /** `lane`: the row of a lane; `table`: a table of the schema. */
-  readonly kind: 'lane' | 'table'
-  readonly name: string
+/** A database session that holds a lock. */
+export interface LockHolder {
   /** `null`: a prepared transaction, which belongs to no session. */
   readonly pid: number | null
   readonly application: string | null
@@ -15,8 +12,27 @@ export interface HeldLock {
   readonly stateMs: number | null
   /** The session that it waits for itself, where it has not got the lock yet: everybody else queues behind it. */
   readonly waitsFor: number | null
+}
+
+/** A database lock that keeps Sluice from its work, and the session that holds it. */
+export interface HeldLock extends LockHolder {
+  /** `lane`: the row of a lane; `table`: a table of the schema. */
+  readonly kind: 'lane' | 'table'
+  readonly name: string
   /** Reading the table waits too. */
   readonly blocksReading: boolean
+}
+
+/** A session that holds a lock which sessions of Sluice wait for. */
+export interface BlockingSession extends LockHolder {
+  /** Whose row it is; `null` where that cannot be seen. */
+  readonly table: string | null
+  /** How many sessions of Sluice wait for it. */
+  readonly sessions: number
+  /** Their names, each once. */
+  readonly names: readonly string[]
+  /** How long the first of them has waited. */
+  readonly waitedMs: number
 }
 
 /** `sluice.jobs is locked by pid 123 (psql, idle in transaction for 3m)` */
@@ -26,7 +42,7 @@ export function describeLock(lock: HeldLock): string {
 }
 
 /** The session, with what is known of it. */
-export function holderOf({ pid, application, user, state, stateMs, waitsFor }: HeldLock): string {
+export function holderOf({ pid, application, user, state, stateMs, waitsFor }: LockHolder): string {
   if (pid === null) return 'a prepared transaction'
   const since =
     stateMs === null ? '' : ` for ${formatDuration(Math.max(1, Math.round(stateMs / 1000)) * 1000)}`
@@ -37,7 +53,7 @@ export function holderOf({ pid, application, user, state, stateMs, waitsFor }: H
 }
 
 /** What to do about it. */
-export function cureOf({ pid, waitsFor }: HeldLock): string {
+export function cureOf({ pid, waitsFor }: LockHolder): string {
   if (pid === null) return 'Find it in pg_prepared_xacts, and commit or roll it back'
   return `End its transaction, or run: select pg_terminate_backend(${waitsFor ?? pid})`
 }

@@ -4,14 +4,21 @@ import { readNow } from '../../src/engine/now.ts'
 import { task } from '../../src/index.ts'
 import { Cli } from '../cli/cli.ts'
 import { useDatabase } from '../support/database.ts'
+import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
+import { lockJob } from '../support/state/jobs.ts'
 import { lockLane } from '../support/state/lanes.ts'
 import { lockTable } from '../support/state/tables.ts'
 import { until } from '../support/until.ts'
 
 const stuck = task({ name: 'stuck', lane: 'shut', run: (n: number) => n })
+const gate = new Gate()
+const held = task({ name: 'held', lane: 'open', run: () => gate.pass() })
 const database = useDatabase()
-const server = useServer(database, { tasks: [stuck], lanes: { shut: { slots: 1 }, open: { slots: 1 } } })
+const server = useServer(database, {
+  tasks: [stuck, held],
+  lanes: { shut: { slots: 1 }, open: { slots: 1 } },
+})
 const cli = new Cli({ DATABASE_URL: database.directUrl })
 
 interface Readyz {
@@ -73,6 +80,48 @@ test('a locked lane is named with its holder by Now, doctor, /readyz and why', a
   await client.query('rollback')
   expect(await job.result()).toBe(1)
   expect((await readNow(calls)).findings.filter(({ rule }) => rule === 'lane_locked')).toEqual([])
+})
+
+test('a session that holds the row of a running job is named by Now, doctor and /readyz while a worker waits for it', async () => {
+  // The worker of the test before.
+  const job = await server.app.submit(held, undefined)
+  await gate.arrived()
+  const { client, pid } = await session()
+  await lockJob(client, job.id)
+  gate.open()
+
+  const said = new RegExp(
+    `blocks Sluice: pid ${pid} \\(forgetful, idle in transaction for \\d+s\\) holds a lock on a row of sluice\\.jobs, and .*sluice-cycle.* waited \\d+`,
+  )
+  const cure = `End its transaction, or run: select pg_terminate_backend(${pid})`
+  const { calls } = server.app.room
+  const onNow = await until(
+    async () => (await readNow(calls)).findings.find(({ rule }) => rule === 'session_blocks'),
+    'Now to name the session',
+  )
+  const subject = `database session ${pid}`
+  expect(onNow).toMatchObject({
+    ...{ severity: 'problem', subject, advice: cure },
+    text: expect.stringMatching(said),
+  })
+  // Between two tries of the cycle nobody waits for a moment.
+  const told = await until(
+    async () => (await doctor()).find(({ check }) => check === subject),
+    'doctor to name the session',
+  )
+  expect(told).toMatchObject({ level: 'problem', advice: cure, found: expect.stringMatching(said) })
+  const found = await until(
+    async () =>
+      (await server.at('GET', '/readyz'))
+        .json<Readyz>()
+        .findings.find(({ rule }) => rule === 'session_blocks'),
+    '/readyz to name the session',
+  )
+  expect(found.text).toMatch(said)
+
+  await client.query('rollback')
+  await job.result()
+  expect((await readNow(calls)).findings.filter(({ rule }) => rule === 'session_blocks')).toEqual([])
 })
 
 test('a session that only refers to a lane does not count as holding it, and does not hide one that does', async () => {

@@ -1,3 +1,4 @@
+import type { Client } from 'pg'
 import type { Sql } from '../database.ts'
 
 /** Moves the start deadlines of jobs to so many seconds from now; negative: they have passed. */
@@ -40,4 +41,10 @@ export async function plantResults(sql: Sql, parent: string, characters: number)
     `update sluice.jobs set result = to_jsonb(repeat('x', $2)) where parent_id = $1 and state = 'completed'`,
     [parent, characters],
   )
+}
+
+/** Begins a transaction that holds the row of a job, as somebody does who looks at it `for update` and forgets to commit. */
+export async function lockJob(client: Client, id: string): Promise<void> {
+  await client.query('begin')
+  await client.query('select 1 from sluice.jobs where id = $1 for update', [id])
 }
