@@ -135,7 +135,7 @@ describe('a run', () => {
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).not.toContain('\u001b')
     expect(stdout).toMatch(/^ +0\.0s {2}doubling started \(job \d+\)$/m)
-    expect(stdout).toMatch(/^ +\d+\.\ds {2}split completed in \d+ms$/m)
+    expect(stdout).toMatch(/^ +\d+\.\ds {2}split completed in [\d.]+m?s$/m)
     expect(stdout).toMatch(/^ +\d+\.\ds {2}double completed in .*: 5 of 5$/m)
     expect(stdout).toMatch(/^ +\d+\.\ds {2}rescue skipped$/m)
     const [, result] = /^doubling completed in .* \(job \d+\)\n([\s\S]*)$/m.exec(stdout)!
