@@ -8,7 +8,7 @@ import { createDatabase, useDatabase } from '../support/database.ts'
 const SHOW = {
   name: 'show_settings',
   text: `select current_setting('jit') as jit, current_setting('statement_timeout') as "limit",
-                current_setting('synchronous_commit') as commit`,
+                current_setting('synchronous_commit') as commit, current_setting('enable_seqscan') as "readsAll"`,
 }
 
 /** A database with these settings, and every way in which Sluice sends statements of its own. */
@@ -42,7 +42,7 @@ test('statements of Sluice run without JIT, within a limit and durably, whatever
     statement_timeout: '0',
     synchronous_commit: 'off',
   })
-  const own = { jit: 'off', limit: '9s', commit: 'on' }
+  const own = { jit: 'off', limit: '9s', commit: 'on', readsAll: 'off' }
   for (let time = 0; time < 2; time++) {
     expect(await db.run(SHOW)).toEqual([own])
     expect(await db.runRaw(SHOW, [])).toEqual([Object.values(own)])
@@ -54,7 +54,7 @@ test('statements of Sluice run without JIT, within a limit and durably, whatever
   await other.connect()
   onTestFinished(() => other.end())
   expect((await other.query(SHOW.text)).rows, 'what others have').toEqual([
-    { jit: 'on', limit: '0', commit: 'off' },
+    { jit: 'on', limit: '0', commit: 'off', readsAll: 'on' },
   ])
 })
 
