@@ -1,4 +1,8 @@
 // A large system, in the rows it would have: a week of finished jobs, a fleet, devices, schedules, an audit.
+import { readFile } from 'node:fs/promises'
+
+// Lets statements write to the view sluice.jobs.
+const PLANTING = new URL('../../test/support/state/planting.sql', import.meta.url)
 
 const ERRORS = [
   `'could not reach host 10.4.' || n % 9 || '.' || n % 250 || ' after ' || n % 5000 || ' ms'`,
@@ -15,11 +19,13 @@ const ERRORS = [
  * @returns Ids of jobs worth a look.
  */
 export async function fill(sql, { jobs, workers }) {
+  await sql.query(await readFile(PLANTING, 'utf8'))
   await fillPast(sql, jobs)
   await fillFleet(sql, workers)
   await fillDevices(sql)
   await fillPresent(sql)
   await fillHistory(sql)
+  await sql.query('drop schema planting cascade')
   await sql.query('analyze')
   const idOf = async (where) =>
     (await sql.query(`select id from sluice.jobs where ${where} order by id desc limit 1`)).rows[0]?.id

@@ -10,17 +10,18 @@ const entry = createRequire(new URL('../../package.json', import.meta.url)).reso
 const LANES = ['bench', 'other']
 const BULK = 50_000
 
-// One index probe per state a waiting or running job can be in: the table also holds the history.
-// A workflow is running from its submission to its end.
-const UNFINISHED = `select exists (select from sluice.jobs where state = 'ready')
-                        or exists (select from sluice.jobs where state = 'running')
-                        or exists (select from sluice.jobs where state = 'scheduled') as some`
+// One index probe per place that a waiting or running job can be in. A workflow is running from its submission to its end.
+const UNFINISHED = `select exists (select from sluice.queue where state = 'ready')
+                        or exists (select from sluice.running)
+                        or exists (select from sluice.queue where state = 'scheduled')
+                        or exists (select from sluice.composites where not ended and started_at is not null) as some`
 const NOT_COMPLETED = `
-  select count(*)::integer as n from sluice.jobs where state not in ('completed', 'skipped')`
+  select ((select count(*) from sluice.job_data)
+        - (select count(*) from sluice.outcomes where state in ('completed', 'skipped')))::integer as n`
 // Retention is far longer than a run, so no finished row has gone when these are read.
 const FINISH_DELAYS = `
-  select extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000 - (input->>'w')::float8 as ms
-    from sluice.jobs where state = 'completed' and input ? 'w'`
+  select extract(epoch from pg_xact_commit_timestamp(o.xmin)) * 1000 - (d.input->>'w')::float8 as ms
+    from sluice.outcomes o join sluice.job_data d on d.id = o.id where o.state = 'completed' and d.input ? 'w'`
 
 /** A worker that speaks to a server, and to no database. */
 async function openRemote({ server, key }) {

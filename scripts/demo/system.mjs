@@ -1,5 +1,6 @@
 // A system as somebody might run it, for pictures: real server, database, workers and jobs; only the past is made up.
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -278,6 +279,8 @@ async function fillPresent(demo) {
 
 /** Spreads what has ended over a day, and gives the charts half an hour. */
 async function makeUpHistory(demo) {
+  // Lets statements write to the view sluice.jobs.
+  await demo.sql(await readFile(new URL('../../test/support/state/planting.sql', import.meta.url), 'utf8'))
   // What runs has done so for a while; on the worker that has just come it has not.
   await demo.sql(`
     with shift as (select id, (2 + random() * 11) * interval '1 minute' as ago from sluice.jobs
@@ -291,6 +294,7 @@ async function makeUpHistory(demo) {
     update sluice.jobs j set finished_at = s.ended, started_at = s.ended - s.r * interval '90 seconds' - interval '80 ms',
            submitted_at = s.ended - s.r * interval '140 seconds' - interval '1 second', ready_at = s.ended - s.r * interval '140 seconds' - interval '1 second'
       from spread s where s.id = j.id`)
+  await demo.sql('drop schema planting cascade')
   await demo.sql(`
     insert into sluice.recoveries (at, kind, worker, lane, jobs, requeued, failed, job_ids, detail)
     select clock_timestamp() - n * n * interval '4 minutes', case when n % 4 = 3 then 'late_write' else 'taken_over' end,

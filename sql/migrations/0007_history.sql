@@ -1,7 +1,7 @@
 -- What happened lately, for people who look at the system. Nothing in here decides anything, and all of it is bounded.
 
 -- Failed jobs by when they failed. Only what fails pays for it.
-create index jobs_failed on sluice.jobs (finished_at, id) where state = 'failed';
+create index outcomes_failed on sluice.outcomes (finished_at, id) where state = 'failed';
 
 -- What operators changed of each lane, and who cancelled or retried a job. Nothing else of the audit pays for it.
 create index audit_lanes on sluice.audit (target, id) where action in ('lane.change', 'lane.reset');

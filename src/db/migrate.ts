@@ -167,17 +167,19 @@ function within(client: pg.Client): Look {
 }
 
 async function appliedVersion(look: Look): Promise<number> {
-  const [found] = await look<{ ours: boolean; functions: boolean; others: string | null }>(
-    `select to_regclass('sluice.functions') is not null as functions, (select count(*) = 3 from pg_attribute a
+  const [found] = await look<{ ours: boolean; current: boolean; others: string | null }>(
+    // Before the first release, jobs were one table and functions were part of the migrations.
+    `select to_regclass('sluice.functions') is not null
+              and not exists (select 1 from pg_class j where j.oid = to_regclass('sluice.jobs') and j.relkind = 'r') as current, (select count(*) = 3 from pg_attribute a
               where a.attrelid = to_regclass('sluice.migrations') and a.attname in ('version', 'name', 'applied_at')) as ours,
             (select string_agg(c.relname, ', ' order by c.relname)
                from (select c.relname from pg_class c
                       where c.relnamespace = to_regnamespace('sluice') and c.relkind in ('r', 'p', 'v', 'm', 'f') order by c.relname limit 5) c) as others`,
   )
-  const { ours, functions, others } = found!
+  const { ours, current, others } = found!
   if (!ours && others !== null) throw foreign(others)
   if (!ours) return 0
-  if (!functions) throw preRelease()
+  if (!current) throw preRelease()
   const [latest] = await look<{ version: number | null }>(
     'select max(version) as version from sluice.migrations',
   )

@@ -91,10 +91,12 @@ export class ReadinessProbe {
 }
 
 const LOCKED = 'a table is locked'
+/** Tables that every job is written to: a lock on one of them stops submissions, claims or endings. */
+const JOB_TABLES = new Set(['job_data', 'queue', 'running', 'outcomes'])
 
 /** Whether jobs can be neither stored nor moved on: of the other tables only a lock that keeps even readers out does that. */
 function stops(locks: readonly HeldLock[]): boolean {
-  return locks.some(({ name, blocksReading }) => name === 'jobs' || blocksReading)
+  return locks.some(({ name, blocksReading }) => JOB_TABLES.has(name) || blocksReading)
 }
 
 function pause(ms: number): Promise<void> {

@@ -319,7 +319,7 @@ async function apply(
 }
 
 function isOfKey(error: unknown): boolean {
-  return error instanceof Error && 'constraint' in error && error.constraint === 'jobs_active_key'
+  return error instanceof Error && 'constraint' in error && error.constraint === 'job_keys_pkey'
 }
 
 async function loadTree(

@@ -35,7 +35,7 @@ export interface BlockingSession extends LockHolder {
   readonly waitedMs: number
 }
 
-/** `sluice.jobs is locked by pid 123 (psql, idle in transaction for 3m)` */
+/** `sluice.queue is locked by pid 123 (psql, idle in transaction for 3m)` */
 export function describeLock(lock: HeldLock): string {
   const what = lock.kind === 'lane' ? `lane ${lock.name}` : `sluice.${lock.name}`
   return `${what} is locked by ${holderOf(lock)}`

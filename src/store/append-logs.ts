@@ -11,11 +11,13 @@ const APPEND = statement(
    ), own as materialized (
      select a.id, a.attempt
        from (select distinct id, attempt from given) a
-       join sluice.jobs j on j.id = a.id
+       join sluice.job_data d on d.id = a.id
+       left join sluice.running r on r.id = a.id
+       left join sluice.outcomes o on o.id = a.id
        left join sluice.attempts t on t.job_id = a.id and t.attempt = a.attempt
-      where ($2::bigint is null or j.attempt = a.attempt and j.worker_id = $2 or t.worker_id = $2)
-        and coalesce(t.ended_at, j.finished_at, 'infinity') > statement_timestamp() - interval '10 seconds'
-        for key share of j
+      where ($2::bigint is null or r.attempt = a.attempt and r.worker_id = $2 or o.attempt = a.attempt and o.worker_id = $2 or t.worker_id = $2)
+        and coalesce(t.ended_at, o.finished_at, 'infinity') > statement_timestamp() - interval '10 seconds'
+      order by d.id for key share of d
    ), sized as materialized (
      select g.*, row_number() over w as lines, sum(octet_length(g.line)) over w as bytes
        from given g join own o using (id, attempt) window w as (partition by g.id, g.attempt order by g.n)

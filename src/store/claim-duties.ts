@@ -15,8 +15,8 @@ export interface ClaimedDuties {
 }
 
 // Duties without work are not even claimed: an idle system asks one question per tick, and notes once a second that it
-// was looked at. The questions are put so that an index answers them: the head of each class, and times that do not change
-// meanwhile.
+// was looked at. The questions are put so that an index answers them: the head of each class, and the least of times. Asked
+// whether there is one before now, the planner would take a third of them to be, and read the table until it finds one.
 const CLAIM = statement(
   'claim_duties',
   `with look as materialized (
@@ -37,18 +37,18 @@ const CLAIM = statement(
                            -- Further away than its interval: the clock has stepped back since.
                            and k.due_at < clock_timestamp() + make_interval(secs => g.ms / 1000.0 + 1))
         and case g.name
-              when 'promote' then exists (select 1 from sluice.jobs j where j.state = 'scheduled' and j.ready_at <= statement_timestamp())
+              when 'promote' then (select min(q.ready_at) from sluice.queue q where q.state = 'scheduled') <= statement_timestamp()
               when 'schedule' then exists (select 1 from sluice.schedules s where s.next_at <= statement_timestamp())
                               -- After a step back every tick lies ahead, also of schedules that have to go on from the new time.
                               or exists (select 1 from sluice.watch k join sluice.schedules s on s.clock_steps < k.clock_steps where k.clock_steps > 0)
               -- After a crash the claim of one that has started may be forgotten for a while.
               when 'expire' then exists (select 1 from sluice.generation g where g.claims_open)
-                            and exists (select 1 from sluice.jobs j where j.state = 'ready' and j.deadline_at is not null
-                                            and j.deadline_at <= statement_timestamp())
+                            and (select min(q.deadline_at) from sluice.queue q
+                                  where q.state = 'ready' and q.deadline_at is not null) <= statement_timestamp()
               when 'follow' then exists (select 1 from sluice.lane_sweep s where s.next_id is not null)
                               or exists (select 1 from sluice.priority_changes)
                               or exists (select 1 from sluice.misplaced m where exists (
-                                           select 1 from sluice.jobs j where j.class_id = m.class_id and j.state = 'ready'))
+                                           select 1 from sluice.queue q where q.class_id = m.class_id and q.state = 'ready'))
               when 'recover' then not exists (select 1 from sluice.generation g where g.claims_open)
                              or exists (select 1 from sluice.watch k where k.last_at > clock_timestamp() + interval '1 second')
                              or exists (select 1 from sluice.holdings h join sluice.workers w on w.id = h.worker_id
@@ -60,8 +60,8 @@ const CLAIM = statement(
                                            and w.seen_at < clock_timestamp() - make_interval(secs => stale.ms / 1000.0)
                                            and not exists (select 1 from sluice.holdings h where h.worker_id = w.id))
               when 'provision' then exists (select 1 from sluice.classes c cross join lateral (
-                                               select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                                                order by j.rank, j.id limit 1) x)
+                                               select 1 from sluice.queue q where q.class_id = c.id and q.state = 'ready'
+                                                order by q.rank, q.id limit 1) x)
                                or exists (select 1 from sluice.fleet_decisions d where d.ended_at is null)
                                or exists (select 1 from sluice.fleet_decisions d where d.stop_at <= clock_timestamp())
                                or exists (select 1 from sluice.fleet_samples s where s.since is not null)
@@ -69,9 +69,9 @@ const CLAIM = statement(
                                            where p.min_workers > (select count(*) from sluice.workers w
                                                                    where w.pool = p.name and w.ended_at is null and not w.draining))
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
-                                            select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
-                                             order by j.rank, j.id limit 1) x)
-                             or (select j.id from sluice.jobs j where j.state = 'running' and j.worker_id > 0 limit 1) is not null
+                                            select 1 from sluice.queue q where q.class_id = c.id and q.state = 'ready'
+                                             order by q.rank, q.id limit 1) x)
+                             or (select min(r.worker_id) from sluice.running r) is not null
               else true
             end
       order by g.name
@@ -80,8 +80,8 @@ const CLAIM = statement(
      returning d.name
    )
    select array(select c.name from claimed c) as names,
-          (select extract(epoch from min(j.ready_at) - clock_timestamp())::float8 * 1000
-             from sluice.jobs j where j.state = 'scheduled') as "nextDueInMs",
+          (select extract(epoch from min(q.ready_at) - clock_timestamp())::float8 * 1000
+             from sluice.queue q where q.state = 'scheduled') as "nextDueInMs",
           -- One that could not be fired must not hide the next.
           (select extract(epoch from min(s.next_at) - clock_timestamp())::float8 * 1000 from sluice.schedules s
             where s.next_at > statement_timestamp() - interval '1 second') as "nextTickInMs",

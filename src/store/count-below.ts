@@ -95,7 +95,7 @@ const COUNT = statement(
      from below b
      left join lateral sluice.fanout_v1(b.fan) f on true
      left join sluice.composites c on c.job_id = b.fan
-     left join sluice.jobs k on k.id = b.fan`,
+     left join sluice.job_data k on k.id = b.fan`,
 )
 
 /**

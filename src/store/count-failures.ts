@@ -14,9 +14,10 @@ const COUNT = statement(
      from (select statement_timestamp() as now) clock
      left join (
        select floor(extract(epoch from statement_timestamp() - f.finished_at) / 60)::integer as ago, count(*) as looked, count(*) filter (where f.is_cause) as failed
-         from (select j.finished_at, j.parent_id is null and j.composite is null or sluice.is_cause_v1(j) as is_cause from sluice.jobs j
-                where j.state = 'failed' and j.finished_at > statement_timestamp() - make_interval(mins => $1)
-                order by j.finished_at desc, j.id desc limit $2) f
+         from (select o.finished_at, o.is_root and o.class_id is not null or (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = o.id) as is_cause
+                 from sluice.outcomes o
+                where o.state = 'failed' and o.finished_at > statement_timestamp() - make_interval(mins => $1)
+                order by o.finished_at desc, o.id desc limit $2) f
         group by 1) m on true
     order by m.ago`,
 )

@@ -48,22 +48,22 @@ const EXPLAIN = statement(
     cross join lateral (
       select count(*)::integer as ahead from (
         select 1 from sluice.classes k cross join lateral (
-          select 1 from sluice.jobs j where j.class_id = k.id and j.state = 'ready' and (j.rank, j.id) < (m.rank, m.id) limit ${EXACT_DEPTH}) one
+          select 1 from sluice.queue q where q.class_id = k.id and q.state = 'ready' and (q.rank, q.id) < (m.rank, m.id) limit ${EXACT_DEPTH}) one
          where k.lane = c.lane and (not c.budgeted or k.id = c.id or k.model = c.model) limit ${EXACT_DEPTH}) x) a
     cross join lateral (
       select case when count(*) > 1 then (count(*) / greatest(extract(epoch from clock_timestamp() - min(e.finished_at)), 0.001))::float8 end as rate
-        from (select j.class_id, j.finished_at from sluice.jobs j
-               where j.id < coalesce((select max(b.id) from sluice.jobs b join sluice.classes k on k.id = b.class_id
-                                       where b.state = 'running' and k.lane = c.lane), m.id)
-               order by j.id desc limit 2000) e
+        from (select o.class_id, o.finished_at from sluice.outcomes o
+               where o.id < coalesce((select max(b.id) from sluice.running b join sluice.classes k on k.id = b.class_id where k.lane = c.lane), m.id)
+               order by o.id desc limit 2000) e
         join sluice.classes k on k.id = e.class_id and k.lane = c.lane
        where e.finished_at > clock_timestamp() - interval '10 minutes') r
     cross join lateral (
       select jsonb_agg(jsonb_build_object('id', b.id::text, 'task', b.task, 'worker', b.name, 'since', b.started_at, 'submittedBy', b.submitted_by)
                        order by b.started_at, b.id) as holders
-        from (select j.id, j.task, w.name, j.started_at, j.submitted_by
-                from sluice.jobs j join sluice.classes k on k.id = j.class_id join sluice.workers w on w.id = j.worker_id
-               where j.state = 'running' and case when s.obstacle = 'capacity' then c.task = any (w.tasks) else k.lane = c.lane end
+        from (select j.id, d.task, w.name, j.started_at, d.submitted_by
+                from sluice.running j join sluice.classes k on k.id = j.class_id join sluice.workers w on w.id = j.worker_id
+                join sluice.job_data d on d.id = j.id
+               where case when s.obstacle = 'capacity' then c.task = any (w.tasks) else k.lane = c.lane end
                order by j.started_at, j.id limit $2) b) h
     where m.id = $1`,
 )

@@ -12,13 +12,12 @@ const EXPLAIN = statement(
   'explain_window',
   `select a.ahead,
           case when c.completed + c.failed + c.cancelled > 0
-               then ((c.completed + c.failed + c.cancelled) / greatest(extract(epoch from clock_timestamp() - p.started_at), 0.001))::float8 end as rate
-     from sluice.jobs m
-     join sluice.jobs p on p.id = m.parent_id
-     join sluice.composites c on c.job_id = p.id
+               then ((c.completed + c.failed + c.cancelled) / greatest(extract(epoch from clock_timestamp() - c.started_at), 0.001))::float8 end as rate
+     from sluice.job_data m
+     join sluice.composites c on c.job_id = m.parent_id
     cross join lateral (
       select count(*)::integer as ahead from (
-        select 1 from sluice.jobs j where j.parent_id = m.parent_id and j.state = 'waiting' and j.idx < m.idx limit ${EXACT_DEPTH}) x) a
+        select 1 from sluice.queue q where q.parent_id = m.parent_id and q.state = 'waiting' and q.idx < m.idx limit ${EXACT_DEPTH}) x) a
     where m.id = $1`,
 )
 

@@ -14,8 +14,8 @@ export interface HoldingDrift {
 const FIND = statement(
   'find_drift',
   `select w.name as worker, r.lane, coalesce(h.slots, 0) as held, r.running
-     from (select j.worker_id, c.lane, count(*)::integer as running from sluice.jobs j join sluice.classes c on c.id = j.class_id
-            where j.state = 'running' group by j.worker_id, c.lane) r
+     from (select j.worker_id, c.lane, count(*)::integer as running from sluice.running j join sluice.classes c on c.id = j.class_id
+            group by j.worker_id, c.lane) r
      join sluice.lanes l on l.name = r.lane
      left join sluice.holdings h on h.worker_id = r.worker_id and h.lane = r.lane
      left join sluice.workers w on w.id = h.worker_id

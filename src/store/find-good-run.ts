@@ -3,10 +3,11 @@ import { type Queryable, statement } from '../db/database.ts'
 // Among the latest composites only: there is no index for this question, and an old run says little.
 const FIND = statement(
   'find_good_run',
-  `select j.id
+  `select o.id
      from (select c.job_id, c.node from sluice.composites c order by c.job_id desc limit 50000) c
-     join sluice.jobs j on j.id = c.job_id
-    where c.node = $1 and j.id <> $2 and j.parent_id is null and j.state = 'completed' and ($3::text is null or j.submitted_by = $3)
+     join sluice.outcomes o on o.id = c.job_id
+     join sluice.job_data d on d.id = c.job_id
+    where c.node = $1 and o.id <> $2 and o.is_root and o.state = 'completed' and ($3::text is null or d.submitted_by = $3)
     order by c.job_id desc limit 1`,
 )
 

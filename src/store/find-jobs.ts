@@ -114,8 +114,10 @@ const FIND = statement(
 // Of trees, which are not part of lists.
 const FIND_CHILDREN = statement(
   'find_children',
-  `select ${COLUMNS}, ${PAYLOADS} from sluice.jobs j ${JOINS}
-    where j.parent_id = $1 and j.superseded_at is null and ($2::bigint is null or j.id < $2) order by j.id desc limit $3`,
+  `select ${COLUMNS}, ${PAYLOADS}
+     from (select d.id from sluice.job_data d
+            where d.parent_id = $1 and d.superseded_at is null and ($2::bigint is null or d.id < $2) order by d.id desc limit $3) i
+     join sluice.jobs j on j.id = i.id ${JOINS} order by j.id desc`,
 )
 
 const LIST = statement(

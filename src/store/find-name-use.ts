@@ -10,15 +10,13 @@ export interface NameUse extends Record<string, unknown> {
   readonly schedules: boolean
 }
 
-// By the state of a job, so that each half has its index.
 const FIND = statement(
   'find_name_use',
   `select exists (select 1 from sluice.api_keys k where k.name = $1 and k.revoked_at is null
                     and (k.expires_at is null or k.expires_at > statement_timestamp())) as live,
           exists (select 1 from sluice.api_keys k where k.name = $1
                     and (k.revoked_at is not null or k.expires_at <= statement_timestamp())) as past,
-          exists (select 1 from sluice.jobs j where j.submitted_by = $1 and j.parent_id is null and j.state >= 'completed')
-            or exists (select 1 from sluice.jobs j where j.submitted_by = $1 and j.parent_id is null and j.state < 'completed') as jobs,
+          exists (select 1 from sluice.job_data d where d.submitted_by = $1 and d.parent_id is null) as jobs,
           exists (select 1 from sluice.schedules s where s.owner = $1) as schedules`,
 )
 

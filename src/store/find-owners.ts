@@ -2,7 +2,7 @@ import { type Queryable, statement } from '../db/database.ts'
 
 const FIND = statement(
   'find_owners',
-  `select id::text as id, submitted_by from sluice.jobs where id = any ($1::bigint[])`,
+  `select id::text as id, submitted_by from sluice.job_data where id = any ($1::bigint[])`,
 )
 
 /** Whose jobs these are, by their ids. Those that are gone are not in it. */

@@ -15,7 +15,7 @@ export interface RootedJob {
 const FIND = statement(
   'find_roots',
   `select j.id, r.id as "rootId", r.task as name, r.state as "rootState", r.composite is not null as "isTree"
-     from sluice.jobs j join sluice.jobs r on r.id = coalesce(j.root_id, j.id)
+     from sluice.job_data j join sluice.jobs r on r.id = coalesce(j.root_id, j.id)
     where j.id = any ($1::bigint[])`,
 )
 

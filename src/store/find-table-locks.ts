@@ -17,7 +17,7 @@ const FIND = statement(
       and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
       and coalesce(a.backend_type = 'client backend', true)   -- autovacuum gives way
       and coalesce(a.xact_start < clock_timestamp() - interval '1 second', true)
-    order by l.granted desc, c.relname = 'jobs' desc, c.relname limit 20`,
+    order by l.granted desc, c.relname in ('job_data', 'queue', 'running', 'outcomes') desc, c.relname limit 20`,
 )
 
 /** Locks on whole tables that other sessions hold. Waits for none of them. */

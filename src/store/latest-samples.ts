@@ -24,7 +24,7 @@ const LATEST = statement(
     cross join lateral (
       select * from sluice.samples x where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds'
        order by x.at desc limit 1) s
-    where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready')
+    where exists (select 1 from sluice.queue q where q.class_id = c.id and q.state = 'ready')
     order by c.lane, c.task`,
 )
 

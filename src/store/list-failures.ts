@@ -35,16 +35,19 @@ export interface Failure {
 
 // The newest failures along their index, whatever is looked for among them. Errors that are the same are made one before
 // what differs in them is taken out, which costs the most.
-const LOOK = `select j.id, coalesce(j.root_id, j.id) as root_id, j.task, j.error, j.finished_at,
-          ($3::text is null or j.task = $3) and ($4::text is null or j.submitted_by = $4) 
-            and (j.parent_id is null and j.composite is null or sluice.is_cause_v1(j)) as fits
-     from sluice.jobs j
-    where j.state = 'failed' and j.finished_at >= coalesce($1::timestamptz, '-infinity') and j.finished_at < coalesce($2::timestamptz, 'infinity')`
+const LOOK = `select o.id, o.error, o.finished_at, d.root_id, d.task, d.fits
+     from sluice.outcomes o
+    cross join lateral (
+      select coalesce(d.root_id, d.id) as root_id, d.task,
+             ($3::text is null or d.task = $3) and ($4::text is null or d.submitted_by = $4)
+               and (d.parent_id is null and d.composite is null or (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = d.id)) as fits
+        from sluice.job_data d where d.id = o.id) d
+    where o.state = 'failed' and o.finished_at >= coalesce($1::timestamptz, '-infinity') and o.finished_at < coalesce($2::timestamptz, 'infinity')`
 
 const GROUP = statement(
   'group_failures',
   `with looked as materialized (
-     ${LOOK} order by j.finished_at desc, j.id desc limit $5
+     ${LOOK} order by o.finished_at desc, o.id desc limit $5
    ), texts as (
      select left(l.error, 400) as error, l.task, count(*)::integer as n, min(l.finished_at) as first_at, max(l.finished_at) as last_at,
             (array_agg(l.id order by l.finished_at desc, l.id desc))[1] as example
@@ -67,8 +70,8 @@ const GROUP = statement(
 const LIST = statement(
   'list_failures',
   `with looked as materialized (
-     ${LOOK} and ($5::bigint is null or (j.finished_at, j.id) < (timestamptz 'epoch' + $5 * interval '1 microsecond', $6::bigint))
-      order by j.finished_at desc, j.id desc limit $7
+     ${LOOK} and ($5::bigint is null or (o.finished_at, o.id) < (timestamptz 'epoch' + $5 * interval '1 microsecond', $6::bigint))
+      order by o.finished_at desc, o.id desc limit $7
    )
    select f.id, f.root_id as "rootId", f.place, e.looked, e.last
      from (select count(*)::integer as looked,

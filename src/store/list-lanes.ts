@@ -30,8 +30,8 @@ const LIST = statement(
           l.enabled, l.placement, l.declared <> '{}' as declared, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
           array(select t.name from sluice.tasks t where t.lane = l.name order by t.name) as tasks,
           coalesce(sum(h.slots), 0)::integer as held,
-          (select count(*)::integer from sluice.jobs j join sluice.classes c on c.id = j.class_id
-            where j.state = 'running' and c.lane = l.name) as running
+          (select count(*)::integer from sluice.running r join sluice.classes c on c.id = r.class_id
+            where c.lane = l.name) as running
      from sluice.lanes l left join sluice.holdings h on h.lane = l.name
     where l.deleted_at is null
     group by l.name order by l.name`,

@@ -17,7 +17,7 @@ const LIST = statement(
      from sluice.workers w
     cross join lateral (
       select case w.capacity when 0 then 1000 else w.capacity - count(*) end as free
-        from sluice.jobs r where r.worker_id = w.id and r.state = 'running') u
+        from sluice.running r where r.worker_id = w.id) u
     cross join lateral (
       select array_agg(c.id order by c.id) as classes from sluice.classes c
        where c.task = any (w.tasks) and c.requires <@ w.labels and c.budgeted) k

@@ -22,7 +22,7 @@ const LIST = statement(
           p.lifetime_ms::float8 as "lifetimeMs", p.cooldown_ms::float8 as "cooldownMs", p.arrival_ms::float8 as "arrivalMs",
           p.operator_set as "operatorSet", p.updated_at as "updatedAt", p.updated_by as "updatedBy",
           (count(w.id) filter (where not w.draining))::integer as workers, (count(w.id) filter (where w.draining))::integer as draining,
-          coalesce(sum((select count(*) from sluice.jobs j where j.worker_id = w.id and j.state = 'running')), 0)::integer as running
+          coalesce(sum((select count(*) from sluice.running r where r.worker_id = w.id)), 0)::integer as running
      from sluice.pools p left join sluice.workers w on w.pool = p.name and w.ended_at is null
     group by p.name order by p.name`,
 )

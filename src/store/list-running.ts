@@ -15,12 +15,11 @@ export interface RunningJob {
 
 const LIST = statement(
   'list_running',
-  `select j.id, j.task, c.lane, j.worker_id as "workerId", j.attempt, j.started_at as "startedAt",
+  `select j.id, c.task, c.lane, j.worker_id as "workerId", j.attempt, j.started_at as "startedAt",
           j.cancel_at is not null as cancelling, n.progress, n.message
-     from sluice.jobs j
+     from sluice.running j
      join sluice.classes c on c.id = j.class_id
      left join sluice.notes n on n.job_id = j.id
-    where j.state = 'running' and j.worker_id is not null
     order by j.worker_id, j.started_at, j.id limit $1`,
 )
 

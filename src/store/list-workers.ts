@@ -51,7 +51,7 @@ const LIST = statement(
           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent,
           (select coalesce(jsonb_agg(jsonb_build_object('task', d.task, 'why', d.why, 'since', d.since, 'retryAt', d.retry_at) order by d.task), '[]')
              from sluice.withdrawals d where d.worker_id = w.id) as withdrawn,
-          (select count(*)::integer from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as running
+          (select count(*)::integer from sluice.running r where r.worker_id = w.id) as running
      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms' order by w.rank, w.id`,
 )
 

@@ -59,15 +59,18 @@ const LOAD_IN_FLIGHT = statement(
       select s.* from (
         select ${COLUMNS} from sluice.jobs j ${JOINS}
          where j.parent_id = p.id and j.superseded_at is null
-           and j.idx < coalesce((select w.idx from sluice.jobs w where w.parent_id = p.id and w.state = 'waiting' order by w.idx limit 1), 2147483647)
+           and j.idx < coalesce((select w.idx from sluice.queue w where w.parent_id = p.id and w.state = 'waiting' order by w.idx limit 1), 2147483647)
          order by j.idx desc limit $3) s
        where s.state < 'completed' order by s.index limit $2) b`,
 )
 
 const LOAD_FAILED = statement(
   'load_failed_branches',
-  `select ${COLUMNS} from sluice.jobs j ${JOINS}
-    where j.parent_id = $1 and j.superseded_at is null and j.state = 'failed' order by j.idx limit $2`,
+  `select ${COLUMNS}
+     from (select d.id from sluice.job_data d join sluice.outcomes o on o.id = d.id and o.state = 'failed'
+            where d.parent_id = $1 and d.superseded_at is null order by d.idx limit $2) i
+     join sluice.jobs j on j.id = i.id ${JOINS}
+    order by j.idx`,
 )
 
 // By places, so that a page costs what it shows; with states, as many children more as are passed over on the way.

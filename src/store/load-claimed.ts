@@ -3,11 +3,12 @@ import type { ClaimedRow } from '../model/claim.ts'
 
 const LOAD = statement(
   'load_claimed',
-  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, sluice.mark_v1(started_at), policy, trace,
-          (select coalesce(jsonb_agg(distinct r.device order by r.device) filter (where r.device <> ''), '[]') from sluice.reservations r
-            where r.job_id = jobs.id and r.attempt = jobs.attempt having count(*) > 0)
-     from sluice.jobs
-    where worker_id = $1 and state = 'running' and id = any ($2)`,
+  `select r.id, r.class_id, r.attempt, r.failures, sluice.rank_in_class_v1(r.class_id, d.priority, d.submitted_at), d.priority, d.submitted_at, d.key, d.tags,
+          d.input, sluice.mark_v1(r.started_at), d.policy, d.trace,
+          (select coalesce(jsonb_agg(distinct v.device order by v.device) filter (where v.device <> ''), '[]') from sluice.reservations v
+            where v.job_id = r.id and v.attempt = r.attempt having count(*) > 0)
+     from sluice.running r join sluice.job_data d on d.id = r.id
+    where r.worker_id = $1 and r.id = any ($2)`,
 )
 
 /** Jobs that a worker holds without knowing them, because the answer to its claim was lost. */

@@ -16,6 +16,8 @@ export interface DecidedRow {
   readonly node: string | null
 }
 
+const CHILD = 'x.id, x.parent_id, x.idx, x.step, x.composite, x.state, x.error, x.finished_at'
+
 // Of a fan-out those that failed, of a workflow or group all steps.
 const LOAD = statement(
   'load_decisions',
@@ -23,13 +25,13 @@ const LOAD = statement(
           c.graph, c.node
      from sluice.jobs p
     cross join lateral (
-      (select x.* from sluice.jobs x where p.composite <> 'fanout' and x.parent_id = p.id and x.superseded_at is null
+      (select ${CHILD} from sluice.jobs x where p.composite <> 'fanout' and x.parent_id = p.id and x.superseded_at is null
         order by x.idx limit $2)
       union all
-      (select x.* from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
+      (select ${CHILD} from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
            and x.superseded_at is null and x.state = 'failed' order by x.idx limit $3)
       union all
-      (select x.* from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
+      (select ${CHILD} from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
            and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $3)) k
      left join sluice.composites c on c.job_id = k.id
     where p.id = any ($1::bigint[])

@@ -18,14 +18,14 @@ export interface EndedChild {
 const LOAD = statement(
   'load_ended_children',
   `with recursive failed as (
-     select j.id, j.composite from sluice.jobs j where j.id = any ($1::bigint[]) and j.composite is not null
+     select j.id, j.composite from sluice.job_data j where j.id = any ($1::bigint[]) and j.composite is not null
      union all
      select k.id, k.composite from failed f join sluice.jobs k on k.parent_id = f.id and k.superseded_at is null
       where k.composite is not null and k.state in ('failed', 'cancelled')
    ), parents as (
      select f.id, f.composite from failed f
      union
-     select j.id, j.composite from sluice.jobs j where j.id = any ($2::bigint[])
+     select j.id, j.composite from sluice.job_data j where j.id = any ($2::bigint[])
    )
    select k.id, k.parent_id as "parentId", k.idx as "index", k.composite as kind, k.state,
           k.state = 'failed' and k.attempt = 0 and c.job_id is null and k.error not like 'capacity:%' as stillborn,

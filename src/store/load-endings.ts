@@ -15,10 +15,12 @@ export interface EndedJob {
 
 const LOAD = statement(
   'load_endings',
-  `select g.id, j.state, j.result, j.error, j.task, j.composite,
-          case when j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end as detail
-     from unnest($1::bigint[]) g(id) left join sluice.jobs j on j.id = g.id
-    where j.id is null or j.state >= 'completed'`,
+  `select g.id, o.state, o.result, o.error, d.task, d.composite,
+          case when o.error is not null then sluice.error_detail_v1(o.id, o.attempt, o.state, o.error) end as detail
+     from unnest($1::bigint[]) g(id)
+     left join sluice.job_data d on d.id = g.id
+     left join sluice.outcomes o on o.id = g.id
+    where d.id is null or o.id is not null`,
 )
 
 /** Those of the given jobs that have ended, and the ids of those that do not exist. */

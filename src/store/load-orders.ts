@@ -12,7 +12,7 @@ export interface Orders {
 const LOAD = statement(
   'load_orders',
   `select w.id, w.draining, sluice.must_stop_v1(w) as stopping,
-          array(select j.id from sluice.jobs j where j.worker_id = w.id and j.state = 'running' and j.cancel_at is not null) as cancels
+          array(select r.id from sluice.running r where r.worker_id = w.id and r.cancel_at is not null) as cancels
      from sluice.workers w where w.id = any ($1) and w.ended_at is null`,
 )
 

@@ -29,9 +29,9 @@ export interface PathJob {
 const LOAD = statement(
   'load_paths',
   `with recursive path as (
-     select j.id from sluice.jobs j where j.id = any ($1::bigint[])
+     select j.id from sluice.job_data j where j.id = any ($1::bigint[])
      union
-     select j.parent_id from path p join sluice.jobs j on j.id = p.id where j.parent_id is not null
+     select j.parent_id from path p join sluice.job_data j on j.id = p.id where j.parent_id is not null
    )
    select j.id, j.parent_id as "parentId", j.idx as "index", j.step, j.composite as kind, j.task, j.state, j.error, j.input,
           j.attempt as attempts, j.started_at as "startedAt", j.finished_at as "finishedAt",

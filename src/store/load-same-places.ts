@@ -13,15 +13,15 @@ export interface SamePlace {
 const LOAD = statement(
   'load_same_places',
   `with recursive walk as (
-     select j.id, j.composite, 0 as depth from sluice.jobs j where j.id = $1
+     select j.id, j.composite, 0 as depth from sluice.job_data j where j.id = $1
      union all
      select k.id, k.composite, w.depth + 1
        from walk w
       cross join lateral (
-        select x.id, x.composite from sluice.jobs x
+        select x.id, x.composite from sluice.job_data x
          where w.composite = 'fanout' and x.parent_id = w.id and x.superseded_at is null and x.idx = ($3::integer[])[w.depth + 1]
         union all
-        select x.id, x.composite from sluice.jobs x
+        select x.id, x.composite from sluice.job_data x
          where w.composite <> 'fanout' and x.parent_id = w.id and x.superseded_at is null and x.step = ($2::text[])[w.depth + 1]) k
       where w.depth < cardinality($2)
    )

@@ -50,10 +50,13 @@ const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.co
                else (select count(*) from sluice.jobs k where k.parent_id = j.id and k.superseded_at is null)::integer end as total,
           coalesce(f.completed, 0) as completed, coalesce(f.failed, 0) as failed, coalesce(f.cancelled, 0) as cancelled,
           f.window_size as "window", f.window_before as "windowBefore", coalesce(f.in_flight, 0) as "inFlight", c.graph, c.node`
-const JOBS =
-  'sluice.jobs j left join sluice.composites c on c.job_id = j.id left join lateral sluice.fanout_v1(j.id) f on true'
+const JOINS =
+  'left join sluice.composites c on c.job_id = j.id left join lateral sluice.fanout_v1(j.id) f on true'
 
-const LOAD = statement('load_tree_nodes', `select ${COLUMNS} from ${JOBS} where j.id = any ($1::bigint[])`)
+const LOAD = statement(
+  'load_tree_nodes',
+  `select ${COLUMNS} from sluice.jobs j ${JOINS} where j.id = any ($1::bigint[])`,
+)
 
 // All children where they are few. Of many: failures, and the first and last ones. Each branch reads the index on places
 // and stops; only failures are looked for further on, and only where some were counted.
@@ -79,7 +82,7 @@ const LOAD_CHILDREN = statement(
              and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $4)) k
       where p.id = any ($1::bigint[])
    )
-   select ${COLUMNS} from picked i join (${JOBS}) on j.id = i.id
+   select ${COLUMNS} from picked i join sluice.jobs j on j.id = i.id ${JOINS}
     order by j.parent_id, j.idx`,
 )
 

@@ -8,9 +8,9 @@ const NOTE = statement(
      select distinct g.id from jsonb_to_recordset($3) as g(id bigint, attempt integer)
       where not exists (select 1 from sluice.attempts t
                          where t.job_id = g.id and t.attempt = g.attempt and t.worker_id = $1 and t.ending <> 'lost')
-        and not exists (select 1 from sluice.jobs j
-                         where j.id = g.id and j.attempt = g.attempt and j.worker_id = $1 and j.state > 'running'
-                           and coalesce(j.error, '') not like 'lost:%')
+        and not exists (select 1 from sluice.outcomes o
+                         where o.id = g.id and o.attempt = g.attempt and o.worker_id = $1
+                           and coalesce(o.error, '') not like 'lost:%')
    ), noted as (
      insert into sluice.recoveries (kind, worker, jobs, job_ids, detail)
      select 'late_write', $2, count(*), (array_agg(l.id order by l.id))[:20], $4 from late l having count(*) > 0

@@ -8,17 +8,21 @@ export interface Pruned {
   readonly done: boolean
 }
 
-// Walks the primary key in windows. A search by time would need an index on every finished row, and the planner, which
-// does not know how many rows are old, would walk the whole table for the last few of them.
+// Walks the primary key in windows. A search by time would need an index on every outcome, and the planner, which does not
+// know how many of them are old, would walk the whole table for the last few.
 const PRUNE = statement(
   'prune_history',
   `with cutoff as materialized (
      select statement_timestamp() - make_interval(secs => value / 1000.0) as at from sluice.settings where name = 'retention_ms'
    ), seen as materialized (
-     select id, submitted_at, finished_at, composite, parent_id from sluice.jobs where id > $1 order by id limit $2
+     select d.id, d.submitted_at, d.composite, d.parent_id, (select o.finished_at from sluice.outcomes o where o.id = d.id) as finished_at
+       from (select * from sluice.job_data where id > $1 order by id limit $2) d
+   ), ended as (
+     -- Of one that runs again meanwhile the outcome is gone.
+     delete from sluice.outcomes o using seen s, cutoff c
+      where o.id = s.id and s.finished_at < c.at and s.composite is null and s.parent_id is null returning o.id
    ), gone as (
-     delete from sluice.jobs j using seen s, cutoff c
-      where j.id = s.id and s.finished_at < c.at and s.composite is null and s.parent_id is null and j.state >= 'completed' returning j.id
+     delete from sluice.job_data d using ended e where d.id = e.id returning d.id
    ), trees as (
      -- Whole: a tree is as old as its root.
      select sluice.delete_trees_v1(array(select s.id from seen s, cutoff c

@@ -12,11 +12,16 @@ export interface RecentClaims {
 const RECENT = statement(
   'recent_claims',
   `with newest as materialized (
-     select j.id, j.class_id, j.started_at, j.ready_at from sluice.jobs j order by j.id desc limit $2
+     select n.id, n.class_id, s.started_at, s.ready_at
+       from (select d.id, d.class_id from sluice.job_data d order by d.id desc limit $2) n
+      cross join lateral (
+        select o.started_at, o.ready_at from sluice.outcomes o where o.id = n.id
+        union all
+        select q.started_at, q.ready_at from sluice.queue q where q.id = n.id limit 1) s
    ), seen as (
      select id, class_id, started_at, ready_at from newest
       union
-     select j.id, j.class_id, j.started_at, j.ready_at from sluice.jobs j where j.state = 'running' and j.worker_id is not null
+     select r.id, r.class_id, r.started_at, r.ready_at from sluice.running r
    )
    select c.lane, greatest(0, extract(epoch from s.started_at - s.ready_at))::float8 as seconds, clock_timestamp()::text as at
      from (select 1) one

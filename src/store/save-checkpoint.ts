@@ -5,8 +5,8 @@ const SAVE = statement(
   'save_checkpoint',
   `with given as (select octet_length($4::text) > 16777216 as is_large), saved as (
      insert into sluice.notes as n (job_id, attempt, checkpoint)
-     select j.id, j.attempt, $4::text::jsonb from sluice.jobs j, given g
-      where j.id = $1 and j.attempt = $2 and j.worker_id = $3 and j.state = 'running' and not g.is_large
+     select r.id, r.attempt, $4::text::jsonb from sluice.running r, given g
+      where r.id = $1 and r.attempt = $2 and r.worker_id = $3 and not g.is_large
      on conflict (job_id) do update set attempt = excluded.attempt, checkpoint = excluded.checkpoint, updated_at = clock_timestamp()
       where n.attempt <= excluded.attempt
      returning job_id)

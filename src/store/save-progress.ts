@@ -1,13 +1,14 @@
 import { type Queryable, statement } from '../db/database.ts'
 import type { ProgressNote } from '../model/log-line.ts'
 
-// Only the holder of the lease may write: the join finds nothing for anybody else.
+// Only the holder of the lease may write: the join finds nothing for anybody else. The limit makes it one look by id for each
+// note: as a plain join, a plan made while little runs would go on to read all that runs.
 const SAVE = statement(
   'save_progress',
   `insert into sluice.notes as n (job_id, attempt, progress, message)
    select j.id, j.attempt, g.progress, left(g.message, 1000)
      from jsonb_to_recordset($2) as g(id bigint, attempt integer, progress real, message text)
-     join sluice.jobs j on j.id = g.id and j.attempt = g.attempt and j.worker_id = $1 and j.state is not distinct from 'running'
+    cross join lateral (select r.id, r.attempt from sluice.running r where r.id = g.id and r.attempt = g.attempt and r.worker_id = $1 limit 1) j
     order by j.id
    on conflict (job_id) do update set attempt = excluded.attempt, progress = excluded.progress, message = excluded.message,
       updated_at = clock_timestamp()

@@ -248,11 +248,13 @@ test('a result that the worker reports after a cancel it never heard of stands',
 
 test('a job that has ended cannot be cancelled, and a second cancel of a running one is harmless', async () => {
   const gate = new Gate()
+  const bothCancelled = new Gate()
   const twice = task({
     name: 'twice',
     run: async (_: unknown, ctx) => {
       void gate.pass()
       if (!ctx.signal.aborted) await once(ctx.signal, 'abort')
+      await bothCancelled.pass()
     },
   })
   const app = await apps.open({ tasks: [twice] })
@@ -261,6 +263,7 @@ test('a job that has ended cannot be cancelled, and a second cancel of a running
   await gate.arrived()
   const states = await Promise.all([app.cancel(job.id, 'first'), app.cancel(job.id, 'second')])
   expect(states).toEqual(['running', 'running'])
+  bothCancelled.open()
   await expect(job.result()).rejects.toMatchObject({
     error: expect.stringMatching(/^cancelled: (first|second)$/),
   })

@@ -17,6 +17,7 @@ import { resyncWorker } from '../../src/store/resync-worker.ts'
 import { submitJobs } from '../../src/store/submit-jobs.ts'
 import { useDatabase } from '../support/database.ts'
 import { SessionByHand } from '../support/session-by-hand.ts'
+import { JOB_TABLES } from '../support/state/jobs.ts'
 
 // What a worker's session does, with auto_explain telling the plan of every statement inside the cycle as it was
 // really carried out. A plan cached on an empty table must serve a million rows; a plan for a full one must not change.
@@ -31,6 +32,15 @@ interface PlanNode {
   readonly 'Actual Loops': number
   readonly 'Rows Removed by Filter'?: number
   readonly Plans?: readonly PlanNode[]
+}
+
+/** Of jobs that are named, whatever else a statement is allowed. */
+const BY_ID = ['job_data_pkey', 'queue_pkey', 'running_pkey', 'outcomes_pkey', 'job_keys_job']
+const INTO = {
+  ready: 'insert into sluice.queue (id, class_id, rank) select id, class_id, -priority',
+  running: `insert into sluice.running (id, class_id, worker_id, started_at, ready_at, attempt, failures, losses, keyed)
+            select id, class_id, 1000000 + id % 500, clock_timestamp(), clock_timestamp(), 1, 0, 0, false`,
+  completed: `insert into sluice.outcomes (id, class_id, state, ready_at) select id, class_id, 'completed', clock_timestamp()`,
 }
 
 const client = new pg.Client(database.url)
@@ -61,7 +71,8 @@ beforeAll(async () => {
   }
   db = new Database({ url: database.url, maxConnections: 1, applicationName: 'plans' })
   // Statistics stay as they are until the test says otherwise.
-  await database.sql('alter table sluice.jobs set (autovacuum_enabled = false)')
+  for (const table of JOB_TABLES.split(', '))
+    await database.sql(`alter table ${table} set (autovacuum_enabled = false)`)
 })
 afterAll(async () => {
   await worker.close('done')
@@ -96,7 +107,7 @@ test('claims and endings go by the index on a million rows, with plans cached on
     labels: {},
   }
   worker = await SessionByHand.open({ db, connection: session, identity })
-  await database.sql('analyze sluice.jobs')
+  await database.sql(`analyze ${JOB_TABLES}`)
   // A function's statements get their lasting plans after five runs.
   await fill(60, 'ready')
   await work(10)
@@ -105,39 +116,44 @@ test('claims and endings go by the index on a million rows, with plans cached on
   await fill(900_000, 'completed')
   await fill(100_000, 'ready')
   await checkWork('planned on an empty table')
-  await database.sql('analyze sluice.jobs')
+  await database.sql(`analyze ${JOB_TABLES}`)
   await work(10)
   await checkWork('planned on a full one')
 }, 120_000)
 
 test('what the duties and waiting programs ask goes by an index as well', async () => {
   await database.sql(
-    `update sluice.jobs set deadline_at = clock_timestamp() + interval '1 h'
-      where id = any (array(select id from sluice.jobs where state = 'ready' limit 20000))`,
+    `update sluice.queue set deadline_at = clock_timestamp() + interval '1 h'
+      where id = any (array(select id from sluice.queue where state = 'ready' limit 20000))`,
   )
   await database.sql(
-    `update sluice.jobs set state = 'scheduled', ready_at = clock_timestamp() + interval '1 h'
-      where id = any (array(select id from sluice.jobs where state = 'ready' order by id desc limit 20000))`,
+    `update sluice.queue set state = 'scheduled', ready_at = clock_timestamp() + interval '1 h'
+      where id = any (array(select id from sluice.queue where state = 'ready' order by id desc limit 20000))`,
   )
-  await database.sql('analyze sluice.jobs')
-  const ids = await database.sql<{ id: string }>('select min(id) as id from sluice.jobs')
+  // Tables that are large enough for an index to be worth it.
+  await fill(5000, 'running')
+  await database.sql(
+    `insert into sluice.job_keys (task, key, job_id) select 'other', n::text, -n from generate_series(1, 5000) n`,
+  )
+  await database.sql(`analyze ${JOB_TABLES}`)
+  const ids = await database.sql<{ id: string }>('select min(id) as id from sluice.job_data')
   const questions: [string, () => Promise<unknown>, string[]][] = [
-    ['prune', () => pruneHistory(session, '0', 50), ['jobs_pkey']],
-    ['promote', () => promoteDue(session, 1000), ['jobs_scheduled']],
-    ['expire', () => expireDeadlines(session, 1000), ['jobs_deadline']],
+    ['prune', () => pruneHistory(session, '0', 50), []],
+    ['promote', () => promoteDue(session, 1000), ['queue_due']],
+    ['expire', () => expireDeadlines(session, 1000), ['queue_deadline']],
     [
       'duties',
       () => claimDuties(session, DUTIES, 'planner', 3000, 60_000),
-      ['jobs_scheduled', 'jobs_deadline', 'jobs_ready', 'jobs_running'],
+      ['queue_due', 'queue_deadline', 'queue_ready', 'running_worker'],
     ],
-    ['heartbeat', () => beat(session, worker.workerId), ['jobs_running']],
-    ['resync', () => resyncWorker(session, worker.workerId, []), ['jobs_running']],
-    ['endings', () => loadEndings(session, [ids[0]!.id, '5', '77']), ['jobs_pkey']],
-    ['one job', () => findJobs(session, [ids[0]!.id]), ['jobs_pkey']],
+    ['heartbeat', () => beat(session, worker.workerId), ['running_worker']],
+    ['resync', () => resyncWorker(session, worker.workerId, []), ['running_worker']],
+    ['endings', () => loadEndings(session, [ids[0]!.id, '5', '77']), []],
+    ['one job', () => findJobs(session, [ids[0]!.id]), []],
     [
       'a key',
       () => submitJobs(session, '[{"task": "one", "key": "k", "input": 1}]', 'none'),
-      ['jobs_active_key'],
+      ['job_keys_pkey'],
     ],
   ]
   for (const [name, ask, indexes] of questions) {
@@ -149,7 +165,7 @@ test('what the duties and waiting programs ask goes by an index as well', async 
     const scans = plans.flatMap(scansOfJobs)
     expect(scans.length, name).toBeGreaterThan(0)
     for (const scan of scans) {
-      expect([...indexes, 'jobs_pkey'], name).toContain(scan['Index Name'])
+      expect([...indexes, ...BY_ID], name).toContain(indexOf(scan))
       expect(looked(scan), name).toBeLessThanOrEqual(60)
     }
   }
@@ -183,14 +199,19 @@ async function checkWork(when: string): Promise<void> {
   const scans = plans.flatMap(scansOfJobs)
   expect(scans.length, when).toBeGreaterThan(10)
   for (const scan of scans) {
-    expect(['jobs_ready', 'jobs_pkey', 'jobs_running'], when).toContain(scan['Index Name'])
+    expect(['queue_ready', 'running_worker', ...BY_ID], when).toContain(indexOf(scan))
     // Nothing is looked at that is not taken.
     expect(looked(scan), when).toBeLessThanOrEqual(60)
   }
   expect(
-    scans.some((scan) => scan['Index Name'] === 'jobs_ready'),
+    scans.some((scan) => scan['Index Name'] === 'queue_ready'),
     when,
   ).toBe(true)
+}
+
+/** The index a scan goes by; a bitmap has it in the node below. `undefined`: the whole table is read. */
+function indexOf(scan: PlanNode): string | undefined {
+  return (scan['Node Type'] === 'Bitmap Heap Scan' ? scan.Plans?.[0] : scan)?.['Index Name']
 }
 
 /** Rows a scan touched, taken or not. */
@@ -199,22 +220,27 @@ function looked(scan: PlanNode): number {
 }
 
 function scansOfJobs(node: PlanNode): PlanNode[] {
-  const own = node['Relation Name'] === 'jobs' && node['Node Type'] !== 'ModifyTable' ? [node] : []
+  const isOfJobs = JOB_TABLES.split(', ').includes(`sluice.${node['Relation Name']}`)
+  const own = isOfJobs && node['Node Type'] !== 'ModifyTable' ? [node] : []
   return [...own, ...(node.Plans ?? []).flatMap(scansOfJobs)]
 }
 
-async function fill(count: number, state: 'ready' | 'completed'): Promise<void> {
+async function fill(count: number, state: keyof typeof INTO): Promise<void> {
   await database.sql(
-    `insert into sluice.jobs (task, class_id, state, finished_at, priority, rank)
-     select t.name, t.class_id, $2::sluice.job_state, case when $2 = 'completed' then clock_timestamp() end, n % 3, -(n % 3)
-       from generate_series(1, $1::integer) n join sluice.tasks t on t.name = case n % 2 when 0 then 'one' else 'two' end`,
-    [count, state],
+    `with data as (
+       insert into sluice.job_data (task, class_id, priority)
+       select t.name, t.class_id, n % 3
+         from generate_series(1, $1::integer) n join sluice.tasks t on t.name = case n % 2 when 0 then 'one' else 'two' end
+       returning id, class_id, priority
+     )
+     ${INTO[state]} from data`,
+    [count],
   )
 }
 
 async function waiting(): Promise<number> {
   const rows = await database.sql<{ n: number }>(
-    `select count(*)::integer as n from sluice.jobs where state = 'ready'`,
+    `select count(*)::integer as n from sluice.queue where state = 'ready'`,
   )
   return rows[0]!.n
 }

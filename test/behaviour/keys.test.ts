@@ -211,7 +211,7 @@ test('the database itself refuses a second active job with the key', async () =>
       `insert into sluice.jobs (task, class_id, key, input) select task, class_id, key, input from sluice.jobs where id = $1`,
       [id],
     ),
-  ).rejects.toMatchObject({ code: '23505', constraint: 'jobs_active_key' })
+  ).rejects.toMatchObject({ code: '23505', constraint: 'job_keys_pkey' })
 })
 
 async function lockWaits(): Promise<number> {

@@ -3,6 +3,7 @@ import { PAGE_LOOK, readPage } from '../../src/engine/job-list.ts'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
+import { JOB_TABLES } from '../support/state/jobs.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -25,7 +26,7 @@ beforeAll(async () => {
       order by n`,
     [ROWS],
   )
-  await database.sql('analyze sluice.jobs')
+  await database.sql(`analyze ${JOB_TABLES}`)
   await app.submitMany('common', [1, 2, 3], { runAt: '1h' })
 })
 

@@ -183,9 +183,12 @@ test("a schema named sluice that is somebody else's is refused with its tables, 
   expect(await migrate(database.url)).toMatchObject({ applied: newest })
 })
 
-test('refuses a database of a pre-release version, which had no table of functions, and leaves it alone', async () => {
+test.each([
+  ['had no table of functions', 'drop table sluice.functions'],
+  ['had all jobs in one table', 'drop view sluice.jobs cascade; create table sluice.jobs (id bigint)'],
+])('refuses a database of a pre-release version, which %s, and leaves it alone', async (_, older) => {
   await migrate(database.url)
-  await database.sql('drop table sluice.functions')
+  await database.sql(older)
   const refusal = {
     code: 'DATABASE_UNSUITABLE',
     message:

@@ -1,8 +1,9 @@
-import { expect, test } from 'vitest'
+import pg from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
-import { plantDue } from '../support/state/jobs.ts'
+import { lockComposite, plantDue, promoteDue } from '../support/state/jobs.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -91,4 +92,21 @@ test('a workflow that is cancelled before its time and resumed keeps that time',
   await plantDue(database.sql, job.id)
   await app.work()
   expect(await job.result()).toBe('done')
+})
+
+test('a workflow that is due does not wait for somebody who is about to cancel it, nor the other way round', async () => {
+  const step = task({ name: 'step', run: (_: unknown) => null })
+  const someday = { name: 'someday', definition: { steps: { only: { task: 'step' } } } }
+  const app = await apps.open({ tasks: [step], workflows: [someday] })
+  const job = await app.submit('someday', null, { runAt: '1h' })
+  const canceller = new pg.Client(database.directUrl)
+  await canceller.connect()
+  onTestFinished(() => canceller.end())
+  await plantDue(database.sql, job.id)
+  await lockComposite(canceller, job.id)
+  expect(await promoteDue(database.sql), 'what the duty promoted').toBe(0)
+  expect((await app.getJob(job.id)).state).toBe('scheduled')
+  await canceller.query(`select sluice.cancel_job_v1($1, 'changed my mind')`, [job.id])
+  await canceller.query('commit')
+  expect((await app.getJob(job.id)).state).toBe('cancelled')
 })

@@ -5,7 +5,7 @@ import { schemaDrift, schemaText } from '../../src/engine/schema-drift.ts'
 import { describeSchema } from '../../src/store/describe-schema.ts'
 import { useDatabase } from '../support/database.ts'
 
-const database = useDatabase()
+const database = useDatabase({ asMigrated: true })
 const db = new Database({ url: database.url, maxConnections: 2, applicationName: 'schema-dump' })
 afterAll(() => db.close())
 
@@ -23,13 +23,13 @@ test('a migrated database has not drifted, whatever the search path of its users
 })
 
 test('drift is named: what is missing, what nobody asked for, and what is different', async () => {
-  await database.sql('drop index sluice.jobs_deadline')
+  await database.sql('drop index sluice.queue_deadline')
   await database.sql('create table sluice.mine (id integer)')
   await database.sql('alter table sluice.lanes alter column poll_ms set default 1000')
   await database.sql(`create or replace function sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since timestamptz)
     returns integer language sql immutable return 0`)
   expect(await schemaDrift(db)).toEqual({
-    missing: ['index sluice.jobs_deadline'],
+    missing: ['index sluice.queue_deadline'],
     extra: ['table sluice.mine'],
     changed: [
       'table sluice.lanes',
@@ -41,6 +41,7 @@ test('drift is named: what is missing, what nobody asked for, and what is differ
 test('a database without the schema misses everything', async () => {
   await database.sql('drop schema sluice cascade')
   const { missing, extra, changed } = await schemaDrift(db)
-  expect(missing).toContain('table sluice.jobs')
+  expect(missing).toContain('table sluice.job_data')
+  expect(missing).toContain('view sluice.jobs')
   expect([...extra, ...changed]).toEqual([])
 })

@@ -368,7 +368,8 @@ test('results that are too much for one statement are recorded in several', asyn
   for (const [n, job] of jobs.entries())
     expect(await job.result()).toMatch(String.fromCharCode(97 + n).repeat(100))
   const rows = await database.sql(
-    `select distinct xmin::text from sluice.jobs where task = 'heavy' and length(result::text) = 9000002`,
+    `select distinct o.xmin::text from sluice.outcomes o join sluice.job_data d using (id)
+      where d.task = 'heavy' and length(o.result::text) = 9000002`,
   )
   expect(rows.length).toBeGreaterThan(1)
 })

@@ -8,9 +8,11 @@ import { checkTransactions } from '../../src/engine/diagnosis/transactions.ts'
 import type { Finding } from '../../src/engine/finding.ts'
 import { useDatabase } from '../support/database.ts'
 import { PGBOUNCER, startPgbouncer } from '../support/pgbouncer.ts'
+import { JOB_TABLES } from '../support/state/jobs.ts'
+import { plantOnce } from '../support/state/planting.ts'
 import { Cli } from './cli.ts'
 
-const database = useDatabase()
+const database = useDatabase({ asMigrated: true })
 const cli = new Cli({ DATABASE_URL: database.url })
 
 interface Report {
@@ -57,7 +59,10 @@ describe('a healthy system', () => {
       'writable',
       'schema',
       'schema drift',
-      'table jobs',
+      'table job_data',
+      'table queue',
+      'table running',
+      'table outcomes',
       'attention',
       'lanes',
       'workers',
@@ -164,7 +169,7 @@ describe('the server', () => {
     ])
     const tables = [
       {
-        name: 'jobs',
+        name: 'queue',
         live: 10,
         dead: 250_000,
         bytes: 1e9,
@@ -182,12 +187,12 @@ describe('the server', () => {
         vacuumedMsAgo: null,
       },
     ]
-    const indexes = [{ name: 'jobs_ready', valid: true, bytes: 500_000_000, entries: 10 }]
+    const indexes = [{ name: 'queue_ready', valid: true, bytes: 500_000_000, entries: 10 }]
     const found = await checkTables({ db: answering(tables, indexes) })
     expect(found.map(({ check, level, found: text }) => [check, level, text])).toEqual([
-      ['table jobs', 'warning', '250000 dead rows beside 10 live ones; vacuumed 2h ago'],
+      ['table queue', 'warning', '250000 dead rows beside 10 live ones; vacuumed 2h ago'],
       ['table logs', 'problem', 'autovacuum is switched off for it'],
-      ['index jobs_ready', 'warning', '500.0 MB for about 10 entries'],
+      ['index queue_ready', 'warning', '500.0 MB for about 10 entries'],
     ])
   })
 })
@@ -221,8 +226,8 @@ describe('the schema', () => {
     const [definition] = await database.sql<{ text: string }>(
       `select pg_get_functiondef('sluice.rank_v1'::regproc) as text`,
     )
-    await database.sql('drop index sluice.jobs_ready')
-    await database.sql('alter table sluice.jobs drop column approved_by')
+    await database.sql('drop index sluice.queue_ready')
+    await database.sql('alter table sluice.composites drop column held')
     await database.sql('alter table sluice.attempts drop constraint attempts_ending_check')
     await database.sql(`create or replace function sluice.rank_v1(p_priority integer, p_ageing_ms integer, p_since timestamptz)
       returns integer language sql immutable return 0`)
@@ -230,17 +235,17 @@ describe('the schema', () => {
     undo.push(
       definition!.text,
       `alter table sluice.attempts add constraint attempts_ending_check check (ending in ('failed', 'lost', 'snoozed', 'returned', 'rerun', 'out_of_memory'))`,
-      'alter table sluice.jobs add column approved_by text',
-      `create index jobs_ready on sluice.jobs (class_id, rank, id) where state = 'ready'`,
+      'alter table sluice.composites add column held boolean not null default false',
+      `create index queue_ready on sluice.queue (class_id, rank, id) where state = 'ready'`,
       'drop table sluice.mine',
     )
     const found = (await complaints()).filter(({ check }) => check === 'schema drift')
     expect(found.map(({ level, found: text }) => `${level}: ${text}`).sort()).toEqual([
       'note: table sluice.mine is not of Sluice',
       'problem: function sluice.rank_v1(...) is not as the migrations made it',
-      'problem: index sluice.jobs_ready is missing',
+      'problem: index sluice.queue_ready is missing',
       'problem: table sluice.attempts is not as the migrations made it',
-      'problem: table sluice.jobs is not as the migrations made it',
+      'problem: table sluice.composites is not as the migrations made it',
     ])
   })
 
@@ -269,7 +274,7 @@ describe('schedules', () => {
     await cli.run(['schedules', 'add', 'lost', '--task', 'idle', '--cron', '@hourly'])
     await database.sql(`update sluice.schedules set next_at = now() - interval '1 hour' where name = 'late'`)
     await database.sql(`update sluice.schedules set task = 'gone', declared = '{}' where name = 'lost'`)
-    undo.push('delete from sluice.jobs where true')
+    undo.push(`truncate ${JOB_TABLES} cascade`)
     expect((await complaints()).filter(({ check }) => check.startsWith('schedule'))).toEqual([
       {
         check: 'schedule late',
@@ -424,16 +429,14 @@ describe('lanes, workers and queues', () => {
       `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, seen_at)
        values ('ghost', 'h', 1, '0', 1, 1, '{}', clock_timestamp() - interval '2 minutes')`,
     )
-    const { id } = await cli.json<{ id: string }>('submit', 'idle')
+    await cli.json('submit', 'idle')
     const { id: stray } = await cli.json<{ id: string }>('submit', 'idle')
-    await database.sql(
+    await plantOnce(
+      database,
       `update sluice.jobs set state = 'running', started_at = clock_timestamp(), worker_id = (select max(id) from sluice.workers) where id = $1`,
       [stray],
     )
-    undo.push(
-      `delete from sluice.workers where name = 'ghost'`,
-      `delete from sluice.jobs where id in (${id}, ${stray})`,
-    )
+    undo.push(`delete from sluice.workers where name = 'ghost'`, `truncate ${JOB_TABLES} cascade`)
     // On a slow machine the database is half a minute old by now, and nobody has taken over the job: that is true, too.
     const found = (await complaints()).filter(({ check }) => check !== 'duty recover')
     expect(found).toEqual([

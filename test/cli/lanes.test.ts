@@ -7,7 +7,7 @@ import type { Running } from './cli.ts'
 import { useWay, WAYS } from './ways.ts'
 
 describe.each(WAYS)('over %s', (way) => {
-  const database = useDatabase()
+  const database = useDatabase({ asMigrated: true })
   const { cli, direct } = useWay(way, database)
   let worker: Running
 

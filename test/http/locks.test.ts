@@ -6,7 +6,7 @@ import { Cli } from '../cli/cli.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
-import { lockJob } from '../support/state/jobs.ts'
+import { lockRunningJob } from '../support/state/jobs.ts'
 import { lockLane } from '../support/state/lanes.ts'
 import { lockTable } from '../support/state/tables.ts'
 import { until } from '../support/until.ts'
@@ -87,11 +87,11 @@ test('a session that holds the row of a running job is named by Now, doctor and 
   const job = await server.app.submit(held, undefined)
   await gate.arrived()
   const { client, pid } = await session()
-  await lockJob(client, job.id)
+  await lockRunningJob(client, job.id)
   gate.open()
 
   const said = new RegExp(
-    `blocks Sluice: pid ${pid} \\(forgetful, idle in transaction for \\d+s\\) holds a lock on a row of sluice\\.jobs, and .*sluice-cycle.* waited \\d+`,
+    `blocks Sluice: pid ${pid} \\(forgetful, idle in transaction for \\d+s\\) holds a lock on a row of sluice\\.running, and .*sluice-cycle.* waited \\d+`,
   )
   const cure = `End its transaction, or run: select pg_terminate_backend(${pid})`
   const { calls } = server.app.room
@@ -148,11 +148,11 @@ test('a session that only refers to a lane does not count as holding it, and doe
 })
 
 test('a locked table is named with its holder by /readyz and doctor within seconds', async () => {
-  const lock = await lockTable(database.directUrl, 'jobs')
+  const lock = await lockTable(database.directUrl, 'job_data')
   try {
     // They take every connection of the pool, and wait.
     const waiting = Promise.allSettled([1, 2, 3, 4, 5].map((n) => server.app.submit(stuck, n)))
-    const said = /^sluice\.jobs is locked by pid \d+ \(lock-holder, idle in transaction for \d+s\)$/
+    const said = /^sluice\.job_data is locked by pid \d+ \(lock-holder, idle in transaction for \d+s\)$/
     const answer = await until(async () => {
       const from = performance.now()
       const seen = await server.at('GET', '/readyz')
@@ -161,7 +161,11 @@ test('a locked table is named with its holder by /readyz and doctor within secon
     }, '/readyz to name the lock')
     expect(answer.status).toBe(503)
     expect(answer.json<Readyz>().findings).toMatchObject([
-      { rule: 'table_locked', severity: 'problem', text: expect.stringMatching(/^sluice\.jobs is locked/) },
+      {
+        rule: 'table_locked',
+        severity: 'problem',
+        text: expect.stringMatching(/^sluice\.job_data is locked/),
+      },
     ])
 
     const from = performance.now()
@@ -169,7 +173,7 @@ test('a locked table is named with its holder by /readyz and doctor within secon
     // It took 50 s: each check that reads jobs waited until its statement was ended.
     expect(performance.now() - from, 'time of doctor').toBeLessThan(15_000)
     expect(findings).toContainEqual({
-      ...{ check: 'sluice.jobs', level: 'problem' },
+      ...{ check: 'sluice.job_data', level: 'problem' },
       found: expect.stringMatching(/^is locked by pid \d+ \(lock-holder, idle in transaction for \d+s\)/),
       advice: expect.stringMatching(/^End its transaction, or run: select pg_terminate_backend\(\d+\)$/),
     })

@@ -105,7 +105,7 @@ test('a thousand filters with one key: a hundred streams are opened, and somebod
 
 test('requests whose clients have left keep their share until their work is done; others go on beside them', async () => {
   const [hasty, modest] = [await server.keyOf('viewer', 'hasty'), await server.keyOf('viewer', 'calm')]
-  const lock = await lockTable(database.directUrl, 'jobs')
+  const lock = await lockTable(database.directUrl, 'job_data')
   const agent = new Agent({ maxSockets: 200 })
   const headers = { authorization: `Bearer ${hasty}` }
   const sent = Array.from({ length: 80 }, () =>
@@ -156,7 +156,7 @@ test('more requests than may wait are refused, and say when to ask again', async
   const small = await startTestServer(database.url, { tasks: [echo] }, { perKey: { atOnce: 1, waiting: 1 } })
   onTestFinished(() => small.stop())
   const key = await small.keyOf('viewer', 'eager')
-  const lock = await lockTable(database.directUrl, 'jobs')
+  const lock = await lockTable(database.directUrl, 'job_data')
   const first = small.call('GET', '/jobs/999999999', { key })
   await until(async () => (await countLockWaiters(database.sql)) > 0, 'the first to wait for the lock')
   const both = [small.call('GET', '/jobs/999999999', { key }), small.call('GET', '/jobs/999999999', { key })]

@@ -10,7 +10,8 @@ interface Part {
 
 /**
  * Replays what counts against budgets, and tells where a commit left more held of a device than it has, wherever that
- * grew; and jobs that run in a class which is claimed by plan without anything that says where.
+ * grew; and jobs that run in a class which is claimed by plan without anything that says where. Jobs come as `JobRows`
+ * shows them.
  */
 export class BudgetChecker {
   /** How much was put to the test, and the largest share of a device that was ever held. */

@@ -10,7 +10,9 @@ const database = useDatabase()
 
 beforeAll(async () => {
   // What the schema itself refuses has to be let in, or it could not be reported.
-  await database.sql('drop index sluice.jobs_active_key')
+  await database.sql('alter table sluice.job_keys drop constraint job_keys_pkey')
+  // Without its primary key, the table says of a deleted row nothing else.
+  await database.sql('alter table sluice.job_keys replica identity full')
 })
 
 let scenes = 0
@@ -91,6 +93,10 @@ class Scene {
 
 const CLAIM = `update sluice.jobs set state = 'running', worker_id = $2, attempt = attempt + 1, started_at = clock_timestamp()
                 where id = $1`
+const COPY_TO_RUNNING = `insert into sluice.running
+    (id, worker_id, started_at, ready_at, parent_id, idx, class_id, attempt, failures, losses, keyed)
+  select id, 1, now(), ready_at, parent_id, idx, class_id, attempt + 1, 0, 0, keyed from sluice.queue where id = $1`
+const RETURN = `update sluice.jobs set state = 'ready', worker_id = null, finished_at = null where id = $1`
 const COMPLETE = `update sluice.jobs set state = 'completed', finished_at = clock_timestamp() where id = $1`
 
 describe('the checker finds nothing', () => {
@@ -145,6 +151,15 @@ describe('the checker finds nothing', () => {
     await scene.claim(job, worker)
     await scene.complete(job)
     await scene.job('key')
+    expect(await scene.rules()).toEqual([])
+  })
+
+  test('in a job that comes back and is claimed again in one commit', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(2, 2)
+    const job = await scene.job()
+    await scene.claim(job, worker)
+    await scene.commit([RETURN, job], [CLAIM, job, worker])
     expect(await scene.rules()).toEqual([])
   })
 
@@ -302,14 +317,21 @@ describe('the checker reports', () => {
     ['the same once more', 'update sluice.jobs set finished_at = clock_timestamp() where id = $1'],
     ['running again', `update sluice.jobs set state = 'running', finished_at = null where id = $1`],
     ['waiting again', `update sluice.jobs set state = 'ready', finished_at = null where id = $1`],
-  ])('a second outcome of a job: %s', async (_, statement) => {
+    ['another result', `update sluice.outcomes set result = '1' where id = $1`],
+    [
+      'an equal one in its place',
+      `with gone as (delete from sluice.outcomes where id = $1 returning *) insert into planted_outcomes select * from gone`,
+      'insert into sluice.outcomes select * from planted_outcomes where id = $1',
+    ],
+  ])('a second outcome of a job: %s', async (_, ...statements) => {
     const scene = await Scene.open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
     await scene.complete(job)
     expect(await scene.rules()).toEqual([])
-    await scene.commit([statement, job])
+    await database.sql('create table if not exists planted_outcomes (like sluice.outcomes)')
+    await scene.commit(...statements.map((statement): [string, string] => [statement, job]))
     expect(await scene.rules()).toContain('one outcome')
   })
 
@@ -418,6 +440,106 @@ describe('the checker reports', () => {
     expect(await scene.rules()).toEqual(['depth'])
   })
 
+  test.each([
+    ['in two tables', COPY_TO_RUNNING],
+    ['in none', 'delete from sluice.queue where id = $1'],
+    [
+      'in none, but for its outcome',
+      'delete from sluice.job_data where id = $1',
+      `insert into sluice.outcomes (id, state, ready_at) values ($1, 'completed', now())`,
+    ],
+  ])('a job %s', async (_, ...statements) => {
+    const scene = await Scene.open()
+    const job = await scene.job()
+    await scene.commit(...statements.map((statement): [string, string] => [statement, job]))
+    expect(await scene.rules()).toContain('one place')
+  })
+
+  test.each([
+    [
+      'whose row in the queue outlives its start',
+      'update sluice.composites set started_at = now() where job_id = $1',
+    ],
+    ['that left the queue and never started', 'delete from sluice.queue where id = $1'],
+    ['that ended without an outcome', 'update sluice.composites set ended = true where job_id = $1'],
+    [
+      'that waits and has ended',
+      `insert into sluice.outcomes (id, state, ready_at) values ($1, 'completed', now())`,
+    ],
+  ])('a composite %s', async (_, statement) => {
+    const scene = await Scene.open()
+    const [row] = await database.sql<{ id: string }>(
+      `insert into sluice.jobs (task, composite, state) values ('forged', 'group', 'scheduled') returning id`,
+    )
+    await scene.commit(
+      [`insert into sluice.graphs (hash, body) values ('forged', '{}') on conflict do nothing`],
+      [`insert into sluice.composites (job_id, graph, node) values ($1, 'forged', 'forged')`, row!.id],
+    )
+    expect(await scene.rules()).toEqual([])
+    await scene.commit([statement, row!.id])
+    expect(await scene.rules()).toContain('one place')
+    await database.sql('delete from sluice.jobs where id = $1', [row!.id])
+  })
+
+  test.each([
+    ['is missing', 'delete from sluice.job_keys where job_id = $1'],
+    ['is another', `update sluice.job_keys set key = 'other' where job_id = $1`],
+    ['is of another job', 'update sluice.job_keys set job_id = job_id + 1000 where job_id = $1'],
+    ['is not told by its row in the queue', 'update sluice.queue set keyed = false where id = $1'],
+    [
+      'outlives it',
+      'update sluice.queue set keyed = false where id = $1',
+      'update sluice.job_data set key = null where id = $1',
+    ],
+  ])('a job whose row among the keys %s', async (_, ...statements) => {
+    const scene = await Scene.open()
+    const job = await scene.job(`key of ${scene.lane}`)
+    expect(await scene.rules()).toEqual([])
+    await scene.commit(...statements.map((statement): [string, string] => [statement, job]))
+    expect(await scene.rules()).toEqual(['keys agree'])
+    await database.sql('delete from sluice.job_keys where key = any ($1)', [
+      [`key of ${scene.lane}`, 'other'],
+    ])
+  })
+
+  test('a key that an ended job holds', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    const job = await scene.job('held')
+    await scene.claim(job, worker)
+    const hold = `insert into sluice.job_keys (task, key, job_id) values ('forged', 'held', $1)`
+    await scene.commit([COMPLETE, job], [hold, job])
+    expect(await scene.rules()).toEqual(['keys agree'])
+    await database.sql(`delete from sluice.job_keys where key = 'held'`)
+  })
+
+  test.each([
+    ['class', 'update sluice.queue set class_id = class_id + 1000 where id = $1'],
+    ['place', 'update sluice.queue set idx = 3 where id = $1'],
+    ['parent', 'update sluice.queue set parent_id = 1 where id = $1'],
+  ])('a row in the queue with another %s than its job', async (_, statement) => {
+    const scene = await Scene.open()
+    const job = await scene.job()
+    await scene.commit([statement, job])
+    expect(await scene.rules()).toEqual(['copies agree'])
+  })
+
+  test('an outcome that says the job is a child, and it is none', async () => {
+    const scene = await Scene.open()
+    const worker = await scene.worker(0, 1)
+    const job = await scene.job()
+    await scene.claim(job, worker)
+    await scene.commit([COMPLETE, job], ['update sluice.outcomes set is_root = false where id = $1', job])
+    expect(await scene.rules()).toEqual(['copies agree'])
+  })
+
+  test('a step no job may take, in a commit that hides it', async () => {
+    const scene = await Scene.open()
+    const job = await scene.job()
+    await scene.commit([COMPLETE, job], [RETURN, job])
+    expect(await scene.rules()).toEqual(['transition'])
+  })
+
   test('steps no job may take', async () => {
     for (const statement of [COMPLETE, `delete from sluice.jobs where id = $1`]) {
       const scene = await Scene.open()
@@ -428,9 +550,9 @@ describe('the checker reports', () => {
 })
 
 test('a line of the decoder is read whatever its values contain', () => {
-  const line = `table sluice.jobs: UPDATE: id[bigint]:7 started_at[timestamp with time zone]:'2026-01-02 03:04:05+00' key[text]:'it''s [a]:''b'' c[d]:e' tags[text[]]:'{x,y}' result[jsonb]:null input[jsonb]:unchanged-toast-datum task[text]:''`
-  expect(parseChange(line, new Set(['sluice.jobs']))).toEqual({
-    table: 'sluice.jobs',
+  const line = `table sluice.outcomes: UPDATE: id[bigint]:7 started_at[timestamp with time zone]:'2026-01-02 03:04:05+00' key[text]:'it''s [a]:''b'' c[d]:e' tags[text[]]:'{x,y}' result[jsonb]:null input[jsonb]:unchanged-toast-datum task[text]:''`
+  expect(parseChange(line, new Set(['sluice.outcomes']))).toEqual({
+    table: 'sluice.outcomes',
     kind: 'UPDATE',
     row: {
       id: '7',
@@ -442,4 +564,11 @@ test('a line of the decoder is read whatever its values contain', () => {
     },
   })
   expect(parseChange(line, new Set(['sluice.lanes']))).toBeUndefined()
+  const moved = `table sluice.job_keys: UPDATE: old-key: task[text]:'a' key[text]:' new-tuple: ' new-tuple: task[text]:'a' key[text]:'c' job_id[bigint]:5`
+  expect(parseChange(moved, new Set(['sluice.job_keys']))).toEqual({
+    table: 'sluice.job_keys',
+    kind: 'UPDATE',
+    row: { task: 'a', key: 'c', job_id: '5' },
+    old: { task: 'a', key: ' new-tuple: ' },
+  })
 })

@@ -1,6 +1,7 @@
 import { BudgetChecker, type BudgetRule } from './budget-checker.ts'
 import type { Change, Commit } from './commit-stream.ts'
 import { FleetChecker, type FleetRule } from './fleet-checker.ts'
+import { JobRows, type RowRule } from './job-rows.ts'
 import { hasEnded, type ReplayedJob, ReplayedState, type Steps } from './replayed-state.ts'
 import { TreeChecker, type TreeRule } from './tree-checker.ts'
 
@@ -15,13 +16,13 @@ export type Rule =
   | 'per worker'
   | 'one lease at a time'
   | 'lease expired'
-  | 'one outcome'
   | 'attempts count up'
   | 'old lease'
   | 'transition'
   | 'ceiling'
   | 'scheduled'
   | 'depth'
+  | RowRule
   | TreeRule
   | BudgetRule
   | FleetRule
@@ -72,6 +73,7 @@ export class CommitChecker {
   /** The most that ran at once, by lane. */
   readonly peak = new Map<string, number>()
   readonly #visibleMs: number
+  readonly #rows = new JobRows((rule, what) => this.#report(rule, what))
   readonly #state = new ReplayedState()
   readonly trees = new TreeChecker((rule, what) => this.#report(rule, what))
   readonly budgets = new BudgetChecker((rule, what) => this.#report(rule, what))
@@ -83,7 +85,8 @@ export class CommitChecker {
   }
 
   /** Takes over what was there before the first commit; it is not judged. */
-  begin(changes: readonly Change[]): void {
+  begin(present: readonly Change[]): void {
+    const changes = this.#rows.begin(present)
     this.#state.apply({ xid: '0', at: 0, changes })
     this.trees.begin(changes)
     this.budgets.begin(changes)
@@ -93,15 +96,16 @@ export class CommitChecker {
   apply(commit: Commit): void {
     this.#commit = commit
     this.seen.commits++
-    const steps = this.#state.apply(commit)
+    const changes = this.#rows.apply(commit.changes)
+    const steps = this.#state.apply({ ...commit, changes })
     for (const { id, before, after } of steps.jobs) {
       if (after === undefined) this.#judgeDelete(id, before)
       else if (before === undefined) this.#judgeInsert(id, after)
       else this.#judgeUpdate(id, before, after, steps)
     }
-    this.trees.apply(commit.changes)
-    this.budgets.apply(commit.changes)
-    this.fleet.apply(commit.changes)
+    this.trees.apply(changes)
+    this.budgets.apply(changes)
+    this.fleet.apply(changes)
     this.#judgeHoldings(steps)
     this.#judgeAdmission(steps)
     for (const key of steps.keys) {
@@ -200,7 +204,12 @@ export class CommitChecker {
         (this.#state.hasAttempt(name) && !steps.history.has(name))
       if (!known && steps.history.get(name) !== 'rerun')
         this.#report('one outcome', `job ${id} had ended and went back to the queue without a rerun`)
-    } else if (before.state !== after.state || before.finishedAt !== after.finishedAt) {
+    } else if (
+      before.state !== after.state ||
+      before.finishedAt !== after.finishedAt ||
+      before.result !== after.result ||
+      before.error !== after.error
+    ) {
       this.#report('one outcome', `job ${id} was ${before.state} and became ${after.state}`)
     }
   }

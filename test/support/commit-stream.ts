@@ -8,6 +8,8 @@ export interface Change {
   readonly table: string
   readonly kind: 'INSERT' | 'UPDATE' | 'DELETE'
   readonly row: Readonly<Record<string, string | null>>
+  /** The row before, or its key, where an update changed the key or the table's replica identity is full. */
+  readonly old?: Readonly<Record<string, string | null>>
 }
 
 export interface Commit {
@@ -20,6 +22,9 @@ export interface Commit {
 /** Read in one round trip, about. Whole transactions only, so a large one makes it more. */
 const SLOT_IN_USE = '55006'
 const BATCH = 20_000
+/** How the decoder begins each of two rows. */
+const OLD = 'old-key: '
+const NEW = 'new-tuple: '
 
 /**
  * The commits of one database in the order in which they became durable, by
@@ -38,7 +43,7 @@ export class CommitStream {
     this.#tables = new Set(tables)
   }
 
-  /** @param tables Changes of other tables are left out, for example `sluice.jobs`. */
+  /** @param tables Changes of other tables are left out, for example `sluice.queue`. */
   static async open(url: string, tables: readonly string[]): Promise<CommitStream> {
     const slot = `commits_${randomBytes(6).toString('hex')}`
     const stream = new CommitStream(url, slot, tables)
@@ -101,19 +106,25 @@ function parseCommit(line: string): { xid: string; at: number } {
 }
 
 /**
- * Reads a line such as `table sluice.jobs: UPDATE: id[bigint]:1 error[text]:'it''s'`.
+ * Reads a line such as `table sluice.outcomes: UPDATE: id[bigint]:1 error[text]:'it''s'`.
  *
  * @returns `undefined` for a table that is not among `tables`.
  */
 export function parseChange(line: string, tables: ReadonlySet<string>): Change | undefined {
   const head = /^table (\S+): (INSERT|UPDATE|DELETE): /.exec(line)
   if (head === null || !tables.has(head[1]!)) return undefined
-  let from = head[0].length
-  // With REPLICA IDENTITY FULL an update prints the old row first.
-  const renewed = line.startsWith('old-key: ', from) ? line.indexOf(' new-tuple: ', from) : -1
-  if (renewed >= 0) from = renewed + ' new-tuple: '.length
+  const [table, kind] = [head[1]!, head[2] as Change['kind']]
+  const from = head[0].length
+  if (!line.startsWith(OLD, from)) return { table, kind, row: readRow(line, from).row }
+  const old = readRow(line, from + OLD.length)
+  return { table, kind, row: readRow(line, old.end + NEW.length).row, old: old.row }
+}
+
+/** Up to the end of the line, or to the new row where this is the old one. */
+function readRow(line: string, start: number): { row: Change['row']; end: number } {
   const row: Record<string, string | null> = {}
-  while (from < line.length) {
+  let from = start
+  while (from < line.length && !line.startsWith(NEW, from)) {
     const type = line.indexOf('[', from)
     const colon = line.indexOf(']:', type)
     if (type < 0 || colon < 0) break
@@ -121,7 +132,7 @@ export function parseChange(line: string, tables: ReadonlySet<string>): Change |
     if (value.text !== 'unchanged-toast-datum') row[line.slice(from, type)] = value.text
     from = value.end + 1
   }
-  return { table: head[1]!, kind: head[2] as Change['kind'], row }
+  return { row, end: from }
 }
 
 function readValue(line: string, start: number): { text: string | null; end: number } {

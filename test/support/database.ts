@@ -3,6 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, inject } from 'vitest'
 import { TEMPLATE, withDatabase, withUser } from './global-setup.ts'
 import { settleHere } from './state/generation.ts'
+import { forbidPlanting } from './state/planting.ts'
 
 export interface TestDatabase {
   /** For what is tested: perhaps through a pooler, perhaps as an ordinary role. */
@@ -41,6 +42,8 @@ export function useDatabase(options: DatabaseOptions = {}): TestDatabase {
 interface DatabaseOptions {
   /** Without a schema. */
   readonly empty?: boolean
+  /** With the schema exactly as the migrations make it: the test cannot write to the view `sluice.jobs`. */
+  readonly asMigrated?: boolean
   /** No pooler and every right, however the rest is run: for tests about the server's own sessions. */
   readonly direct?: boolean
 }
@@ -57,6 +60,7 @@ export async function createDatabase(
   const user = await connected(withUser(addresses.directUrl, role))
   const admin = role === undefined ? user : await connected(addresses.directUrl)
   if (options.empty !== true) await settleHere(admin.sql)
+  if (options.asMigrated === true) await forbidPlanting(admin.sql)
   return {
     ...addresses,
     sql: user.sql,

@@ -6,6 +6,7 @@ import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { startPgbouncer } from './pgbouncer.ts'
 import { quickFolder } from './quick-folder.mjs'
+import { allowPlanting } from './state/planting.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -16,7 +17,7 @@ declare module 'vitest' {
   }
 }
 
-/** The migrated database that every test database is a copy of. */
+/** The migrated database that every test database is a copy of. Tests may write to its view `sluice.jobs`. */
 export const TEMPLATE = 'sluice_template'
 
 /**
@@ -50,6 +51,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const clientUrl = withUser(pooler?.through(serverUrl) ?? serverUrl, role)
   await recreateTemplate(serverUrl, role)
   await migrate(withDatabase(clientUrl, TEMPLATE))
+  await allowPlanting(withDatabase(clientUrl, TEMPLATE))
   if (pooler !== undefined) await disconnectAll(serverUrl, TEMPLATE)
   project.provide('serverUrl', serverUrl)
   project.provide('clientUrl', clientUrl)

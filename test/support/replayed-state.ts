@@ -1,4 +1,5 @@
 import type { Change, Commit } from './commit-stream.ts'
+import { JOB_TABLES } from './job-rows.ts'
 
 /** The tables whose changes are replayed. */
 export const WATCHED = [
@@ -7,8 +8,7 @@ export const WATCHED = [
   'sluice.workers',
   'sluice.pools',
   'sluice.holdings',
-  'sluice.jobs',
-  'sluice.composites',
+  ...JOB_TABLES,
   'sluice.attempts',
   'sluice.notes',
   'sluice.admission',
@@ -23,13 +23,14 @@ export interface ReplayedJob {
   readonly attempt: number
   readonly worker: string | null
   readonly lane: string
-  /** Task and key in one text. */
+  /** Task and key in one text, with the owner where keys are each owner's. */
   readonly key: string | undefined
   readonly readyAt: number
   readonly startedAt: number
   readonly finishedAt: string | null
   readonly losses: number
   readonly result: string | null
+  readonly error: string | null
   /** A workflow, group or fan-out: it is never claimed. */
   readonly isComposite: boolean
   readonly isChild: boolean
@@ -75,7 +76,7 @@ export function hasEnded(state: string): boolean {
   return TERMINAL.has(state)
 }
 
-/** The tables as the commits so far left them, with the sums that limits are about. */
+/** The tables as the commits so far left them, jobs as `JobRows` shows them, with the sums that limits are about. */
 export class ReplayedState {
   readonly workers = new Map<string, { capacity: number; cores: number; seenAt: number }>()
   readonly runningUnder = new Counter()
@@ -257,12 +258,16 @@ export class ReplayedState {
       attempt: Number(row.attempt),
       worker: row.worker_id ?? null,
       lane: this.#classes.get(row.class_id!) ?? `of class ${row.class_id}`,
-      key: row.key == null ? undefined : `${row.task} ${JSON.stringify(row.key)}`,
+      key:
+        row.key == null
+          ? undefined
+          : [row.task, JSON.stringify(row.key), row.key_owner ?? ''].join(' ').trimEnd(),
       readyAt: Date.parse(row.ready_at ?? ''),
       startedAt: Date.parse(row.started_at ?? ''),
       finishedAt: row.finished_at ?? null,
       losses: Number(row.losses),
       result: row.result ?? null,
+      error: row.error ?? null,
       isComposite: row.composite != null,
       isChild: row.parent_id != null,
       isScheduled: row.state === 'scheduled' && row.started_at == null && row.parent_id == null,

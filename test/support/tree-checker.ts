@@ -38,6 +38,8 @@ const ENDED = new Set(['completed', 'failed', 'cancelled', 'skipped'])
  * a slot nor a place in a queue, ends once its children have ended or as it stops them, and nothing begins below it
  * afterwards.
  *
+ * Jobs come as `JobRows` shows them.
+ *
  * In flight is what is released and has not ended. It may be more than a window that was made smaller, but it must not
  * grow then.
  */

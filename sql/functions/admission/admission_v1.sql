@@ -9,15 +9,16 @@ as $$
   with listed as materialized (
     select distinct u.id from sluice.ledger_v1() l, unnest(l.ids) u(id)
   ), live as materialized (
-    select j.task, j.state from listed g join sluice.jobs j on j.id = g.id
-     where j.state < 'completed' and (j.state <> 'scheduled' or j.started_at is not null)
+    select d.task, q.id is not null as waits
+      from listed g join sluice.job_data d on d.id = g.id left join sluice.outcomes o on o.id = g.id left join sluice.queue q on q.id = g.id
+     where o.id is null and (q.id is null or q.state <> 'scheduled' or q.started_at is not null)
   )
   select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, a.operator_set,
          array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
          case when a.scheduled_limit is not null then sluice.count_scheduled_v1(
            case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,
-         coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.state < 'running'))
+         coalesce((select jsonb_object_agg(t.task, (select count(*) from live v where v.task = t.task and v.waits))
                      from jsonb_object_keys(a.max_queued) t(task)), '{}'),
          coalesce((select max(l.rate) from sluice.ledger_v1() l), 0),
          a.max_per_owner,

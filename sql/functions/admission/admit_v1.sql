@@ -17,7 +17,7 @@ begin
   -- Where only some tasks have a limit, jobs of the others are none of its business; nor are those that start now where only scheduled
   -- ones have. The statement that calls this for COMMIT may be the one that schedules them: their new state cannot be seen yet.
   select a.max_active is not null or a.max_per_owner is not null
-         or a.limited and exists (select 1 from sluice.jobs j where j.id = any (p_ids) and a.max_queued ? j.task)
+         or a.limited and exists (select 1 from sluice.job_data d where d.id = any (p_ids) and a.max_queued ? d.task)
          or a.scheduled_limit is not null and (p_when = 'commit' or cardinality(sluice.scheduled_of_v1(p_ids)) > 0)
     into v_limited from sluice.admission a;
   if p_when = 'commit' then

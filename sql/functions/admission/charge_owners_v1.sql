@@ -10,8 +10,8 @@ declare
   v_active bigint[];
 begin
   for v_new in
-    select j.submitted_by as owner, array_agg(j.id) as ids, count(*)::integer as count
-      from sluice.jobs j where j.id = any (p_ids) and j.submitted_by is not null group by j.submitted_by order by j.submitted_by
+    select d.submitted_by as owner, array_agg(d.id) as ids, count(*)::integer as count
+      from sluice.job_data d where d.id = any (p_ids) and d.submitted_by is not null group by d.submitted_by order by d.submitted_by
   loop
     select * into v_last from sluice.owner_charges c where c.owner = v_new.owner order by c.seq desc limit 1;
     if p_set.complete and v_last.length < 100 + v_last.bound / 10 and v_last.bound + v_new.count <= p_set.max_per_owner then

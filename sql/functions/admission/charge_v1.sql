@@ -40,7 +40,7 @@ begin
     v_later := '{}';
   end if;
   if v_set.max_active is null then
-    p_ids := array(select j.id from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task);
+    p_ids := array(select d.id from sluice.job_data d where d.id = any (p_ids) and v_set.max_queued ? d.task);
   end if;
   -- Jobs that were accepted before are listed with their owners since then.
   v_owned := p_checked and v_set.max_per_owner is not null;
@@ -80,9 +80,10 @@ begin
     select coalesce(bool_and(n.depth <= (v_set.max_queued ->> n.task)::integer), true),
            v_last.depths || coalesce(jsonb_object_agg(n.task, n.depth) filter (where n.depth is not null), '{}')
       into v_within, v_depths
-      from (select j.task, coalesce((v_last.depths ->> j.task)::bigint, 2147483647) + count(*) as depth
-              from sluice.jobs j where j.id = any (p_ids) and v_set.max_queued ? j.task and j.state < 'running'
-             group by j.task) n;
+      from (select d.task, coalesce((v_last.depths ->> d.task)::bigint, 2147483647) + count(*) as depth
+              from sluice.queue q cross join lateral (select x.task from sluice.job_data x where x.id = q.id offset 0) d
+             where q.id = any (p_ids) and v_set.max_queued ? d.task
+             group by d.task) n;
     v_fits := v_within or not p_checked;
   end if;
   if v_fits then

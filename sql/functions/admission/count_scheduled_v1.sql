@@ -4,5 +4,5 @@ language sql stable
 set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
   select count(*)::integer
-    from (select 1 from sluice.jobs j where j.state = 'scheduled' and j.started_at is null and j.parent_id is null limit p_most) x
+    from (select 1 from sluice.queue q where q.state = 'scheduled' and q.started_at is null and q.parent_id is null limit p_most) x
 $$;

@@ -6,8 +6,8 @@ set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_merg
 as $$
 begin
   if p_listed then
-    return array(select distinct j.id from sluice.owner_charges c, unnest(c.ids) u(id), sluice.jobs j
-                  where c.owner = p_owner and j.id = u.id and j.state < 'completed');
+    return array(select distinct d.id from sluice.owner_charges c, unnest(c.ids) u(id), sluice.job_data d
+                  where c.owner = p_owner and d.id = u.id and not exists (select 1 from sluice.outcomes o where o.id = d.id));
   end if;
   return array(select r.id from sluice.unended_roots_v1() r where r.submitted_by = p_owner);
 end $$;

@@ -27,11 +27,14 @@ begin
   select coalesce(array_agg(a.id) filter (where a.active), '{}'), count(*) filter (where not a.active),
          range_agg(tstzrange(a.since, greatest(a.since, coalesce(a.finished_at, v_now)))) filter (where a.kept)
     into v_active, v_gone, v_spans
-    from (select g.id, g.since, j.finished_at, j.id is not null as kept,
-                 coalesce(j.state < 'completed' and (j.state <> 'scheduled' or j.started_at is not null), false) as active
+    from (select g.id, g.since, o.finished_at, k.kept,
+                 k.kept and o.id is null and (q.id is null or q.state <> 'scheduled' or q.started_at is not null) as active
             from (select u.id, least(v_now, min(c.at)) as since from sluice.charges c, unnest(c.ids) u(id)
                    where c.seq = any (v_rows) and u.id not in (select unnest(p_new)) group by u.id) g
-            left join sluice.jobs j on j.id = g.id) a;
+            left join sluice.outcomes o on o.id = g.id
+            left join sluice.queue q on q.id = g.id
+           -- One that has not ended and does not wait runs, unless it was deleted.
+           cross join lateral (select coalesce(o.id, q.id, (select d.id from sluice.job_data d where d.id = g.id)) is not null as kept) k) a;
   if v_since is not null then
     select coalesce(sum(extract(epoch from upper(s) - lower(s))), 0) into v_elapsed from unnest(v_spans) s;
     v_rate := greatest((v_gone + 2 * v_rate) / (v_elapsed + 2), least(v_rate, 1 / greatest(v_elapsed, 1)));
@@ -49,15 +52,16 @@ begin
   select coalesce(jsonb_object_agg(t.task, coalesce(n.waiting, 0)), '{}'), coalesce(jsonb_object_agg(t.task, coalesce(n.active, 0)), '{}')
     into v_depths, v_bounds
     from jsonb_object_keys(p_set.max_queued) t(task)
-    left join (select j.task, count(*) filter (where j.state < 'running') as waiting, count(*) as active
-                 from unnest(v_active || p_new) g(id) join sluice.jobs j on j.id = g.id
-                where p_set.max_queued <> '{}' group by j.task) n on n.task = t.task;
+    left join (select d.task, count(q.id) as waiting, count(*) as active
+                 from unnest(v_active || p_new) g(id) join sluice.job_data d on d.id = g.id left join sluice.queue q on q.id = g.id
+                where p_set.max_queued <> '{}' group by d.task) n on n.task = t.task;
   if p_checked then
     -- Before the ceiling: whoever sends fewer of a task then may fit under that as well.
     for v_over in
       select n.task, n.added, (v_depths ->> n.task)::integer as depth, (p_set.max_queued ->> n.task)::integer as most
-        from (select j.task, count(*)::integer as added from unnest(p_new) g(id) join sluice.jobs j on j.id = g.id
-               where j.state < 'running' and p_set.max_queued ? j.task group by j.task) n
+        from (select d.task, count(*)::integer as added
+                from unnest(p_new) g(id) join sluice.queue q on q.id = g.id join sluice.job_data d on d.id = g.id
+               where p_set.max_queued ? d.task group by d.task) n
        order by n.task
     loop
       if v_over.depth > v_over.most then

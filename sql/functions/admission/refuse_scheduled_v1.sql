@@ -6,9 +6,9 @@ set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
   v_due   timestamptz := (
-    select j.ready_at from sluice.jobs j
-     where j.state = 'scheduled' and j.started_at is null and j.parent_id is null and j.id not in (select unnest(p_later))
-     order by j.ready_at offset p_scheduled + cardinality(p_later) - p_limit - 1 limit 1);
+    select q.ready_at from sluice.queue q
+     where q.state = 'scheduled' and q.started_at is null and q.parent_id is null and q.id not in (select unnest(p_later))
+     order by q.ready_at offset p_scheduled + cardinality(p_later) - p_limit - 1 limit 1);
   v_after integer := greatest(1, least(60, ceil(extract(epoch from v_due - clock_timestamp()))))::integer;
 begin
   raise exception '% of at most % jobs are scheduled for later, so % cannot be admitted; try again in % s', p_scheduled, p_limit,

@@ -10,12 +10,12 @@ declare
 begin
   select min(u.id), max(u.id) into v_first, v_last from unnest(p_ids) u(id);
   if v_last - v_first > 4 * cardinality(p_ids) then
-    return array(select j.id from unnest(p_ids) u(id) cross join lateral (
-                   select k.id from sluice.jobs k
-                    where k.id = u.id and k.state = 'scheduled' and k.started_at is null and k.parent_id is null) j);
+    return array(select q.id from unnest(p_ids) u(id) cross join lateral (
+                   select k.id from sluice.queue k
+                    where k.id = u.id and k.state = 'scheduled' and k.started_at is null and k.parent_id is null) q);
   end if;
-  return array(select s.id from (select j.id from sluice.jobs j
-                                  where j.state = 'scheduled' and j.started_at is null and j.parent_id is null
-                                    and j.id between v_first and v_last offset 0) s
+  return array(select s.id from (select q.id from sluice.queue q
+                                  where q.state = 'scheduled' and q.started_at is null and q.parent_id is null
+                                    and q.id between v_first and v_last offset 0) s
                 where s.id in (select unnest(p_ids)));
 end $$;

@@ -1,5 +1,5 @@
 -- The part of a cycle that is about budgets. Under the locks of the devices it draws from it notes what became of models, then takes
--- what was planned as far as it fits now. Locks the jobs it takes; the cycle starts them.
+-- what was planned as far as it fits now. Locks the jobs it takes in the queue; the cycle starts them.
 --   starts   [{class, count, model, new, places: [{budget, device, resident, perJob}], shared: {budget: amount}, expressed}]
 --   loaded   [{model, devices, loadMs, observed}], unloaded [{model, device}], ran [{model, jobs, totalMs}]: what this worker says
 --   idle     [{model, devices}] copies of its own whose last job ends here
@@ -62,7 +62,7 @@ begin
 
   delete from sluice.reservations r using sluice.drawn_v1(p_budget) d
    where r.budget = d.budget and r.device = d.device
-     and not exists (select 1 from sluice.jobs j where j.id = r.job_id and j.attempt = r.attempt and j.state is not distinct from 'running');
+     and not exists (select 1 from sluice.running j where j.id = r.job_id and j.attempt = r.attempt);
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
   v_offers := sluice.offers_v1(p_worker);
 
@@ -74,9 +74,10 @@ begin
     continue when coalesce(v_count, 0) <= 0;
     v_seen := (select m.amounts from sluice.models m where m.name = v_starts -> 0 ->> 'model');
     for v_job in
-      select j.id, j.attempt, j.uses, j.deadline_at <= clock_timestamp() as late from sluice.jobs j where j.class_id = v_class and j.state = 'ready'
-         and (j.uses is null or sluice.could_run_v1(j.uses, v_offers, v_seen))
-       order by j.rank, j.id limit v_count for no key update skip locked
+      select q.id, q.attempt, d.uses, q.deadline_at <= clock_timestamp() as late
+        from sluice.queue q join sluice.job_data d on d.id = q.id
+       where q.class_id = v_class and q.state = 'ready' and (d.uses is null or sluice.could_run_v1(d.uses, v_offers, v_seen))
+       order by q.rank, q.id limit v_count for update of q skip locked
     loop
       if v_job.late then
         v_late := v_late || v_job.id;

@@ -25,12 +25,13 @@ begin
                 where exists (select 1 from sluice.workers w where w.ended_at is null and u.name = any (w.tasks))
                    or exists (select 1 from in_pools i where i.name = u.name)
                    or exists (select 1 from sluice.classes c
-                               where c.task = u.name and exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state < 'completed'))
+                               where c.task = u.name and (exists (select 1 from sluice.queue q where q.class_id = c.id)
+                                                          or exists (select 1 from sluice.running r where r.class_id = c.id)))
                 order by u.name),
          array(select distinct i.pool from in_pools i order by i.pool)
     into v_tasks, v_pools;
-  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.jobs j on j.id = r.job_id
-              where r.budget = p_name and j.attempt = r.attempt and j.state = 'running');
+  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.running j on j.id = r.job_id and j.attempt = r.attempt
+              where r.budget = p_name);
   if v_tasks = '{}' and v_jobs = 0 then
     delete from sluice.residents r where r.budget = p_name;
     delete from sluice.reservations r where r.budget = p_name;

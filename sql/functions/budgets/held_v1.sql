@@ -13,9 +13,10 @@ declare
 begin
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > p_since), 0), count(*)::integer
     into by_jobs, unseen, running
-    from sluice.reservations r join sluice.jobs j on j.id = r.job_id
-   where r.budget = p_budget and r.device = p_device and j.attempt = r.attempt and j.state is not distinct from 'running'
-     and j.id <> all (p_ended);
+    from sluice.reservations r
+   -- By id, for each of them: what runs is not read as a whole.
+   cross join lateral (select x.started_at from sluice.running x where x.id = r.job_id and x.attempt = r.attempt offset 0) j
+   where r.budget = p_budget and r.device = p_device and r.job_id <> all (p_ended);
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
     into by_models, v_unseen
     from sluice.residents r join sluice.workers w on w.id = r.worker_id

@@ -24,15 +24,16 @@ begin
   select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
            case when l.ageing_ms is null then -h.rank else floor(extract(epoch from v_now) * 1000 / l.ageing_ms)::integer - h.rank end,
            'since', extract(epoch from h.ready_at) * 1000,
-           'own', coalesce((select j.uses from sluice.jobs j where j.id = p_job and j.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+           'own', coalesce((select d.uses from sluice.job_data d where d.id = p_job and d.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
            'expressed', t.expressed,
            'most', case when not l.enabled then 0 else least(
               2147483647, l.slots - coalesce(u.others, 0) - u.mine, sluice.per_worker_v1(l.per_worker, w.capacity, w.cores) - u.mine) end,
            'unread', case when t.expressed then (
-              select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', x.input)) from (
-                select j.id, j.uses, j.input from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+              select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', d.input)) from (
+                select j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                    and (j.rank, j.id) >= (h.rank, h.id) order by j.rank, j.id limit 20) x
-               where x.uses is null) end))
+                join sluice.job_data d on d.id = x.id
+               where d.uses is null) end))
     into v_queues
     from unnest(p_classes) k(id)
     join sluice.classes c on c.id = k.id
@@ -40,21 +41,23 @@ begin
     join sluice.lanes l on l.name = c.lane
     join sluice.workers w on w.id = p_worker
     left join sluice.models m on m.name = c.model
-   cross join lateral (select j.rank, j.id, j.ready_at, j.uses from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+   cross join lateral (select j.rank, j.id, j.ready_at, (select d.uses from sluice.job_data d where d.id = j.id) as uses
+                         from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                         order by j.rank, j.id limit 1) f
    cross join lateral (
      select y.* from (
        (select x.rank, x.id, x.ready_at, x.uses, x.place - 1 as passed
-          from (select j.rank, j.id, j.ready_at, j.uses, row_number() over (order by j.rank, j.id) as place
-                  from sluice.jobs j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1000) x
+          from (select j.rank, j.id, j.ready_at, (select d.uses from sluice.job_data d where d.id = j.id) as uses,
+                       row_number() over (order by j.rank, j.id) as place
+                  from sluice.queue j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1000) x
          where f.uses is not null and (x.uses is null or sluice.could_run_v1(x.uses, v_offers, m.amounts))
          order by x.rank, x.id limit 1)
        union all select f.rank, f.id, f.ready_at, f.uses, 0) y limit 1) h
    cross join lateral (select (count(*) - h.passed)::integer as depth
-                         from (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready' limit p_depth + h.passed) x) n
+                         from (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready' limit p_depth + h.passed) x) n
    cross join lateral (select (select sum(o.slots) from sluice.holdings o where o.lane = c.lane and o.worker_id <> p_worker)::integer as others,
-                              (select count(*) from sluice.jobs j join sluice.classes jc on jc.id = j.class_id
-                                where j.worker_id = p_worker and j.state = 'running' and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u;
+                              (select count(*) from sluice.running j join sluice.classes jc on jc.id = j.class_id
+                                where j.worker_id = p_worker and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u;
   v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
   v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
   return jsonb_build_object(
@@ -87,9 +90,11 @@ begin
                group by x.worker_id, x.model, x.devices) r
         left join sluice.models m on m.name = r.model
        cross join lateral (select count(distinct v.job_id)::integer as running from sluice.reservations v
-                             join sluice.jobs j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
-                            where v.device = r.device and v.budget = r.budget and j.attempt = v.attempt and j.state is not distinct from 'running'
-                              and j.worker_id = r.worker_id and c.model = r.model and j.id <> all (p_ended)) u),
+                            cross join lateral (select y.worker_id, y.class_id from sluice.running y
+                                                 where y.id = v.job_id and y.attempt = v.attempt offset 0) j
+                             join sluice.classes c on c.id = j.class_id
+                            where v.device = r.device and v.budget = r.budget
+                              and j.worker_id = r.worker_id and c.model = r.model and v.job_id <> all (p_ended)) u),
     'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $$;

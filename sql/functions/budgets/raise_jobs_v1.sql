@@ -8,11 +8,12 @@ declare
   v_raised jsonb;
 begin
   for v_row in
-    select o.id, o.model, o.needed, coalesce(j.uses, jsonb_build_object('uses', t.uses, 'perJob', coalesce(t.per_job, '{}'))) as own, m.amounts as seen
+    select o.id, o.model, o.needed, coalesce(d.uses, jsonb_build_object('uses', t.uses, 'perJob', coalesce(t.per_job, '{}'))) as own, m.amounts as seen
       from jsonb_to_recordset(p_oom) as o(id bigint, model text, needed double precision, loading boolean)
-      join sluice.jobs j on j.id = o.id and j.state in ('ready', 'scheduled')
-      join sluice.tasks t on t.name = j.task and t.uses is not null
-      join sluice.attempts a on a.job_id = j.id and a.attempt = j.attempt and a.worker_id = p_worker and a.ending = 'out_of_memory'
+      join sluice.queue q on q.id = o.id and q.state in ('ready', 'scheduled')
+      join sluice.job_data d on d.id = q.id
+      join sluice.tasks t on t.name = d.task and t.uses is not null
+      join sluice.attempts a on a.job_id = q.id and a.attempt = q.attempt and a.worker_id = p_worker and a.ending = 'out_of_memory'
       left join sluice.models m on m.name = o.model
      where o.model is null or not o.loading order by o.id
   loop
@@ -28,6 +29,6 @@ begin
               from jsonb_each(v_row.own -> 'uses') u
               join sluice.memory_budgets_v1(array(select jsonb_object_keys(v_row.own -> 'uses'))) b(name) on b.name = u.key
              where jsonb_typeof(u.value) = 'object') g;
-    update sluice.jobs j set uses = v_row.own || jsonb_build_object(v_part, (v_row.own -> v_part) || coalesce(v_raised, '{}')) where j.id = v_row.id;
+    update sluice.job_data d set uses = v_row.own || jsonb_build_object(v_part, (v_row.own -> v_part) || coalesce(v_raised, '{}')) where d.id = v_row.id;
   end loop;
 end $$;

@@ -5,7 +5,7 @@ language plpgsql as $$
 begin
   delete from sluice.reservations r
    where r.ctid = any (array(select x.ctid from sluice.reservations x
-                              where not exists (select 1 from sluice.jobs j where j.id = x.job_id and j.attempt = x.attempt and j.state = 'running')
+                              where not exists (select 1 from sluice.running j where j.id = x.job_id and j.attempt = x.attempt)
                               limit 10000 for update skip locked));
   delete from sluice.residents r
    where r.ctid = any (array(select x.ctid from sluice.residents x join sluice.workers w on w.id = x.worker_id
@@ -24,8 +24,8 @@ begin
   end if;
   return query
   select 'undrawn', 'job ' || j.id
-    from sluice.jobs j join sluice.classes c on c.id = j.class_id and c.budgeted join sluice.tasks t on t.name = c.task
-   where j.state = 'running' and j.started_at > t.updated_at
+    from sluice.running j join sluice.classes c on c.id = j.class_id and c.budgeted join sluice.tasks t on t.name = c.task
+   where j.started_at > t.updated_at
      and not exists (select 1 from sluice.reservations r where r.job_id = j.id and r.attempt = j.attempt)
    limit 100;
 end $$;

@@ -87,6 +87,7 @@ declare
   v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
   v_parents  bigint[];      -- of what is completed here, with the places among their siblings
   v_places   integer[];
+  v_keyed    bigint[];      -- of what is completed here: jobs that had a key
   v_started  bigint[]    := '{}';      -- parents of the children started in the place of one that ended, once for each
   v_class_max integer[]  := p_class_max;
   v_busy     integer;       -- the lane that has ready jobs, 0 for several, with the first of them
@@ -124,13 +125,12 @@ begin
   elsif v_sent = 0 then
     -- An idle poll locks and writes nothing.
     if not exists (select 1 from unnest(p_classes, v_class_max, p_after_rank, p_after_id) c(id, most, rank, after)
-                    where c.most > 0 and exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                    where c.most > 0 and exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                                      and (j.rank, j.id) > (c.rank, c.after)))
        and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
                          join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
                         where h.wants or h.slots > greatest(k.run, k.keep))
-       and (select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known
-             order by j.started_at limit 1) is null then
+       and (select r.id from sluice.running r where r.worker_id = p_worker and r.started_at > v_known order by r.started_at limit 1) is null then
       if v_ahead is not null then
         return query select * from sluice.left_v1(v_ahead, v_wait);
       end if;
@@ -151,8 +151,7 @@ begin
   end if;
   -- By the order the planner is led to the index, also where its plan was made on an empty table. By the bound it looks
   -- at nothing old: under a transaction held open the entries of all that has ended since are still there.
-  if (select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.started_at > v_known
-       order by j.started_at limit 1) is not null then
+  if (select r.id from sluice.running r where r.worker_id = p_worker and r.started_at > v_known order by r.started_at limit 1) is not null then
     raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
   end if;
   v_before := v_slots;
@@ -165,16 +164,31 @@ begin
     v_free := 0;
   end if;
 
+  if p_done is not null and p_endings is not null then
+    -- In the order of ids, as everybody locks what runs: each of the two below keeps it only for itself.
+    perform 1 from (select u.id from unnest(v_done || array(select (e ->> 'id')::bigint from jsonb_array_elements(p_endings) e)) u(id) order by u.id) g
+      cross join lateral (select 1 from sluice.running r where r.id = g.id and r.worker_id + 0 = p_worker for update) x;
+  end if;
   if p_done is not null then
-    -- By id and nothing else: joined with a list, a plan made on an empty table reads all jobs and looks for each in it.
-    with ended as (
-      update sluice.jobs j set state = 'completed', result = nullif(p_done -> j.id::text -> 'result', 'null'), error = null, finished_at = v_now
-       where j.id = any (v_done) and j.attempt = (p_done -> j.id::text ->> 'attempt')::integer and j.worker_id = p_worker
-         and j.state is not distinct from 'running'   -- not "=": that would let the planner walk all running jobs
-      returning j.parent_id, j.idx
+    -- By id and nothing else: joined with a list, a plan made on an empty table reads all that runs and looks for each in it. The worker is
+    -- hidden from the planner by "+ 0": the index of workers would lock in another order than that of ids, and walk over all that has ended.
+    with gone as (
+      delete from sluice.running r
+       where r.id = any (v_done) and r.attempt = (p_done -> r.id::text ->> 'attempt')::integer and r.worker_id + 0 = p_worker
+      returning r.*
+    ), kept as (
+      insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
+                                   failures, losses, is_root)
+      select g.id, 'completed', nullif(p_done -> g.id::text -> 'result', 'null'), v_now, g.ready_at, g.started_at, g.deadline_at, g.cancel_at,
+             p_worker, g.class_id, g.attempt, g.failures, g.losses, g.parent_id is null
+        from gone g
     )
-    select count(*)::integer, array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
-      into v_ended, v_parents, v_places from ended e;
+    select count(*)::integer, array_agg(g.parent_id) filter (where g.parent_id is not null), array_agg(g.idx) filter (where g.parent_id is not null),
+           array_agg(g.id) filter (where g.keyed)
+      into v_ended, v_parents, v_places, v_keyed from gone g;
+    if v_keyed is not null then
+      delete from sluice.job_keys k where k.job_id = any (v_keyed);
+    end if;
   end if;
   if p_endings is not null then
     v_ended := v_ended + sluice.end_attempts_v1(p_worker, p_endings);
@@ -234,7 +248,7 @@ begin
   if v_others is not null then
     for v_row in
       select o.lane, x.rank, x.id from unnest(v_others, v_other_lane) o(id, lane)
-       cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = o.id and j.state = 'ready'
+       cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = o.id and j.state = 'ready'
                             order by j.rank, j.id limit 1) x
     loop
       if v_other_id[v_row.lane] is null or (v_row.rank, v_row.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]) then
@@ -245,11 +259,10 @@ begin
 
   if v_parents is not null then
     -- A place in a window goes to the next child by starting it, unless a job that is ready comes first, or another lane has
-    -- work to share the free capacity with. Made ready and claimed later, the child would be written once more, with three
-    -- entries in indexes.
+    -- work to share the free capacity with. Made ready and claimed later, the child would be written once more.
     for v_row in
       select c.lane, x.rank, x.id from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) c(id, lane, rank, after)
-       cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+       cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                               and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) x
        where v_take[c.lane] > 0
     loop
@@ -265,7 +278,7 @@ begin
                 from unnest(v_parents, v_places) g(parent, place)
                 join sluice.composites c on c.job_id = g.parent and c.window_size >= c.tokens and c.closing is null
                group by g.parent) n
-       cross join lateral (select array_position(p_classes, k.class_id) as ord from sluice.jobs k
+       cross join lateral (select array_position(p_classes, k.class_id) as ord from sluice.queue k
                             where k.parent_id = n.parent and k.state = 'waiting' and k.idx > n.last order by k.idx limit 1) c
        order by n.parent
     loop
@@ -274,18 +287,27 @@ begin
       continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane
                     or exists (select 1 from sluice.classes c where c.id = p_classes[v_row.class] and c.budgeted);
       return query
-      update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = j.attempt + 1, started_at = v_now, ready_at = v_now,
-             -- It starts in time, but a loss must not give it more time than a child that was ready first.
-             deadline_at = v_now + make_interval(secs => j.deadline_ms / 1000.0)
-       where j.id = any (array(
-               select n.id from (select k.id, k.class_id, k.rank, k.policy from sluice.jobs k
+      with taken as (
+        delete from sluice.queue q
+         where q.id = any (array(
+               select n.id from (select k.id, k.class_id, k.rank, k.guarded from sluice.queue k
                                   where k.parent_id = v_row.parent and k.state = 'waiting' and k.idx > v_row.last
-                                  order by k.idx limit v_most for no key update skip locked) n
-                where n.class_id = p_classes[v_row.class] and not coalesce(n.policy ? 'approval', false)
+                                  order by k.idx limit v_most for update skip locked) n
+                where n.class_id = p_classes[v_row.class] and not n.guarded
                   and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))
                   and (v_other_id[v_row.lane] is null or (n.rank, n.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]))))
-      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy, j.trace, null::jsonb;
+        returning q.*
+      ), started as (
+        insert into sluice.running (id, worker_id, started_at, ready_at, deadline_at, parent_id, idx, class_id, attempt, failures, losses, keyed, error)
+        select t.id, p_worker, v_now, v_now,
+               -- It starts in time, but a loss must not give it more time than a child that was ready first.
+               v_now + make_interval(secs => d.deadline_ms / 1000.0),
+               t.parent_id, t.idx, t.class_id, t.attempt + 1, t.failures, t.losses, t.keyed, t.error
+          from taken t join sluice.job_data d on d.id = t.id
+      )
+      select t.id, t.class_id, t.attempt + 1, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input,
+             v_mark, d.policy, d.trace, null::jsonb
+        from taken t join sluice.job_data d on d.id = t.id;
       get diagnostics v_sum = row_count;
       v_free := v_free - v_sum;
       v_run[v_row.lane] := v_run[v_row.lane] + v_sum;
@@ -307,14 +329,14 @@ begin
       select y.rank, y.id, least(y.n, v_take[i]) into v_first_rank, v_first_id, v_sum from (
         select x.rank, x.id, (count(*) over ())::integer as n
           from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
-         cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+         cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                                 and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
          where c.lane = i) y order by y.rank, y.id limit 1;
       continue when not found or (v_first_rank, v_first_id) < (v_other_rank[i], v_other_id[i]);
       v_room[i] := greatest(0, least(v_slots[i], v_cap[i]) - v_run[i]) + v_spare[i];
       select count(*)::integer into v_most from (
         select 1 from unnest(v_others, v_other_lane) o(id, lane)
-         cross join lateral (select 1 from sluice.jobs j where j.class_id = o.id and j.state = 'ready'
+         cross join lateral (select 1 from sluice.queue j where j.class_id = o.id and j.state = 'ready'
                                 and (j.rank, j.id) < (v_first_rank, v_first_id) order by j.rank, j.id limit v_room[i]) x
          where o.lane = i limit v_room[i]) y;
       continue when v_most = 0;
@@ -332,7 +354,7 @@ begin
       if v_take[i] > 0 and (v_open > 1 or (v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i])) then
         select count(*)::integer into v_sum from (
           select 1 from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
-           cross join lateral (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+           cross join lateral (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                                   and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
            where c.lane = i limit v_take[i]) y;
         v_take[i] := v_sum;
@@ -402,7 +424,7 @@ begin
             from (select c.ord, c.lane, row_number() over (partition by c.lane order by x.rank, x.id) as place
                     from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id)
                          with ordinality c(id, lane, most, rank, after, ord)
-                   cross join lateral (select j.rank, j.id from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                   cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                                           and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id
                                           limit least(v_take[c.lane], c.most)) x) h
            where h.place <= v_take[h.lane] group by h.ord) n on n.ord = c.ord;
@@ -423,9 +445,9 @@ begin
         into v_ids, v_id_lane, v_late
         from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
        cross join lateral (select j.id, coalesce(j.deadline_at <= clock_timestamp(), false) as late
-                             from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                             from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                               and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
-                              for no key update skip locked) x
+                              for update skip locked) x
        where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
       exit when v_late is null;
       perform sluice.expire_v1(1000, v_late);
@@ -438,12 +460,19 @@ begin
     end if;
     if v_ids is not null then
       return query
-      -- What was drawn from budgets is written by then under the next number. Such claims are never forgotten.
-      update sluice.jobs j set state = 'running', worker_id = p_worker, started_at = v_now,
-             attempt = j.attempt + case when j.ready_at < v_skip and not coalesce(v_place ? j.id::text, false) then 2 else 1 end
-       where j.id = any (v_ids)
-      returning j.id, j.class_id, j.attempt, j.failures, j.rank, j.priority, j.submitted_at, j.key, j.tags, j.input,
-                v_mark, j.policy, j.trace, v_place -> j.id::text;
+      with taken as (
+        delete from sluice.queue q where q.id = any (v_ids) returning q.*
+      ), numbered as (
+        -- What was drawn from budgets is written by then under the next number. Such claims are never forgotten.
+        select t.*, t.attempt + case when t.ready_at < v_skip and not coalesce(v_place ? t.id::text, false) then 2 else 1 end as number from taken t
+      ), started as (
+        insert into sluice.running (id, worker_id, started_at, ready_at, deadline_at, parent_id, idx, class_id, attempt, failures, losses, keyed, error)
+        select t.id, p_worker, v_now, t.ready_at, t.deadline_at, t.parent_id, t.idx, t.class_id, t.number, t.failures, t.losses, t.keyed, t.error
+          from numbered t
+      )
+      select t.id, t.class_id, t.number, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input,
+             v_mark, d.policy, d.trace, v_place -> t.id::text
+        from numbered t join sluice.job_data d on d.id = t.id;
       for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
         v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
       end loop;

@@ -1,4 +1,4 @@
--- The other endings of an attempt: everything but success. Returns how many jobs ended.
+-- The other endings of an attempt: everything but success. Returns how many attempts ended.
 --   failed     for good                       retry      after "delayMs", a failure counted
 --   snoozed    after "delayMs", not counted   returned   at once, not counted: the worker is leaving
 --   cancelled  as asked                      out_of_memory   at once, not counted: it comes back with a higher estimate.
@@ -9,60 +9,67 @@ set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_merg
 as $$
 declare
   v_now     timestamptz := clock_timestamp();
+  v_ids     bigint[];
   v_ended   integer;
   v_parents bigint[];
   v_places  integer[];
   v_states  sluice.job_state[];
 begin
+  -- Locked by a statement of its own, so that the next one sees what was committed before: a new priority, a cancel.
+  -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
+  v_ids := array(
+    select x.id from (select e.id, e.attempt from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer) order by e.id) g
+     cross join lateral (select r.id from sluice.running r
+                          where r.id = g.id and r.attempt = g.attempt and r.worker_id + 0 = p_worker for update) x);
   with given as materialized (
     select e.id, e.attempt, e.error, e.detail, e."delayMs",
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
       from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, detail jsonb, "delayMs" bigint)
-  ), locked as materialized (
-    -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
-    select x.id from (select e.id, e.attempt from given e order by e.id) g
-     cross join lateral (select j.id from sluice.jobs j
-                          where j.id = g.id and j.attempt = g.attempt and j.worker_id = p_worker
-                            and j.state is not distinct from 'running' for no key update) x
+  ), gone as (
+    delete from sluice.running r where r.id = any (v_ids) returning r.*
+  ), judged as materialized (
+    select g.*, e.ending, e.detail, e.error as said, coalesce(e."delayMs", 0) as delay_ms,
+           case
+             -- A cancel that was asked for wins over going back to the queue.
+             when e.ending = 'cancelled' or (g.cancel_at is not null and e.ending <> 'failed') then 'cancelled'
+             when e.ending = 'failed' then 'failed'
+             when coalesce(e."delayMs", 0) > 0 then 'scheduled'
+             else 'ready' end::sluice.job_state as next
+      from gone g join given e on e.id = g.id
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
-    select j.id, j.attempt, j.worker_id, j.started_at, v_now, case g.ending when 'retry' then 'failed' else g.ending end, g.error
-      from locked k join sluice.jobs j on j.id = k.id join given g on g.id = j.id
-     where g.ending in ('retry', 'snoozed', 'returned', 'out_of_memory') and j.cancel_at is null
+    select j.id, j.attempt, j.worker_id, j.started_at, v_now, case j.ending when 'retry' then 'failed' else j.ending end, j.said
+      from judged j where j.next < 'running'
   ), thrown as (
     insert into sluice.attempt_errors (job_id, attempt, detail)
-    select g.id, g.attempt, g.detail from locked k join given g on g.id = k.id where g.detail is not null
+    select j.id, j.attempt, j.detail from judged j where j.detail is not null
     on conflict (job_id, attempt) do update set detail = excluded.detail
-  ), ended as (
-    update sluice.jobs j
-       set state = case
-             -- A cancel that was asked for wins over going back to the queue.
-             when g.ending = 'cancelled' or (j.cancel_at is not null and g.ending <> 'failed') then 'cancelled'
-             when g.ending = 'failed' then 'failed'
-             when coalesce(g."delayMs", 0) > 0 then 'scheduled'
-             else 'ready' end::sluice.job_state,
-           finished_at = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then v_now end,
-           -- Of one that has ended it stays told since when it could start.
-           ready_at = case when g.ending in ('returned', 'out_of_memory', 'failed', 'cancelled') or j.cancel_at is not null then j.ready_at
-                           else v_now + make_interval(secs => coalesce(g."delayMs", 0) / 1000.0) end,
-           rank = case when g.ending in ('failed', 'cancelled') or j.cancel_at is not null then j.rank
-                       else sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) end,
-           failures = j.failures + case when g.ending in ('failed', 'retry') then 1 else 0 end,
-           error = case when j.cancel_at is not null and g.ending <> 'failed' then j.error   -- as whoever cancelled it said
-                        when g.ending in ('failed', 'retry', 'cancelled') then g.error else j.error end,
-           worker_id = case when g.ending in ('failed', 'cancelled') then j.worker_id
-                            when j.cancel_at is not null then j.worker_id end,
+  ), back as (
+    insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed, error)
+    select j.id, j.next,
+           case when j.ending in ('returned', 'out_of_memory') then j.ready_at else v_now + make_interval(secs => j.delay_ms / 1000.0) end,
+           j.started_at,
            -- It has started in time; from here on only retries decide. Not so where its program could not be started.
-           deadline_at = case when g.ending = 'returned' and g.error is not null then j.deadline_at end
-      from given g
-     where j.id = any(array(select k.id from locked k)) and g.id = j.id
-    returning j.parent_id, j.idx, j.state
+           case when j.ending = 'returned' and j.said is not null then j.deadline_at end,
+           j.parent_id, j.idx, d.class_id, sluice.rank_in_class_v1(d.class_id, d.priority, d.submitted_at),
+           j.attempt, j.failures + case when j.ending = 'retry' then 1 else 0 end, j.losses, j.keyed,
+           case when j.ending = 'retry' then j.said else j.error end
+      from judged j join sluice.job_data d on d.id = j.id where j.next < 'running'
+  ), kept as (
+    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root, error)
+    select j.id, j.next, v_now, j.ready_at, j.started_at, j.cancel_at, j.worker_id, j.class_id, j.attempt,
+           j.failures + case when j.ending in ('failed', 'retry') then 1 else 0 end, j.losses, j.parent_id is null,
+           case when j.cancel_at is not null and j.ending <> 'failed' then j.error   -- as whoever cancelled it said
+                else coalesce(j.said, j.error) end
+      from judged j where j.next > 'running'
+  ), freed as (
+    delete from sluice.job_keys k where k.job_id = any (array(select j.id from judged j where j.keyed and j.next > 'running'))
   )
-  select count(*)::integer, array_agg(e.parent_id) filter (where e.final), array_agg(e.idx) filter (where e.final),
-         array_agg(e.state) filter (where e.final)
+  select count(*)::integer, array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final),
+         array_agg(j.next) filter (where j.final)
     into v_ended, v_parents, v_places, v_states
-    from (select *, parent_id is not null and state >= 'completed' as final from ended) e;
+    from (select *, parent_id is not null and next > 'running' as final from judged) j;
   if v_parents is not null then
     perform sluice.children_ended_v1(v_parents, v_places, v_states);
   end if;

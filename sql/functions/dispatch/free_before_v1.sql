@@ -16,8 +16,7 @@ begin
      order by w.rank desc, w.id desc limit 64
   loop
     if v_peer.capacity = 0 or (select count(*) from (
-         select 1 from sluice.jobs j where j.worker_id = v_peer.id and j.state = 'running' and j.started_at >= v_peer.busy_since
-          limit v_peer.capacity) x) < v_peer.capacity then
+         select 1 from sluice.running r where r.worker_id = v_peer.id and r.started_at >= v_peer.busy_since limit v_peer.capacity) x) < v_peer.capacity then
       v_free := v_free + 1;
       exit when v_free = 4;
     end if;

@@ -50,7 +50,7 @@ begin
   for v_peer in
     select c.ord, h.ready_at, p_now - make_interval(secs => c.fresh / 1000.0) as since
       from unnest(p_classes, p_class_max, p_after_rank, p_after_id, p_fresh) with ordinality c(id, most, rank, after, fresh, ord)
-      left join lateral (select j.ready_at from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+      left join lateral (select j.ready_at from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                             and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h on true
      where c.most > 0
   loop
@@ -82,7 +82,7 @@ begin
     join sluice.classes k on k.id = c.id and not k.budgeted
     join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
    cross join lateral (select count(*)::integer as ready from (
-                         select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready'
+                         select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready'
                             and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit p_free + 64) x) n
    where c.ord = any (v_young) and p_want[c.lane] > 0;
   if v_young is null then
@@ -99,8 +99,7 @@ begin
      order by w.rank desc, w.id desc limit 64
   loop
     select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
-      from (select j.class_id from sluice.jobs j where j.worker_id = v_peer.id and j.state = 'running'
-               and j.started_at >= v_peer.busy_since limit 1000) j
+      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.started_at >= v_peer.busy_since limit 1000) j
       join sluice.classes k on k.id = j.class_id;
     v_useful := 0;
     for i in 1 .. cardinality(v_young) loop

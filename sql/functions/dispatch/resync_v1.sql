@@ -34,7 +34,7 @@ begin
   select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
     from (select 1) one
     left join sluice.holdings h on h.worker_id = p_worker
-    left join (select j.id, j.attempt, j.class_id, c.lane, sluice.mark_v1(j.started_at) as mark from sluice.jobs j join sluice.classes c on c.id = j.class_id
-                where j.worker_id = p_worker and j.state = 'running') r on r.lane = h.lane
+    left join (select j.id, j.attempt, j.class_id, c.lane, sluice.mark_v1(j.started_at) as mark
+                 from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = p_worker) r on r.lane = h.lane
    order by h.lane, r.id;
 end $$;

@@ -33,7 +33,7 @@ begin
     from unnest(v_ids) w(id)
     left join sluice.holdings h on h.worker_id = w.id
     left join lateral (select j.id, j.attempt, j.class_id, sluice.mark_v1(j.started_at) as mark
-                         from sluice.jobs j join sluice.classes c on c.id = j.class_id
-                        where j.worker_id = w.id and j.state = 'running' and c.lane = h.lane) r on true
+                         from sluice.running j join sluice.classes c on c.id = j.class_id
+                        where j.worker_id = w.id and c.lane = h.lane) r on true
    order by w.id, h.lane, r.id;
 end $$;

@@ -10,7 +10,7 @@ declare
   v_bytes bigint;
 begin
   is_full := false;
-  perform 1 from sluice.jobs j where j.id = p_job and j.attempt = p_attempt and j.worker_id = p_worker and j.state = 'running' for key share;
+  perform 1 from sluice.running r where r.id = p_job and r.attempt = p_attempt and r.worker_id + 0 = p_worker for key share;
   held := found;
   if not held then
     return;

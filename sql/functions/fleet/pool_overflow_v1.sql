@@ -11,7 +11,7 @@ language sql stable as $$
   ), waiting as (
     select s.class_id, s.lane, s.reason, s.obstacle, s.oldest_at,
            (select count(*)::integer from (
-              select 1 from sluice.jobs j where j.class_id = s.class_id and j.state = 'ready'
+              select 1 from sluice.queue j where j.class_id = s.class_id and j.state = 'ready'
                  and j.ready_at <= clock_timestamp() - make_interval(secs => p_moment_ms / 1000.0) limit 1000) x) as jobs
       from sluice.sample_v1(1000) s
      where s.depth > 0 and s.obstacle in ('no_worker', 'labels', 'draining', 'capacity', 'per_worker')

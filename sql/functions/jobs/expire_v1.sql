@@ -1,7 +1,9 @@
 -- Fails ready jobs whose start deadline has passed, at most p_limit. Answers how many.
 --   p_ids  more of them, which the caller has locked
 create or replace function sluice.expire_v1(p_limit integer, p_ids bigint[] default '{}') returns integer
-language plpgsql as $$
+language plpgsql
+set jit = off set enable_seqscan = off
+as $$
 declare
   v_count   integer;
   v_parents bigint[];
@@ -10,15 +12,20 @@ begin
   -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read, and every
   -- job with a deadline would be looked at.
   with late as (
-    update sluice.jobs j
-       set state = 'failed', finished_at = clock_timestamp(),
-           error = 'capacity: not started by its deadline'
-                || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = j.class_id and s.obstacle is not null
-                                      order by s.at desc limit 1), '')
-     where j.id = any (array(select k.id from sluice.jobs k
+    delete from sluice.queue q
+     where q.id = any (array(select k.id from sluice.queue k
                               where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
-                              order by k.deadline_at limit p_limit for no key update skip locked) || p_ids)
-    returning j.parent_id, j.idx
+                              order by k.deadline_at limit p_limit for update skip locked) || p_ids)
+    returning q.*
+  ), kept as (
+    insert into sluice.outcomes (id, state, ready_at, started_at, deadline_at, class_id, attempt, failures, losses, is_root, error)
+    select l.id, 'failed', l.ready_at, l.started_at, l.deadline_at, l.class_id, l.attempt, l.failures, l.losses, l.parent_id is null,
+           'capacity: not started by its deadline'
+             || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = l.class_id and s.obstacle is not null
+                                   order by s.at desc limit 1), '')
+      from late l
+  ), freed as (
+    delete from sluice.job_keys k where k.job_id = any (array(select l.id from late l where l.keyed))
   )
   select count(*)::integer, array_agg(l.parent_id) filter (where l.parent_id is not null), array_agg(l.idx) filter (where l.parent_id is not null)
     into v_count, v_parents, v_places from late l;

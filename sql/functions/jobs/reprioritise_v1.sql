@@ -6,30 +6,35 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
+  v_ids   bigint[];
   v_roots bigint[];
   v_left  integer := 1000;
   v_batch record;
 begin
   perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
+  v_ids := array(select q.id from sluice.queue q where q.id = any (p_ids) order by q.id for no key update);
   return query
-  with locked as materialized (
-    select j.id, j.priority from sluice.jobs j
-     where j.id = any (p_ids) and (j.state < 'running' or j.state = 'running' and j.composite is not null)
-     order by j.id for no key update
+  with waiting as materialized (
+    select q.id from sluice.queue q where q.id = any (v_ids)
+    union
+    select c.job_id from sluice.composites c where c.job_id = any (p_ids) and not c.ended
+  ), before as materialized (
+    select d.id, d.priority, d.composite from sluice.job_data d where d.id = any (array(select w.id from waiting w))
   ), changed as (
-    update sluice.jobs j
-       set priority = p_priority, rank = coalesce(sluice.rank_in_class_v1(j.class_id, p_priority, j.submitted_at), j.rank)
-     where j.id = any (array(select k.id from locked k))
-    returning j.id, j.composite
+    update sluice.job_data d set priority = p_priority where d.id = any (array(select b.id from before b))
+  ), ranked as (
+    update sluice.queue q
+       set rank = coalesce(sluice.rank_in_class_v1(q.class_id, p_priority, (select d.submitted_at from sluice.job_data d where d.id = q.id)), q.rank)
+     where q.id = any (array(select b.id from before b))
   ), marked as (
-    insert into sluice.priority_changes (job_id, priority) select c.id, p_priority from changed c where c.composite is not null
+    insert into sluice.priority_changes (job_id, priority) select b.id, p_priority from before b where b.composite is not null
     on conflict (job_id) do update set priority = excluded.priority, next_idx = 0, missed = null, retry_at = clock_timestamp()
   )
-  select k.id, k.priority from locked k join changed c on c.id = k.id order by k.id;
+  select b.id, b.priority from before b order by b.id;
   if not found then
     return;
   end if;
-  v_roots := array(select coalesce(j.root_id, j.id) from sluice.priority_changes m join sluice.jobs j on j.id = m.job_id where m.job_id = any (p_ids));
+  v_roots := array(select coalesce(d.root_id, d.id) from sluice.priority_changes m join sluice.job_data d on d.id = m.job_id where m.job_id = any (p_ids));
   while v_left > 0 and v_roots <> '{}' loop
     select * into v_batch from sluice.spread_priority_v1(v_left, v_roots);
     exit when not v_batch.more;

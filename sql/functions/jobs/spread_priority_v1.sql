@@ -21,7 +21,7 @@ begin
   -- The newest first: of a tree that is the deepest, so that few marks exist at a time.
   select m.job_id into v_id from sluice.priority_changes m join sluice.composites c on c.job_id = m.job_id
    where m.retry_at <= clock_timestamp()
-     and (p_roots is null or exists (select 1 from sluice.jobs j where j.id = m.job_id and coalesce(j.root_id, j.id) = any (p_roots)))
+     and (p_roots is null or exists (select 1 from sluice.job_data j where j.id = m.job_id and coalesce(j.root_id, j.id) = any (p_roots)))
    order by m.job_id desc limit 1 for no key update of c skip locked;
   more := found;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
@@ -29,18 +29,21 @@ begin
   if not found then
     return;
   end if;
-  update sluice.jobs j set priority = v_mark.priority where j.id = v_id and j.priority <> v_mark.priority and j.state < 'completed';
+  update sluice.job_data j set priority = v_mark.priority
+   where j.id = v_id and j.priority <> v_mark.priority and exists (select 1 from sluice.composites c where c.job_id = v_id and not c.ended);
   select array_agg(k.id) filter (where k.composite is null and k.state < 'completed' and k.priority <> v_mark.priority),
          array_agg(k.id) filter (where k.composite is not null and k.state < 'completed'), count(*), max(k.idx)
     into v_leaves, v_groups, v_seen, v_last
     from (select * from sluice.jobs k where k.parent_id = v_id and k.superseded_at is null and k.idx >= v_mark.next_idx
            order by k.idx limit p_limit) k;
-  v_locked := array(select j.id from sluice.jobs j where j.id = any (v_leaves) and j.state < 'completed' for no key update skip locked);
+  -- A job's lock is the row it is in, and one that moves between tables meanwhile is found in neither: it is looked at again.
+  v_locked := array(select q.id from sluice.queue q where q.id = any (v_leaves) for no key update skip locked)
+           || array(select r.id from sluice.running r where r.id = any (v_leaves) for no key update skip locked);
+  update sluice.queue q
+     set rank = sluice.rank_in_class_v1(q.class_id, v_mark.priority, (select d.submitted_at from sluice.job_data d where d.id = q.id))
+   where q.id = any (v_locked);
   -- A job that runs keeps running; should it come back to the queue, its rank is computed from this priority.
-  update sluice.jobs j
-     set priority = v_mark.priority,
-         rank = case when j.state < 'running' then sluice.rank_in_class_v1(j.class_id, v_mark.priority, j.submitted_at) else j.rank end
-   where j.id = any (v_locked);
+  update sluice.job_data j set priority = v_mark.priority where j.id = any (v_locked);
   get diagnostics changed = row_count;
   insert into sluice.priority_changes (job_id, priority) select g, v_mark.priority from unnest(v_groups) g
   on conflict (job_id) do update set priority = excluded.priority, next_idx = 0, missed = null, retry_at = clock_timestamp();

@@ -31,8 +31,8 @@ begin
     perform 1 from sluice.lanes l where l.name = p_name for update;
     perform 1 from sluice.holdings h where h.lane = p_name order by h.worker_id for no key update;
     update sluice.holdings h
-       set slots = (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
-                     where j.worker_id = h.worker_id and j.state = 'running' and c.lane = p_name)
+       set slots = (select count(*) from sluice.running r join sluice.classes c on c.id = r.class_id
+                     where r.worker_id = h.worker_id and c.lane = p_name)
      where h.lane = p_name;
   end if;
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then

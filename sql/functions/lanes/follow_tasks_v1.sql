@@ -1,5 +1,5 @@
 -- Moves jobs that have not started where they belong: up to p_limit of those that are ready, and the others among the next 5 * p_limit
--- jobs in the order of their ids. Locked ones are stepped over: they are found once they are ready.
+-- of the queue in the order of their ids. Locked ones are stepped over, and running ones are not in it: they are found once they are ready.
 --   more  this batch moved jobs or advanced the search, and something may be left
 create or replace function sluice.follow_tasks_v1(p_limit integer, out moved integer, out more boolean)
 language plpgsql
@@ -19,21 +19,21 @@ begin
   more := false;
   select s.next_id into v_next from sluice.lane_sweep s;
   select array_agg(m.class_id order by m.class_id), array_agg(m.lane order by m.class_id) into v_classes, v_lanes from sluice.misplaced m
-   where v_next is not null or exists (select 1 from sluice.jobs j where j.class_id = m.class_id and j.state = 'ready');
+   where v_next is not null or exists (select 1 from sluice.queue q where q.class_id = m.class_id and q.state = 'ready');
   if v_classes is not null then
     -- Before jobs are locked: a class that somebody else is making is waited for.
     v_targets := array(select sluice.intern_class_v1(c.task, m.lane, c.model, c.requires, null, c.chosen)
                          from unnest(v_classes, v_lanes) with ordinality m(id, lane, ord) join sluice.classes c on c.id = m.id order by m.ord);
     v_ids := array(select x.id from unnest(v_classes) m(id)
-                    cross join lateral (select j.id from sluice.jobs j where j.class_id = m.id and j.state = 'ready'
-                                         order by j.rank, j.id limit p_limit for no key update skip locked) x limit p_limit);
+                    cross join lateral (select q.id from sluice.queue q where q.class_id = m.id and q.state = 'ready'
+                                         order by q.rank, q.id limit p_limit for no key update skip locked) x limit p_limit);
   end if;
   if v_next is not null and cardinality(v_ids) < p_limit then
     if v_classes is not null then
-      select array_agg(x.id) filter (where x.class_id = any (v_classes) and x.state < 'running'), max(x.id), count(*)
+      select array_agg(x.id) filter (where x.class_id = any (v_classes)), max(x.id), count(*)
         into v_found, v_last, v_seen
-        from (select j.id, j.class_id, j.state from sluice.jobs j where j.id > v_next order by j.id limit 5 * p_limit) x;
-      v_ids := v_ids || array(select j.id from sluice.jobs j where j.id = any (v_found) and j.state < 'running' for no key update skip locked);
+        from (select q.id, q.class_id from sluice.queue q where q.id > v_next order by q.id limit 5 * p_limit) x;
+      v_ids := v_ids || array(select q.id from sluice.queue q where q.id = any (v_found) for no key update skip locked);
     end if;
     -- A session that restarts the search at this instant is not waited for, because it may wait for what this transaction holds.
     update sluice.lane_sweep s set next_id = case when v_seen = 5 * p_limit then v_last end
@@ -41,12 +41,17 @@ begin
     more := found and v_seen is not distinct from 5 * p_limit;
   end if;
   if cardinality(v_ids) > 0 then
-    update sluice.jobs j
-       set class_id = m.target, rank = sluice.rank_v1(j.priority, l.ageing_ms, j.submitted_at)
-      from unnest(v_classes, v_targets) m(class, target)
-      join sluice.classes c on c.id = m.target
-      join sluice.lanes l on l.name = c.lane
-     where j.id = any (v_ids) and j.class_id = m.class and j.state < 'running';
+    with replaced as (
+      update sluice.queue q
+         set class_id = m.target, rank = sluice.rank_v1(d.priority, l.ageing_ms, d.submitted_at)
+        from unnest(v_classes, v_targets) m(class, target)
+        join sluice.classes c on c.id = m.target
+        join sluice.lanes l on l.name = c.lane
+        cross join sluice.job_data d
+       where q.id = any (v_ids) and q.class_id = m.class and d.id = q.id
+      returning q.id, q.class_id
+    )
+    update sluice.job_data d set class_id = m.class_id from replaced m where d.id = m.id;
     get diagnostics moved = row_count;
   end if;
   if moved > 0 then

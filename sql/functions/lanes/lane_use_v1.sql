@@ -7,11 +7,11 @@ declare
 begin
   return case
     when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ') || case when cardinality(v_tasks) > 3 then ' and others' else '' end
-    when exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'running') then 'jobs run in it'
+    when exists (select 1 from sluice.running r where r.class_id = any (v_classes)) then 'jobs run in it'
     -- A state at a time, as the indexes have them.
-    when exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'ready')
-      or exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'scheduled')
-      or exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'awaiting_approval')
-      or exists (select 1 from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'waiting') then 'jobs wait in it'
+    when exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'ready')
+      or exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'scheduled')
+      or exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'awaiting_approval')
+      or exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'waiting') then 'jobs wait in it'
     when exists (select 1 from sluice.lanes l where l.name = p_name and l.declared <> '{}') then 'a file or a program declares it' end;
 end $$;

@@ -7,25 +7,25 @@ declare
   v_ids     bigint[];
 begin
   v_ids := array(
-    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'ready'
-       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
+    select q.id from sluice.queue q join sluice.job_data d on d.id = q.id where q.class_id = any (v_classes) and q.state = 'ready'
+       and q.rank <> sluice.rank_v1(d.priority, p_ageing_ms, d.submitted_at)
     union all
-    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'scheduled'
-       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
+    select q.id from sluice.queue q join sluice.job_data d on d.id = q.id where q.class_id = any (v_classes) and q.state = 'scheduled'
+       and q.rank <> sluice.rank_v1(d.priority, p_ageing_ms, d.submitted_at)
     union all
-    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'awaiting_approval'
-       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
+    select q.id from sluice.queue q join sluice.job_data d on d.id = q.id where q.class_id = any (v_classes) and q.state = 'awaiting_approval'
+       and q.rank <> sluice.rank_v1(d.priority, p_ageing_ms, d.submitted_at)
     union all
-    select j.id from sluice.jobs j where j.class_id = any (v_classes) and j.state = 'waiting'
-       and j.rank <> sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at));
+    select q.id from sluice.queue q join sluice.job_data d on d.id = q.id where q.class_id = any (v_classes) and q.state = 'waiting'
+       and q.rank <> sluice.rank_v1(d.priority, p_ageing_ms, d.submitted_at));
   if cardinality(v_ids) = 0 then
     return;
   end if;
   if p_skip then
-    v_ids := array(select j.id from sluice.jobs j where j.id = any (v_ids) for no key update skip locked);
+    v_ids := array(select q.id from sluice.queue q where q.id = any (v_ids) for no key update skip locked);
   else
-    perform 1 from sluice.jobs j where j.id = any (v_ids) order by j.id + 0 for no key update;
+    perform 1 from sluice.queue q where q.id = any (v_ids) order by q.id + 0 for no key update;
   end if;
-  update sluice.jobs j set rank = sluice.rank_v1(j.priority, p_ageing_ms, j.submitted_at)
-   where j.id = any (v_ids) and j.state < 'running';
+  update sluice.queue q set rank = sluice.rank_v1(d.priority, p_ageing_ms, d.submitted_at)
+    from sluice.job_data d where q.id = any (v_ids) and d.id = q.id;
 end $$;

@@ -7,13 +7,13 @@ declare
   v_since timestamptz := p_superseded_at;
 begin
   if v_since is null and v_at is not null then
-    perform 1 from sluice.jobs s where s.root_id = p_root and s.superseded_at is not null limit 1;
+    perform 1 from sluice.job_data s where s.root_id = p_root and s.superseded_at is not null limit 1;
     if not found then
       return false;
     end if;
   end if;
   while v_since is null and v_at is not null loop
-    select j.parent_id, j.superseded_at into v_at, v_since from sluice.jobs j where j.id = v_at;
+    select j.parent_id, j.superseded_at into v_at, v_since from sluice.job_data j where j.id = v_at;
   end loop;
   return v_since is not null;
 end $$;

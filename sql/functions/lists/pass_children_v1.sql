@@ -16,15 +16,15 @@ declare
   v_mid  integer;
 begin
   for n in 1..20 loop
-    select j.id, j.parent_id, j.idx into v_row from sluice.jobs j where j.id <= v_next order by j.id desc limit 1;
+    select j.id, j.parent_id, j.idx into v_row from sluice.job_data j where j.id <= v_next order by j.id desc limit 1;
     exit when v_row.parent_id is null
-           or not exists (select 1 from sluice.jobs p where p.id = v_row.parent_id and p.composite = 'fanout')
-           or exists (select 1 from sluice.jobs j where j.parent_id = v_row.parent_id and j.superseded_at is not null);
+           or not exists (select 1 from sluice.job_data p where p.id = v_row.parent_id and p.composite = 'fanout')
+           or exists (select 1 from sluice.job_data j where j.parent_id = v_row.parent_id and j.superseded_at is not null);
     v_low := 0;
     v_high := v_row.idx;
     while v_low < v_high loop
       v_mid := v_low + (v_high - v_low) / 2;
-      if exists (select 1 from sluice.jobs j where j.parent_id = v_row.parent_id and j.idx = v_mid and j.superseded_at is null
+      if exists (select 1 from sluice.job_data j where j.parent_id = v_row.parent_id and j.idx = v_mid and j.superseded_at is null
                                                and j.id = v_row.id - (v_row.idx - v_mid)) then
         v_high := v_mid;
       else

@@ -1,5 +1,8 @@
 -- How jobs stand, with those below them where p_levels says so, and which transactions have written it: whoever knows the
 -- snapshot of an earlier look can tell what has changed since. Fan-outs of more than p_wide children are not opened.
+--
+-- A job is written in two places: what was submitted, and the row that holds its state. "written" is the younger of the two
+-- transactions. Rows keep only the lower half of a transaction's number, so the smaller distance from the snapshot's end decides.
 create or replace function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
 returns table (snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind,
                state sluice.job_state, cancelling boolean, attempt integer, failures smallint, losses smallint, priority integer,
@@ -21,9 +24,18 @@ as $$
   select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
          j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
          case when t.id = p_ids[t.watch] and j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end,
-         j.ready_at, j.started_at, j.finished_at, j.xmin::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
+         j.ready_at, j.started_at, j.finished_at,
+         case when ((e.next - w.data) & 4294967295) <= ((e.next - w.state) & 4294967295) then w.data else w.state end::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
          coalesce(n.xmin, c.xmin)::text
     from tree t join sluice.jobs j on j.id = t.id
+   cross join lateral (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) e
+   cross join lateral (
+     select (select d.xmin::text::bigint from sluice.job_data d where d.id = t.id) as data,
+            coalesce((select o.xmin::text::bigint from sluice.outcomes o where o.id = t.id),
+                     (select q.xmin::text::bigint from sluice.queue q where q.id = t.id),
+                     (select r.xmin::text::bigint from sluice.running r where r.id = t.id),
+                     (select k.written::text::bigint & 4294967295 from sluice.composites k where k.job_id = t.id)) as state
+   ) w
     left join sluice.notes n on n.job_id = j.id
     left join sluice.composites c on c.job_id = j.id and c.total is not null
 $$;

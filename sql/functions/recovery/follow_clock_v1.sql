@@ -37,11 +37,11 @@ begin
   update sluice.composites c set taken_until = c.taken_until - v_step
    where c.job_id in (select o.job_id from sluice.composites o where o.taken_until > v_now for no key update skip locked);
   -- Retries and snoozes. A job that has not started waits for a time that somebody named.
-  update sluice.jobs j set ready_at = greatest(v_now, j.ready_at - v_step)
-   where j.id in (select o.id from sluice.jobs o where o.state = 'scheduled' and o.ready_at > v_now and o.attempt > 0
+  update sluice.queue q set ready_at = greatest(v_now, q.ready_at - v_step)
+   where q.id in (select o.id from sluice.queue o where o.state = 'scheduled' and o.ready_at > v_now and o.attempt > 0
                   for no key update skip locked);
-  update sluice.jobs j set ready_at = v_now
-   where j.id in (select o.id from sluice.jobs o where o.state = 'ready' and o.ready_at > v_now for no key update skip locked);
+  update sluice.queue q set ready_at = v_now
+   where q.id in (select o.id from sluice.queue o where o.state = 'ready' and o.ready_at > v_now for no key update skip locked);
   update sluice.wakeups w set due_at = greatest(v_now, w.due_at - v_step)
    where w.id in (select o.id from sluice.wakeups o where o.due_at > v_now for no key update skip locked);
   update sluice.fleet_decisions d set taken_until = d.taken_until - v_step, arrive_by = d.arrive_by - v_step, stop_at = d.stop_at - v_step

@@ -1,37 +1,45 @@
 -- Ends the attempts of running jobs that nobody holds any more, as their tasks say: back in line, or failed. The caller has locked
 -- them.
 create or replace function sluice.lose_jobs_v1(p_ids bigint[], p_why text, out requeued integer, out failed integer, out cancelled integer)
-language plpgsql as $$
+language plpgsql
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
 declare
   v_parents bigint[];
   v_places  integer[];
   v_states  sluice.job_state[];
 begin
-  with judged as materialized (
-    select j.id, j.attempt, j.worker_id, j.started_at,
-           case when j.cancel_at is not null then 'cancelled'
-                when t.on_lost = 'fail' or j.losses + 1 > t.max_losses then 'failed' else 'ready' end as next,
-           'lost: ' || p_why || ' during attempt ' || j.attempt as what
-      from sluice.jobs j left join sluice.tasks t on t.name = j.task where j.id = any (p_ids)
+  with gone as (
+    delete from sluice.running r where r.id = any (p_ids) returning r.*
+  ), judged as materialized (
+    select g.*, d.class_id as class_now, d.priority, d.submitted_at, clock_timestamp() as now,
+           case when g.cancel_at is not null then 'cancelled'
+                when t.on_lost = 'fail' or g.losses + 1 > t.max_losses then 'failed' else 'ready' end::sluice.job_state as next,
+           'lost: ' || p_why || ' during attempt ' || g.attempt as what
+      from gone g join sluice.job_data d on d.id = g.id left join sluice.tasks t on t.name = d.task
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
-    select g.id, g.attempt, g.worker_id, g.started_at, 'lost', g.what from judged g where g.next = 'ready'
-  ), moved as (
-    update sluice.jobs j
-       set state = g.next::sluice.job_state, losses = j.losses + 1,
-           worker_id = case when g.next = 'ready' then null else j.worker_id end,
-           finished_at = case when g.next = 'ready' then null else clock_timestamp() end,
-           ready_at = case when g.next = 'ready' then clock_timestamp() else j.ready_at end,
-           rank = case when g.next = 'ready' then sluice.rank_in_class_v1(j.class_id, j.priority, j.submitted_at) else j.rank end,
-           error = case g.next when 'cancelled' then j.error else g.what end
-      from judged g where j.id = g.id
-    returning g.next, j.parent_id, j.idx, j.state
+    select j.id, j.attempt, j.worker_id, j.started_at, 'lost', j.what from judged j where j.next = 'ready'
+  ), back as (
+    -- A loss does not end its start deadline.
+    insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed, error)
+    select j.id, 'ready', j.now, j.started_at, j.deadline_at, j.parent_id, j.idx, j.class_now,
+           sluice.rank_in_class_v1(j.class_now, j.priority, j.submitted_at), j.attempt, j.failures, j.losses + 1, j.keyed, j.what
+      from judged j where j.next = 'ready'
+  ), kept as (
+    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt, failures, losses,
+                                 is_root, error)
+    select j.id, j.next, j.now, j.ready_at, j.started_at, j.deadline_at, j.cancel_at, j.worker_id, j.class_id, j.attempt, j.failures, j.losses + 1,
+           j.parent_id is null, case j.next when 'cancelled' then j.error else j.what end
+      from judged j where j.next > 'running'
+  ), freed as (
+    delete from sluice.job_keys k where k.job_id = any (array(select j.id from judged j where j.keyed and j.next > 'running'))
   )
-  select (count(*) filter (where m.next = 'ready'))::integer, (count(*) filter (where m.next = 'failed'))::integer,
-         (count(*) filter (where m.next = 'cancelled'))::integer,
-         array_agg(m.parent_id) filter (where m.final), array_agg(m.idx) filter (where m.final), array_agg(m.state) filter (where m.final)
+  select (count(*) filter (where j.next = 'ready'))::integer, (count(*) filter (where j.next = 'failed'))::integer,
+         (count(*) filter (where j.next = 'cancelled'))::integer,
+         array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final), array_agg(j.next) filter (where j.final)
     into requeued, failed, cancelled, v_parents, v_places, v_states
-    from (select *, parent_id is not null and next <> 'ready' as final from moved) m;
+    from (select *, parent_id is not null and next > 'running' as final from judged) j;
   if v_parents is not null then
     perform sluice.children_ended_v1(v_parents, v_places, v_states);
   end if;

@@ -30,13 +30,13 @@ begin
   end if;
   if v_copied then
     -- No id names two jobs, also not one that was given out since the copy was made.
-    perform setval(pg_get_serial_sequence('sluice.jobs', 'id'), nextval(pg_get_serial_sequence('sluice.jobs', 'id')) + 1000000000);
+    perform setval(pg_get_serial_sequence('sluice.job_data', 'id'), nextval(pg_get_serial_sequence('sluice.job_data', 'id')) + 1000000000);
   end if;
   update sluice.watch k set timeline = v_timeline;
   update sluice.holdings h set slots = least(h.slots, n.running)
     from (select o.worker_id, o.lane,
-                 (select count(*)::integer from sluice.jobs j join sluice.classes c on c.id = j.class_id
-                   where j.worker_id = o.worker_id and j.state = 'running' and c.lane = o.lane) as running
+                 (select count(*)::integer from sluice.running r join sluice.classes c on c.id = r.class_id
+                   where r.worker_id = o.worker_id and c.lane = o.lane) as running
             from sluice.holdings o where o.slots > 0 for no key update of o skip locked) n
    where h.worker_id = n.worker_id and h.lane = n.lane;
   return v_id;

@@ -4,4 +4,4 @@
 -- A copy of the database, or a dump that was restored, is another place: there the row counts for nothing either.
 create or replace function sluice.place_v1() returns text
 language sql stable
-return (select d.oid || '/' || 'sluice.jobs'::regclass::oid from pg_database d where d.datname = current_database());
+return (select d.oid || '/' || 'sluice.job_data'::regclass::oid from pg_database d where d.datname = current_database());

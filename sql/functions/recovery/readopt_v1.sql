@@ -15,15 +15,15 @@ declare
   v_ids    bigint[] := '{}';
 begin
   select * into v_worker from sluice.workers w where w.id = p_worker;
-  perform 1 from sluice.jobs j where j.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint)))
-    order by j.id + 0 for no key update;
+  perform 1 from sluice.queue q where q.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint)))
+    order by q.id + 0 for update;
   if v_worker.generation is distinct from p_generation and not (select g.copied from sluice.generation g) then
     v_free := case v_worker.capacity when 0 then 2147483647 else v_worker.capacity
-                - (select count(*) from sluice.jobs j where j.worker_id = p_worker and j.state = 'running') end;
+                - (select count(*) from sluice.running r where r.worker_id = p_worker) end;
     for v_lane in
       select c.lane, l.slots, array_agg(j.id order by j.rank, j.id) as ids
         from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
-        join sluice.jobs j on j.id = n.id and j.state is not distinct from 'ready' and n.attempt between j.attempt + 1 and j.attempt + 2
+        join sluice.queue j on j.id = n.id and j.state is not distinct from 'ready' and n.attempt between j.attempt + 1 and j.attempt + 2
         join sluice.classes c on c.id = j.class_id and c.task = any (v_worker.tasks) and not c.budgeted
         join sluice.holdings h on h.worker_id = p_worker and h.lane = c.lane
         join sluice.lanes l on l.name = c.lane
@@ -32,8 +32,8 @@ begin
       v_fits := least(cardinality(v_lane.ids), v_free);
       if v_lane.slots is not null then
         perform 1 from sluice.lanes l where l.name = v_lane.lane for no key update;
-        select count(*)::integer into v_own from sluice.jobs j join sluice.classes c on c.id = j.class_id
-         where j.worker_id = p_worker and j.state = 'running' and c.lane = v_lane.lane;
+        select count(*)::integer into v_own from sluice.running r join sluice.classes c on c.id = r.class_id
+         where r.worker_id = p_worker and c.lane = v_lane.lane;
         select least(v_fits, greatest(0, sum(h.slots) filter (where h.worker_id = p_worker) - v_own)
                              + greatest(0, v_lane.slots - sum(h.slots)))::integer
           into v_fits from sluice.holdings h where h.lane = v_lane.lane;
@@ -42,11 +42,15 @@ begin
       v_ids := v_ids || v_lane.ids[:v_fits];
       v_free := v_free - v_fits;
     end loop;
-    update sluice.jobs j set state = 'running', worker_id = p_worker, attempt = n.attempt, started_at = clock_timestamp()
-      from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
-     where j.id = n.id and j.id = any (v_ids);
+    with taken as (
+      delete from sluice.queue q where q.id = any (v_ids) returning q.*
+    )
+    insert into sluice.running (id, worker_id, started_at, ready_at, deadline_at, parent_id, idx, class_id, attempt, failures, losses, keyed, error)
+    select t.id, p_worker, clock_timestamp(), t.ready_at, t.deadline_at, t.parent_id, t.idx, t.class_id, n.attempt, t.failures, t.losses, t.keyed, t.error
+      from taken t join jsonb_to_recordset(p_named) n(id bigint, attempt integer) on n.id = t.id;
   end if;
-  update sluice.jobs j set attempt = n.attempt
+  update sluice.queue q set attempt = n.attempt
     from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
-   where j.id = n.id and j.state < 'running' and j.task = any (v_worker.tasks) and n.attempt between j.attempt + 1 and j.attempt + 2;
+    join sluice.job_data d on d.id = n.id and d.task = any (v_worker.tasks)
+   where q.id = n.id and n.attempt between q.attempt + 1 and q.attempt + 2;
 end $$;

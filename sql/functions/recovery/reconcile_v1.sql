@@ -10,15 +10,15 @@ begin
   for v_row in
     select h.worker_id, h.lane
       from sluice.holdings h join sluice.lanes l on l.name = h.lane and l.slots is not null
-     where h.slots < (select count(*) from sluice.jobs j join sluice.classes c on c.id = j.class_id
-                       where j.worker_id = h.worker_id and j.state = 'running' and c.lane = h.lane)
+     where h.slots < (select count(*) from sluice.running r join sluice.classes c on c.id = r.class_id
+                       where r.worker_id = h.worker_id and c.lane = h.lane)
      order by h.worker_id, h.lane
   loop
     -- Seen without a lock it may be a cycle under way. Looked at again under the lock it is a fact.
     perform 1 from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane for no key update skip locked;
     continue when not found;
-    select count(*)::integer into v_actual from sluice.jobs j join sluice.classes c on c.id = j.class_id
-     where j.worker_id = v_row.worker_id and j.state = 'running' and c.lane = v_row.lane;
+    select count(*)::integer into v_actual from sluice.running r join sluice.classes c on c.id = r.class_id
+     where r.worker_id = v_row.worker_id and c.lane = v_row.lane;
     return query
     with before as materialized (
       select h.slots from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane
@@ -30,10 +30,9 @@ begin
   -- Running under a worker that holds nothing: nobody would ever end it.
   for v_row in
     select s.lane, array_agg(s.id) as ids
-      from (select j.id, c.lane from sluice.jobs j join sluice.classes c on c.id = j.class_id
-             where j.state = 'running' and j.composite is null
-               and not exists (select 1 from sluice.holdings h where h.worker_id = j.worker_id and h.lane = c.lane)
-             order by j.id limit 1000 for no key update of j skip locked) s
+      from (select r.id, c.lane from sluice.running r join sluice.classes c on c.id = r.class_id
+             where not exists (select 1 from sluice.holdings h where h.worker_id = r.worker_id and h.lane = c.lane)
+             order by r.id limit 1000 for update of r skip locked) s
      group by s.lane
   loop
     insert into sluice.recoveries (kind, lane, jobs, requeued, failed, cancelled, job_ids)

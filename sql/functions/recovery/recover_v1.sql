@@ -38,10 +38,9 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    v_ids := array(select j.id from sluice.jobs j
-                    where j.worker_id = v_dead.worker_id and j.state = 'running'
-                      and j.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-                    order by j.id + 0 for no key update);   -- sorted, not read in the order of the primary key: that is the whole table
+    v_ids := array(select r.id from sluice.running r
+                    where r.worker_id = v_dead.worker_id and r.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
+                    order by r.id + 0 for update);   -- sorted, not read in the order of the primary key: that is the whole table
     select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
       from sluice.lose_jobs_v1(v_ids,
         -- It came back under its name: that is a restart, and no machine that went away.

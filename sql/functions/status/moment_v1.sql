@@ -9,8 +9,8 @@ set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_merg
 as $$
   with busy as materialized (
     select c.lane, j.worker_id, count(*)::integer as n
-      from sluice.jobs j join sluice.classes c on c.id = j.class_id
-     where j.state = 'running' and j.worker_id is not null group by c.lane, j.worker_id
+      from sluice.running j join sluice.classes c on c.id = j.class_id
+     group by c.lane, j.worker_id
   ), waiting as materialized (
     -- A class in which nothing waits any more is not sampled again: its last sample says nothing. While the duty runs, the one of
     -- its previous tick holds.
@@ -19,21 +19,23 @@ as $$
      cross join lateral (
        select x.depth, x.oldest_at, x.obstacle, x.details, x.at from sluice.samples x
         where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
-     where exists (select 1 from sluice.jobs j where j.class_id = c.id and j.state = 'ready')
+     where exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready')
   ), live as materialized (
     select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
            w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
       from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
   ), failures as materialized (
-    select j.id, j.parent_id, j.root_id, j.composite, j.superseded_at, j.finished_at from sluice.jobs j
-     where j.state = 'failed' and j.finished_at > statement_timestamp() - interval '1 hour'
-     order by j.finished_at desc, j.id desc limit 5 * p_look
+    select d.id, d.parent_id, d.root_id, d.composite, o.finished_at
+      from (select x.id, x.finished_at from sluice.outcomes x
+             where x.state = 'failed' and x.finished_at > statement_timestamp() - interval '1 hour'
+             order by x.finished_at desc, x.id desc limit 5 * p_look) o
+      join sluice.job_data d on d.id = o.id
   ), touched as materialized (
     -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
     select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
-     where exists (select 1 from sluice.jobs s where s.root_id = r.root_id and s.superseded_at is not null)
+     where exists (select 1 from sluice.job_data s where s.root_id = r.root_id and s.superseded_at is not null)
   ), queued as materialized (
-    select j.class_id, j.parent_id, j.composite, j.ready_at from sluice.jobs j where j.state = 'ready' limit p_look
+    select j.class_id, j.parent_id, j.ready_at from sluice.queue j where j.state = 'ready' limit p_look
   ), depths as materialized (
     select c.lane, count(*)::integer as depth, min(q.ready_at) as oldest_at
       from queued q join sluice.classes c on c.id = q.class_id
@@ -53,23 +55,27 @@ as $$
   ), looked as materialized (
     -- Roots, and tasks below them: a workflow is running as long as anything in it is.
     select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
-           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer as steps
-      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'awaiting_approval' limit p_look) x
+           (count(*) filter (where x.parent_id is not null))::integer as steps
+      from (select j.parent_id from sluice.queue j where j.state = 'awaiting_approval' limit p_look) x
     union all
     select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
-           (count(*) filter (where x.parent_id is not null and x.composite is null and x.again = s.again))::integer
+           (count(*) filter (where x.parent_id is not null and x.class_id is not null and x.again = s.again))::integer
       from (values ('scheduled', false), ('retrying', true)) s(state, again)
-      left join (select j.parent_id, j.composite, j.failures > 0 or j.losses > 0 as again from sluice.jobs j where j.state = 'scheduled' limit p_look) x
+      left join (select j.parent_id, j.class_id, j.failures > 0 or j.losses > 0 as again from sluice.queue j where j.state = 'scheduled' limit p_look) x
         on true
      group by s.state
     union all
     select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
-           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
+           (count(*) filter (where x.parent_id is not null))::integer
       from queued x
     union all
     select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
-           (count(*) filter (where x.parent_id is not null and x.composite is null))::integer
-      from (select j.parent_id, j.composite from sluice.jobs j where j.state = 'running' limit p_look) x
+           (count(*) filter (where x.parent_id is not null and x.leaf))::integer
+      from ((select j.parent_id, true as leaf from sluice.running j limit p_look)
+            union all
+            (select d.parent_id, false from sluice.composites c join sluice.job_data d on d.id = c.job_id
+              where not c.ended and c.started_at is not null limit p_look)
+            limit p_look) x
   )
   select jsonb_build_object(
     'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
@@ -102,16 +108,18 @@ as $$
                   from sluice.devices d join sluice.budgets b on b.name = d.budget
                  cross join lateral (
                    select coalesce(sum(x.amount), 0) as amount, count(*) as n
-                     from sluice.reservations x join sluice.jobs j on j.id = x.job_id
-                    where x.budget = d.budget and x.device = d.key and j.attempt = x.attempt and j.state is not distinct from 'running') v
+                     from sluice.reservations x
+                    cross join lateral (select 1 from sluice.running j where j.id = x.job_id and j.attempt = x.attempt offset 0) j
+                    where x.budget = d.budget and x.device = d.key) v
                  cross join lateral (
                    select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
                             'model', x.model, 'worker', w.name,
                             'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
-                            'running', (select count(*) from sluice.reservations y join sluice.jobs j on j.id = y.job_id
+                            'running', (select count(*) from sluice.reservations y
+                                         cross join lateral (select z.worker_id, z.class_id from sluice.running z
+                                                              where z.id = y.job_id and z.attempt = y.attempt offset 0) j
                                           join sluice.classes c on c.id = j.class_id
-                                         where y.budget = x.budget and y.device = x.device and j.attempt = y.attempt
-                                           and j.state is not distinct from 'running' and j.worker_id = x.worker_id and c.model = x.model)
+                                         where y.budget = x.budget and y.device = x.device and j.worker_id = x.worker_id and c.model = x.model)
                           ) order by x.claimed_at, x.model), '[]') as models
                      from sluice.residents x join sluice.workers w on w.id = x.worker_id
                     where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),

@@ -18,7 +18,7 @@ begin
                   'task', min(j.task), 'key', min(j.key), 'by', nullif(min(j.submitted_by), session_user::text)))
                 else jsonb_build_object('jobs', count(*), 'tasks', (array_agg(distinct j.task))[:20]) end,
            left(v_bulk ->> 'reason', 500)
-      from sluice.jobs j
+      from sluice.job_data j
      where j.id in (select u.id from unnest(p_ids, p_attached) u(id, attached) where u.attached is not true) and age(j.xmin) <= 0
     having count(*) > 0;
   elsif v_bulk ? 'tasks' then

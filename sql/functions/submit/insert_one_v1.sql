@@ -5,5 +5,5 @@ begin
   if exists (select 1 from sluice.workflows w where w.name = p_job ->> 'task') then
     return sluice.insert_workflow_v1(p_job);
   end if;
-  return (select i from sluice.insert_jobs_v1(jsonb_build_array(p_job), 'none') i);
+  return (select i from sluice.store_jobs_v1(jsonb_build_array(p_job)) i);
 end $$;

@@ -1,6 +1,8 @@
 -- Stores one job with a key, or finds the active job that has it. Where the keys of its task are each owner's, those of others are not looked at.
 create or replace function sluice.submit_keyed_v1(p_job jsonb, out id bigint, out attached boolean)
-language plpgsql as $$
+language plpgsql
+set jit = off set enable_seqscan = off
+as $$
 declare
   v_input jsonb;
   v_holder text;
@@ -9,8 +11,8 @@ declare
 begin
   for i in 1..100 loop
     -- Looking first spares the common attach a dead row.
-    select j.id, j.input, j.submitted_by into id, v_input, v_holder from sluice.jobs j
-     where j.task = p_job ->> 'task' and j.key = p_job ->> 'key' and coalesce(j.key_owner, '') = v_owner and j.state < 'completed';
+    select d.id, d.input, d.submitted_by into id, v_input, v_holder from sluice.job_keys k join sluice.job_data d on d.id = k.job_id
+     where k.task = p_job ->> 'task' and k.key = p_job ->> 'key' and k.owner = v_owner;
     if found then
       if v_input is distinct from nullif(p_job -> 'input', 'null') then   -- no input is stored as no value
         raise exception 'key % of task % is held by job % of %, which has another input',

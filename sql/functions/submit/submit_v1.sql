@@ -2,24 +2,30 @@
 -- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId,
 -- reason, and tasks where the first job carries the line of all of them. Where nobody is named in by, the
 -- job belongs to the role of this session. The answer has one row per job, in the order given.
+--
+-- It has the rights of its owner: a role that submits needs none on the tables that jobs are spread over, only to insert into
+-- sluice.jobs.
 create or replace function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
   v_workflows boolean := exists (select 1 from jsonb_array_elements(p_jobs) e join sluice.workflows w on w.name = e ->> 'task');
   v_ids       bigint[];
   v_attached  boolean[];
 begin
+  perform sluice.check_submitter_v1();
   if v_workflows or jsonb_path_exists(p_jobs, '$[*].key ? (@ != null)') then
     -- Keys in one order for everybody, so that two such calls cannot wait for each other.
     with stored as materialized (
       select g.ord, s.id, s.attached
         from (select e.job, e.ord from jsonb_array_elements(p_jobs) with ordinality e(job, ord)
-               order by e.job ->> 'task', e.job ->> 'key', e.ord) g
+               order by e.job ->> 'task', e.job ->> 'key', e.job ->> 'by', e.ord) g
        cross join lateral sluice.submit_keyed_any_v1(g.job) s
     )
     select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached from stored s;
   else
-    v_ids := array(select sluice.insert_jobs_v1(p_jobs, 'none'));
+    v_ids := array(select sluice.store_jobs_v1(p_jobs));
   end if;
   if sluice.leaves_line_v1(p_jobs) then
     perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);

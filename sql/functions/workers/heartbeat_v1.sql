@@ -15,11 +15,11 @@ begin
          -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
          -- A claim under way is not seen yet, and has its time from before it is committed.
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select j.started_at from sluice.jobs j where j.worker_id = p_worker and j.state = 'running'
-                                and j.started_at >= w.busy_since order by j.started_at limit 1))
+                            (select r.started_at from sluice.running r where r.worker_id = p_worker
+                                and r.started_at >= w.busy_since order by r.started_at limit 1))
    where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
-            array(select j.id from sluice.jobs j where j.worker_id = p_worker and j.state = 'running' and j.cancel_at is not null),
+            array(select r.id from sluice.running r where r.worker_id = p_worker and r.cancel_at is not null),
             w.draining, sluice.must_stop_v1(w),
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),

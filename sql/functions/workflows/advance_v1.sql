@@ -53,35 +53,46 @@ begin
        where g.parent = any (v_jobs)
     ), refused as materialized (
       select r.* from sluice.refuse_composites_v1(p_children, v_jobs) r
-    ), made as (
-      insert into sluice.jobs (parent_id, root_id, idx, step, composite, task, class_id, input, priority, rank, state, submitted_at, ready_at,
-                               started_at, finished_at, deadline_ms, deadline_at, error, policy, submitted_by, trace)
-      select g.parent, coalesce(p.root_id, p.id), g.idx, g.step, g.kind, g.task, t.class_id, g.input, p.priority,
-             sluice.rank_v1(p.priority, l.ageing_ms, v_now), s.state, v_now, v_now,
-             case when s.state = 'running' then v_now end, case when s.state >= 'completed' then v_now end,
-             d.ms, case when s.state = 'ready' then v_now + make_interval(secs => d.ms / 1000.0) end,
-             case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end,
-             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end, p.submitted_by, p.trace
-        from given g
-        join sluice.jobs p on p.id = g.parent
-        left join refused r on r.parent = g.parent and r.idx = g.idx
-        left join sluice.tasks t on g.kind is null and t.name = g.task
-        left join sluice.lanes l on l.name = t.lane
-       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms, (select a.deadline_ms from sluice.admission a)) as said) c
-       -- A composite keeps that there is none, for what is made below it.
-       cross join lateral (select case when g.kind is null then nullif(c.said, 0) else c.said end as ms) d
-       cross join lateral (select case
-           when g.state >= 'completed' then g.state
-           when r.error is not null or g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
-           when g.state = 'waiting' then g.state
-           when g.kind is not null then 'running'::sluice.job_state
-           when t.approval then 'awaiting_approval'::sluice.job_state
-           else 'ready'::sluice.job_state end as state) s
-       order by g.parent, g.idx
-      returning jobs.id, jobs.parent_id, jobs.idx, jobs.composite, jobs.state
+    ), made as materialized (
+      -- Numbered in order: the ids of siblings follow their places.
+      select nextval('sluice.job_data_id_seq') as id, n.* from (
+        select g.parent as parent_id, coalesce(p.root_id, p.id) as root_id, g.idx, g.step, g.kind as composite, g.task, t.class_id, g.input,
+               p.priority, sluice.rank_v1(p.priority, l.ageing_ms, v_now) as rank, s.state, d.ms as deadline_ms,
+               case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end as error,
+               case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end as policy, p.submitted_by, p.trace
+          from given g
+          join sluice.job_data p on p.id = g.parent
+          left join refused r on r.parent = g.parent and r.idx = g.idx
+          left join sluice.tasks t on g.kind is null and t.name = g.task
+          left join sluice.lanes l on l.name = t.lane
+         cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms, (select a.deadline_ms from sluice.admission a)) as said) c
+         -- A composite keeps that there is none, for what is made below it.
+         cross join lateral (select case when g.kind is null then nullif(c.said, 0) else c.said end as ms) d
+         cross join lateral (select case
+             when g.state >= 'completed' then g.state
+             when r.error is not null or g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
+             when g.state = 'waiting' then g.state
+             when g.kind is not null then 'running'::sluice.job_state
+             when t.approval then 'awaiting_approval'::sluice.job_state
+             else 'ready'::sluice.job_state end as state) s
+         order by g.parent, g.idx) n
+    ), data as (
+      insert into sluice.job_data (id, parent_id, root_id, idx, step, composite, task, class_id, input, priority, submitted_at, deadline_ms, policy,
+                                   submitted_by, trace)
+      select m.id, m.parent_id, m.root_id, m.idx, m.step, m.composite, m.task, m.class_id, m.input, m.priority, v_now, m.deadline_ms, m.policy,
+             m.submitted_by, m.trace
+        from made m
+    ), lined as (
+      insert into sluice.queue (id, ready_at, deadline_at, parent_id, idx, class_id, state, rank, guarded)
+      select m.id, v_now, case when m.state = 'ready' then v_now + make_interval(secs => m.deadline_ms / 1000.0) end, m.parent_id, m.idx,
+             m.class_id, m.state, m.rank, coalesce(m.policy ? 'approval', false)
+        from made m where m.state < 'running'
+    ), over as (
+      insert into sluice.outcomes (id, finished_at, ready_at, class_id, state, is_root, error)
+      select m.id, v_now, v_now, m.class_id, m.state, false, m.error from made m where m.state >= 'completed'
     ), halves as (
-      insert into sluice.composites (job_id, graph, node, depth, window_size, total, timeout_ms)
-      select m.id, c.graph, g.node, c.depth + 1, g."window", g.total, g."timeoutMs"
+      insert into sluice.composites (job_id, ready_at, started_at, graph, node, depth, window_size, total, timeout_ms)
+      select m.id, v_now, case when m.state = 'running' then v_now end, c.graph, g.node, c.depth + 1, g."window", g.total, g."timeoutMs"
         from made m join given g on g.parent = m.parent_id and g.idx = m.idx join sluice.composites c on c.job_id = m.parent_id
        where m.composite is not null and m.state < 'completed'
       returning job_id, timeout_ms
@@ -123,11 +134,11 @@ begin
       from sluice.composites c
      where c.job_id = any (v_jobs) and not c.closed
        and (c.closing is not null
-            or (c.window_size > c.tokens or c.held) and exists (select 1 from sluice.jobs j where j.id = c.job_id and j.state = 'running'))
+            or (c.window_size > c.tokens or c.held) and c.started_at is not null and not c.ended)
   loop
     if v_row.closing is null and v_row.held then
       v_ready := sluice.release_v1(v_row.job_id, -1, 1000) > 0;
-      update sluice.composites c set held = exists (select 1 from sluice.jobs k where k.parent_id = c.job_id and k.state = 'waiting')
+      update sluice.composites c set held = exists (select 1 from sluice.queue k where k.parent_id = c.job_id and k.state = 'waiting')
        where c.job_id = v_row.job_id returning c.held into v_row.held;
       if v_row.held then
         insert into sluice.wakeups (job_id, due_at)
@@ -136,11 +147,17 @@ begin
       v_woken := true;
     elsif v_row.closing is null then
       update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
+      if exists (select 1 from sluice.composites c where c.job_id = v_row.job_id and c.tokens < c.window_size
+                    and exists (select 1 from sluice.queue q where q.parent_id = c.job_id and q.state = 'waiting')) then
+        -- Somebody has children locked that could start: again in a moment.
+        insert into sluice.wakeups (job_id, due_at) values (v_row.job_id, v_now + interval '20 milliseconds');
+        v_woken := true;
+      end if;
     elsif sluice.close_children_v1(v_row.job_id, case when v_row.closing_error like 'cancelled:%' then v_row.closing_error
                                                       else 'cancelled: ' || coalesce(v_row.closing_error, 'its group had its verdict') end) then
       update sluice.composites c set closed = true,
              total = case when c.total is not null
-                          then (select count(*) from sluice.jobs j where j.parent_id = c.job_id and j.superseded_at is null) end
+                          then (select count(*) from sluice.job_data j where j.parent_id = c.job_id and j.superseded_at is null) end
        where c.job_id = v_row.job_id;
       insert into sluice.wakeups (job_id) values (v_row.job_id);
       v_woken := true;
@@ -152,16 +169,24 @@ begin
   end loop;
 
   with ended as (
-    update sluice.jobs j
-       set state = (b.settle ->> 'state')::sluice.job_state, result = nullif(b.settle -> 'result', 'null'), error = b.settle ->> 'error',
-           finished_at = v_now
+    update sluice.composites c set ended = true
       from jsonb_to_recordset(p_batch) as b(job bigint, settle jsonb)
-     where b.settle is not null and j.id = b.job and j.id = any (v_jobs) and j.state = 'running'
-    returning j.parent_id, j.idx, j.state
+     where b.settle is not null and c.job_id = b.job and c.job_id = any (v_jobs) and c.started_at is not null and not c.ended
+    returning c.job_id, c.ready_at, c.started_at, c.cancel_at, c.attempt, b.settle
+  ), placed as materialized (
+    select e.*, (e.settle ->> 'state')::sluice.job_state as state, d.parent_id, d.idx, d.key
+      from ended e join sluice.job_data d on d.id = e.job_id
+  ), kept as (
+    insert into sluice.outcomes (id, finished_at, ready_at, started_at, cancel_at, state, attempt, is_root, result, error)
+    select p.job_id, v_now, p.ready_at, p.started_at, p.cancel_at, p.state, p.attempt, p.parent_id is null,
+           nullif(p.settle -> 'result', 'null'), p.settle ->> 'error'
+      from placed p
+  ), freed as (
+    delete from sluice.job_keys k where k.job_id = any (array(select p.job_id from placed p where p.key is not null))
   )
   select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null),
          array_agg(e.state) filter (where e.parent_id is not null), bool_or(e.parent_id is null)
-    into v_parents, v_places, v_states, v_ready from ended e;
+    into v_parents, v_places, v_states, v_ready from placed e;
   if v_parents is not null then
     perform sluice.children_ended_v1(v_parents, v_places, v_states);
   elsif v_woken then

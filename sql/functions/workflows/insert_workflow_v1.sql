@@ -19,19 +19,23 @@ begin
     raise exception 'workflow % runs what nobody has brought yet: no task named %; start a worker or program that has it',
       quote_literal(p_job ->> 'task'), v_missing using errcode = 'SL002', detail = p_job ->> 'task';
   end if;
-  insert into sluice.jobs (task, composite, key, input, priority, state, submitted_at, ready_at, started_at, deadline_ms, tags, submitted_by,
-                           trace)
-  select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority),
-         case when v_due > v_now then 'scheduled'::sluice.job_state else 'running'::sluice.job_state end, v_now, v_due,
-         case when v_due <= v_now then v_now end, coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
+  insert into sluice.job_data (task, composite, key, input, priority, submitted_at, deadline_ms, tags, submitted_by, trace)
+  select w.name, 'workflow', p_job ->> 'key', nullif(p_job -> 'input', 'null'), coalesce((p_job ->> 'priority')::integer, w.priority), v_now,
+         coalesce((p_job ->> 'deadlineMs')::bigint, w.deadline_ms),
          case when p_job ? 'tags' then array(select jsonb_array_elements_text(p_job -> 'tags')) end,
          coalesce(p_job ->> 'by', session_user::text),
          p_job ->> 'trace'
     from sluice.workflows w where w.name = p_job ->> 'task'
   returning id into v_id;
-  insert into sluice.composites (job_id, graph, node, timeout_ms)
-  select v_id, w.graph, w.name, w.timeout_ms from sluice.workflows w where w.name = p_job ->> 'task';
-  if v_due <= v_now then
+  if p_job ->> 'key' is not null then
+    insert into sluice.job_keys (task, key, job_id) values (p_job ->> 'task', p_job ->> 'key', v_id);
+  end if;
+  insert into sluice.composites (job_id, ready_at, started_at, graph, node, timeout_ms)
+  select v_id, v_due, case when v_due <= v_now then v_now end, w.graph, w.name, w.timeout_ms
+    from sluice.workflows w where w.name = p_job ->> 'task';
+  if v_due > v_now then
+    insert into sluice.queue (id, ready_at, state, keyed) values (v_id, v_due, 'scheduled', p_job ->> 'key' is not null);
+  else
     perform sluice.start_composite_v1(v_id);
   end if;
   return v_id;

@@ -13,7 +13,7 @@ declare
 begin
   select array_agg(distinct coalesce(p.root_id, p.id)) into v_roots
     from jsonb_to_recordset(p_children) as g(parent bigint, kind sluice.composite_kind, state sluice.job_state)
-    join sluice.jobs p on p.id = g.parent
+    join sluice.job_data p on p.id = g.parent
    where g.parent = any (p_jobs) and g.kind is not null and g.state < 'completed';
   if v_roots is null then
     return;
@@ -24,7 +24,7 @@ begin
   with given as materialized (
     select g.parent, g.idx, t.root_id, coalesce(g.below, 0) as jobs, c.depth + 1 as depth, t.children
       from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, kind sluice.composite_kind, state sluice.job_state, below bigint)
-      join sluice.jobs p on p.id = g.parent
+      join sluice.job_data p on p.id = g.parent
       join sluice.composites c on c.job_id = g.parent
       join sluice.trees t on t.root_id = coalesce(p.root_id, p.id)
      where g.parent = any (p_jobs) and g.kind is not null and g.state < 'completed'

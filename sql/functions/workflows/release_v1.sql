@@ -6,35 +6,43 @@ set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_so
 as $$
 declare
   v_now    timestamptz := clock_timestamp();
-  v_count  integer;
-  v_woken  integer;
+  v_count  integer := 0;
+  v_leaves bigint[];
+  v_composites bigint[];
 begin
-  with released as (
-    update sluice.jobs j
-       set state = case when j.composite is not null then 'running'::sluice.job_state
-                        when j.policy ? 'approval' then 'awaiting_approval'::sluice.job_state
-                        else 'ready'::sluice.job_state end,
+  -- Locked by a statement of its own, so that the next one sees a priority that was changed before.
+  select array_agg(n.id) filter (where n.class_id is not null), array_agg(n.id) filter (where n.class_id is null) into v_leaves, v_composites
+    from (select k.id, k.class_id from sluice.queue k where k.parent_id = p_parent and k.state = 'waiting' and k.idx > p_after
+           order by k.idx limit p_count for update skip locked) n;
+  if v_leaves is not null then
+    update sluice.queue q
+       set state = case when q.guarded then 'awaiting_approval'::sluice.job_state else 'ready'::sluice.job_state end,
            ready_at = v_now,
-           rank = case when j.composite is not null then j.rank
-                       -- Written out: as a function of its own it would not be inlined.
-                       else (select sluice.rank_v1(j.priority, l.ageing_ms, j.submitted_at)
-                               from sluice.classes c join sluice.lanes l on l.name = c.lane where c.id = j.class_id) end,
-           started_at = case when j.composite is not null then v_now end,
-           deadline_at = case when j.composite is null and not coalesce(j.policy ? 'approval', false)
-                              then v_now + make_interval(secs => j.deadline_ms / 1000.0) end
-     where j.id = any (array(select k.id from sluice.jobs k where k.parent_id = p_parent and k.state = 'waiting' and k.idx > p_after
-                              order by k.idx limit p_count for no key update skip locked))
-    returning j.id, j.composite
-  ), woken as (
-    insert into sluice.wakeups (job_id) select r.id from released r where r.composite is not null returning 1
-  ), timed as (
-    insert into sluice.wakeups (job_id, due_at)
-    select r.id, v_now + make_interval(secs => c.timeout_ms / 1000.0) from released r join sluice.composites c on c.job_id = r.id
-     where r.composite is not null and c.timeout_ms is not null
-  )
-  select (select count(*) from released), (select count(*) from woken) into v_count, v_woken;
-  if v_count > v_woken then
+           -- Written out: as a function of its own it would not be inlined.
+           rank = (select sluice.rank_v1(d.priority, l.ageing_ms, d.submitted_at)
+                     from sluice.classes c join sluice.lanes l on l.name = c.lane where c.id = q.class_id),
+           started_at = null,
+           deadline_at = case when not q.guarded then v_now + make_interval(secs => d.deadline_ms / 1000.0) end
+      from sluice.job_data d
+     where q.id = any (v_leaves) and d.id = q.id;
+    get diagnostics v_count = row_count;
     perform sluice.hint_v1('ready', 'soon');
+  end if;
+  if v_composites is not null then
+    -- Everybody else locks a composite's own row before its place in the queue. This is the other way round, so it does not wait.
+    with free as materialized (
+      select c.job_id, c.timeout_ms from sluice.composites c where c.job_id = any (v_composites) order by c.job_id for no key update skip locked
+    ), gone as (
+      delete from sluice.queue q where q.id = any (array(select f.job_id from free f))
+    ), started as (
+      update sluice.composites c set ready_at = v_now, started_at = v_now where c.job_id = any (array(select f.job_id from free f))
+    ), woken as (
+      insert into sluice.wakeups (job_id, due_at)
+      select f.job_id, clock_timestamp() from free f
+      union all
+      select f.job_id, v_now + make_interval(secs => f.timeout_ms / 1000.0) from free f where f.timeout_ms is not null
+    )
+    select v_count + count(*) into v_count from free;
   end if;
   return v_count;
 end $$;

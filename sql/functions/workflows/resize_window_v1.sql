@@ -7,8 +7,8 @@ declare
   v_former integer;
   v_new    integer;
 begin
-  select c.window_size, c.window_before into v_old, v_former from sluice.composites c join sluice.jobs j on j.id = c.job_id
-   where c.job_id = p_id and j.state = 'running' and c.window_size is not null for no key update of c;
+  select c.window_size, c.window_before into v_old, v_former from sluice.composites c
+   where c.job_id = p_id and c.started_at is not null and not c.ended and c.window_size is not null for no key update;
   if v_old is not null then
     v_new := coalesce(p_size, case when v_old = 0 then coalesce(v_former, 1) else v_old end);
     update sluice.composites c

@@ -28,56 +28,62 @@ begin
   if v_count <> cardinality(p_composites) then
     return;
   end if;
-  -- Whoever deletes a tree begins with the job of its root, and would then wait for what is locked here.
+  -- Whoever deletes a tree begins with the outcome of its root, and would then wait for what is locked here.
   -- A workflow that was cancelled before its time keeps that time.
-  select case when j.started_at is null then greatest(j.ready_at, v_now) else v_now end, j.priority into v_due, v_priority
-    from sluice.jobs j where j.id = p_root and j.state >= 'completed' for no key update skip locked;
+  select case when o.started_at is null then greatest(o.ready_at, v_now) else v_now end, d.priority into v_due, v_priority
+    from sluice.outcomes o join sluice.job_data d on d.id = o.id where o.id = p_root for update of o skip locked;
   if not found then
     return;
   end if;
   -- What could not be rendered, or has a task that is still unknown, would only fail again.
-  select p_leaves || coalesce(array_agg(j.id), '{}') into v_leaves from sluice.jobs j
-   where j.parent_id = any (p_fanouts) and j.superseded_at is null and j.composite is null and j.state in ('failed', 'cancelled')
-     and (j.state = 'cancelled' or j.attempt > 0 or j.error like 'capacity:%'
-          or j.class_id is null and exists (select 1 from sluice.tasks t where t.name = j.task));
-  perform 1 from sluice.jobs j where j.id = any (p_composites || v_leaves || p_superseded) order by j.id for no key update;
+  select p_leaves || coalesce(array_agg(d.id), '{}') into v_leaves from sluice.job_data d join sluice.outcomes o on o.id = d.id
+   where d.parent_id = any (p_fanouts) and d.superseded_at is null and d.composite is null and o.state in ('failed', 'cancelled')
+     and (o.state = 'cancelled' or o.attempt > 0 or o.error like 'capacity:%'
+          or d.class_id is null and exists (select 1 from sluice.tasks t where t.name = d.task));
+  perform 1 from sluice.outcomes o where o.id = any (p_composites || v_leaves || p_superseded) order by o.id for update;
 
   insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
-  select j.id, greatest(j.attempt, 1), j.worker_id, j.started_at, j.finished_at, 'rerun', j.state::text || coalesce(': ' || j.error, '')
-    from sluice.jobs j
-   where j.id = any (p_composites) or j.id = any (v_leaves) and j.attempt > 0
+  select o.id, greatest(o.attempt, 1), o.worker_id, o.started_at, o.finished_at, 'rerun', o.state::text || coalesce(': ' || o.error, '')
+    from sluice.outcomes o
+   where o.id = any (p_composites) or o.id = any (v_leaves) and o.attempt > 0
   on conflict do nothing;
 
-  update sluice.jobs j set superseded_at = v_now where j.id = any (p_superseded) and j.superseded_at is null;
+  update sluice.job_data d set superseded_at = v_now where d.id = any (p_superseded) and d.superseded_at is null;
   get diagnostics superseded = row_count;
 
-  update sluice.jobs j
-     set state = 'waiting', class_id = coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
-         -- It may have been changed after they ended.
-         priority = v_priority,
-         rank = coalesce(sluice.rank_in_class_v1(coalesce(j.class_id, (select t.class_id from sluice.tasks t where t.name = j.task)),
-                                                 v_priority, j.submitted_at), j.rank),
-         -- What was approved is asked for again, and so is what has been guarded since.
-         approved_by = null,
-         policy = case when exists (select 1 from sluice.tasks t where t.name = j.task and t.approval)
-                       then coalesce(j.policy, '{}') || '{"approval": true}' else j.policy end,
-         ready_at = v_now, started_at = null, finished_at = null, deadline_at = null, cancel_at = null, worker_id = null,
-         failures = 0, losses = 0, result = null, error = null
-   where j.id = any (v_leaves) and j.state in ('failed', 'cancelled');
+  -- Their priority may have been changed after they ended. What was approved is asked for again, and so is what has been guarded since.
+  update sluice.job_data d
+     set class_id = coalesce(d.class_id, t.class_id), priority = v_priority, approved_by = null,
+         policy = case when t.approval then coalesce(d.policy, '{}') || '{"approval": true}' else d.policy end
+    from sluice.job_data k left join sluice.tasks t on t.name = k.task
+   where k.id = any (v_leaves) and d.id = k.id and exists (select 1 from sluice.outcomes o where o.id = k.id and o.state in ('failed', 'cancelled'))
+     and (k.class_id is null or k.priority <> v_priority or k.approved_by is not null or t.approval and not coalesce(k.policy ? 'approval', false));
+  with again as (
+    delete from sluice.outcomes o where o.id = any (v_leaves) and o.state in ('failed', 'cancelled') returning o.id, o.attempt
+  )
+  insert into sluice.queue (id, ready_at, parent_id, idx, class_id, state, rank, attempt, guarded)
+  select d.id, v_now, d.parent_id, d.idx, d.class_id, 'waiting', sluice.rank_in_class_v1(d.class_id, d.priority, d.submitted_at), a.attempt,
+         coalesce(d.policy ? 'approval', false)
+    from again a join sluice.job_data d on d.id = a.id;
   get diagnostics jobs = row_count;
 
-  update sluice.jobs j
-     set state = case when j.id <> p_root then 'waiting'::sluice.job_state when v_due > v_now then 'scheduled'::sluice.job_state
-                      else 'running'::sluice.job_state end,
-         priority = v_priority, attempt = greatest(j.attempt, 1) + 1, ready_at = case when j.id = p_root then v_due else v_now end,
-         started_at = case when j.id = p_root and v_due <= v_now then v_now end, finished_at = null,
-         cancel_at = null, result = null, error = null
-   where j.id = any (p_composites);
+  delete from sluice.outcomes o where o.id = any (p_composites);
+  update sluice.job_data d set priority = v_priority where d.id = any (p_composites) and d.priority <> v_priority;
+  insert into sluice.job_keys (task, key, owner, job_id)
+  select d.task, d.key, coalesce(d.key_owner, ''), d.id from sluice.job_data d where d.id = any (p_composites) and d.key is not null;
+  insert into sluice.queue (id, ready_at, parent_id, idx, state, attempt, keyed)
+  select d.id, case when d.id = p_root then v_due else v_now end, d.parent_id, d.idx,
+         case when d.id = p_root then 'scheduled'::sluice.job_state else 'waiting'::sluice.job_state end,
+         greatest(c.attempt, 1) + 1, d.key is not null
+    from sluice.job_data d join sluice.composites c on c.job_id = d.id
+   where d.id = any (p_composites) and (d.id <> p_root or v_due > v_now);
 
   -- The children are counted again: what wake-ups had still to tell is in their states.
   delete from sluice.wakeups w where w.job_id = any (p_composites);
   update sluice.composites c
-     set taken_until = null, version = c.version + 1, tokens = 0, held = c.window_size is null, closing = null, closing_error = null,
+     set ready_at = case when c.job_id = p_root then v_due else v_now end, started_at = case when c.job_id = p_root and v_due <= v_now then v_now end,
+         cancel_at = null, cancel_error = null, attempt = greatest(c.attempt, 1) + 1, ended = false,
+         taken_until = null, version = c.version + 1, tokens = 0, held = c.window_size is null, closing = null, closing_error = null,
          closed = false, total = case when c.total is not null then n.children + n.items end,
          completed = n.completed, failed = n.failed, cancelled = n.cancelled
     from (select p.id, coalesce(k.children, 0) as children, coalesce(k.completed, 0) as completed, coalesce(k.failed, 0) as failed,
@@ -85,9 +91,9 @@ begin
                  (select coalesce(sum(jsonb_array_length(h.items)), 0) from sluice.chunks h where h.job_id = p.id) as items
             from unnest(p_composites) p(id)
            cross join lateral (
-             select count(*) as children, count(*) filter (where j.state = 'completed') as completed,
-                    count(*) filter (where j.state = 'failed') as failed, count(*) filter (where j.state = 'cancelled') as cancelled
-               from sluice.jobs j where j.parent_id = p.id and j.superseded_at is null) k) n
+             select count(*) as children, count(*) filter (where o.state = 'completed') as completed,
+                    count(*) filter (where o.state = 'failed') as failed, count(*) filter (where o.state = 'cancelled') as cancelled
+               from sluice.job_data d left join sluice.outcomes o on o.id = d.id where d.parent_id = p.id and d.superseded_at is null) k) n
    where c.job_id = n.id;
   if v_due <= v_now then
     perform sluice.start_composite_v1(p_root);

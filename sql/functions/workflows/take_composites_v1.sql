@@ -32,7 +32,7 @@ begin
         select j.id, case when pg_column_size(j.input) > 2048 then octet_length(j.input::text) else coalesce(pg_column_size(j.input), 0) * 256 end
                    + coalesce((select case when pg_column_size(k.items) > 2048 then octet_length(k.items::text) else pg_column_size(k.items) * 256 end
                                  from sluice.chunks k where k.job_id = j.id order by k.first limit 1), 0) as bytes
-          from unnest(v_ids) v(id) join sluice.jobs j on j.id = v.id) z) s
+          from unnest(v_ids) v(id) join sluice.job_data j on j.id = v.id) z) s
      where s.place = 1 or s.upto <= p_bytes;
   end if;
   -- Taking is undone by time alone: nothing is lost when a crash forgets it.
@@ -48,17 +48,22 @@ begin
   -- In a statement of its own: one that had begun before somebody else's advance was committed would lock the counts as they
   -- are after it and read the wake-ups and children from before it, and count endings twice.
   return query
-  select t.job_id, t.version, j.composite, j.state, t.graph, t.node, j.input, t.window_size, t.total,
+  select t.job_id, t.version, j.composite,
+         case when t.ended then (select o.state from sluice.outcomes o where o.id = t.job_id)
+              when t.started_at is null then (select q.state from sluice.queue q where q.id = t.job_id)
+              else 'running'::sluice.job_state end, t.graph, t.node, j.input, t.window_size, t.total,
          (t.completed + w.completed)::integer, (t.failed + w.failed)::integer, (t.cancelled + w.cancelled)::integer,
          t.closing, t.closing_error, t.closed,
-         coalesce(j.started_at + make_interval(secs => t.timeout_ms / 1000.0) <= clock_timestamp(), false), h.first, h.items,
+         coalesce(t.started_at + make_interval(secs => t.timeout_ms / 1000.0) <= clock_timestamp(), false), h.first, h.items,
          case when j.composite <> 'fanout'
-              then (select jsonb_agg(jsonb_build_array(k.idx, k.state)) from sluice.jobs k
-                     where k.parent_id = j.id and k.superseded_at is null) end,
+              -- One by one: joined, a plan made while the queue was empty reads all of it for every child.
+              then (select jsonb_agg(jsonb_build_array(k.idx, coalesce((select o.state from sluice.outcomes o where o.id = k.id),
+                                                                       (select q.state from sluice.queue q where q.id = k.id), 'running')))
+                      from sluice.job_data k where k.parent_id = j.id and k.superseded_at is null) end,
          w.ids
     from unnest(v_ids) v(id)
     join sluice.composites t on t.job_id = v.id
-    join sluice.jobs j on j.id = t.job_id
+    join sluice.job_data j on j.id = t.job_id
    cross join lateral (
      select array_agg(u.id) as ids, coalesce(sum(u.completed), 0) as completed, coalesce(sum(u.failed), 0) as failed,
             coalesce(sum(u.cancelled), 0) as cancelled

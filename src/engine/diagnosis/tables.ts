@@ -10,23 +10,27 @@ const MANY_DEAD = 100_000
 const WASTEFUL_BYTES_PER_ENTRY = 500
 const LARGE_INDEX_BYTES = 64 * 1024 * 1024
 
+/** The tables that jobs are in, whose sizes are always shown. */
+const JOB_TABLES = ['job_data', 'queue', 'running', 'outcomes']
+
 /** Dead rows, and indexes that are much larger than what they hold. */
 export async function checkTables({ db }: { db: Queryable }): Promise<Finding[]> {
   const tables = await examineTables(db)
-  const jobs = tables.find((table) => table.name === 'jobs')
   const found = [
     ...tables.flatMap((table) => deadRows(table)),
     ...(await examineIndexes(db)).flatMap((index) => bloated(index)),
   ]
-  if (jobs !== undefined && !found.some(({ check }) => check === 'table jobs')) {
-    found.unshift(
-      ok(
-        'table jobs',
-        `${jobs.live} rows, ${jobs.dead} dead, ${megabytes(jobs.bytes)} and ${megabytes(jobs.indexBytes)} of indexes; ${vacuumed(jobs)}`,
-      ),
-    )
-  }
+  const jobs = JOB_TABLES.flatMap((name) => tables.filter((table) => table.name === name)).map(sizes)
+  found.unshift(...jobs.filter(({ check }) => !found.some((each) => each.check === check)))
   return found
+}
+
+function sizes(table: TableState): Finding {
+  const { name, live, dead, bytes, indexBytes } = table
+  return ok(
+    `table ${name}`,
+    `${live} rows, ${dead} dead, ${megabytes(bytes)} and ${megabytes(indexBytes)} of indexes; ${vacuumed(table)}`,
+  )
 }
 
 function deadRows(table: TableState): Finding[] {

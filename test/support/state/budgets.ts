@@ -1,4 +1,5 @@
 import type { Sql } from '../database.ts'
+import { JOB_TABLES } from './jobs.ts'
 
 /** Classes of jobs that draw from budgets, each with so many jobs that could start. */
 export async function plantBudgetQueues(sql: Sql, classes: number, jobsEach: number): Promise<void> {
@@ -12,7 +13,7 @@ export async function plantBudgetQueues(sql: Sql, classes: number, jobsEach: num
        from sluice.classes c cross join generate_series(1, $1) n where c.budgeted`,
     [jobsEach],
   )
-  await sql('analyze sluice.jobs')
+  await sql(`analyze ${JOB_TABLES}`)
   await sql('analyze sluice.classes')
 }
 

@@ -9,6 +9,9 @@ export async function plantDeadline(sql: Sql, ids: readonly string[], seconds: n
   )
 }
 
+/** The tables that jobs are in. */
+export const JOB_TABLES = 'sluice.job_data, sluice.queue, sluice.running, sluice.outcomes, sluice.job_keys'
+
 /** Deletes every job, as if the database were new. */
 export async function forgetJobs(sql: Sql): Promise<void> {
   await sql('delete from sluice.jobs')
@@ -43,8 +46,23 @@ export async function plantResults(sql: Sql, parent: string, characters: number)
   )
 }
 
-/** Begins a transaction that holds the row of a job, as somebody does who looks at it `for update` and forgets to commit. */
-export async function lockJob(client: Client, id: string): Promise<void> {
+/** Begins a transaction that holds the row of a running job, as somebody does who looks at it `for update` and forgets to commit. */
+export async function lockRunningJob(client: Client, id: string): Promise<void> {
   await client.query('begin')
-  await client.query('select 1 from sluice.jobs where id = $1 for update', [id])
+  const { rowCount } = await client.query('select 1 from sluice.running where id = $1 for update', [id])
+  if (rowCount !== 1) throw new Error(`job ${id} does not run`)
+}
+
+/** Begins a transaction that holds a workflow's own row, as a cancel does before it looks for the job. */
+export async function lockComposite(client: Client, id: string): Promise<void> {
+  await client.query('begin')
+  await client.query('select 1 from sluice.composites where job_id = $1 for no key update', [id])
+}
+
+/** Does what the duty `promote` does, within two seconds. Gives how many jobs it promoted. */
+export async function promoteDue(sql: Sql): Promise<number> {
+  await sql(`set statement_timeout = '2s'`)
+  const [row] = await sql<{ promoted: number }>('select promoted from sluice.promote_v1(10)')
+  await sql('reset statement_timeout')
+  return row!.promoted
 }

@@ -19,7 +19,7 @@ export async function isPriorityPending(sql: Sql): Promise<boolean> {
 /** The largest number of jobs of a tree that one transaction has written last. */
 export async function largestWrite(sql: Sql, root: string): Promise<number> {
   const rows = await sql<{ n: number }>(
-    'select count(*)::integer as n from sluice.jobs where root_id = $1 group by xmin::text order by 1 desc limit 1',
+    'select count(*)::integer as n from sluice.job_data where root_id = $1 group by xmin::text order by 1 desc limit 1',
     [root],
   )
   return rows[0]!.n
@@ -34,10 +34,11 @@ export async function prioritiesStartedAfter(sql: Sql, root: string, after: stri
   return rows.map(({ priority }) => priority)
 }
 
-/** Begins a transaction that holds the row of a job, as one would that is about to start or end it. */
+/** Begins a transaction that holds the row a job is in, as one would that is about to start it, end it or run it again. */
 export async function lockJob(client: Client, id: string): Promise<void> {
   await client.query('begin')
-  await client.query('select 1 from sluice.jobs where id = $1 for no key update', [id])
+  for (const table of ['queue', 'running', 'outcomes'])
+    await client.query(`select 1 from sluice.${table} where id = $1 for update`, [id])
 }
 
 /** Begins a transaction that holds a workflow, group or fan-out, as one would that decides its next steps. */
