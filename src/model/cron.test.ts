@@ -56,13 +56,15 @@ describe('what a cron expression may be', () => {
     '0 0 1-7 * +MON#3,TUE#3,WED#3',
     `* * * ${Array.from({ length: 31 }, (_, day) => `${day + 1}W`).join(',')} * +SAT#1,SUN#1`,
   ])('%j is found out to be a time that never comes in milliseconds', (cron) => {
-    const spent: number[] = []
-    for (let n = 0; n < 5; n++) {
-      const started = performance.now()
+    // Time of the processor: on a busy machine the clock says more about others.
+    const spentMs: number[] = []
+    for (let n = 0; n < 10; n++) {
+      const started = process.cpuUsage()
       expect(cronProblem(cron)).toContain('is a time that never comes')
-      spent.push(performance.now() - started)
+      const { user, system } = process.cpuUsage(started)
+      spentMs.push((user + system) / 1000)
     }
-    expect(Math.min(...spent)).toBeLessThan(80)
+    expect(Math.min(...spentMs)).toBeLessThan(80)
   })
 
   test('no text at all makes the check throw', () => {
