@@ -3374,7 +3374,7 @@ begin
   end if;
   -- In everybody's order; a root may have been put in motion again since somebody found it finished.
   perform 1 from sluice.composites c where c.job_id = any (p_roots) order by c.job_id for no key update;
-  -- Whoever lets a job run again deletes its outcome: from here on nobody can.
+  -- A rerun deletes the outcome, so none can begin while it is locked.
   v_level := array(select o.id from sluice.outcomes o where o.id = any (p_roots) and o.is_root order by o.id for update);
   while cardinality(v_level) > 0 loop
     v_all := v_all || v_level;
@@ -3499,7 +3499,7 @@ begin
     insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root, error)
     select j.id, j.next, v_now, j.ready_at, j.started_at, j.cancel_at, j.worker_id, j.class_id, j.attempt,
            j.failures + case when j.ending in ('failed', 'retry') then 1 else 0 end, j.losses, j.parent_id is null,
-           case when j.cancel_at is not null and j.ending <> 'failed' then j.error   -- as whoever cancelled it said
+           case when j.cancel_at is not null and j.ending <> 'failed' then j.error   -- the reason given with the cancel
                 else coalesce(j.said, j.error) end
       from judged j where j.next > 'running'
   ), freed as (
@@ -6661,7 +6661,7 @@ begin
   if v_count <> cardinality(p_composites) then
     return;
   end if;
-  -- Whoever deletes a tree begins with the outcome of its root, and would then wait for what is locked here.
+  -- A session that deletes a tree begins with the outcome of its root, and would then wait for what is locked here.
   -- A workflow that was cancelled before its time keeps that time.
   select case when o.started_at is null then greatest(o.ready_at, v_now) else v_now end, d.priority into v_due, v_priority
     from sluice.outcomes o join sluice.job_data d on d.id = o.id where o.id = p_root for update of o skip locked;
@@ -6997,7 +6997,7 @@ begin
     select q.id from sluice.queue q where q.id = any (array(select g.id from given g)) and q.state = 'ready'
      for update skip locked
   ), changed as (
-    -- Whoever has settled one at the same time came first.
+    -- Another session may have settled one in the meantime.
     update sluice.job_data d set uses = g.uses
       from given g where g.id = d.id and d.id = any (array(select l.id from locked l)) and d.uses is null
     returning d.id, g.error

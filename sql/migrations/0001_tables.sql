@@ -201,7 +201,7 @@ create table sluice.job_data (
   autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.2,
   vacuum_index_cleanup = on
 );
--- Roles that work or operate have rights on tables alone; whoever may insert a row must be able to number it.
+-- Roles that work or operate have rights on tables alone. A role that inserts a row also has to number it.
 grant usage on sequence sluice.job_data_id_seq to public;
 -- A few wide fan-outs make the planner expect half the table below any parent, and read it all for the next one. Most
 -- parents have few children, and none is found faster by reading everything.

@@ -2,6 +2,7 @@ import type { Queryable } from '../db/database.ts'
 import { loadMigrations } from '../db/migrate.ts'
 import type { Attention } from '../model/attention.ts'
 import type { HeldLock } from '../model/held-lock.ts'
+import { JOB_TABLES } from '../model/job-tables.ts'
 import { findTableLocks } from '../store/find-table-locks.ts'
 import { readSchemaVersion } from '../store/read-schema-version.ts'
 import { within } from '../within.ts'
@@ -91,12 +92,10 @@ export class ReadinessProbe {
 }
 
 const LOCKED = 'a table is locked'
-/** Tables that every job is written to: a lock on one of them stops submissions, claims or endings. */
-const JOB_TABLES = new Set(['job_data', 'queue', 'running', 'outcomes'])
 
 /** Whether jobs can be neither stored nor moved on: of the other tables only a lock that keeps even readers out does that. */
 function stops(locks: readonly HeldLock[]): boolean {
-  return locks.some(({ name, blocksReading }) => JOB_TABLES.has(name) || blocksReading)
+  return locks.some(({ name, blocksReading }) => JOB_TABLES.includes(name) || blocksReading)
 }
 
 function pause(ms: number): Promise<void> {

@@ -4,7 +4,7 @@ import type { BlockingSession } from '../model/held-lock.ts'
 // From catalogues alone, so that it waits for no lock itself. Locks on whole tables are found by find_table_locks. A session of Sluice's own
 // that blocks another is left out: its statements and its idle transactions have limits, or it waits itself, and its holder is named.
 // A wait of 2 s counts. A shorter one counts while the holder's transaction is old: a cycle that was ended by its limit has begun again.
-// Whoever waits for a row has locked that tuple first, which names the table.
+// A session that waits for a row has locked that tuple first, which names the table.
 const FIND = statement(
   'find_blocking_sessions',
   `with waits as materialized (

@@ -1,5 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 import type { HeldLock } from '../model/held-lock.ts'
+import { JOB_TABLES } from '../model/job-tables.ts'
 
 // From catalogues alone, so that it waits for no lock itself. Modes that keep Sluice from writing; a lock younger than a second is in
 // nobody's way yet. One that is only asked for counts too: everybody who comes later queues behind it.
@@ -17,7 +18,7 @@ const FIND = statement(
       and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
       and coalesce(a.backend_type = 'client backend', true)   -- autovacuum gives way
       and coalesce(a.xact_start < clock_timestamp() - interval '1 second', true)
-    order by l.granted desc, c.relname in ('job_data', 'queue', 'running', 'outcomes') desc, c.relname limit 20`,
+    order by l.granted desc, c.relname = any ('{${JOB_TABLES.join()}}') desc, c.relname limit 20`,
 )
 
 /** Locks on whole tables that other sessions hold. Waits for none of them. */

@@ -193,4 +193,34 @@ describe('a role that may only submit', () => {
       })
     })
   })
+
+  test('cannot store jobs past admission and audit', async () => {
+    await apps.open({ tasks: [resize] })
+    await withProducer(database, async ({ sql }) => {
+      const jobs = JSON.stringify([{ task: 'resize' }])
+      for (const call of ['sluice.store_jobs_v1($1)', `sluice.insert_one_v1($1::jsonb -> 0)`])
+        await expect(sql(`select ${call}`, [jobs]), call).rejects.toMatchObject({ code: '42501' })
+      await expect(sql(`insert into sluice.jobs (task) values ('resize')`)).rejects.toThrow()
+    })
+  })
+
+  test('is judged by the role that it has chosen with SET ROLE', async () => {
+    await apps.open({ tasks: [resize] })
+    await withProducer(database, async ({ role }) => {
+      const other = `${role}_other`
+      const client = new pg.Client(database.directUrl)
+      await client.connect()
+      try {
+        await client.query(
+          `create role ${other}; grant usage on schema sluice to ${other}; set role ${other}`,
+        )
+        await expect(client.query(`select sluice.submit('resize')`)).rejects.toMatchObject({ code: '42501' })
+        await client.query(`set role ${role}`)
+        expect((await client.query(`select sluice.submit('resize') as id`)).rowCount).toBe(1)
+      } finally {
+        await client.query(`reset role; drop owned by ${other}; drop role ${other}`)
+        await client.end()
+      }
+    })
+  })
 })

@@ -40,7 +40,7 @@ const database = useDatabase()
 const cli = new Cli({ DATABASE_URL: database.url })
 const server = useServer(database, {
   tasks: [slow, bad, mixed, picky, gated],
-  // Whoever is silent is not declared dead before a busy machine has asked every interface.
+  // A silent worker is not declared dead before a busy machine has asked every interface.
   lanes: { narrow: { slots: 4, stale: '1m' } },
   workflows: [
     {

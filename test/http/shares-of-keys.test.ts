@@ -49,7 +49,7 @@ test('bulk submissions with one key leave connections for everybody else, and /r
   expect(await Promise.all(bulks)).toEqual(Array(10).fill(202))
 })
 
-/** Asks the database anew: the server gives one answer to all who ask within 250 ms. */
+/** Makes the server ask the database again: it gives one answer to all who ask within 250 ms. */
 async function expectReady(): Promise<void> {
   await delay(300)
   const lag = monitorEventLoopDelay({ resolution: 5 })

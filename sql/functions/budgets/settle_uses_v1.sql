@@ -16,7 +16,7 @@ begin
     select q.id from sluice.queue q where q.id = any (array(select g.id from given g)) and q.state = 'ready'
      for update skip locked
   ), changed as (
-    -- Whoever has settled one at the same time came first.
+    -- Another session may have settled one in the meantime.
     update sluice.job_data d set uses = g.uses
       from given g where g.id = d.id and d.id = any (array(select l.id from locked l)) and d.uses is null
     returning d.id, g.error

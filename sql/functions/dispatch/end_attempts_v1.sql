@@ -60,7 +60,7 @@ begin
     insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root, error)
     select j.id, j.next, v_now, j.ready_at, j.started_at, j.cancel_at, j.worker_id, j.class_id, j.attempt,
            j.failures + case when j.ending in ('failed', 'retry') then 1 else 0 end, j.losses, j.parent_id is null,
-           case when j.cancel_at is not null and j.ending <> 'failed' then j.error   -- as whoever cancelled it said
+           case when j.cancel_at is not null and j.ending <> 'failed' then j.error   -- the reason given with the cancel
                 else coalesce(j.said, j.error) end
       from judged j where j.next > 'running'
   ), freed as (

@@ -1,5 +1,5 @@
 -- Stores jobs without looking at keys, limits or the audit, in the order of the array, and returns their ids in that order. It has the
--- rights of its caller: whoever may only submit calls sluice.submit_v1 or sluice.insert_jobs_v1, which see to all of it.
+-- rights of its caller: a role that may only submit calls sluice.submit_v1 or sluice.insert_jobs_v1, which check and record everything.
 --
 -- Most jobs go to their task's lane: what concerns another one is looked up only for those that name it. With a join
 -- for it, and a state cast from text, a thousand jobs took twice the time.

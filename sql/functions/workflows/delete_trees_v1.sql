@@ -15,7 +15,7 @@ begin
   end if;
   -- In everybody's order; a root may have been put in motion again since somebody found it finished.
   perform 1 from sluice.composites c where c.job_id = any (p_roots) order by c.job_id for no key update;
-  -- Whoever lets a job run again deletes its outcome: from here on nobody can.
+  -- A rerun deletes the outcome, so none can begin while it is locked.
   v_level := array(select o.id from sluice.outcomes o where o.id = any (p_roots) and o.is_root order by o.id for update);
   while cardinality(v_level) > 0 loop
     v_all := v_all || v_level;

@@ -28,7 +28,7 @@ begin
   if v_count <> cardinality(p_composites) then
     return;
   end if;
-  -- Whoever deletes a tree begins with the outcome of its root, and would then wait for what is locked here.
+  -- A session that deletes a tree begins with the outcome of its root, and would then wait for what is locked here.
   -- A workflow that was cancelled before its time keeps that time.
   select case when o.started_at is null then greatest(o.ready_at, v_now) else v_now end, d.priority into v_due, v_priority
     from sluice.outcomes o join sluice.job_data d on d.id = o.id where o.id = p_root for update of o skip locked;

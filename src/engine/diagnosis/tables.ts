@@ -1,5 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatDuration } from '../../model/duration.ts'
+import { JOB_TABLES } from '../../model/job-tables.ts'
 import { examineIndexes, type IndexState } from '../../store/examine-indexes.ts'
 import { examineTables, type TableState } from '../../store/examine-tables.ts'
 import { type Finding, ok } from '../finding.ts'
@@ -10,9 +11,6 @@ const MANY_DEAD = 100_000
 const WASTEFUL_BYTES_PER_ENTRY = 500
 const LARGE_INDEX_BYTES = 64 * 1024 * 1024
 
-/** The tables that jobs are in, whose sizes are always shown. */
-const JOB_TABLES = ['job_data', 'queue', 'running', 'outcomes']
-
 /** Dead rows, and indexes that are much larger than what they hold. */
 export async function checkTables({ db }: { db: Queryable }): Promise<Finding[]> {
   const tables = await examineTables(db)
@@ -20,6 +18,7 @@ export async function checkTables({ db }: { db: Queryable }): Promise<Finding[]>
     ...tables.flatMap((table) => deadRows(table)),
     ...(await examineIndexes(db)).flatMap((index) => bloated(index)),
   ]
+  // The sizes of the tables that jobs are in are always shown.
   const jobs = JOB_TABLES.flatMap((name) => tables.filter((table) => table.name === name)).map(sizes)
   found.unshift(...jobs.filter(({ check }) => !found.some((each) => each.check === check)))
   return found
