@@ -63,7 +63,9 @@ const SQL_ALLOWED = {
   'db/listener.ts': 'listen, and the ping of that connection',
   'db/query-with-settings.ts': 'the settings that are sent before every statement',
   'db/functions.ts': 'part of db/migrate.ts: creates the functions that store files call',
+  'db/lock-relations.ts': 'part of db/migrate.ts: what it locks, and who holds it',
   'db/migrate.ts': 'runs before there is a schema for a store file to speak about',
+  'db/schema-state.ts': 'part of db/migrate.ts: reads how far the schema is',
   'db/embedded/server.ts': 'creates the database in single-user mode, before anything can connect',
 }
 // A word of SQL by itself is no statement: code may look for one at the start of a text.

@@ -61,7 +61,6 @@ create table sluice.attempt_errors (
   job_id bigint not null,
   attempt integer not null,
   detail jsonb not null,
-  constraint attempt_errors_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint attempt_errors_pkey PRIMARY KEY (job_id, attempt)
 );
 
@@ -75,7 +74,6 @@ create table sluice.attempts (
   ending text not null,
   error text,
   constraint attempts_ending_check CHECK ((ending = ANY (ARRAY['failed'::text, 'lost'::text, 'snoozed'::text, 'returned'::text, 'rerun'::text, 'out_of_memory'::text]))),
-  constraint attempts_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint attempts_pkey PRIMARY KEY (job_id, attempt)
 );
 
@@ -139,9 +137,32 @@ create table sluice.chunks (
   job_id bigint not null,
   first integer not null,
   items jsonb not null,
-  constraint chunks_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint chunks_pkey PRIMARY KEY (job_id, first)
 );
+
+--- table sluice.claims
+create table sluice.claims (
+  worker_id bigint not null,
+  seq bigint not null,
+  class_id integer not null,
+  started_at timestamp with time zone not null,
+  ids bigint[] not null,
+  ready_ats timestamp with time zone[] not null,
+  deadlines timestamp with time zone[],
+  attempts integer[],
+  failures smallint[],
+  losses smallint[],
+  parents bigint[],
+  idxs integer[],
+  keyed boolean[],
+  errors text[],
+  cancels jsonb,
+  assigned bigint[],
+  written xid8 not null default pg_current_xact_id(),
+  constraint claim_has_its_assigned CHECK (((assigned <@ ids) AND (assigned <> '{}'::bigint[]))),
+  constraint claim_has_jobs CHECK ((cardinality(ids) > 0)),
+  constraint claims_pkey PRIMARY KEY (worker_id, seq)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, fillfactor=50, toast_tuple_target=8160, vacuum_index_cleanup=on);
 
 --- table sluice.classes
 create table sluice.classes (
@@ -186,7 +207,6 @@ create table sluice.composites (
   closed boolean not null default false,
   held boolean not null default false,
   constraint composites_graph_fkey FOREIGN KEY (graph) REFERENCES sluice.graphs(hash),
-  constraint composites_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint composites_pkey PRIMARY KEY (job_id),
   constraint composites_window_before_check CHECK ((window_before > 0)),
   constraint composites_window_size_check CHECK ((window_size >= 0))
@@ -307,6 +327,7 @@ create table sluice.fleet_samples (
 create table sluice.functions (
   name text not null,
   hash text not null,
+  kept text,
   applied_at timestamp with time zone not null default clock_timestamp(),
   constraint functions_pkey PRIMARY KEY (name)
 );
@@ -384,7 +405,7 @@ create table sluice.job_data (
   approved_by text,
   constraint child_has_a_place CHECK ((((parent_id IS NULL) = (root_id IS NULL)) AND ((parent_id IS NULL) = (idx IS NULL)))),
   constraint job_data_pkey PRIMARY KEY (id)
-) with (autovacuum_analyze_scale_factor=0.2, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, vacuum_index_cleanup=on);
+) with (autovacuum_analyze_scale_factor=0.2, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=20000);
 
 --- table sluice.job_keys
 create table sluice.job_keys (
@@ -413,6 +434,7 @@ create table sluice.lanes (
   ageing_ms integer,
   enabled boolean not null default true,
   placement text not null default 'fill'::text,
+  prefetch integer not null default 1000,
   operator_set text[] not null default '{}'::text[],
   declared jsonb not null default '{}'::jsonb,
   deleted_at timestamp with time zone,
@@ -426,6 +448,7 @@ create table sluice.lanes (
   constraint lanes_pkey PRIMARY KEY (name),
   constraint lanes_placement_check CHECK ((placement = ANY (ARRAY['fill'::text, 'spread'::text]))),
   constraint lanes_poll_ms_check CHECK (((poll_ms >= 10) AND (poll_ms <= 3600000))),
+  constraint lanes_prefetch_check CHECK (((prefetch >= 0) AND (prefetch <= 1000))),
   constraint lanes_slots_check CHECK ((slots >= 0)),
   constraint lanes_stale_ms_check CHECK ((stale_ms > 0))
 );
@@ -438,7 +461,6 @@ create table sluice.logs (
   at timestamp with time zone not null,
   level text not null,
   line text not null,
-  constraint logs_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint logs_pkey PRIMARY KEY (job_id, id)
 );
 
@@ -446,6 +468,7 @@ create table sluice.logs (
 create table sluice.migrations (
   version integer not null,
   name text not null,
+  compatible_since integer not null,
   applied_at timestamp with time zone not null default clock_timestamp(),
   constraint migrations_pkey PRIMARY KEY (version)
 );
@@ -484,7 +507,6 @@ create table sluice.notes (
   message text,
   checkpoint jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
-  constraint notes_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint notes_pkey PRIMARY KEY (job_id),
   constraint notes_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (1)::double precision)))
 ) with (fillfactor=50);
@@ -509,7 +531,7 @@ create table sluice.outcomes (
   constraint failed_has_an_error CHECK (((state <> ALL (ARRAY['failed'::sluice.job_state, 'cancelled'::sluice.job_state])) OR (error IS NOT NULL))),
   constraint outcomes_pkey PRIMARY KEY (id),
   constraint outcomes_state_check CHECK ((state >= 'completed'::sluice.job_state))
-) with (autovacuum_analyze_scale_factor=0.2, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
+) with (autovacuum_analyze_scale_factor=0.2, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=20000);
 
 --- table sluice.owner_charges
 create table sluice.owner_charges (
@@ -558,7 +580,6 @@ create table sluice.priority_changes (
   next_idx integer not null default 0,
   missed integer,
   retry_at timestamp with time zone not null default clock_timestamp(),
-  constraint priority_changes_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint priority_changes_pkey PRIMARY KEY (job_id)
 ) with (fillfactor=50);
 
@@ -578,6 +599,7 @@ create table sluice.queue (
   losses smallint not null default 0,
   keyed boolean not null default false,
   guarded boolean not null default false,
+  certain boolean not null default false,
   error text,
   constraint leaf_has_a_class CHECK (((class_id IS NOT NULL) OR (state = ANY (ARRAY['scheduled'::sluice.job_state, 'waiting'::sluice.job_state])))),
   constraint queue_pkey PRIMARY KEY (id),
@@ -603,6 +625,7 @@ create table sluice.recoveries (
 
 --- table sluice.reservations
 create table sluice.reservations (
+  worker_id bigint not null,
   job_id bigint not null,
   attempt integer not null,
   budget text not null,
@@ -648,25 +671,6 @@ create table sluice.roles (
   constraint roles_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint roles_pkey PRIMARY KEY (name)
 );
-
---- table sluice.running
-create table sluice.running (
-  id bigint not null,
-  worker_id bigint not null,
-  started_at timestamp with time zone not null,
-  ready_at timestamp with time zone not null,
-  deadline_at timestamp with time zone,
-  cancel_at timestamp with time zone,
-  parent_id bigint,
-  idx integer,
-  class_id integer not null,
-  attempt integer not null,
-  failures smallint not null,
-  losses smallint not null,
-  keyed boolean not null,
-  error text,
-  constraint running_pkey PRIMARY KEY (id)
-) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, vacuum_index_cleanup=on);
 
 --- table sluice.samples
 create table sluice.samples (
@@ -763,7 +767,6 @@ create table sluice.steps (
   attempt integer not null,
   result jsonb,
   created_at timestamp with time zone not null default clock_timestamp(),
-  constraint steps_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint steps_pkey PRIMARY KEY (job_id, name)
 );
 
@@ -818,7 +821,6 @@ create table sluice.traces (
   bytes bigint not null default 0,
   steps bigint not null default 0,
   step_bytes bigint not null default 0,
-  constraint traces_job_id_fkey FOREIGN KEY (job_id) REFERENCES sluice.job_data(id) ON DELETE CASCADE,
   constraint traces_pkey PRIMARY KEY (job_id, attempt)
 ) with (fillfactor=50);
 
@@ -948,6 +950,9 @@ CREATE INDEX audit_jobs ON sluice.audit USING btree (target, id) WHERE (action =
 --- index sluice.audit_lanes
 CREATE INDEX audit_lanes ON sluice.audit USING btree (target, id) WHERE (action = ANY (ARRAY['lane.change'::text, 'lane.reset'::text]));
 
+--- index sluice.classes_lane
+CREATE INDEX classes_lane ON sluice.classes USING btree (lane);
+
 --- index sluice.composites_fanouts
 CREATE INDEX composites_fanouts ON sluice.composites USING btree (job_id) WHERE ((total IS NOT NULL) AND (NOT ended) AND (started_at IS NOT NULL));
 
@@ -1044,9 +1049,6 @@ CREATE INDEX residents_device ON sluice.residents USING btree (budget, device);
 --- index sluice.resubmissions_of
 CREATE INDEX resubmissions_of ON sluice.resubmissions USING btree (of_id);
 
---- index sluice.running_worker
-CREATE INDEX running_worker ON sluice.running USING btree (worker_id, started_at);
-
 --- index sluice.schedules_next
 CREATE INDEX schedules_next ON sluice.schedules USING btree (next_at);
 
@@ -1083,6 +1085,27 @@ CREATE INDEX workers_processes ON sluice.workers USING btree (host) WHERE ((ende
 --- index sluice.workers_request
 CREATE INDEX workers_request ON sluice.workers USING btree (split_part(request, '.'::text, 1)) WHERE (request IS NOT NULL);
 
+--- view sluice.claimed
+create view sluice.claimed as
+ SELECT j.id,
+    c.worker_id,
+    c.seq,
+    c.started_at,
+    j.ready_at,
+    j.deadline_at,
+    (((c.cancels -> (j.id)::text) ->> 'at'::text))::timestamp with time zone AS cancel_at,
+    j.parent_id,
+    j.idx,
+    c.class_id,
+    COALESCE(j.attempt, 1) AS attempt,
+    COALESCE(j.failures, (0)::smallint) AS failures,
+    COALESCE(j.losses, (0)::smallint) AS losses,
+    COALESCE(j.keyed, false) AS keyed,
+    COALESCE(((c.cancels -> (j.id)::text) ->> 'error'::text), j.error) AS error,
+    COALESCE((j.id = ANY (c.assigned)), false) AS assigned
+   FROM (sluice.claims c
+     CROSS JOIN LATERAL UNNEST(c.ids, c.ready_ats, c.deadlines, c.attempts, c.failures, c.losses, c.parents, c.idxs, c.keyed, c.errors) j(id, ready_at, deadline_at, attempt, failures, losses, parent_id, idx, keyed, error));;
+
 --- view sluice.generation
 create view sluice.generation as
  SELECT one,
@@ -1109,8 +1132,9 @@ create view sluice.jobs as
         CASE
             WHEN (o.id IS NOT NULL) THEN o.started_at
             WHEN (q.id IS NOT NULL) THEN q.started_at
-            WHEN (d.composite IS NULL) THEN r.started_at
-            ELSE c.started_at
+            WHEN (d.composite IS NOT NULL) THEN c.started_at
+            WHEN (NOT r.assigned) THEN r.started_at
+            ELSE NULL::timestamp with time zone
         END AS started_at,
     o.finished_at,
         CASE
@@ -1128,7 +1152,13 @@ create view sluice.jobs as
     d.parent_id,
     d.root_id,
     d.class_id,
-    COALESCE(o.state, q.state, 'running'::sluice.job_state) AS state,
+    COALESCE(o.state, q.state, (
+        CASE
+            WHEN ((d.composite IS NULL) AND (d.id IN ( SELECT unnest(l.assigned) AS unnest
+               FROM sluice.claims l
+              WHERE (l.assigned IS NOT NULL)))) THEN 'ready'::text
+            ELSE 'running'::text
+        END)::sluice.job_state) AS state,
     d.composite,
     COALESCE(q.rank, 0) AS rank,
     d.priority,
@@ -1159,7 +1189,22 @@ create view sluice.jobs as
    FROM ((((sluice.job_data d
      LEFT JOIN sluice.outcomes o ON ((o.id = d.id)))
      LEFT JOIN sluice.queue q ON ((q.id = d.id)))
-     LEFT JOIN sluice.running r ON ((r.id = d.id)))
+     LEFT JOIN LATERAL ( SELECT min(j.ready_at) AS ready_at,
+            min(j.started_at) AS started_at,
+            min(j.deadline_at) AS deadline_at,
+            min(j.cancel_at) AS cancel_at,
+            min(j.worker_id) AS worker_id,
+            min(j.attempt) AS attempt,
+            min(j.failures) AS failures,
+            min(j.losses) AS losses,
+            min(j.error) AS error,
+            bool_or(j.assigned) AS assigned
+           FROM (( SELECT l_1.worker_id,
+                    l_1.seq
+                   FROM sluice.claims l_1
+                  WHERE ((o.id IS NULL) AND (q.id IS NULL) AND (d.composite IS NULL) AND (d.id = ANY (l_1.ids)))
+                 LIMIT 1) l
+             JOIN sluice.claimed j ON (((j.worker_id = l.worker_id) AND (j.seq = l.seq) AND (j.id = d.id))))) r ON (true))
      LEFT JOIN sluice.composites c ON ((c.job_id = d.id)));;
 
 --- view sluice.misplaced
@@ -1179,6 +1224,26 @@ create view sluice.misplaced as
                 END AS lane) m)
   WHERE (m.lane <> c.lane);;
 
+--- view sluice.running
+create view sluice.running as
+ SELECT id,
+    worker_id,
+    seq,
+    started_at,
+    ready_at,
+    deadline_at,
+    cancel_at,
+    parent_id,
+    idx,
+    class_id,
+    attempt,
+    failures,
+    losses,
+    keyed,
+    error
+   FROM sluice.claimed r
+  WHERE (NOT assigned);;
+
 --- function sluice.active_roots_v1(p_set sluice.admission)
 CREATE OR REPLACE FUNCTION sluice.active_roots_v1(p_set sluice.admission)
  RETURNS bigint[]
@@ -1190,17 +1255,9 @@ CREATE OR REPLACE FUNCTION sluice.active_roots_v1(p_set sluice.admission)
  SET enable_mergejoin TO 'off'
 AS $function$
   select array(
-    select u.id
-      from (select q.id from sluice.queue q where q.state = 'ready' and q.parent_id is null
-            union all
-            select q.id from sluice.queue q where q.state = 'scheduled' and q.started_at is not null and q.parent_id is null
-            union all
-            select q.id from sluice.queue q where q.state = 'awaiting_approval' and q.parent_id is null
-            union all
-            select r.id from sluice.running r where r.parent_id is null
-            union all
-            select c.job_id from sluice.composites c where not c.ended and c.started_at is not null and c.depth = 0) u
-     where p_set.max_active is not null or exists (select 1 from sluice.job_data d where d.id = u.id and p_set.max_queued ? d.task))
+    select u.id from sluice.unended_root_ids_v1() u
+     where u.is_active
+       and (p_set.max_active is not null or exists (select 1 from sluice.job_data d where d.id = u.id and p_set.max_queued ? d.task)))
 $function$;
 
 --- function sluice.admission_v1(p_look integer)
@@ -1319,14 +1376,9 @@ CREATE OR REPLACE FUNCTION sluice.advance_v1(p_batch jsonb, p_children jsonb, p_
 AS $function$
 #variable_conflict use_column
 declare
-  v_now     timestamptz := clock_timestamp();
-  v_jobs    bigint[];
-  v_parents bigint[];
-  v_places  integer[];
-  v_states  sluice.job_state[];
-  v_ready   boolean;
-  v_woken   boolean := false;
-  v_row     record;
+  v_now   timestamptz := clock_timestamp();
+  v_jobs  bigint[];
+  v_woken boolean := false;   -- a composite is to be woken
 begin
   select array_agg(k.job_id) into v_jobs from (
     select c.job_id from sluice.composites c
@@ -1355,75 +1407,7 @@ begin
    where c.job_id = b.job;
 
   if jsonb_array_length(p_children) > 0 then
-    with given as materialized (
-      select g.* from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
-               input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
-               total integer)
-       where g.parent = any (v_jobs)
-    ), refused as materialized (
-      select r.* from sluice.refuse_composites_v1(p_children, v_jobs) r
-    ), made as materialized (
-      -- Numbered in order: the ids of siblings follow their places.
-      select nextval('sluice.job_data_id_seq') as id, n.* from (
-        select g.parent as parent_id, coalesce(p.root_id, p.id) as root_id, g.idx, g.step, g.kind as composite, g.task, t.class_id, g.input,
-               p.priority, sluice.rank_v1(p.priority, l.ageing_ms, v_now) as rank, s.state, d.ms as deadline_ms,
-               case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end as error,
-               case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end as policy, p.submitted_by, p.trace
-          from given g
-          join sluice.job_data p on p.id = g.parent
-          left join refused r on r.parent = g.parent and r.idx = g.idx
-          left join sluice.tasks t on g.kind is null and t.name = g.task
-          left join sluice.lanes l on l.name = t.lane
-         cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms, (select a.deadline_ms from sluice.admission a)) as said) c
-         -- A composite keeps that there is none, for what is made below it.
-         cross join lateral (select case when g.kind is null then nullif(c.said, 0) else c.said end as ms) d
-         cross join lateral (select case
-             when g.state >= 'completed' then g.state
-             when r.error is not null or g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
-             when g.state = 'waiting' then g.state
-             when g.kind is not null then 'running'::sluice.job_state
-             when t.approval then 'awaiting_approval'::sluice.job_state
-             else 'ready'::sluice.job_state end as state) s
-         order by g.parent, g.idx) n
-    ), data as (
-      insert into sluice.job_data (id, parent_id, root_id, idx, step, composite, task, class_id, input, priority, submitted_at, deadline_ms, policy,
-                                   submitted_by, trace)
-      select m.id, m.parent_id, m.root_id, m.idx, m.step, m.composite, m.task, m.class_id, m.input, m.priority, v_now, m.deadline_ms, m.policy,
-             m.submitted_by, m.trace
-        from made m
-    ), lined as (
-      insert into sluice.queue (id, ready_at, deadline_at, parent_id, idx, class_id, state, rank, guarded)
-      select m.id, v_now, case when m.state = 'ready' then v_now + make_interval(secs => m.deadline_ms / 1000.0) end, m.parent_id, m.idx,
-             m.class_id, m.state, m.rank, coalesce(m.policy ? 'approval', false)
-        from made m where m.state < 'running'
-    ), over as (
-      insert into sluice.outcomes (id, finished_at, ready_at, class_id, state, is_root, error)
-      select m.id, v_now, v_now, m.class_id, m.state, false, m.error from made m where m.state >= 'completed'
-    ), halves as (
-      insert into sluice.composites (job_id, ready_at, started_at, graph, node, depth, window_size, total, timeout_ms)
-      select m.id, v_now, case when m.state = 'running' then v_now end, c.graph, g.node, c.depth + 1, g."window", g.total, g."timeoutMs"
-        from made m join given g on g.parent = m.parent_id and g.idx = m.idx join sluice.composites c on c.job_id = m.parent_id
-       where m.composite is not null and m.state < 'completed'
-      returning job_id, timeout_ms
-    ), items as (
-      insert into sluice.chunks (job_id, first, items)
-      select m.id, k.first, k.items from jsonb_to_recordset(p_chunks) as k(parent bigint, idx integer, first integer, items jsonb)
-        join made m on m.parent_id = k.parent and m.idx = k.idx and m.state < 'completed'
-    ), woken as (
-      insert into sluice.wakeups (job_id, due_at, completed, failed)
-      select m.id, v_now, 0, 0 from made m where m.composite is not null and m.state = 'running'
-      union all
-      select h.job_id, v_now + make_interval(secs => h.timeout_ms / 1000.0), 0, 0
-        from halves h join made m on m.id = h.job_id where h.timeout_ms is not null and m.state = 'running'
-      union all
-      -- What ended as it was made. The parent of a step knows already, except when the task turned out to be unknown.
-      select m.parent_id, v_now, 0, count(*)::integer from made m where m.state = 'failed' group by m.parent_id
-      returning 1
-    )
-    select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken) into v_ready, v_woken;
-    if v_ready then
-      perform sluice.hint_v1('ready', 'soon');
-    end if;
+    v_woken := sluice.make_children_v1(v_jobs, p_children, p_chunks, v_now);
   end if;
 
   with done as (
@@ -1437,74 +1421,69 @@ begin
   insert into sluice.wakeups (job_id)
   select b.job from jsonb_to_recordset(p_batch) as b(job bigint, again boolean) where b.job = any (v_jobs) and b.again;
   v_woken := v_woken or found;
-
-  for v_row in
-    select c.job_id, c.window_size - c.tokens as free, c.held, c.closing, c.closing_error
-      from sluice.composites c
-     where c.job_id = any (v_jobs) and not c.closed
-       and (c.closing is not null
-            or (c.window_size > c.tokens or c.held) and c.started_at is not null and not c.ended)
-  loop
-    if v_row.closing is null and v_row.held then
-      v_ready := sluice.release_v1(v_row.job_id, -1, 1000) > 0;
-      update sluice.composites c set held = exists (select 1 from sluice.queue k where k.parent_id = c.job_id and k.state = 'waiting')
-       where c.job_id = v_row.job_id returning c.held into v_row.held;
-      if v_row.held then
-        insert into sluice.wakeups (job_id, due_at)
-          values (v_row.job_id, case when v_ready then v_now else v_now + interval '20 milliseconds' end);
-      end if;
-      v_woken := true;
-    elsif v_row.closing is null then
-      update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
-      if exists (select 1 from sluice.composites c where c.job_id = v_row.job_id and c.tokens < c.window_size
-                    and exists (select 1 from sluice.queue q where q.parent_id = c.job_id and q.state = 'waiting')) then
-        -- Somebody has children locked that could start: again in a moment.
-        insert into sluice.wakeups (job_id, due_at) values (v_row.job_id, v_now + interval '20 milliseconds');
-        v_woken := true;
-      end if;
-    elsif sluice.close_children_v1(v_row.job_id, case when v_row.closing_error like 'cancelled:%' then v_row.closing_error
-                                                      else 'cancelled: ' || coalesce(v_row.closing_error, 'its group had its verdict') end) then
-      update sluice.composites c set closed = true,
-             total = case when c.total is not null
-                          then (select count(*) from sluice.job_data j where j.parent_id = c.job_id and j.superseded_at is null) end
-       where c.job_id = v_row.job_id;
-      insert into sluice.wakeups (job_id) values (v_row.job_id);
-      v_woken := true;
-    else
-      -- Somebody is starting or ending what could not be told: again in a moment.
-      insert into sluice.wakeups (job_id, due_at) values (v_row.job_id, v_now + interval '20 milliseconds');
-      v_woken := true;
-    end if;
-  end loop;
-
-  with ended as (
-    update sluice.composites c set ended = true
-      from jsonb_to_recordset(p_batch) as b(job bigint, settle jsonb)
-     where b.settle is not null and c.job_id = b.job and c.job_id = any (v_jobs) and c.started_at is not null and not c.ended
-    returning c.job_id, c.ready_at, c.started_at, c.cancel_at, c.attempt, b.settle
-  ), placed as materialized (
-    select e.*, (e.settle ->> 'state')::sluice.job_state as state, d.parent_id, d.idx, d.key
-      from ended e join sluice.job_data d on d.id = e.job_id
-  ), kept as (
-    insert into sluice.outcomes (id, finished_at, ready_at, started_at, cancel_at, state, attempt, is_root, result, error)
-    select p.job_id, v_now, p.ready_at, p.started_at, p.cancel_at, p.state, p.attempt, p.parent_id is null,
-           nullif(p.settle -> 'result', 'null'), p.settle ->> 'error'
-      from placed p
-  ), freed as (
-    delete from sluice.job_keys k where k.job_id = any (array(select p.job_id from placed p where p.key is not null))
-  )
-  select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null),
-         array_agg(e.state) filter (where e.parent_id is not null), bool_or(e.parent_id is null)
-    into v_parents, v_places, v_states, v_ready from placed e;
-  if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, v_states);
-  elsif v_woken then
+  v_woken := sluice.start_or_stop_children_v1(v_jobs, v_now) or v_woken;
+  if not sluice.settle_composites_v1(v_jobs, p_batch, v_now) and v_woken then
     perform sluice.hint_v1('wake', 'soon');
   end if;
-  if v_ready and exists (select 1 from sluice.waiters w where w.until > v_now) then
-    perform pg_notify('sluice', 'done');
-  end if;
   return query select unnest(v_jobs);
+end $function$;
+
+--- function sluice.allowance_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_capacity integer, p_cores integer, p_classes integer[], INOUT lanes sluice.cycle_lane_v1[], OUT others sluice.cycle_class_v1[])
+CREATE OR REPLACE FUNCTION sluice.allowance_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_capacity integer, p_cores integer, p_classes integer[], INOUT lanes sluice.cycle_lane_v1[], OUT others sluice.cycle_class_v1[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lane sluice.cycle_lane_v1;
+  v_row  record;
+begin
+  for v_row in
+    select l.ordinality as ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, p_capacity, p_cores) as per_worker, t.held, t.asked, t.elsewhere
+      from unnest(lanes) with ordinality l
+      join sluice.lanes s on s.name = l.name
+      left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
+                                bool_or(h.wants and h.worker_id <> p_worker and not h.asks <@ p_classes) as elsewhere
+                           from sluice.holdings h where h.lane = l.name) t on s.slots is not null
+     where l.want > 0 or l.slots > 0 or l.wanted
+  loop
+    v_lane := lanes[v_row.ord];
+    v_lane.lim := v_row.lim;
+    v_lane.asked := coalesce(v_row.asked, false);
+    if v_row.lim is not null then
+      v_lane.spare := greatest(0, v_row.lim - v_row.held);
+      v_lane.room := greatest(0, v_lane.slots - v_lane.run) + v_lane.spare;
+    end if;
+    if v_row.held > v_row.lim then
+      -- Over the limit since it was lowered: what ends is given back until the sum fits again.
+      v_lane.cap := greatest(0, v_lane.slots - (v_row.held - v_row.lim));
+    end if;
+    if v_row.enabled and p_free > 0 then
+      v_lane.take := greatest(0, least(v_lane.want, p_free, v_lane.cap - v_lane.run, v_row.per_worker - v_lane.run));
+    end if;
+    lanes[v_row.ord] := v_lane;
+    if v_row.elsewhere and v_lane.take > 0 then
+      -- A worker that repeats its request at every poll is free to take what this one yields. One that is busy elsewhere does not repeat it, and must not keep
+      -- a whole lane waiting.
+      others := others || array(
+        select row(o.id, v_row.ord, 2147483647, -2147483648, 0, 0)::sluice.cycle_class_v1
+          from (select distinct a.id from sluice.holdings h
+                  join sluice.lanes s on s.name = h.lane
+                  join sluice.workers w on w.id = h.worker_id and w.ended_at is null and not w.draining
+                 cross join lateral unnest(h.asks) a(id)
+                 where h.lane = v_lane.name and h.wants and h.worker_id <> p_worker and a.id <> all (p_classes)
+                   and h.asked_at > p_now - make_interval(secs => 2 + 2 * s.poll_ms / 1000.0)) o);
+    end if;
+  end loop;
+  if others is null then
+    return;
+  end if;
+  for v_row in
+    select distinct on (o.lane) o.lane, x.rank, x.id from unnest(others) o cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1) x
+     order by o.lane, x.rank, x.id
+  loop
+    lanes[v_row.lane].other_rank := v_row.rank;
+    lanes[v_row.lane].other_id := v_row.id;
+  end loop;
 end $function$;
 
 --- function sluice.amount_text_v1(p_amount double precision, p_bytes boolean)
@@ -1572,6 +1551,111 @@ begin
             clock_timestamp() + make_interval(secs => p_call_ms / 1000.0))
     returning d.id, d.count;
 end $function$;
+
+--- function sluice.ask_to_stop_v1(p_workers bigint[], p_seqs bigint[], p_ids bigint[], p_error text)
+CREATE OR REPLACE FUNCTION sluice.ask_to_stop_v1(p_workers bigint[], p_seqs bigint[], p_ids bigint[], p_error text)
+ RETURNS TABLE(id bigint, state sluice.job_state)
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'on'
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+  with listed as materialized (
+    select g.worker_id, g.seq, g.id, g.id = any (g.assigned) as is_assigned
+      from (select c.worker_id, c.seq, c.assigned, unnest(c.ids) as id from unnest(p_workers, p_seqs) l(worker_id, seq)
+              join sluice.claims c on c.worker_id = l.worker_id and c.seq = l.seq) g
+     where g.id in (select unnest(p_ids))
+  ), asked as (
+    update sluice.claims c set cancels = l.cancels || coalesce(c.cancels, '{}')
+      from (select j.worker_id, j.seq,
+                   jsonb_object_agg(j.id, jsonb_build_object('at', clock_timestamp(), 'error', p_error, 'written', pg_current_xact_id())) as cancels
+              from listed j group by j.worker_id, j.seq) l
+     where c.worker_id = l.worker_id and c.seq = l.seq
+  )
+  select j.id, case when j.is_assigned then 'ready' else 'running' end::sluice.job_state from listed j;
+  if found then
+    perform pg_notify('sluice', 'cancel');
+  end if;
+end $function$;
+
+--- function sluice.assign_v1(p_worker bigint, p_now timestamp with time zone, p_run integer, p_capacity integer, p_cores integer, p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.assign_v1(p_worker bigint, p_now timestamp with time zone, p_run integer, p_capacity integer, p_cores integer, p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])
+ RETURNS tid[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_class  record;
+  v_open   sluice.cycle_class_v1[] := '{}';   -- classes to assign from
+  v_counts integer[];                      -- how many of each
+  v_now    timestamptz := clock_timestamp();   -- a cycle may have waited since it began
+  v_since  timestamptz;
+  v_end    record;                         -- the first job of the lane that waits for a free slot
+  v_rows   tid[];
+  v_must   boolean[];
+  v_picked tid[] := '{}';
+  -- All of its capacity is in use, so that one lane can only take more if another takes less.
+  v_shared boolean := p_capacity > 0 and p_run >= p_capacity;
+begin
+  -- Nearly always the case where a worker was idle: what was ready has just been started.
+  if not exists (select 1 from unnest(p_ready) c cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1)) then
+    return v_picked;
+  end if;
+  for v_class in
+    select c.id, c.lane, c.rank, c.after, c.fresh, a.ahead, s.prefetch
+      from unnest(p_ready) c
+      join unnest(p_classes, p_ahead) a(id, ahead) on a.id = c.id and a.ahead > 0
+      join sluice.lanes s on s.name = p_lanes[c.lane].name and s.enabled and s.prefetch > 0 and s.slots is distinct from 1 and s.placement = 'fill'
+      join sluice.workers w on w.id = p_worker
+     where p_lanes[c.lane].run > 0 and p_lanes[c.lane].cap is null and not p_lanes[c.lane].asked
+       and (s.slots is null or p_lanes[c.lane].run <= p_lanes[c.lane].slots)
+       and coalesce(p_lanes[c.lane].run <= sluice.per_worker_v1(s.per_worker, p_capacity, p_cores), true)
+       and not exists (select 1 from sluice.classes k left join sluice.tasks t on t.name = k.task
+                        where k.id = c.id and (k.budgeted or t.on_lost = 'fail' or k.task = any (w.pooled)))
+       and not (v_shared and exists (
+         select 1 from unnest(p_ready) o cross join lateral (select (p_lanes[o.lane]).*) l join sluice.lanes t on t.name = l.name and t.enabled
+          where l.run < p_lanes[c.lane].run - p_lanes[c.lane].run / 8 and coalesce(l.run < sluice.per_worker_v1(t.per_worker, p_capacity, p_cores), true)
+            and exists (select 1 from sluice.ready_v1(o.id, o.rank, o.after, 1))
+            and (t.slots is null or l.run < l.slots or t.slots > (select sum(h.slots) from sluice.holdings h where h.lane = t.name))))
+  loop
+    v_open := v_open || row(v_class.id, v_class.lane, v_class.ahead, v_class.rank, v_class.after, v_class.fresh)::sluice.cycle_class_v1;
+    p_lanes[v_class.lane].take := v_class.prefetch;
+  end loop;
+  if v_open = '{}' then
+    return v_picked;
+  end if;
+  v_counts := sluice.count_by_class_v1(v_open, p_lanes);
+  for i in 1 .. cardinality(v_open) loop
+    select h.rank, h.id into v_end
+      from unnest(p_ready) o join unnest(p_classes, p_ahead) a(id, ahead) on a.id = o.id and a.ahead < 0
+     cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1) h
+     where o.lane = v_open[i].lane order by h.rank, h.id limit 1;
+    v_since := p_now - make_interval(secs => v_open[i].fresh / 1000.0);
+    select coalesce(array_agg(q.ctid), '{}'), array_agg(q.must_start) into v_rows, v_must
+      from (select q.ctid, sluice.must_start_v1(v_now, v_since, q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
+              from sluice.queue q where q.class_id = v_open[i].id and q.state = 'ready' and (q.rank, q.id) > (v_open[i].rank, v_open[i].after)
+               and (v_end.id is null or (q.rank, q.id) < (v_end.rank, v_end.id))
+             order by q.rank, q.id limit v_counts[i] for update skip locked) q;
+    v_picked := v_picked || v_rows[:coalesce(array_position(v_must, true) - 1, v_counts[i])];
+  end loop;
+  return v_picked;
+end $function$;
+
+--- function sluice.assigned_jobs_v1()
+CREATE OR REPLACE FUNCTION sluice.assigned_jobs_v1()
+ RETURNS SETOF sluice.claimed
+ LANGUAGE sql
+ STABLE ROWS 50
+ SET jit TO 'off'
+ SET enable_seqscan TO 'on'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  select j.* from sluice.claims c join sluice.claimed j on j.worker_id = c.worker_id and j.seq = c.seq and j.assigned
+   where c.assigned is not null
+$function$;
 
 --- function sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[])
 CREATE OR REPLACE FUNCTION sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] DEFAULT NULL::boolean[])
@@ -1706,6 +1790,7 @@ declare
   v_error     text := 'cancelled: ' || p_reason;
   v_composite boolean;
   v_job       record;
+  v_state     sluice.job_state;
 begin
   perform 1 from sluice.composites c where c.job_id = p_id for no key update;
   v_composite := found;
@@ -1738,12 +1823,9 @@ begin
         return 'running';
       end if;
     else
-      update sluice.running r
-         set error = case when r.cancel_at is null then v_error else r.error end, cancel_at = coalesce(r.cancel_at, clock_timestamp())
-       where r.id = p_id;
+      select s.state into v_state from sluice.stop_running_v1(array[p_id], v_error) s;
       if found then
-        perform pg_notify('sluice', 'cancel');
-        return 'running';
+        return v_state;
       end if;
     end if;
     if exists (select 1 from sluice.outcomes o where o.id = p_id) or not exists (select 1 from sluice.job_data d where d.id = p_id) then
@@ -1759,18 +1841,75 @@ CREATE OR REPLACE FUNCTION sluice.cancel_jobs_v1(p_ids bigint[], p_reason text)
  LANGUAGE plpgsql
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
+declare
+  v_error text := 'cancelled: ' || p_reason;
+  v_left  bigint[];   -- leaves that are still to be cancelled
+  v_rows  bigint[];   -- those of them that wait, locked
+  v_ended record;
+  v_stop  bigint[];   -- those of them that run or are assigned, and the states of these
+  v_states sluice.job_state[];
 begin
-  perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
+  -- Of a composite that waits, cancel_held_v1 ends what waits below it.
+  v_rows := array(
+    with recursive held as (
+      select c.job_id as id from sluice.composites c where c.job_id = any (p_ids)
+      union
+      select d.id from held h join sluice.queue q on q.id = h.id
+        join sluice.job_data d on d.parent_id = h.id and d.superseded_at is null and d.composite is not null
+    )
+    select h.id from held h);
+  perform 1 from sluice.composites c where c.job_id = any (v_rows) order by c.job_id for no key update;
   -- The queue first: what is claimed before it is locked is locked where it runs.
-  perform 1 from sluice.queue q where q.id = any (p_ids) order by q.id for update;
-  perform 1 from sluice.running r where r.id = any (p_ids) order by r.id for no key update;
+  v_rows := array(select q.id from sluice.queue q
+                   where q.id = any (array(select unnest(p_ids || v_rows) union select w.id from sluice.queue w where w.parent_id = any (v_rows) and w.state = 'waiting'))
+                   order by q.id for update);
   return query
   select k.id, k.state, c.state
-    from (select j.id, j.state from sluice.jobs j where j.id = any (p_ids) and j.state < 'completed' order by j.id offset 0) k
+    from (select j.id, j.state from sluice.jobs j where j.id = any (p_ids) and j.composite is not null and j.state < 'completed' order by j.id offset 0) k
    cross join lateral (select sluice.cancel_job_v1(k.id, p_reason) as state) c
    where c.state is not null;
+
+  v_left := array(select distinct d.id from sluice.job_data d where d.id = any (p_ids) and d.composite is null
+                     and not exists (select 1 from sluice.outcomes o where o.id = d.id offset 0));
+  for v_try in 1 .. 20 loop
+    exit when v_left = '{}';
+    if v_try > 2 then
+      -- Whoever has locked what is left is about to commit, and without a pause all looks would be over before that.
+      perform pg_sleep(0.01);
+    end if;
+    if v_try > 1 then
+      v_rows := array(select q.id from sluice.queue q where q.id = any (v_left) order by q.id for update skip locked);
+    end if;
+    select array_agg(e.id) as ids, array_agg(e.before) as befores, array_agg(e.parent_id) as parents, array_agg(e.idx) as idxs into v_ended
+      from sluice.end_queued_v1(array(select unnest(v_rows) intersect select unnest(v_left)), 'cancelled', v_error, true) e;
+    perform sluice.children_ended_v1(array_agg(e.parent_id), array_agg(e.idx), array_agg('cancelled'::sluice.job_state))
+       from unnest(v_ended.ids, v_ended.befores, v_ended.parents, v_ended.idxs) e(id, before, parent_id, idx)
+      where e.parent_id is not null and e.before <> 'waiting' having count(*) > 0;
+    -- Those that wait for a place in a window have none to pass on.
+    insert into sluice.wakeups (job_id, cancelled)
+    select e.parent_id, count(*) from unnest(v_ended.befores, v_ended.parents) e(before, parent_id) where e.before = 'waiting' group by e.parent_id;
+    if found then
+      perform sluice.hint_v1('wake', 'soon');
+    end if;
+    if v_ended.ids is not null then
+      perform pg_notify('sluice', 'done');
+    end if;
+    return query
+    select e.id, e.before, 'cancelled'::sluice.job_state from unnest(v_ended.ids, v_ended.befores) e(id, before) order by e.id;
+    v_left := array(select d.id from sluice.job_data d where d.id = any (v_left)
+                       and not exists (select 1 from sluice.outcomes o where o.id = d.id offset 0));
+    select coalesce(array_agg(s.id), '{}'), array_agg(s.state) into v_stop, v_states from sluice.stop_running_v1(v_left, v_error, v_try = 1) s;
+    return query select s.id, s.state, s.state from unnest(v_stop, v_states) s(id, state) order by s.id;
+    v_left := array(select d.id from sluice.job_data d where d.id = any (array(select unnest(v_left) except select unnest(v_stop)))
+                       and not exists (select 1 from sluice.outcomes o where o.id = d.id offset 0));
+  end loop;
+  if v_left <> '{}' then
+    raise exception 'job % moved, or was locked, at every look while it was to be cancelled', v_left[1] using errcode = '40001';
+  end if;
 end $function$;
 
 --- function sluice.capacity_v1(p_device sluice.devices)
@@ -1927,7 +2066,7 @@ begin
   -- Every start of every program comes by here: as a rule nothing is new, nobody is told, and a lane that somebody has locked is not waited for.
   if not p_operator and v_old.declared @> p_given and jsonb_build_object(
        'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
-       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement) @> v_given then
+       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement, 'prefetch', v_old.prefetch) @> v_given then
     return true;
   end if;
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
@@ -1941,9 +2080,10 @@ begin
     perform 1 from sluice.lanes l where l.name = p_name for update;
     perform 1 from sluice.holdings h where h.lane = p_name order by h.worker_id for no key update;
     update sluice.holdings h
-       set slots = (select count(*) from sluice.running r join sluice.classes c on c.id = r.class_id
-                     where r.worker_id = h.worker_id and c.lane = p_name)
-     where h.lane = p_name;
+       set slots = (select greatest(count(*) filter (where not r.assigned), least(count(*), nullif(w.capacity, 0)))
+                      from sluice.claimed r join sluice.classes c on c.id = r.class_id
+                     where r.worker_id = w.id and c.lane = p_name)
+      from sluice.workers w where w.id = h.worker_id and h.lane = p_name;
   end if;
   if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
     -- What has come since; a bulk change takes a while.
@@ -1957,6 +2097,7 @@ begin
          ageing_ms  = case when v_given ? 'ageingMs' then (v_given ->> 'ageingMs')::integer else l.ageing_ms end,
          enabled    = case when v_given ? 'enabled' then (v_given ->> 'enabled')::boolean else l.enabled end,
          placement  = case when v_given ? 'placement' then v_given ->> 'placement' else l.placement end,
+         prefetch   = case when v_given ? 'prefetch' then (v_given ->> 'prefetch')::integer else l.prefetch end,
          operator_set = case when p_operator
            then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
            else l.operator_set end,
@@ -2295,8 +2436,38 @@ begin
   end if;
 end $function$;
 
---- function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes integer[], p_class_lane integer[], p_counts integer[], OUT ids bigint[], OUT lanes integer[], OUT places jsonb)
-CREATE OR REPLACE FUNCTION sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes integer[], p_class_lane integer[], p_counts integer[], OUT ids bigint[], OUT lanes integer[], OUT places jsonb)
+--- function sluice.choose_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_turn integer, p_budget jsonb, p_ready sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb, OUT locked text[])
+CREATE OR REPLACE FUNCTION sluice.choose_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_turn integer, p_budget jsonb, p_ready sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb, OUT locked text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_part   record;
+  v_counts integer[];
+begin
+  if p_others <> '{}' then
+    lanes := sluice.yield_v1(p_ready, p_others, lanes);
+  end if;
+  lanes := sluice.share_lanes_v1(p_ready, p_free, p_turn % cardinality(lanes) + 1, lanes);
+  v_part := sluice.grow_v1(lanes);
+  lanes := v_part.lanes; locked := v_part.locked;
+  if clock_timestamp() > p_now + interval '100 milliseconds' then
+    lanes := sluice.look_again_v1(lanes);
+  end if;
+  v_counts := sluice.count_by_class_v1(p_ready, lanes);
+  if p_budget is not null then
+    v_part := sluice.claim_budgeted_v1(p_worker, p_now, p_budget, p_ready, v_counts, lanes);
+    lanes := v_part.lanes; v_counts := v_part.counts; picked := v_part.picked; devices := v_part.places;
+  end if;
+  v_part := sluice.pick_v1(p_now, p_ready, v_counts, lanes);
+  lanes := v_part.lanes; picked := coalesce(picked || v_part.picked, '{}');
+  if v_part.expired then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+end $function$;
+
+--- function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes sluice.cycle_class_v1[], INOUT counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT places jsonb)
+CREATE OR REPLACE FUNCTION sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes sluice.cycle_class_v1[], INOUT counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT places jsonb)
  RETURNS record
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -2329,7 +2500,7 @@ declare
   v_copy     text;
   v_late     bigint[] := '{}';   -- jobs past their start deadline: they fail instead of starting
 begin
-  ids := '{}'; lanes := '{}'; places := '{}';
+  picked := '{}'; places := '{}';
   if p_budget ? 'oom' then
     perform sluice.raise_jobs_v1(p_worker, p_budget -> 'oom');
   end if;
@@ -2352,19 +2523,21 @@ begin
 
   delete from sluice.reservations r using sluice.drawn_v1(p_budget) d
    where r.budget = d.budget and r.device = d.device
-     and not exists (select 1 from sluice.running j where j.id = r.job_id and j.attempt = r.attempt);
+     and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
   v_offers := sluice.offers_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
                   group by 1 order by min(s.ord) loop
-    v_ord := array_position(p_classes, v_class);
-    select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), p_counts[v_ord])::integer into v_starts, v_count
+    v_ord := (select c.ord from unnest(p_classes) with ordinality c(id, lane, most, rank, after, fresh, ord) where c.id = v_class);
+    continue when v_ord is null;
+    select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), counts[v_ord])::integer into v_starts, v_count
       from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord) where (s.start ->> 'class')::integer = v_class;
+    counts[v_ord] := 0;
     continue when coalesce(v_count, 0) <= 0;
     v_seen := (select m.amounts from sluice.models m where m.name = v_starts -> 0 ->> 'model');
     for v_job in
-      select q.id, q.attempt, d.uses, q.deadline_at <= clock_timestamp() as late
+      select q.ctid, q.id, q.attempt, d.uses, q.deadline_at <= clock_timestamp() as late
         from sluice.queue q join sluice.job_data d on d.id = q.id
        where q.class_id = v_class and q.state = 'ready' and (d.uses is null or sluice.could_run_v1(d.uses, v_offers, v_seen))
        order by q.rank, q.id limit v_count for update of q skip locked
@@ -2409,8 +2582,8 @@ begin
           v_opened := v_opened || v_copy;
           v_copies := v_copies || jsonb_build_array(v_start || jsonb_build_object('devices', v_devices));
         end if;
-        ids := ids || v_job.id;
-        lanes := lanes || p_class_lane[v_ord];
+        picked := picked || v_job.ctid;
+        lanes[p_classes[v_ord].lane].run := lanes[p_classes[v_ord].lane].run + 1;
         places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
         -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
         v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
@@ -2429,8 +2602,8 @@ begin
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
   select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
     from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);
-  insert into sluice.reservations (job_id, attempt, budget, device, amount)
-  select r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
+  insert into sluice.reservations (worker_id, job_id, attempt, budget, device, amount)
+  select p_worker, r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
 end $function$;
 
 --- function sluice.claim_names_v1(p_names text[], p_kind text)
@@ -2452,6 +2625,33 @@ begin
       v_taken, case p_kind when 'task' then 'workflow' else 'task' end, p_kind, v_taken using errcode = 'SL010', detail = v_taken;
   end if;
   return true;
+end $function$;
+
+--- function sluice.claims_of_v1(p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.claims_of_v1(p_ids bigint[])
+ RETURNS TABLE(id bigint, worker_id bigint, seq bigint)
+ LANGUAGE plpgsql
+ STABLE ROWS 50
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'on'
+ SET enable_hashjoin TO 'on'
+ SET enable_mergejoin TO 'off'
+ SET enable_nestloop TO 'on'
+ SET enable_sort TO 'on'
+AS $function$
+#variable_conflict use_column
+begin
+  if coalesce(cardinality(p_ids), 0) = 0 then
+    return;
+  elsif cardinality(p_ids) <= 16 then
+    return query
+    select j.id, c.worker_id, c.seq from sluice.claims c cross join lateral unnest(c.ids) j(id) where c.ids && p_ids and j.id = any (p_ids);
+  else
+    return query
+    select j.id, j.worker_id, j.seq from (select c.worker_id, c.seq, unnest(c.ids) as id from sluice.claims c) j
+     where j.id in (select unnest(p_ids));
+  end if;
 end $function$;
 
 --- function sluice.class_in_lane_v1(p_class integer, p_lane text)
@@ -2483,7 +2683,11 @@ declare
   v_held   bigint[];
   v_ended  integer;
   v_told   integer;
-  v_asked  integer;
+  v_asked  bigint[];   -- they run, and were asked to stop before
+  v_workers bigint[];   -- the claims of what runs below it
+  v_seqs   bigint[];
+  v_running bigint[];
+  v_stops  integer;
   v_woken  integer;
 begin
   v_groups := array(select c.job_id from sluice.composites c join sluice.job_data d on d.id = c.job_id
@@ -2502,32 +2706,31 @@ begin
    where c.job_id = any (v_locked) and not c.ended;
   perform sluice.cancel_held_v1(v_held, p_error);
 
+  v_asked := array(select k::bigint from sluice.claims c cross join lateral jsonb_object_keys(c.cancels) k where c.parents @> array[p_parent]);
   v_leaves := array(select d.id from sluice.job_data d
                      where d.parent_id = p_parent and d.superseded_at is null and d.composite is null
                        -- One by one: joined, a plan made while a table was empty reads all of it for every child.
                        and not exists (select 1 from sluice.outcomes o where o.id = d.id offset 0)
-                       and not exists (select 1 from sluice.running r where r.id = d.id and r.cancel_at is not null offset 0)
+                       and d.id <> all (v_asked)
                      order by d.idx limit 2000);
   select v_ended + count(*), count(*) into v_ended, v_told
     from sluice.end_queued_v1(array(select q.id from sluice.queue q where q.id = any (v_leaves) order by q.id for update skip locked),
                               'cancelled', p_error, true);
   -- In a statement of its own, which sees what has started since.
-  update sluice.running r set cancel_at = v_now, error = p_error
-   where r.id = any (array(select k.id from sluice.running k where k.id = any (v_leaves) and k.cancel_at is null
-                            order by k.id for no key update skip locked));
-  get diagnostics v_asked = row_count;
+  select array_agg(c.worker_id), array_agg(c.seq) into v_workers, v_seqs
+    from (select c.worker_id, c.seq from sluice.claims c where c.parents @> array[p_parent] order by c.worker_id, c.seq for no key update skip locked) c;
+  v_running := array(select r.id from unnest(v_workers, v_seqs) c(worker_id, seq) join sluice.claimed r on r.worker_id = c.worker_id and r.seq = c.seq
+                      where r.parent_id = p_parent and r.cancel_at is null);
+  v_stops := (select count(*) from sluice.ask_to_stop_v1(v_workers, v_seqs, v_running, p_error));
   if v_ended > 0 then
     insert into sluice.wakeups (job_id, cancelled) values (p_parent, v_ended);
-  end if;
-  if v_asked > 0 then
-    perform pg_notify('sluice', 'cancel');
   end if;
   if v_woken + v_ended > 0 then
     perform pg_notify('sluice', 'wake');
   end if;
   -- Who is just starting or ending was left out, and of very many some are left.
   return cardinality(v_groups) < 1000 and cardinality(v_leaves) < 2000
-     and cardinality(v_locked) = cardinality(v_groups) and v_told + v_asked = cardinality(v_leaves);
+     and cardinality(v_locked) = cardinality(v_groups) and v_told + v_stops = cardinality(v_leaves);
 end $function$;
 
 --- function sluice.concerns_v1()
@@ -2540,142 +2743,7 @@ CREATE OR REPLACE FUNCTION sluice.concerns_v1()
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-  with live as materialized (
-    select w.id, w.name, w.tasks, w.broken, w.draining or w.stopping as leaving, w.seen_at,
-           w.draining and w.broken is null and w.leaving is null and not w.stopping as drained,
-           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent, w.blocked_since, w.blocking, w.labels,
-           exists (select 1 from sluice.running j where j.worker_id = w.id) as busy
-      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
-  ), wanted as materialized (
-    -- Tasks with jobs that could start, and those that only draining workers run.
-    select c.task from sluice.classes c
-     where exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready')
-    union
-    select t.name from live w cross join lateral unnest(w.tasks) t(name) where w.leaving
-  ), stranded as materialized (
-    select t.task, count(w.id)::integer as workers, coalesce(bool_or(w.drained), false) as drained
-      from wanted t left join live w on t.task = any (w.tasks) and not w.silent
-     group by t.task having coalesce(bool_and(w.leaving), true)
-  ), nobody as materialized (
-    select s.task, s.workers, s.drained, count(q.ready_at)::integer as waiting, min(q.ready_at) as oldest_at
-      from (select * from stranded order by workers desc, task limit 20) s
-      left join lateral (
-        select j.ready_at from sluice.classes c
-         cross join lateral (select x.ready_at from sluice.queue x where x.class_id = c.id and x.state = 'ready' limit 100) j
-         where c.task = s.task limit 100) q on true
-     group by s.task, s.workers, s.drained
-  ), unlabelled as materialized (
-    -- Classes whose task runs on live workers, none of which has the labels that its jobs require.
-    select c.task, c.requires, count(q.ready_at)::integer as waiting, min(q.ready_at) as oldest_at
-      from (select c.id, c.task, c.requires from sluice.classes c
-             where c.requires <> '{}' and exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready')
-               and exists (select 1 from live w where c.task = any (w.tasks) and not w.silent)
-               and not exists (select 1 from live w where c.task = any (w.tasks) and not w.silent and c.requires <@ w.labels)
-             order by c.task, c.id limit 20) c
-     cross join lateral (select j.ready_at from sluice.queue j where j.class_id = c.id and j.state = 'ready' limit 100) q
-     group by c.task, c.requires
-  ), near as materialized (
-    select f.* from (
-      select q.id, d.task, q.deadline_at, coalesce(d.deadline_ms, extract(epoch from q.deadline_at - q.ready_at) * 1000) as allowed_ms,
-             extract(epoch from q.deadline_at - clock_timestamp()) * 1000 as left_ms
-        from (select j.id, j.deadline_at, j.ready_at from sluice.queue j
-               where j.state = 'ready' and j.deadline_at is not null order by j.deadline_at limit 100) q
-        join sluice.job_data d on d.id = q.id) f
-     where f.left_ms <= f.allowed_ms / 5
-  ), overdue(name, late_ms) as materialized (
-    select o.name, extract(epoch from clock_timestamp() - o.since) * 1000 - o.grace_ms from (
-      select 'promote', (select min(j.ready_at) from sluice.queue j where j.state = 'scheduled'), 0
-      union all
-      select 'expire', (select min(j.deadline_at) from sluice.queue j where j.state = 'ready' and j.deadline_at is not null), 0
-      union all
-      -- After an outage nobody is taken over before all had time to report.
-      select 'recover', (select greatest(min(w.seen_at), (select k.since from sluice.watch k)) from live w where w.busy having count(*) > 0),
-             (select max(l.stale_ms) from sluice.lanes l)
-      union all
-      select 'sample', d.ran_at, 2000 from sluice.duties d
-       where d.name = 'sample' and exists (select 1 from wanted t join sluice.classes c on c.task = t.task
-                                            cross join lateral (select 1 from sluice.queue x where x.class_id = c.id and x.state = 'ready' limit 1) j)
-      union all
-      select d.name, d.ran_at, case d.name when 'prune' then 60000 else 30000 end from sluice.duties d where d.name in ('reconcile', 'prune')
-    ) o(name, since, grace_ms) where o.since is not null
-  )
-  select jsonb_build_object(
-    'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
-                 'running', (select count(*) from sluice.running j where j.worker_id = w.id)) order by w.id), '[]')
-                 from (select * from live w where w.silent order by w.id limit 20) w),
-    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'causes', x.causes, 'total', x.total, 'able', x.able) order by x.task)
-      from (select d.task, (array_agg(jsonb_build_object('why', d.why, 'workers', d.workers) order by d.first))[:5] as causes, count(*) as total,
-                   exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
-                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task
-                                               and e.retry_at > clock_timestamp() - interval '1 minute')) as able
-              from (select d.task, left(d.why, 300) as why, (array_agg(w.name order by w.id))[:20] as workers, min(w.id) as first
-                      from sluice.withdrawals d join live w on w.id = d.worker_id
-                     -- A worker whose time to try again is long past may simply have had no job since.
-                     where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task, left(d.why, 300)) d
-             group by d.task order by d.task limit 20) x), '[]'),
-    -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
-    'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
-                     from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed
-                     left join (select w.id, w.name from sluice.workers w left join sluice.generation g on g.id = w.generation
-                                 where w.ended_at is null and g.id is null order by w.id limit 20) w on true
-                   having count(*) > 0),
-    'broken', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'why', w.broken) order by w.id), '[]')
-                 from (select * from live w where w.broken is not null order by w.id limit 20) w),
-    'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,
-                'waitedMs', coalesce(round(extract(epoch from clock_timestamp() - n.oldest_at) * 1000), 0)) order by n.task), '[]')
-                from (select * from nobody n where n.waiting > 0 or n.drained order by n.task limit 20) n),
-    'labels', (select coalesce(jsonb_agg(jsonb_build_object('task', u.task, 'requires', u.requires, 'waiting', u.waiting,
-                 'waitedMs', round(extract(epoch from clock_timestamp() - u.oldest_at) * 1000)) order by u.task, u.requires), '[]') from unlabelled u),
-    -- A pool may be about to start a worker for what waits.
-    'pools', exists (select 1 from sluice.pools),
-    'blocked', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'blockedMs', round(extract(epoch from clock_timestamp() - w.blocked_since) * 1000),
-                  'running', r.n, 'jobs', r.jobs) order by w.id), '[]')
-                  from (select * from live w where w.blocked_since is not null and not w.silent order by w.id limit 20) w
-                 cross join lateral (
-                   select count(*) as n, coalesce((array_agg(jsonb_build_object('id', j.id::text, 'task', c.task) order by j.started_at, j.id))[:3], '{}') as jobs
-                     from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = w.id and c.task = any (w.blocking)) r),
-    -- Fan-outs of which children failed: whether they can still succeed is for their strategy to say. Of 2,000 that run.
-    'failing', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
-                  'graph', f.graph, 'node', f.node, 'total', f.total, 'completed', f.completed, 'failed', f.failed, 'cancelled', f.cancelled) order by f.id), '[]')
-                  from (select d.id, d.root_id, coalesce(d.step, d.task) as step, c.graph, c.node, n.total, n.completed, n.failed, n.cancelled
-                          from (select c.* from sluice.composites c
-                                 where not c.ended and c.started_at is not null and c.total is not null order by c.job_id limit 2000) c
-                          join sluice.job_data d on d.id = c.job_id
-                         cross join lateral sluice.fanout_v1(c.job_id) n
-                         where n.failed + n.cancelled > 0 and c.closing is null and d.superseded_at is null and c.cancel_at is null
-                         order by d.id limit 100) f),
-    'fanOuts', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
-                  'waiting', f.waiting) order by f.id), '[]')
-                  from (select d.id, d.root_id, coalesce(d.step, d.task) as step,
-                               coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens as waiting
-                          from sluice.composites c join sluice.job_data d on d.id = c.job_id
-                         where c.window_size = 0 and c.closing is null and not c.ended and c.started_at is not null and d.superseded_at is null
-                           and coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens > 0
-                         order by d.id limit 20) f),
-    'deadline', (select jsonb_build_object('id', n.id::text, 'task', n.task, 'leftMs', round(n.left_ms), 'allowedMs', n.allowed_ms,
-                                           'others', (select count(*) - 1 from near))
-                   from near n order by n.deadline_at limit 1),
-    'unattendedMs', (select round(extract(epoch from clock_timestamp() - k.last_at) * 1000) from sluice.watch k),
-    'duties', (select coalesce(jsonb_agg(jsonb_build_object('name', d.name, 'lateMs', d.late_ms, 'error', d.error) order by d.name), '[]')
-                 from (select coalesce(o.name, f.name) as name, coalesce(round(greatest(o.late_ms, 0)), 0) as late_ms, f.error
-                         from overdue o
-                         full join (select k.name, k.error from sluice.duties k where k.failed_at >= k.ran_at) f on f.name = o.name
-                        where o.late_ms > 10000 or f.name is not null) d),
-    'schedules', (select coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'overdueMs', s.overdue_ms, 'skipped', s.skipped,
-                    'reason', left(s.reason, 300), 'jobId', s.job_id::text, 'error', left(s.error, 300)) order by s.name), '[]')
-                    from (
-                      select s.name, case when s.next_at < clock_timestamp() - interval '1 minute'
-                                          then round(extract(epoch from clock_timestamp() - s.next_at) * 1000) end as overdue_ms,
-                             f.skipped, f.reason, f.job_id, f.error
-                        from sluice.schedules s
-                        left join lateral (
-                          -- What its latest firing came to, or the one before while that one's job has not ended.
-                          select x.skipped, x.reason, x.job_id, o.error, x.skipped in ('refused', 'ceiling') or o.state = 'failed' as failing
-                            from (select f.* from sluice.firings f where f.schedule = s.name order by f.id desc limit 2) x
-                            left join sluice.outcomes o on o.id = x.job_id
-                           where x.skipped is not null or o.id is not null order by x.id desc limit 1) f on f.failing and s.enabled
-                       where f.failing or s.next_at < clock_timestamp() - interval '1 minute'
-                       order by s.name limit 20) s))
+  select sluice.worker_concerns_v1() || sluice.tree_concerns_v1() || sluice.late_concerns_v1() || sluice.schedule_concerns_v1()
 $function$;
 
 --- function sluice.could_run_v1(p_uses jsonb, p_offers jsonb, p_seen jsonb)
@@ -2694,6 +2762,38 @@ begin
      group by a.budget
     having coalesce((p_offers -> a.budget ->> max(a.devices) - 1)::double precision < sum(a.each), true));
 end $function$;
+
+--- function sluice.count_by_class_v1(p_classes sluice.cycle_class_v1[], p_lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.count_by_class_v1(p_classes sluice.cycle_class_v1[], p_lanes sluice.cycle_lane_v1[])
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  if cardinality(p_classes) = 1 then
+    return array[least(p_lanes[p_classes[1].lane].take, p_classes[1].most)];
+  end if;
+  if (select count(distinct c.lane) from unnest(p_classes) c) = cardinality(p_classes) then
+    return array(select least(p_lanes[c.lane].take, c.most) from unnest(p_classes) c);
+  end if;
+  return array(
+    select coalesce(n.taken, 0)
+      from unnest(p_classes) with ordinality c
+      left join (
+        select h.id, count(*)::integer as taken
+          from (select c.id, c.lane, row_number() over (partition by c.lane order by x.rank, x.id) as place
+                  from unnest(p_classes) c
+                 cross join lateral sluice.ready_v1(c.id, c.rank, c.after, least(p_lanes[c.lane].take, c.most)) x) h
+         where h.place <= p_lanes[h.lane].take group by h.id) n on n.id = c.id
+     order by c.ordinality);
+end $function$;
+
+--- function sluice.count_claims_v1(p_rows tid[], p_classes integer)
+CREATE OR REPLACE FUNCTION sluice.count_claims_v1(p_rows tid[], p_classes integer)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (p_classes * ((cardinality(p_rows) + 63) / 64));
 
 --- function sluice.count_scheduled_v1(p_most integer)
 CREATE OR REPLACE FUNCTION sluice.count_scheduled_v1(p_most integer DEFAULT NULL::integer)
@@ -2734,10 +2834,10 @@ CREATE OR REPLACE FUNCTION sluice.create_lane_v1(p_name text, p_lane jsonb, p_gi
  LANGUAGE plpgsql
 AS $function$
 begin
-  insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, operator_set, updated_by)
-  select p_name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, p_given, p_by
+  insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, prefetch, operator_set, updated_by)
+  select p_name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, g.prefetch, p_given, p_by
     from jsonb_to_record(p_lane) as g(slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer, "ageingMs" integer,
-                                      enabled boolean, placement text)
+                                      enabled boolean, placement text, prefetch integer)
   on conflict do nothing;
   if not found then
     if not exists (select 1 from sluice.lanes l where l.name = p_name and l.deleted_at is not null) then
@@ -2761,9 +2861,9 @@ begin
   return true;
 end $function$;
 
---- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb, p_ordered boolean, p_fresh integer[], p_hears boolean)
-CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done jsonb, p_endings jsonb, p_lanes text[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_first integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_merge boolean, p_hint boolean, p_budget jsonb DEFAULT NULL::jsonb, p_ordered boolean DEFAULT false, p_fresh integer[] DEFAULT NULL::integer[], p_hears boolean DEFAULT true)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
+--- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_lanes text[], p_ended integer[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_turn integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_class_ahead integer[], p_after_rank integer[], p_after_id bigint[], p_fresh integer[], p_hint boolean, p_budget jsonb, p_ordered boolean, p_hears boolean)
+CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_lanes text[], p_ended integer[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_turn integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_class_ahead integer[], p_after_rank integer[], p_after_id bigint[], p_fresh integer[], p_hint boolean, p_budget jsonb, p_ordered boolean, p_hears boolean)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
@@ -2776,478 +2876,127 @@ AS $function$
 #variable_conflict use_column
 declare
   v_now      timestamptz := clock_timestamp();
-  v_mark     bigint      := sluice.mark_v1(v_now);
-  v_known    timestamptz := to_timestamp(p_known / 1000000.0);
-  v_none     integer[]   := array_fill(0, array[cardinality(p_lanes)]);
-  v_no       boolean[]   := array_fill(false, array[cardinality(p_lanes)]);
-  v_lanes    text[];
-  v_slots    integer[];     -- held per lane, before and after
-  v_before   integer[];
-  v_wanted   boolean[];     -- refused at the last try, and at this one
-  v_wants    boolean[]   := v_no;
-  v_asked_at timestamptz[]; -- when it was last refused
-  v_limit    integer[]   := array_fill(null::integer, array[cardinality(p_lanes)]);
-  v_asked    boolean[]   := v_no;      -- another worker waits for slots of the lane
-  v_spare    integer[]   := v_none;    -- slots of the lane that nobody holds
-  v_others   integer[];     -- classes that other workers wait for and this one does not serve, with their lanes
-  v_other_lane integer[];
-  v_other_rank integer[] := array_fill(null::integer, array[cardinality(p_lanes)]);   -- the first job of them in each lane
-  v_other_id bigint[]    := array_fill(null::bigint, array[cardinality(p_lanes)]);
-  v_yield    integer[]   := v_none;    -- slots to leave to them
-  v_stood    boolean[]   := v_no;      -- it took less for their sake
-  v_at_first integer;       -- what was free before anything was taken
-  v_cap      integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- slots to hold at most, once a limit was lowered
-  v_room     integer[]   := array_fill(2147483647, array[cardinality(p_lanes)]);   -- how many more it has, or there are, slots for
-  v_take     integer[]   := v_none;
-  v_ready    integer[];
-  v_run      integer[]   := p_run;
-  v_counts   integer[];
-  v_ids      bigint[];
-  v_id_lane  integer[];
-  v_late     bigint[];      -- jobs that came up after their start deadline
-  v_done     bigint[]    := array(select k::bigint from jsonb_object_keys(p_done) k);
-  v_parents  bigint[];      -- of what is completed here, with the places among their siblings
-  v_places   integer[];
-  v_keyed    bigint[];      -- of what is completed here: jobs that had a key
-  v_started  bigint[]    := '{}';      -- parents of the children started in the place of one that ended, once for each
-  v_class_max integer[]  := p_class_max;
-  v_busy     integer;       -- the lane that has ready jobs, 0 for several, with the first of them
-  v_first_rank integer;
-  v_first_id bigint;
-  v_sent     integer     := cardinality(v_done) + coalesce(jsonb_array_length(p_endings), 0);
-  v_ended    integer     := 0;
+  v_seq      bigint      := greatest(p_known + 1, sluice.mark_v1(v_now));
+  v_reports  boolean     := p_done is not null or p_endings is not null;
+  v_assigns  boolean     := 0 < any (p_class_ahead);
+  v_whole    boolean := true;          -- the worker held all that it sent
   v_free     integer     := p_free;
-  v_open     integer     := 0;         -- lanes that something may be taken from
-  v_cores    integer;
-  v_capacity integer;
-  v_sum      integer;
-  v_most     integer;
-  v_hint     boolean     := false;
-  v_hint_ready boolean   := false;     -- late jobs were counted among those to take, so there may be others
-  v_planned  integer[];     -- classes that are claimed as planned, and what was claimed of them: jobs, lanes, devices by job
-  v_drawn    bigint[];
-  v_drawn_lane integer[];
-  v_place    jsonb;
-  v_ahead    integer;       -- free workers that come first, and how long what is left to them is theirs
+  v_fresh    integer[]   := case when p_ordered then p_fresh end;
+  v_most     integer[]   := p_class_max;
+  v_lane     integer[];                -- beside p_classes: which of the lanes below
+  v_lanes    sluice.cycle_lane_v1[];
+  v_ready    sluice.cycle_class_v1[] := '{}';
+  v_names    text[]      := p_lanes;   -- of the lanes below
+  v_others   sluice.cycle_class_v1[];     -- what other workers wait for and this one does not serve
+  v_part     record;                   -- what a part of the cycle answers
+  v_may      record;
+  v_parents  bigint[];                 -- of the children that completed, and their places
+  v_places   integer[];
+  v_ids      integer[];                -- classes that are ready
+  v_rows     tid[];                    -- jobs to assign
+  v_ahead    integer;
   v_wait     integer;
-  v_skip     timestamptz;   -- jobs that could start before it skip the number of an attempt
-  v_locked   text[]      := '{}';   -- lanes whose row could not be locked
-  v_timeout  text;
-  v_found    boolean;
-  v_row      record;
+  v_more     boolean;                  -- classes were left out, and it can take more
+  v_locked   text[];
 begin
-  if p_ordered and p_free > 0 then
-    select l.most, l.ahead, l.wait_ms into v_class_max, v_ahead, v_wait
-      from sluice.leave_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id,
-                           p_done is null and p_endings is null, p_fresh, p_hears) l;
-  end if;
-  if p_budget is not null then
-    v_planned := array(select distinct (s ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') s);
-  elsif v_sent = 0 then
-    -- An idle poll locks and writes nothing.
-    if not exists (select 1 from unnest(p_classes, v_class_max, p_after_rank, p_after_id) c(id, most, rank, after)
-                    where c.most > 0 and exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                                     and (j.rank, j.id) > (c.rank, c.after)))
-       and not exists (select 1 from unnest(p_lanes, p_run, p_keep) k(lane, run, keep)
-                         join sluice.holdings h on h.worker_id = p_worker and h.lane = k.lane
-                        where h.wants or h.slots > greatest(k.run, k.keep))
-       and (select r.id from sluice.running r where r.worker_id = p_worker and r.started_at > v_known order by r.started_at limit 1) is null then
+  if v_free > 0 or v_assigns then
+    v_ready := sluice.ready_classes_v1(v_now, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id, v_fresh, p_turn);
+    if p_ordered and v_free > 0 and v_ready <> '{}' then
+      v_part := sluice.yield_to_workers_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_hears, v_ready);
+      v_ahead := v_part.ahead; v_wait := v_part.wait_ms;
       if v_ahead is not null then
-        return query select * from sluice.left_v1(v_ahead, v_wait);
+        select array_agg(least(c.most, r.most) order by c.ord), (select array_agg(x) from unnest(v_part.classes) x where x.most > 0)
+          into v_most, v_ready
+          from unnest(p_classes, p_class_max) with ordinality c(id, most, ord) left join unnest(v_part.classes) r on r.id = c.id;
+        v_ready := coalesce(v_ready, '{}');
       end if;
-      return;
     end if;
   end if;
-  if v_sent = 0 and coalesce(jsonb_array_length(p_budget -> 'starts'), 0) = 0 then
+  if not v_reports and p_begun is null and p_budget is null and v_ready = '{}' and sluice.is_idle_v1(p_worker, p_known, p_lanes, p_run, p_keep) then
+    -- Nothing is locked or written.
+    if p_ordered and p_free > 0 and v_ahead is null then
+      v_ahead := sluice.free_before_v1(p_worker, v_now);
+    end if;
+    if v_ahead is not null then
+      report := jsonb_build_object('ahead', v_ahead, 'waitMs', v_wait);
+      return next;
+    end if;
+    return;
+  end if;
+  if not v_reports and coalesce(jsonb_array_length(p_budget -> 'starts'), 0) = 0 then
     -- A claim that a crash forgets is given back when its worker says what it runs; only endings have to be on disk, and what was drawn
     -- from budgets, which the worker could not tell.
     perform set_config('synchronous_commit', 'off', true);
   end if;
 
-  select array_agg(h.lane), array_agg(h.slots), array_agg(h.wants), array_agg(h.asked_at) into v_lanes, v_slots, v_wanted, v_asked_at
-    from (select lane, slots, wants, asked_at from sluice.holdings where worker_id = p_worker and epoch = p_epoch
-           order by lane for no key update) h;
-  if coalesce(v_lanes, '{}') is distinct from p_lanes then
-    raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
+  v_lanes := sluice.hold_lanes_v1(p_worker, p_epoch, p_lanes, p_ended, p_run, p_want, p_keep, v_ready);
+  v_may := sluice.may_claim_v1(p_worker, p_known, v_free, p_run);
+  if v_reports or p_begun is not null then
+    v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs, p_hint and v_may.is_waited_for);
+    v_whole := v_part.is_whole; v_parents := v_part.parents; v_places := v_part.places;
   end if;
-  -- By the order the planner is led to the index, also where its plan was made on an empty table. By the bound it looks
-  -- at nothing old: under a transaction held open the entries of all that has ended since are still there.
-  if (select r.id from sluice.running r where r.worker_id = p_worker and r.started_at > v_known order by r.started_at limit 1) is not null then
-    raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
-  end if;
-  v_before := v_slots;
-  select g.skip_before into v_skip from sluice.generation g where g.one and g.claims_open;
-  if not found then
-    -- After a crash of the server nothing is claimed before all have said what they run.
-    if not exists (select 1 from sluice.generation g join sluice.workers w on w.generation = g.id where w.id = p_worker) then
-      raise exception 'the server has recovered from a crash, and worker % has not said yet what it runs', p_worker using errcode = 'SL001';
-    end if;
-    v_free := 0;
-  end if;
+  v_free := case when v_whole then v_may.free else 0 end;
 
-  if p_done is not null and p_endings is not null then
-    -- In the order of ids, as everybody locks what runs: each of the two below keeps it only for itself.
-    perform 1 from (select u.id from unnest(v_done || array(select (e ->> 'id')::bigint from jsonb_array_elements(p_endings) e)) u(id) order by u.id) g
-      cross join lateral (select 1 from sluice.running r where r.id = g.id and r.worker_id + 0 = p_worker for update) x;
+  if cardinality(v_lanes) < cardinality(p_lanes) then
+    -- From here on lanes are those of this cycle.
+    v_names := array(select l.name from unnest(v_lanes) l);
+    v_ready := array(select row(c.id, array_position(v_names, p_lanes[c.lane]), c.most, c.rank, c.after, c.fresh)::sluice.cycle_class_v1 from unnest(v_ready) c);
   end if;
-  if p_done is not null then
-    -- By id and nothing else: joined with a list, a plan made on an empty table reads all that runs and looks for each in it. The worker is
-    -- hidden from the planner by "+ 0": the index of workers would lock in another order than that of ids, and walk over all that has ended.
-    with gone as (
-      delete from sluice.running r
-       where r.id = any (v_done) and r.attempt = (p_done -> r.id::text ->> 'attempt')::integer and r.worker_id + 0 = p_worker
-      returning r.*
-    ), kept as (
-      insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
-                                   failures, losses, is_root)
-      select g.id, 'completed', nullif(p_done -> g.id::text -> 'result', 'null'), v_now, g.ready_at, g.started_at, g.deadline_at, g.cancel_at,
-             p_worker, g.class_id, g.attempt, g.failures, g.losses, g.parent_id is null
-        from gone g
-    )
-    select count(*)::integer, array_agg(g.parent_id) filter (where g.parent_id is not null), array_agg(g.idx) filter (where g.parent_id is not null),
-           array_agg(g.id) filter (where g.keyed)
-      into v_ended, v_parents, v_places, v_keyed from gone g;
-    if v_keyed is not null then
-      delete from sluice.job_keys k where k.job_id = any (v_keyed);
-    end if;
-  end if;
-  if p_endings is not null then
-    v_ended := v_ended + sluice.end_attempts_v1(p_worker, p_endings);
-  end if;
-  if v_ended <> v_sent then
-    v_free := 0;
-  elsif p_hint and exists (select 1 from sluice.waiters w where w.until > v_now) then
-    perform pg_notify('sluice', 'done');
-  end if;
-
-  if v_free > 0 then
-    select case when w.draining then 0 when w.capacity > 0 then least(v_free, w.capacity - (select sum(r)::integer from unnest(p_run) r)) else v_free end, w.cores, w.capacity
-      into v_free, v_cores, v_capacity from sluice.workers w where w.id = p_worker;
-  end if;
-
-  v_at_first := v_free;
-
-  -- How many to take per lane, as far as the lane's settings and the slots in hand go.
-  for v_row in
-    select l.ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, v_capacity, v_cores) as per_worker, t.held, t.asked,
-           t.elsewhere
-      from unnest(p_lanes, p_want) with ordinality l(name, want, ord)
-      join sluice.lanes s on s.name = l.name
-      left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
-                                bool_or(h.wants and h.worker_id <> p_worker and not h.asks <@ p_classes) as elsewhere
-                           from sluice.holdings h where h.lane = l.name) t on s.slots is not null
-     where l.want > 0 or v_slots[l.ord] > 0 or v_wanted[l.ord]
-  loop
-    v_limit[v_row.ord] := v_row.lim;
-    v_asked[v_row.ord] := coalesce(v_row.asked, false);
-    v_most := p_want[v_row.ord];
-    if v_row.lim is not null then
-      v_spare[v_row.ord] := greatest(0, v_row.lim - v_row.held);
-      v_room[v_row.ord] := greatest(0, v_slots[v_row.ord] - v_run[v_row.ord]) + v_spare[v_row.ord];
-    end if;
-    if v_row.held > v_row.lim then
-      -- Over the limit since it was lowered: what ends is given back until the sum fits again.
-      v_cap[v_row.ord] := greatest(0, v_slots[v_row.ord] - (v_row.held - v_row.lim));
-      v_most := least(v_most, v_cap[v_row.ord] - v_run[v_row.ord]);
-    end if;
-    if v_row.enabled and v_free > 0 then
-      v_take[v_row.ord] := greatest(0, least(v_most, v_free, v_row.per_worker - v_run[v_row.ord]));
-      v_open := v_open + case when v_take[v_row.ord] > 0 then 1 else 0 end;
-      if v_row.elsewhere and v_take[v_row.ord] > 0 then
-        -- Who asks again at every poll is there to take what is left to it. One that is busy with something else does not,
-        -- and must not keep a whole lane waiting.
-        select v_others || array_agg(o.id), v_other_lane || array_agg(v_row.ord::integer) into v_others, v_other_lane
-          from (select distinct a.id from sluice.holdings h
-                  join sluice.lanes s on s.name = h.lane
-                  join sluice.workers w on w.id = h.worker_id and w.ended_at is null and not w.draining
-                 cross join lateral unnest(h.asks) a(id)
-                 where h.lane = p_lanes[v_row.ord] and h.wants and h.worker_id <> p_worker and a.id <> all (p_classes)
-                   and h.asked_at > v_now - make_interval(secs => 2 + 2 * s.poll_ms / 1000.0)) o;
-      end if;
-    end if;
-  end loop;
-  if v_others is not null then
-    for v_row in
-      select o.lane, x.rank, x.id from unnest(v_others, v_other_lane) o(id, lane)
-       cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = o.id and j.state = 'ready'
-                            order by j.rank, j.id limit 1) x
-    loop
-      if v_other_id[v_row.lane] is null or (v_row.rank, v_row.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]) then
-        v_other_rank[v_row.lane] := v_row.rank; v_other_id[v_row.lane] := v_row.id;
-      end if;
-    end loop;
-  end if;
-
+  v_part := sluice.allowance_v1(p_worker, v_now, v_free, v_may.capacity, v_may.cores, p_classes, v_lanes);
+  v_lanes := v_part.lanes; v_others := v_part.others;
   if v_parents is not null then
-    -- A place in a window goes to the next child by starting it, unless a job that is ready comes first, or another lane has
-    -- work to share the free capacity with. Made ready and claimed later, the child would be written once more.
-    for v_row in
-      select c.lane, x.rank, x.id from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) c(id, lane, rank, after)
-       cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                              and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) x
-       where v_take[c.lane] > 0
-    loop
-      if v_busy is null or v_busy = v_row.lane and (v_row.rank, v_row.id) < (v_first_rank, v_first_id) then
-        v_busy := v_row.lane; v_first_rank := v_row.rank; v_first_id := v_row.id;
-      elsif v_busy <> v_row.lane then
-        v_busy := 0;
-      end if;
-    end loop;
-    for v_row in
-      select n.parent, n.last, n.ended, c.ord as class, p_class_lane[c.ord] as lane
-        from (select g.parent, max(g.place) as last, count(*)::integer as ended
-                from unnest(v_parents, v_places) g(parent, place)
-                join sluice.composites c on c.job_id = g.parent and c.window_size >= c.tokens and c.closing is null
-               group by g.parent) n
-       cross join lateral (select array_position(p_classes, k.class_id) as ord from sluice.queue k
-                            where k.parent_id = n.parent and k.state = 'waiting' and k.idx > n.last order by k.idx limit 1) c
-       order by n.parent
-    loop
-      v_most := least(v_row.ended, v_free, v_take[v_row.lane], v_class_max[v_row.class],
-                      case when v_limit[v_row.lane] is not null then v_slots[v_row.lane] - v_run[v_row.lane] end);
-      continue when v_row.lane is null or v_most <= 0 or v_busy <> v_row.lane
-                    or exists (select 1 from sluice.classes c where c.id = p_classes[v_row.class] and c.budgeted);
-      return query
-      with taken as (
-        delete from sluice.queue q
-         where q.id = any (array(
-               select n.id from (select k.id, k.class_id, k.rank, k.guarded from sluice.queue k
-                                  where k.parent_id = v_row.parent and k.state = 'waiting' and k.idx > v_row.last
-                                  order by k.idx limit v_most for update skip locked) n
-                where n.class_id = p_classes[v_row.class] and not n.guarded
-                  and (v_busy is null or (n.rank, n.id) < (v_first_rank, v_first_id))
-                  and (v_other_id[v_row.lane] is null or (n.rank, n.id) < (v_other_rank[v_row.lane], v_other_id[v_row.lane]))))
-        returning q.*
-      ), started as (
-        insert into sluice.running (id, worker_id, started_at, ready_at, deadline_at, parent_id, idx, class_id, attempt, failures, losses, keyed, error)
-        select t.id, p_worker, v_now, v_now,
-               -- It starts in time, but a loss must not give it more time than a child that was ready first.
-               v_now + make_interval(secs => d.deadline_ms / 1000.0),
-               t.parent_id, t.idx, t.class_id, t.attempt + 1, t.failures, t.losses, t.keyed, t.error
-          from taken t join sluice.job_data d on d.id = t.id
-      )
-      select t.id, t.class_id, t.attempt + 1, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input,
-             v_mark, d.policy, d.trace, null::jsonb
-        from taken t join sluice.job_data d on d.id = t.id;
-      get diagnostics v_sum = row_count;
-      v_free := v_free - v_sum;
-      v_run[v_row.lane] := v_run[v_row.lane] + v_sum;
-      v_take[v_row.lane] := v_take[v_row.lane] - v_sum;
-      v_class_max[v_row.class] := v_class_max[v_row.class] - v_sum;
-      v_started := v_started || array_fill(v_row.parent, array[v_sum]);
-    end loop;
-    perform sluice.children_ended_v1(v_parents, v_places, array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]), v_started);
-    if cardinality(v_started) > 0 then
-      v_take := array(select least(t.n, v_free) from unnest(v_take) with ordinality t(n, ord) order by t.ord);
-      v_open := (select count(*) from unnest(v_take) t where t > 0);
+    v_lane := array(select array_position(v_names, p_lanes[c.lane]) from unnest(p_class_lane) with ordinality c(lane, ord) order by c.ord);
+    v_part := sluice.pass_places_v1(v_parents, v_places, p_classes, v_lane, v_ready, v_lanes, v_free, v_most);
+    v_lanes := v_part.lanes; v_free := v_part.free; v_most := v_part.most;
+    if v_part.picked <> '{}' then
+      return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_part.picked, p_classes) s;
+      v_seq := v_seq + sluice.count_claims_v1(v_part.picked, cardinality(p_classes));
+    end if;
+    perform sluice.children_ended_v1(v_parents, v_places,
+                                     array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]), v_part.started);
+    if v_free > 0 then
+      -- Jobs that their endings made ready are looked at too.
+      v_ready := sluice.ready_classes_v1(v_now, p_classes, v_lane, v_most, p_after_rank, p_after_id, v_fresh, p_turn);
     end if;
   end if;
 
-  if v_open > 0 and v_others is not null then
-    -- As many slots are left to them as they have jobs before the first one here, in what it holds idle and nobody holds.
-    for i in 1 .. cardinality(p_lanes) loop
-      continue when v_other_id[i] is null or v_take[i] <= 0;
-      select y.rank, y.id, least(y.n, v_take[i]) into v_first_rank, v_first_id, v_sum from (
-        select x.rank, x.id, (count(*) over ())::integer as n
-          from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
-         cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                                and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
-         where c.lane = i) y order by y.rank, y.id limit 1;
-      continue when not found or (v_first_rank, v_first_id) < (v_other_rank[i], v_other_id[i]);
-      v_room[i] := greatest(0, least(v_slots[i], v_cap[i]) - v_run[i]) + v_spare[i];
-      select count(*)::integer into v_most from (
-        select 1 from unnest(v_others, v_other_lane) o(id, lane)
-         cross join lateral (select 1 from sluice.queue j where j.class_id = o.id and j.state = 'ready'
-                                and (j.rank, j.id) < (v_first_rank, v_first_id) order by j.rank, j.id limit v_room[i]) x
-         where o.lane = i limit v_room[i]) y;
-      continue when v_most = 0;
-      v_room[i] := v_room[i] - v_most;
-      v_yield[i] := greatest(0, v_most - v_spare[i]);
-      v_take[i] := least(v_sum, v_room[i]);
-      v_stood[i] := v_take[i] < v_sum;
-    end loop;
-    v_open := (select count(*) from unnest(v_take) t where t > 0);
-  end if;
-
-  if v_open > 0 then
-    -- Only what is ready counts against a share, and only then is a lane asked for more slots.
-    for i in 1 .. cardinality(p_lanes) loop
-      if v_take[i] > 0 and (v_open > 1 or (v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i])) then
-        select count(*)::integer into v_sum from (
-          select 1 from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id) c(id, lane, most, rank, after)
-           cross join lateral (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                                  and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit least(v_take[i], c.most)) x
-           where c.lane = i limit v_take[i]) y;
-        v_take[i] := v_sum;
-      end if;
-    end loop;
-    if v_open > 1 then
-      -- A lane that looks full takes no share from the others. It gets what they leave, and below a slot or a refusal.
-      v_ready := v_take;
-      for i in 1 .. cardinality(p_lanes) loop
-        v_take[i] := least(v_take[i], v_room[i]);
-      end loop;
-      v_take := sluice.share_v1(v_take, v_free, p_first);
-      v_free := v_free - (select sum(t)::integer from unnest(v_take) t);
-      for k in 0 .. cardinality(p_lanes) - 1 loop
-        v_most := (p_first - 1 + k) % cardinality(p_lanes) + 1;
-        v_sum := greatest(0, least(v_free, v_ready[v_most] - v_take[v_most]));
-        v_take[v_most] := v_take[v_most] + v_sum;
-        v_free := v_free - v_sum;
-      end loop;
+  v_ids := array(select c.id from unnest(v_ready) c);
+  if v_free > 0 and v_ready <> '{}' then
+    v_part := sluice.choose_v1(p_worker, v_now, v_free, p_turn, p_budget, v_ready, v_others, v_lanes);
+    v_lanes := v_part.lanes; v_locked := v_part.locked;
+    if v_part.picked <> '{}' then
+      return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_part.picked, v_ids, v_may.skip, v_part.devices) s;
+      v_seq := v_seq + sluice.count_claims_v1(v_part.picked, cardinality(v_ids));
     end if;
-
-    for i in 1 .. cardinality(p_lanes) loop
-      if v_limit[i] is not null and v_run[i] + v_take[i] > v_slots[i] then
-        begin
-          v_timeout := current_setting('lock_timeout');
-          perform set_config('lock_timeout', '50ms', true);
-          select s.slots into v_most from sluice.lanes s where s.name = p_lanes[i] and s.enabled and s.slots is not null
-             for no key update;
-          v_found := found;
-          perform set_config('lock_timeout', v_timeout, true);   -- what else is waited for has its own bounds
-          if v_found then
-            select sum(h.slots)::integer into v_sum from sluice.holdings h where h.lane = p_lanes[i];
-            v_slots[i] := v_slots[i] + greatest(0, least(v_run[i] + v_take[i] - v_slots[i], v_most - v_sum));
-            v_wants[i] := v_run[i] + v_take[i] > v_slots[i];
-          end if;
-        exception when lock_not_available then
-          v_locked := v_locked || p_lanes[i];  -- somebody has the lane's row open: the lane is left out this time
-        end;
-        v_take[i] := greatest(0, v_slots[i] - v_run[i]);
-      end if;
-    end loop;
-    if clock_timestamp() > v_now + interval '100 milliseconds' then
-      -- A lane's row was waited for, or the server is busy: by now another lane may be disabled, or its limit lower.
-      for v_row in
-        select l.ord, s.enabled, s.slots as lim, (select sum(h.slots)::integer from sluice.holdings h where h.lane = l.name) as held
-          from unnest(p_lanes) with ordinality l(name, ord) join sluice.lanes s on s.name = l.name
-         where v_take[l.ord] > 0
-      loop
-        if not v_row.enabled then
-          v_take[v_row.ord] := 0;
-        elsif v_row.held > v_row.lim then
-          v_cap[v_row.ord] := greatest(0, v_before[v_row.ord] - (v_row.held - v_row.lim));
-          v_take[v_row.ord] := greatest(0, least(v_take[v_row.ord], v_cap[v_row.ord] - v_run[v_row.ord]));
-        end if;
-      end loop;
-    end if;
-
-    if not p_merge then
-      select array_agg(least(v_take[c.lane], c.most) order by c.ord) into v_counts
-        from unnest(p_class_lane, v_class_max) with ordinality c(lane, most, ord);
-    else
-      -- Several classes share a lane: the order among all of them says how many come from each.
-      select array_agg(coalesce(n.taken, 0) order by c.ord) into v_counts
-        from unnest(p_classes) with ordinality c(id, ord)
-        left join (
-          select h.ord, count(*)::integer as taken
-            from (select c.ord, c.lane, row_number() over (partition by c.lane order by x.rank, x.id) as place
-                    from unnest(p_classes, p_class_lane, v_class_max, p_after_rank, p_after_id)
-                         with ordinality c(id, lane, most, rank, after, ord)
-                   cross join lateral (select j.rank, j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                                          and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id
-                                          limit least(v_take[c.lane], c.most)) x) h
-           where h.place <= v_take[h.lane] group by h.ord) n on n.ord = c.ord;
-    end if;
-
-    if p_budget is not null then
-      select b.ids, b.lanes, b.places into v_drawn, v_drawn_lane, v_place
-        from sluice.claim_budgeted_v1(p_worker, v_now, p_budget, p_classes, p_class_lane, v_counts) b;
-      v_counts := array(select case when c.id = any (v_planned) then 0 else c.n end
-                          from unnest(p_classes, v_counts) with ordinality c(id, n, ord) order by c.ord);
-    end if;
-
-    -- Lock exactly what is taken; rows that others are taking are stepped over. A class that draws from budgets is taken only
-    -- as planned, also by a worker that has not heard yet that it does. A job past its start deadline fails here instead of
-    -- starting, and many others with it: the duty that expires jobs may not have run since the worker was lost or the outage began.
-    loop
-      select array_agg(x.id) filter (where not x.late), array_agg(c.lane) filter (where not x.late), array_agg(x.id) filter (where x.late)
-        into v_ids, v_id_lane, v_late
-        from unnest(p_classes, p_class_lane, p_after_rank, p_after_id, v_counts) c(id, lane, rank, after, n)
-       cross join lateral (select j.id, coalesce(j.deadline_at <= clock_timestamp(), false) as late
-                             from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                              and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit c.n
-                              for update skip locked) x
-       where c.n > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
-      exit when v_late is null;
-      perform sluice.expire_v1(1000, v_late);
-      v_hint_ready := true;
-      exit when clock_timestamp() > v_now + interval '200 milliseconds';
-    end loop;
-    if v_drawn <> '{}' then
-      v_ids := v_ids || v_drawn;
-      v_id_lane := v_id_lane || v_drawn_lane;
-    end if;
-    if v_ids is not null then
-      return query
-      with taken as (
-        delete from sluice.queue q where q.id = any (v_ids) returning q.*
-      ), numbered as (
-        -- What was drawn from budgets is written by then under the next number. Such claims are never forgotten.
-        select t.*, t.attempt + case when t.ready_at < v_skip and not coalesce(v_place ? t.id::text, false) then 2 else 1 end as number from taken t
-      ), started as (
-        insert into sluice.running (id, worker_id, started_at, ready_at, deadline_at, parent_id, idx, class_id, attempt, failures, losses, keyed, error)
-        select t.id, p_worker, v_now, t.ready_at, t.deadline_at, t.parent_id, t.idx, t.class_id, t.number, t.failures, t.losses, t.keyed, t.error
-          from numbered t
-      )
-      select t.id, t.class_id, t.number, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input,
-             v_mark, d.policy, d.trace, v_place -> t.id::text
-        from numbered t join sluice.job_data d on d.id = t.id;
-      for v_row in select l.lane, count(*)::integer as n from unnest(v_id_lane) l(lane) group by l.lane loop
-        v_run[v_row.lane] := v_run[v_row.lane] + v_row.n;
-      end loop;
-    end if;
-  end if;
-  if p_budget is not null and v_drawn is null then
+  elsif p_budget is not null then
     -- Nothing can be taken, but there is something to note.
-    perform sluice.claim_budgeted_v1(p_worker, v_now, p_budget - 'starts', p_classes, p_class_lane, '{}');
+    perform sluice.claim_budgeted_v1(p_worker, v_now, p_budget - 'starts', '{}', '{}', '{}');
   end if;
-
-  for i in 1 .. cardinality(p_lanes) loop
-    -- What it left to others it wants back once they are through.
-    v_wants[i] := v_wants[i]
-      or v_stood[i] and (select sum(r) from unnest(v_run) r) - (select sum(r) from unnest(p_run) r) < v_at_first;
-    v_slots[i] := case
-      when v_limit[i] is null then 0
-      -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it
-      -- has slots for only because others were taking the same rows, and handing slots to and fro costs more than it gives.
-      -- Never above what was held or granted under the lane's lock, whatever the worker says it runs.
-      when v_asked[i] then
-        least(v_slots[i], greatest(v_run[i], case when v_run[i] > p_run[i] then least(v_cap[i], v_slots[i]) - v_yield[i] else 0 end))
-      else least(v_slots[i], greatest(v_run[i], least(v_cap[i], p_keep[i]))) end;
-    if v_slots[i] < v_before[i] and v_asked[i] or v_wants[i] and not v_wanted[i]
-       -- Others left slots to this one, more than it took.
-       or v_wanted[i] and not v_wants[i] and v_asked[i] and v_spare[i] > v_slots[i] - v_before[i] then
-      v_hint := true;
+  if v_assigns and v_whole and v_may.is_open and v_ahead is null and v_ready <> '{}' then
+    v_rows := sluice.assign_v1(p_worker, v_now, ((select sum(r) from unnest(p_run) r) + (select sum(l.run - l.ran) from unnest(v_lanes) l))::integer, v_may.capacity, v_may.cores, v_ready, p_classes, p_class_ahead, v_lanes);
+    if v_rows <> '{}' then
+      return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_rows, v_ids, v_may.skip, null, 0) s;
     end if;
-  end loop;
-  if v_slots <> v_before or v_wants <> v_wanted
-     or exists (select 1 from unnest(v_wants, v_asked_at) n(wants, at) where n.wants and n.at < v_now - interval '1 second') then
-    update sluice.holdings h
-       set slots = n.slots, wants = n.wants, asked_at = case when n.wants then v_now end,
-           asks = case when n.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where c.lane = n.ord) end
-      from unnest(p_lanes, v_slots, v_wants) with ordinality n(lane, slots, wants, ord)
-     where h.worker_id = p_worker and h.lane = n.lane
-       and ((h.slots, h.wants) is distinct from (n.slots, n.wants) or n.wants and h.asked_at < v_now - interval '1 second');
   end if;
-  if v_hint then
-    -- Somebody waits for slots that were just given back, or this worker waits for slots that others hold idle.
-    perform pg_notify('sluice', 'slots');
+  v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64 and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
+  if v_more then
+    v_lanes := sluice.keep_asking_v1(p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
   end if;
-  if v_hint_ready then
-    perform sluice.hint_v1('ready', 'soon');
+  perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_lanes);
+
+  if not v_whole then
+    report := jsonb_build_object('resync', true);
+  elsif v_wait is not null then
+    report := jsonb_build_object('ahead', v_ahead, 'waitMs', v_wait);
+  end if;
+  if v_more then
+    report := coalesce(report, '{}') || '{"more": true}';
   end if;
   if v_locked <> '{}' then
-    return query select null::bigint, 0, null::integer, null::smallint, null::integer, null::integer, null::timestamptz, null::text, v_locked,
-                        null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb;
+    report := coalesce(report, '{}') || jsonb_build_object('locked', v_locked);
   end if;
-  if v_wait is not null and v_ended = v_sent then
-    return query select * from sluice.left_v1(v_ahead, v_wait);
-  end if;
-  if v_ended <> v_sent then
-    return query select null::bigint, null::integer, null::integer, null::smallint, null::integer, null::integer,
-                        null::timestamptz, null::text, null::text[], null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb;
+  if report is not null then
+    return next;
   end if;
 end $function$;
 
@@ -3297,7 +3046,7 @@ begin
                 order by u.name),
          array(select distinct i.pool from in_pools i order by i.pool)
     into v_tasks, v_pools;
-  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.running j on j.id = r.job_id and j.attempt = r.attempt
+  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.running j on j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt
               where r.budget = p_name);
   if v_tasks = '{}' and v_jobs = 0 then
     delete from sluice.residents r where r.budget = p_name;
@@ -3308,6 +3057,46 @@ begin
     perform pg_notify('sluice', 'ready');
   end if;
   return jsonb_build_object('found', true, 'tasks', v_tasks, 'pools', v_pools, 'jobs', v_jobs);
+end $function$;
+
+--- function sluice.delete_job_rows_v1(p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.delete_job_rows_v1(p_ids bigint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_low     bigint := (select min(i) from unnest(p_ids) i);
+  v_high    bigint := (select max(i) from unnest(p_ids) i);
+  v_deleted integer;
+begin
+  delete from sluice.job_data d where d.id = any (p_ids);
+  get diagnostics v_deleted = row_count;
+  if exists (select 1 from sluice.attempts a where a.job_id between v_low and v_high) then
+    delete from sluice.attempts a where a.job_id = any (p_ids);
+  end if;
+  if exists (select 1 from sluice.attempt_errors e where e.job_id between v_low and v_high) then
+    delete from sluice.attempt_errors e where e.job_id = any (p_ids);
+  end if;
+  if exists (select 1 from sluice.steps s where s.job_id between v_low and v_high) then
+    delete from sluice.steps s where s.job_id = any (p_ids);
+  end if;
+  if exists (select 1 from sluice.notes n where n.job_id between v_low and v_high) then
+    delete from sluice.notes n where n.job_id = any (p_ids);
+  end if;
+  if exists (select 1 from sluice.logs l where l.job_id between v_low and v_high) then
+    delete from sluice.logs l where l.job_id = any (p_ids);
+  end if;
+  if exists (select 1 from sluice.traces t where t.job_id between v_low and v_high) then
+    delete from sluice.traces t where t.job_id = any (p_ids);
+  end if;
+  if exists (select 1 from sluice.composites c where c.job_id between v_low and v_high) then
+    delete from sluice.composites c where c.job_id = any (p_ids);
+    delete from sluice.chunks h where h.job_id = any (p_ids);
+    delete from sluice.priority_changes m where m.job_id = any (p_ids);
+  end if;
+  return v_deleted;
 end $function$;
 
 --- function sluice.delete_lane_v1(p_name text, p_to text, p_by text)
@@ -3364,10 +3153,9 @@ CREATE OR REPLACE FUNCTION sluice.delete_trees_v1(p_roots bigint[])
  SET enable_seqscan TO 'off'
 AS $function$
 declare
-  v_level   bigint[];
-  v_all     bigint[] := '{}';
-  v_busy    bigint[] := '{}';
-  v_deleted integer;
+  v_level bigint[];
+  v_all   bigint[] := '{}';
+  v_busy  bigint[] := '{}';
 begin
   if cardinality(p_roots) = 0 then
     return 0;   -- most looks of the prune duty
@@ -3395,9 +3183,7 @@ begin
   delete from sluice.wakeups w where w.job_id = any (v_all);
   delete from sluice.trees t where t.root_id = any (v_all);
   delete from sluice.outcomes o where o.id = any (v_all);
-  delete from sluice.job_data j where j.id = any (v_all);
-  get diagnostics v_deleted = row_count;
-  return v_deleted;
+  return sluice.delete_job_rows_v1(v_all);
 end $function$;
 
 --- function sluice.drawn_v1(p_budget jsonb)
@@ -3448,38 +3234,36 @@ CREATE OR REPLACE FUNCTION sluice.end_attempts_v1(p_worker bigint, p_endings jso
 AS $function$
 declare
   v_now     timestamptz := clock_timestamp();
+  v_seqs    bigint[] := array(select e.seq from jsonb_to_recordset(p_endings) as e(seq bigint));
   v_ids     bigint[];
-  v_ended   integer;
   v_parents bigint[];
   v_places  integer[];
   v_states  sluice.job_state[];
+  v_ready   boolean;       -- some are ready again
 begin
-  -- Locked by a statement of its own, so that the next one sees what was committed before: a new priority, a cancel.
-  -- One by one: joined and ordered by id, a plan made while the table was small reads the whole primary key.
-  v_ids := array(
-    select x.id from (select e.id, e.attempt from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer) order by e.id) g
-     cross join lateral (select r.id from sluice.running r
-                          where r.id = g.id and r.attempt = g.attempt and r.worker_id + 0 = p_worker for update) x);
   with given as materialized (
-    select e.id, e.attempt, e.error, e.detail, e."delayMs",
+    select e.id, e.seq, e.error, e.detail, e."delayMs", e."ranMs",
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
-      from jsonb_to_recordset(p_endings) as e(id bigint, attempt integer, ending text, error text, detail jsonb, "delayMs" bigint)
-  ), gone as (
-    delete from sluice.running r where r.id = any (v_ids) returning r.*
+      from jsonb_to_recordset(p_endings) as e(id bigint, seq bigint, ending text, error text, detail jsonb, "delayMs" bigint, "ranMs" double precision)
   ), judged as materialized (
-    select g.*, e.ending, e.detail, e.error as said, coalesce(e."delayMs", 0) as delay_ms,
+    select r.id, r.worker_id, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.failures, r.losses, r.keyed, r.error,
+           case when e.ending <> 'unstarted' then r.attempt else r.attempt - 1 end as attempt,
+           -- One that was not started keeps the start of the attempt before.
+           case when e.ending <> 'unstarted' then greatest(r.started_at, v_now - make_interval(secs => e."ranMs" / 1000))
+                when r.attempt > 1 then (select max(a.started_at) from sluice.attempts a where a.job_id = r.id) end as started_at,
+           e.ending, e.detail, e.error as said, coalesce(e."delayMs", 0) as delay_ms,
            case
              -- A cancel that was asked for wins over going back to the queue.
-             when e.ending = 'cancelled' or (g.cancel_at is not null and e.ending <> 'failed') then 'cancelled'
+             when e.ending = 'cancelled' or (r.cancel_at is not null and e.ending <> 'failed') then 'cancelled'
              when e.ending = 'failed' then 'failed'
              when coalesce(e."delayMs", 0) > 0 then 'scheduled'
              else 'ready' end::sluice.job_state as next
-      from gone g join given e on e.id = g.id
+      from given e join sluice.claimed r on r.worker_id = p_worker and r.seq = e.seq and r.id = e.id
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case j.ending when 'retry' then 'failed' else j.ending end, j.said
-      from judged j where j.next < 'running'
+      from judged j where j.next < 'running' and j.ending <> 'unstarted'
   ), thrown as (
     insert into sluice.attempt_errors (job_id, attempt, detail)
     select j.id, j.attempt, j.detail from judged j where j.detail is not null
@@ -3487,10 +3271,10 @@ begin
   ), back as (
     insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed, error)
     select j.id, j.next,
-           case when j.ending in ('returned', 'out_of_memory') then j.ready_at else v_now + make_interval(secs => j.delay_ms / 1000.0) end,
+           case when j.ending in ('returned', 'unstarted', 'out_of_memory') then j.ready_at else v_now + make_interval(secs => j.delay_ms / 1000.0) end,
            j.started_at,
-           -- It has started in time; from here on only retries decide. Not so where its program could not be started.
-           case when j.ending = 'returned' and j.said is not null then j.deadline_at end,
+           -- It has started in time; from here on only retries decide. Not so where it, or its program, has not been started.
+           case when j.ending = 'unstarted' or j.ending = 'returned' and j.said is not null then j.deadline_at end,
            j.parent_id, j.idx, d.class_id, sluice.rank_in_class_v1(d.class_id, d.priority, d.submitted_at),
            j.attempt, j.failures + case when j.ending = 'retry' then 1 else 0 end, j.losses, j.keyed,
            case when j.ending = 'retry' then j.said else j.error end
@@ -3505,14 +3289,20 @@ begin
   ), freed as (
     delete from sluice.job_keys k where k.job_id = any (array(select j.id from judged j where j.keyed and j.next > 'running'))
   )
-  select count(*)::integer, array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final),
-         array_agg(j.next) filter (where j.final)
-    into v_ended, v_parents, v_places, v_states
+  select array_agg(j.id), array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final),
+         array_agg(j.next) filter (where j.final), bool_or(j.next = 'ready')
+    into v_ids, v_parents, v_places, v_states, v_ready
     from (select *, parent_id is not null and next > 'running' as final from judged) j;
+  if v_ids is not null then
+    perform sluice.remove_from_claims_v1(p_worker, v_seqs, v_ids);
+  end if;
+  if v_ready then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
   if v_parents is not null then
     perform sluice.children_ended_v1(v_parents, v_places, v_states);
   end if;
-  return v_ended;
+  return coalesce(cardinality(v_ids), 0);
 end $function$;
 
 --- function sluice.end_forsaken_v1(p_grace_ms integer)
@@ -3586,7 +3376,7 @@ CREATE OR REPLACE FUNCTION sluice.end_worker_v1(p_worker bigint, p_why text)
 AS $function$
 begin
   perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
-  if exists (select 1 from sluice.running r where r.worker_id = p_worker) then
+  if exists (select 1 from sluice.claimed r where r.worker_id = p_worker) then
     return false;
   end if;
   if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants and o.worker_id <> p_worker
@@ -3632,36 +3422,30 @@ CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer, p_ids bigint[] DEFA
  SET enable_seqscan TO 'off'
 AS $function$
 declare
+  v_late    bigint[];
   v_count   integer;
   v_parents bigint[];
   v_places  integer[];
 begin
   -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read, and every
   -- job with a deadline would be looked at.
-  with late as (
-    delete from sluice.queue q
-     where q.id = any (array(select k.id from sluice.queue k
-                              where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
-                              order by k.deadline_at limit p_limit for update skip locked) || p_ids)
-    returning q.*
-  ), kept as (
-    insert into sluice.outcomes (id, state, ready_at, started_at, deadline_at, class_id, attempt, failures, losses, is_root, error)
-    select l.id, 'failed', l.ready_at, l.started_at, l.deadline_at, l.class_id, l.attempt, l.failures, l.losses, l.parent_id is null,
-           'capacity: not started by its deadline'
-             || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = l.class_id and s.obstacle is not null
-                                   order by s.at desc limit 1), '')
-      from late l
-  ), freed as (
-    delete from sluice.job_keys k where k.job_id = any (array(select l.id from late l where l.keyed))
-  )
-  select count(*)::integer, array_agg(l.parent_id) filter (where l.parent_id is not null), array_agg(l.idx) filter (where l.parent_id is not null)
-    into v_count, v_parents, v_places from late l;
+  v_late := array(select k.id from sluice.queue k
+                   where k.state = 'ready' and k.deadline_at is not null and k.deadline_at <= statement_timestamp()
+                   order by k.deadline_at limit p_limit for update skip locked) || p_ids;
+  if v_late = '{}' then
+    return 0;
+  end if;
+  -- What kept jobs from starting is known by class.
+  select count(*)::integer, array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
+    into v_count, v_parents, v_places
+    from (select q.class_id, array_agg(q.id) as ids from sluice.queue q where q.id = any (v_late) group by q.class_id) c
+   cross join lateral sluice.end_queued_v1(c.ids, 'failed', 'capacity: not started by its deadline'
+           || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s
+                                 where s.class_id = c.class_id and s.obstacle is not null order by s.at desc limit 1), '')) e;
   if v_parents is not null then
     perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
   end if;
-  if v_count > 0 then
-    perform pg_notify('sluice', 'done');
-  end if;
+  perform pg_notify('sluice', 'done');
   return v_count;
 end $function$;
 
@@ -3681,6 +3465,84 @@ AS $function$
        from sluice.wakeups u where u.job_id = c.job_id) w
    where c.job_id = p_id and c.total is not null
 $function$;
+
+--- function sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[], OUT keyed bigint[])
+CREATE OR REPLACE FUNCTION sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[], OUT keyed bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_seqs bigint[];
+  v_done bigint[];
+begin
+  with sent as (
+    select e.seq, array_agg(e.id) as ids, array_agg(e.ord) as ords from unnest(p_seqs, p_ids) with ordinality e(seq, id, ord)
+     where coalesce(e.seq <> all (p_over), true) group by e.seq
+  ), done as materialized (
+    select c.seq, c.class_id, c.started_at, e.id, e.ord, c.ready_ats[x.at] as ready_at, c.deadlines[x.at] as deadline_at,
+           (c.cancels -> e.id::text ->> 'at')::timestamptz as cancel_at, c.parents[x.at] as parent_id, c.idxs[x.at] as idx,
+           coalesce(c.attempts[x.at], 1) as attempt, coalesce(c.failures[x.at], 0) as failures, coalesce(c.losses[x.at], 0) as losses,
+           c.keyed[x.at] as keyed
+      from sent s
+      join sluice.claims c on c.worker_id = p_worker and c.seq = s.seq
+     cross join lateral unnest(s.ids, s.ords) e(id, ord)
+     cross join lateral (select array_position(c.ids, e.id) as at offset 0) x
+     where x.at is not null
+  ), kept as (
+    insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
+                                 failures, losses, is_root)
+    select d.id, 'completed', nullif(p_results -> (d.ord - 1)::integer, 'null'), p_now, d.ready_at,
+           greatest(d.started_at, p_now - make_interval(secs => p_ran[d.ord] / 1000)), d.deadline_at, d.cancel_at,
+           p_worker, d.class_id, d.attempt, d.failures, d.losses, d.parent_id is null
+      from done d
+  )
+  select count(*)::integer, array_agg(d.parent_id) filter (where d.parent_id is not null), array_agg(d.idx) filter (where d.parent_id is not null),
+         array_agg(d.id) filter (where d.keyed), array_agg(distinct d.seq), array_agg(d.id)
+    into ended, parents, places, keyed, v_seqs, v_done from done d;
+  if v_done is not null then
+    perform sluice.remove_from_claims_v1(p_worker, v_seqs, v_done);
+  end if;
+end $function$;
+
+--- function sluice.finish_v1(p_worker bigint, p_now timestamp with time zone, p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[])
+CREATE OR REPLACE FUNCTION sluice.finish_v1(p_worker bigint, p_now timestamp with time zone, p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_over  bigint[];   -- claims that are over
+  v_keyed bigint[];
+  v_rest  record;
+begin
+  with sent as (
+    select e.seq, array_agg(e.id) as ids, array_agg(e.ord) as ords from unnest(p_seqs, p_ids) with ordinality e(seq, id, ord) group by e.seq
+  ), over as (
+    delete from sluice.claims c using sent s where c.worker_id = p_worker and c.seq = s.seq and c.ids = s.ids returning c.*, s.ords
+  ), kept as (
+    insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
+                                 failures, losses, is_root)
+    select j.id, 'completed', nullif(p_results -> (j.ord - 1)::integer, 'null'), p_now, j.ready_at,
+           greatest(c.started_at, p_now - make_interval(secs => p_ran[j.ord] / 1000)), j.deadline_at, (c.cancels -> j.id::text ->> 'at')::timestamptz,
+           p_worker, c.class_id, coalesce(j.attempt, 1), coalesce(j.failures, 0), coalesce(j.losses, 0), j.parent_id is null
+      from over c cross join lateral unnest(c.ids, c.ords, c.ready_ats, c.deadlines, c.attempts, c.failures, c.losses, c.parents)
+                                     as j(id, ord, ready_at, deadline_at, attempt, failures, losses, parent_id)
+  )
+  select coalesce(sum(cardinality(c.ids)), 0), array_agg(c.seq),
+         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id) where j.parent_id is not null),
+         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx) where j.parent_id is not null),
+         (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where j.keyed)
+    into ended, v_over, parents, places, v_keyed from over c;
+  if ended < cardinality(p_ids) then
+    v_rest := sluice.finish_some_v1(p_worker, p_now, v_over, p_seqs, p_ids, p_results, p_ran);
+    ended := ended + v_rest.ended;
+    parents := nullif(parents || v_rest.parents, '{}');
+    places := nullif(places || v_rest.places, '{}');
+    v_keyed := v_keyed || v_rest.keyed;
+  end if;
+  if v_keyed is not null then
+    delete from sluice.job_keys k where k.job_id = any (v_keyed);
+  end if;
+end $function$;
 
 --- function sluice.fire_schedule_now_v1(p_name text, p_by text)
 CREATE OR REPLACE FUNCTION sluice.fire_schedule_now_v1(p_name text, p_by text)
@@ -3906,6 +3768,7 @@ begin
     -- Before jobs are locked: a class that somebody else is making is waited for.
     v_targets := array(select sluice.intern_class_v1(c.task, m.lane, c.model, c.requires, null, c.chosen)
                          from unnest(v_classes, v_lanes) with ordinality m(id, lane, ord) join sluice.classes c on c.id = m.id order by m.ord);
+    -- It locks the jobs, which sluice.ready_v1 cannot.
     v_ids := array(select x.id from unnest(v_classes) m(id)
                     cross join lateral (select q.id from sluice.queue q where q.class_id = m.id and q.state = 'ready'
                                          order by q.rank, q.id limit p_limit for no key update skip locked) x limit p_limit);
@@ -3961,14 +3824,80 @@ begin
        and (w.rank, w.id) < (v_self.rank, p_worker)
      order by w.rank desc, w.id desc limit 64
   loop
-    if v_peer.capacity = 0 or (select count(*) from (
-         select 1 from sluice.running r where r.worker_id = v_peer.id and r.started_at >= v_peer.busy_since limit v_peer.capacity) x) < v_peer.capacity then
+    if v_peer.capacity = 0 or (
+         select coalesce(sum(sluice.started_in_v1(c)), 0) from sluice.claims c where c.worker_id = v_peer.id and c.seq >= sluice.mark_v1(v_peer.busy_since)) < v_peer.capacity then
       v_free := v_free + 1;
       exit when v_free = 4;
     end if;
   end loop;
   return v_free;
 end $function$;
+
+--- function sluice.grow_v1(INOUT lanes sluice.cycle_lane_v1[], OUT locked text[])
+CREATE OR REPLACE FUNCTION sluice.grow_v1(INOUT lanes sluice.cycle_lane_v1[], OUT locked text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lane    sluice.cycle_lane_v1;
+  v_limit   integer;
+  v_held    integer;
+  v_timeout text;
+begin
+  for i in 1 .. cardinality(lanes) loop
+    v_lane := lanes[i];
+    continue when v_lane.lim is null or v_lane.run + v_lane.take <= v_lane.slots;
+    begin
+      v_timeout := current_setting('lock_timeout');
+      perform set_config('lock_timeout', '50ms', true);
+      select s.slots into v_limit from sluice.lanes s where s.name = v_lane.name and s.enabled and s.slots is not null for no key update;
+      perform set_config('lock_timeout', v_timeout, true);   -- what else is waited for has its own bounds
+      if v_limit is not null then
+        select sum(h.slots)::integer into v_held from sluice.holdings h where h.lane = v_lane.name;
+        v_lane.slots := v_lane.slots + greatest(0, least(v_lane.run + v_lane.take - v_lane.slots, v_limit - v_held));
+        v_lane.wants := v_lane.run + v_lane.take > v_lane.slots;
+      end if;
+    exception when lock_not_available then
+      locked := locked || v_lane.name;
+    end;
+    v_lane.take := greatest(0, v_lane.slots - v_lane.run);
+    lanes[i] := v_lane;
+  end loop;
+end $function$;
+
+--- function sluice.hand_back_v1(p_worker bigint, p_ids bigint[], p_known bigint, p_epoch integer)
+CREATE OR REPLACE FUNCTION sluice.hand_back_v1(p_worker bigint, p_ids bigint[], p_known bigint, p_epoch integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET lock_timeout TO '50ms'
+AS $function$
+declare
+  v_endings   jsonb;
+  v_cancelled boolean;
+begin
+  perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for share;
+  if not exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.epoch = p_epoch) then
+    return 0;
+  end if;
+  perform 1 from sluice.claims c where c.worker_id = p_worker and (c.assigned && p_ids or c.seq > p_known and c.assigned is not null) order by c.seq for update;
+  select jsonb_agg(jsonb_build_object('id', r.id, 'seq', r.seq, 'ending', 'unstarted')), bool_or(r.cancel_at is not null) into v_endings, v_cancelled
+    from sluice.claimed r where r.worker_id = p_worker and r.assigned and (r.id = any (p_ids) or r.seq > p_known);
+  if v_endings is null then
+    return 0;
+  end if;
+  if v_cancelled then
+    -- These end: whoever waits for them hears of it.
+    perform pg_notify('sluice', 'done');
+  end if;
+  return sluice.end_attempts_v1(p_worker, v_endings);
+end $function$;
+
+--- function sluice.has_window_v1(p_composite bigint)
+CREATE OR REPLACE FUNCTION sluice.has_window_v1(p_composite bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT 1 FROM sluice.composites c WHERE ((c.job_id = has_window_v1.p_composite) AND (c.window_size IS NOT NULL))));
 
 --- function sluice.heal_composites_v1()
 CREATE OR REPLACE FUNCTION sluice.heal_composites_v1()
@@ -4008,11 +3937,11 @@ begin
          -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
          -- A claim under way is not seen yet, and has its time from before it is committed.
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select r.started_at from sluice.running r where r.worker_id = p_worker
-                                and r.started_at >= w.busy_since order by r.started_at limit 1))
+                            (select c.started_at from sluice.claims c where c.worker_id = p_worker and c.seq >= sluice.mark_v1(w.busy_since)
+                                order by c.worker_id, c.seq limit 1))
    where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
-            array(select r.id from sluice.running r where r.worker_id = p_worker and r.cancel_at is not null),
+            array(select k::bigint from sluice.claims c cross join lateral jsonb_object_keys(c.cancels) k where c.worker_id = p_worker),
             w.draining, sluice.must_stop_v1(w),
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
@@ -4042,12 +3971,12 @@ begin
   update sluice.workers w
      set seen_at = clock_timestamp(), blocked_since = null, blocking = '{}',
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select r.started_at from sluice.running r where r.worker_id = w.id
-                                and r.started_at >= w.busy_since order by r.started_at limit 1))
+                            (select c.started_at from sluice.claims c where c.worker_id = w.id and c.seq >= sluice.mark_v1(w.busy_since)
+                                order by c.worker_id, c.seq limit 1))
     from own join placed on placed.id = own.id left join sluice.pools p on p.name = (select x.pool from sluice.workers x where x.id = own.id)
    where w.id = own.id
   returning w.id, array(select h.lane from sluice.holdings h where h.worker_id = w.id order by h.lane),
-            array(select r.id from sluice.running r where r.worker_id = w.id and r.cancel_at is not null),
+            array(select k::bigint from sluice.claims c cross join lateral jsonb_object_keys(c.cancels) k where c.worker_id = w.id),
             w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
             coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w),
             not exists (select 1 from sluice.generation g where g.id = w.generation);
@@ -4071,8 +4000,8 @@ begin
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > p_since), 0), count(*)::integer
     into by_jobs, unseen, running
     from sluice.reservations r
-   -- By id, for each of them: what runs is not read as a whole.
-   cross join lateral (select x.started_at from sluice.running x where x.id = r.job_id and x.attempt = r.attempt offset 0) j
+   -- For each of them in the claims of its worker: what runs is not read as a whole.
+   cross join lateral (select x.started_at from sluice.running x where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
    where r.budget = p_budget and r.device = p_device and r.job_id <> all (p_ended);
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
     into by_models, v_unseen
@@ -4091,6 +4020,38 @@ begin
   if p_when = 'commit' or (p_when = 'soon' and pg_try_advisory_xact_lock(1936485737, hashtext(p_what))) then
     perform pg_notify('sluice', p_what);
   end if;
+end $function$;
+
+--- function sluice.hold_lanes_v1(p_worker bigint, p_epoch integer, p_lanes text[], p_ended integer[], p_run integer[], p_want integer[], p_keep integer[], p_ready sluice.cycle_class_v1[])
+CREATE OR REPLACE FUNCTION sluice.hold_lanes_v1(p_worker bigint, p_epoch integer, p_lanes text[], p_ended integer[], p_run integer[], p_want integer[], p_keep integer[], p_ready sluice.cycle_class_v1[])
+ RETURNS sluice.cycle_lane_v1[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_few   boolean := cardinality(p_lanes) <= 8;
+  v_about text[];
+  v_lanes sluice.cycle_lane_v1[];
+begin
+  if not v_few then
+    v_about := array(select l.name from unnest(p_lanes, p_ended) with ordinality l(name, ended, ord)
+                      where l.ord = 1 or l.ended > 0 or exists (select 1 from unnest(p_ready) r where r.lane = l.ord));
+  end if;
+  -- Read along the worker's holdings, with the position looked up only of those that count: joined with the lanes, a plan made while there were few
+  -- compares each with each.
+  v_lanes := array(
+    select row(h.lane, p_run[l.ord], p_run[l.ord], p_want[l.ord], p_keep[l.ord], h.slots, h.slots, h.wants, false, h.asked_at,
+               null, false, 0, null, null, 0, 0, false, null, null)::sluice.cycle_lane_v1
+      from sluice.holdings h cross join lateral (select array_position(p_lanes, h.lane) as ord offset 0) l
+     where h.worker_id = p_worker and h.epoch = p_epoch and (v_few or h.lane = any (v_about) or h.wants or h.slots > 0) and l.ord is not null
+     order by h.lane for no key update of h);
+  if v_few and cardinality(v_lanes) < cardinality(p_lanes) then
+    raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
+  elsif not v_few then
+    if exists (select 1 from unnest(v_about) a(name) where a.name <> all (array(select l.name from unnest(v_lanes) l))) then
+      raise exception 'worker % no longer holds its lanes under epoch %', p_worker, p_epoch using errcode = 'SL001';
+    end if;
+  end if;
+  return v_lanes;
 end $function$;
 
 --- function sluice.id_at_v1(p_at timestamp with time zone)
@@ -4115,6 +4076,58 @@ begin
     end if;
   end loop;
   return coalesce(v_low, 0);
+end $function$;
+
+--- function sluice.insert_alike_v1(p_job jsonb, p_inputs jsonb, p_hint text)
+CREATE OR REPLACE FUNCTION sluice.insert_alike_v1(p_job jsonb, p_inputs jsonb, p_hint text)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+declare
+  -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
+  v_xact xid8 := pg_current_xact_id();
+  v_now  timestamptz := clock_timestamp();
+  v_jobs jsonb := jsonb_build_array(p_job);
+  v_line boolean;
+  v_more boolean;
+  v_ids  bigint[];
+  r      record;
+begin
+  perform sluice.check_submitter_v1();
+  if p_job ->> 'key' is not null then
+    raise exception 'key: jobs that are stored by one bulk call cannot have a key. Submit this job by itself' using errcode = 'SL005', detail = 'key';
+  end if;
+  v_line := sluice.leaves_line_v1(v_jobs);
+  select v_line or a.max_active is not null or a.max_per_owner is not null or a.limited and a.max_queued ? (p_job ->> 'task')
+         or a.scheduled_limit is not null and p_job ?| array['runAt', 'delayMs']
+    into v_more from sluice.admission a;
+  select j.* into r from sluice.read_jobs_v1(v_jobs, v_now) j;
+  if not found then
+    perform sluice.store_jobs_v1(v_jobs);   -- it says what is wrong with the task
+  end if;
+  with stored as (
+    insert into sluice.job_data (submitted_at, task, class_id, input, priority, deadline_ms, tags, submitted_by, trace, uses)
+    -- No input is stored as no value.
+    select v_now, r.task, r.class_id, nullif(i.input, 'null'), r.priority, r.deadline_ms, r.tags, r.owner, r.trace, r.uses
+      from jsonb_array_elements(p_inputs) i(input)
+    returning id
+  ), queued as (
+    insert into sluice.queue (id, class_id, rank, state, ready_at, deadline_at)
+    select s.id, r.class_id, r.rank, r.state, r.due, r.deadline_at from stored s
+  )
+  select coalesce(array_agg(s.id), '{}') into v_ids from stored s;
+  if v_more then
+    if v_line then
+      perform sluice.audit_submissions_v1(
+        case when p_job ? 'audit' then jsonb_set(v_jobs, '{0,audit,tasks}', jsonb_build_array(r.task)) else v_jobs end, v_ids);
+    end if;
+    perform sluice.admit_v1(v_ids, p_hint);
+  end if;
+  perform sluice.hint_v1(case cardinality(v_ids) when 1 then 'one' else 'ready' end, p_hint);
+  return v_ids;
 end $function$;
 
 --- function sluice.insert_jobs_v1(p_jobs jsonb, p_hint text)
@@ -4263,6 +4276,19 @@ CREATE OR REPLACE FUNCTION sluice.is_fresh_v1(p_measured_at timestamp with time 
  LANGUAGE sql
 RETURN COALESCE((p_measured_at > (clock_timestamp() - '00:00:15'::interval)), false);
 
+--- function sluice.is_idle_v1(p_worker bigint, p_known bigint, p_lanes text[], p_run integer[], p_keep integer[])
+CREATE OR REPLACE FUNCTION sluice.is_idle_v1(p_worker bigint, p_known bigint, p_lanes text[], p_run integer[], p_keep integer[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return not exists (select 1 from sluice.holdings h cross join lateral (select array_position(p_lanes, h.lane) as ord offset 0) l
+                      where h.worker_id = p_worker and (h.wants or h.slots > 0)
+                        and (h.wants or h.slots > greatest(p_run[l.ord], p_keep[l.ord])))
+     and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known);
+end $function$;
+
 --- function sluice.is_replaced_v1(p_superseded_at timestamp with time zone, p_root bigint, p_parent bigint)
 CREATE OR REPLACE FUNCTION sluice.is_replaced_v1(p_superseded_at timestamp with time zone, p_root bigint, p_parent bigint)
  RETURNS boolean
@@ -4283,6 +4309,39 @@ begin
     select j.parent_id, j.superseded_at into v_at, v_since from sluice.job_data j where j.id = v_at;
   end loop;
   return v_since is not null;
+end $function$;
+
+--- function sluice.jobs_by_id_v1(p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.jobs_by_id_v1(p_ids bigint[])
+ RETURNS SETOF sluice.jobs
+ LANGUAGE plpgsql
+ STABLE ROWS 50
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  -- Leaves that neither wait nor have ended: they run, or are assigned.
+  v_held bigint[] := array(
+    select d.id from sluice.job_data d
+     where d.id = any (p_ids) and d.composite is null and not exists (select 1 from sluice.outcomes o where o.id = d.id offset 0)
+       and not exists (select 1 from sluice.queue q where q.id = d.id offset 0));
+begin
+  return query
+  select j.* from sluice.jobs j where j.id = any (array(select unnest(p_ids) except select unnest(v_held)));
+  if v_held <> '{}' then
+    return query
+    select d.id, d.submitted_at, r.ready_at, case when not r.assigned then r.started_at end, null::timestamptz, r.deadline_at, r.cancel_at, d.deadline_ms, r.worker_id,
+           d.parent_id, d.root_id, d.class_id,
+           case when r.assigned then 'ready' else 'running' end::sluice.job_state, d.composite, 0, d.priority, r.attempt, d.idx, r.failures, r.losses,
+           d.task, d.step, d.key, d.key_owner, d.tags, d.input, null::jsonb, r.error, d.submitted_by, d.policy, d.superseded_at, d.trace,
+           d.uses, d.chosen_by, d.approved_by
+      from sluice.claims_of_v1(v_held) f
+      join sluice.claimed r on r.worker_id = f.worker_id and r.seq = f.seq and r.id = f.id
+      join sluice.job_data d on d.id = f.id;
+  end if;
 end $function$;
 
 --- function sluice.jobs_of_owner_v1(p_owner text, p_listed boolean)
@@ -4315,6 +4374,29 @@ begin
     from (select k.name, case when k.uses is not null then sluice.refusal_v1(k.uses, k.per_job) end as refusal
             from sluice.tasks k where k.uses is not null or k.refusal is not null) g
    where t.name = g.name and t.refusal is distinct from g.refusal;
+end $function$;
+
+--- function sluice.keep_asking_v1(p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.keep_asking_v1(p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[])
+ RETURNS sluice.cycle_lane_v1[]
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_looked  text[]    := array(select lanes[r.lane].name from unnest(p_ready) r);
+  v_asked   integer[] := array(select array_position(p_lanes, l.name) from unnest(lanes) l where l.wanted and not l.wants and l.name <> all (v_looked));
+  v_waiting text[];
+begin
+  if v_asked = '{}' then
+    return;
+  end if;
+  v_waiting := array(select p_lanes[c.lane] from unnest(p_classes, p_class_lane) c(id, lane)
+                      where c.lane = any (v_asked) and exists (select 1 from sluice.ready_v1(c.id, -2147483648, 0, 1) offset 0));
+  for i in 1 .. cardinality(lanes) loop
+    if lanes[i].name = any (v_waiting) then
+      lanes[i].wants := true;
+    end if;
+  end loop;
 end $function$;
 
 --- function sluice.lane_locks_v1()
@@ -4362,7 +4444,7 @@ declare
 begin
   return case
     when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ') || case when cardinality(v_tasks) > 3 then ' and others' else '' end
-    when exists (select 1 from sluice.running r where r.class_id = any (v_classes)) then 'jobs run in it'
+    when exists (select 1 from sluice.claimed r where r.class_id = any (v_classes)) then 'jobs run in it'
     -- A state at a time, as the indexes have them.
     when exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'ready')
       or exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'scheduled')
@@ -4380,128 +4462,51 @@ AS $function$
   select nullif(max(coalesce(sluice.capacity_v1(d), 'Infinity')), 'Infinity') from sluice.devices d where d.budget = p_budget
 $function$;
 
---- function sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, p_fresh integer[], p_hears boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
-CREATE OR REPLACE FUNCTION sluice.leave_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[], p_after_id bigint[], p_idle boolean, p_fresh integer[], p_hears boolean, OUT most integer[], OUT ahead integer, OUT wait_ms integer)
- RETURNS record
- LANGUAGE plpgsql
+--- function sluice.late_concerns_v1()
+CREATE OR REPLACE FUNCTION sluice.late_concerns_v1()
+ RETURNS jsonb
+ LANGUAGE sql
  STABLE
 AS $function$
-declare
-  v_running  integer := (select sum(r)::integer from unnest(p_run) r);
-  v_young    integer[]   := '{}';   -- classes whose first job is new to this worker; the next seven run beside it
-  v_lane     text[];
-  v_task     text[];
-  v_requires jsonb[];
-  v_each     integer[];   -- how many of the lane one worker may run, as sluice.lanes has it
-  v_spread   boolean[];
-  v_poll     integer[];   -- how often the lane is polled
-  v_ready    integer[];   -- how many there are
-  v_room     integer[];   -- how many of them those who come first could take
-  v_workers  integer[];   -- and how many workers that are
-  v_rank     integer;
-  v_alive    timestamptz;
-  v_peer     record;
-  v_lanes    text[];      -- of what a peer runs, once for each job; and how many of them take a process
-  v_pooled   integer;
-  v_fits     integer;
-  v_useful   integer;
-  v_wanted   integer;     -- of all classes: ready, and room before this worker
-  v_total    integer := 0;
-  v_free     integer := 0;
-  v_patience integer;
-  v_left     integer;
-begin
-  most := p_class_max;
-  for v_peer in
-    select c.ord, h.ready_at, p_now - make_interval(secs => c.fresh / 1000.0) as since
-      from unnest(p_classes, p_class_max, p_after_rank, p_after_id, p_fresh) with ordinality c(id, most, rank, after, fresh, ord)
-      left join lateral (select j.ready_at from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h on true
-     where c.most > 0
-  loop
-    if v_peer.ready_at is null then
-      if p_idle then most[v_peer.ord] := 0; end if;
-    elsif v_peer.ready_at > v_peer.since then
-      v_young := v_young || v_peer.ord::integer;
-    end if;
-  end loop;
-  if v_young = '{}' then
-    if p_idle and most = array_fill(0, array[cardinality(most)]) then
-      ahead := sluice.free_before_v1(p_worker, p_now);
-    end if;
-    return;
-  end if;
-  -- Counting what is ready is worth it only where somebody may come first.
-  select w.rank into v_rank from sluice.workers w where w.id = p_worker;
-  select p_now - make_interval(secs => s.value / 1000.0) into v_alive from sluice.settings s where s.name = 'heartbeat_ms';
-  if not exists (select 1 from sluice.workers w
-                  where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive
-                    and ((w.rank, w.id) < (v_rank, p_worker)
-                         or v_running > 0 and exists (select 1 from sluice.lanes s where s.name = any (p_lanes) and s.placement = 'spread'))) then
-    return;
-  end if;
-  select array_agg(c.ord), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
-         array_agg(s.placement = 'spread'), array_agg(s.poll_ms), array_agg(n.ready), array_agg(0), array_agg(0)
-    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_poll, v_ready, v_room, v_workers
-    from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) with ordinality c(id, lane, rank, after, ord)
-    join sluice.classes k on k.id = c.id and not k.budgeted
-    join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
-   cross join lateral (select count(*)::integer as ready from (
-                         select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit p_free + 64) x) n
-   where c.ord = any (v_young) and p_want[c.lane] > 0;
-  if v_young is null then
-    return;
-  end if;
-
-  v_wanted := (select sum(r) from unnest(v_ready) r);
-  for v_peer in
-    select w.id, w.rank, w.capacity, w.cores, w.tasks, w.labels, w.busy_since, w.pooled, w.process_limit, w.processes,
-           array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > p_now) as withdrawn
-      from sluice.workers w
-     where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive and w.tasks && v_task
-       and ((w.rank, w.id) < (v_rank, p_worker) or true = any (v_spread))
-     order by w.rank desc, w.id desc limit 64
-  loop
-    select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
-      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.started_at >= v_peer.busy_since limit 1000) j
-      join sluice.classes k on k.id = j.class_id;
-    v_useful := 0;
-    for i in 1 .. cardinality(v_young) loop
-      continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels) or v_task[i] = any (v_peer.withdrawn)
-        or case when v_spread[i] then cardinality(v_lanes) >= v_running else (v_peer.rank, v_peer.id) > (v_rank, p_worker) end;
-      v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
-                      sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])),
-                      case when v_peer.process_limit is not null and v_task[i] = any (v_peer.pooled) then v_peer.processes - v_pooled end);
-      if v_fits > 0 then
-        v_room[i] := v_room[i] + v_fits;
-        v_workers[i] := v_workers[i] + 1;
-        v_useful := greatest(v_useful, v_fits);
-      end if;
-    end loop;
-    v_total := v_total + v_useful;
-    v_free := v_free + sign(v_useful)::integer;
-    exit when v_free >= 4 and v_total >= v_wanted;
-  end loop;
-  if v_free = 0 then
-    return;
-  end if;
-
-  -- What all of them together cannot take is this worker's, whichever class it is of.
-  v_left := greatest(0, v_wanted - v_total);
-  for i in 1 .. cardinality(v_young) loop
-    -- A poll may be a tenth longer than its lane says.
-    v_patience := case when p_hears then least(50, 10 + 10 * v_workers[i]) else 50 + (1.1 * v_poll[i])::integer end;
-    continue when v_workers[i] = 0;
-    v_fits := least(v_ready[i], greatest(v_ready[i] - v_room[i], v_left));
-    v_left := v_left - v_fits;
-    if v_fits < v_ready[i] then
-      most[v_young[i]] := least(most[v_young[i]], v_fits);
-      ahead := greatest(ahead, v_workers[i]);
-      wait_ms := least(wait_ms, v_patience);
-    end if;
-  end loop;
-end $function$;
+  with near as materialized (
+    select f.* from (
+      select q.id, d.task, q.deadline_at, coalesce(d.deadline_ms, extract(epoch from q.deadline_at - q.ready_at) * 1000) as allowed_ms,
+             extract(epoch from q.deadline_at - clock_timestamp()) * 1000 as left_ms
+        from (select j.id, j.deadline_at, j.ready_at from sluice.queue j
+               where j.state = 'ready' and j.deadline_at is not null order by j.deadline_at limit 100) q
+        join sluice.job_data d on d.id = q.id) f
+     where f.left_ms <= f.allowed_ms / 5
+  ), overdue(name, late_ms) as materialized (
+    select o.name, extract(epoch from clock_timestamp() - o.since) * 1000 - o.grace_ms from (
+      select 'promote', (select min(j.ready_at) from sluice.queue j where j.state = 'scheduled'), 0
+      union all
+      select 'expire', (select min(j.deadline_at) from sluice.queue j where j.state = 'ready' and j.deadline_at is not null), 0
+      union all
+      -- After an outage nobody is taken over before all had time to report.
+      select 'recover', (select greatest(min(w.seen_at), (select k.since from sluice.watch k))
+                           -- Asked of each worker: as a join, all claims would be opened for each.
+                           from (select x.seen_at, exists (select 1 from sluice.running j where j.worker_id = x.id) as busy
+                                   from sluice.workers x where x.ended_at is null offset 0) w
+                          where w.busy having count(*) > 0),
+             (select max(l.stale_ms) from sluice.lanes l)
+      union all
+      select 'sample', d.ran_at, 2000 from sluice.duties d
+       where d.name = 'sample' and exists (select 1 from sluice.classes c where exists (select 1 from sluice.queue x where x.class_id = c.id and x.state = 'ready'))
+      union all
+      select d.name, d.ran_at, case d.name when 'prune' then 60000 else 30000 end from sluice.duties d where d.name in ('reconcile', 'prune')
+    ) o(name, since, grace_ms) where o.since is not null
+  )
+  select jsonb_build_object(
+    'deadline', (select jsonb_build_object('id', n.id::text, 'task', n.task, 'leftMs', round(n.left_ms), 'allowedMs', n.allowed_ms,
+                                           'others', (select count(*) - 1 from near))
+                   from near n order by n.deadline_at limit 1),
+    'unattendedMs', (select round(extract(epoch from clock_timestamp() - k.last_at) * 1000) from sluice.watch k),
+    'duties', (select coalesce(jsonb_agg(jsonb_build_object('name', d.name, 'lateMs', d.late_ms, 'error', d.error) order by d.name), '[]')
+                 from (select coalesce(o.name, f.name) as name, coalesce(round(greatest(o.late_ms, 0)), 0) as late_ms, f.error
+                         from overdue o
+                         full join (select k.name, k.error from sluice.duties k where k.failed_at >= k.ran_at) f on f.name = o.name
+                        where o.late_ms > 10000 or f.name is not null) d))
+$function$;
 
 --- function sluice.leaves_line_v1(p_jobs jsonb)
 CREATE OR REPLACE FUNCTION sluice.leaves_line_v1(p_jobs jsonb)
@@ -4528,16 +4533,6 @@ begin
   end loop;
 end $function$;
 
---- function sluice.left_v1(p_ahead integer, p_wait_ms integer)
-CREATE OR REPLACE FUNCTION sluice.left_v1(p_ahead integer, p_wait_ms integer)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, mark bigint, policy jsonb, trace text, place jsonb)
- LANGUAGE sql
- IMMUTABLE
-AS $function$
-  select null::bigint, p_ahead, p_wait_ms, null::smallint, null::integer, null::integer, null::timestamptz, null::text, null::text[],
-         null::jsonb, null::bigint, null::jsonb, null::text, null::jsonb
-$function$;
-
 --- function sluice.limit_schedules()
 CREATE OR REPLACE FUNCTION sluice.limit_schedules()
  RETURNS trigger
@@ -4558,6 +4553,101 @@ begin
   return null;
 end $function$;
 
+--- function sluice.list_active_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_match jsonb, p_before bigint, p_after bigint, p_look integer)
+CREATE OR REPLACE FUNCTION sluice.list_active_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_match jsonb, p_before bigint, p_after bigint, p_look integer)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_looks text[] := '{}';
+  v_state sluice.job_state;
+  v_found bigint[];
+  v_seen  bigint;
+begin
+  foreach v_state in array '{ready,scheduled,awaiting_approval,running}'::sluice.job_state[] loop
+    continue when p_filter ? 'states' and not v_state = any (p_states);
+    -- The order is that of the index of the state. The conditions need whole rows of ready jobs, which sluice.ready_v1 does not answer.
+    v_looks := v_looks || case v_state
+      when 'running' then
+        case when p_filter ? 'unstarted' then '{}'
+             else array[format('(select r.id, %s as fits from sluice.running r limit %s)', p_match ->> 'r', p_look)] end
+        || array[format('(select c.job_id, %s from sluice.composites c where not c.ended and c.started_at is not null order by c.job_id limit %s)',
+               p_match ->> 'c', p_look)]
+      when 'ready' then array[
+        format('(select r.id, %s as fits from sluice.assigned_jobs_v1() r limit %s)', p_match ->> 'r', p_look),
+        case when p_classes is null
+        then format('(select q.id, %s as fits from sluice.queue q where q.state = ''ready'' order by q.class_id, q.rank, q.id limit %s)',
+                    p_match ->> 'q', p_look)
+        else format('(select q.id, %s as fits from unnest(%L::integer[]) k(id) cross join lateral (
+                        select * from sluice.queue q where q.state = ''ready'' and q.class_id = k.id order by q.class_id, q.rank, q.id limit %3$s) q limit %3$s)',
+                    p_match ->> 'q', p_classes, p_look) end]
+      else array[format('(select q.id, %s as fits from sluice.queue q where q.state = %L order by %s limit %s)', p_match ->> 'q', v_state,
+                        case v_state when 'scheduled' then 'q.ready_at' else 'q.id' end, p_look)] end;
+  end loop;
+  if v_looks = '{}' then
+    return v_looks;
+  end if;
+  execute format('select count(*), array_agg(a.id) filter (where a.fits and a.id < %s and a.id > %s) from (%s) a(id, fits)',
+                 p_before, p_after, array_to_string(v_looks, ' union all '))
+     into v_seen, v_found;
+  return case when v_seen < p_look then coalesce(v_found, '{}') end;
+end $function$;
+
+--- function sluice.list_conditions_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean, OUT match jsonb, OUT rest text, OUT by_life boolean)
+CREATE OR REPLACE FUNCTION sluice.list_conditions_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean, OUT match jsonb, OUT rest text, OUT by_life boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_children boolean := p_filter ? 'children';
+  v_lives    jsonb;     -- what is asked of the row that has the state, by the letter of its table
+  v_data     text;      -- what is asked of job_data, as d; the task and the lane come beside it
+  v_kept     text;      -- where children are asked for: whether a rerun has left it in its place
+  v_at       text;
+begin
+  select jsonb_object_agg(t, sluice.list_life_v1(p_filter, p_states, t)) into v_lives from unnest(array['o', 'q', 'r', 'c']) t;
+  v_data := case when p_filter ? 'key' then format(' and d.key = %L', p_filter ->> 'key') else '' end
+    || case when p_filter ? 'tag' then format(' and %L = any (d.tags)', p_filter ->> 'tag') else '' end
+    || case when p_filter ? 'by' then format(' and d.submitted_by = %L', p_filter ->> 'by') else '' end
+    || case when p_filter ? 'submittedFrom' then format(' and d.submitted_at >= %L', p_filter ->> 'submittedFrom') else '' end
+    || case when p_filter ? 'submittedTo' then format(' and d.submitted_at < %L', p_filter ->> 'submittedTo') else '' end;
+  v_kept := case when v_children then '(d.parent_id is null or not sluice.is_replaced_v1(d.superseded_at, d.root_id, d.parent_id))' end;
+  -- Only what has ended can have been replaced.
+  rest := v_data || coalesce(' and ' || v_kept, '');
+  by_life := p_filter ?| array['states', 'unstarted'] or v_lives ->> 'o' <> '' or v_lives ->> 'r' <> '';
+
+  match := jsonb_build_object(
+    'd', coalesce(v_kept, 'd.parent_id is null')
+      || case when p_filter ? 'task' then format(' and d.task = %L', p_filter ->> 'task') else '' end
+      || case when p_filter ? 'lane' then format(' and d.class_id = any (%L::integer[])', p_classes) else '' end
+      || v_data,
+    'c', case when p_filter ? 'lane' then 'false' else 'true' end || (v_lives ->> 'c')
+      || format(' and (select true%s from sluice.job_data d where d.id = c.job_id)',
+           case when v_children then '' else ' and d.parent_id is null' end
+           || case when p_filter ? 'task' then format(' and d.task = %L', p_filter ->> 'task') else '' end || v_data));
+  foreach v_at in array array['o', 'q', 'r'] loop
+    match := match || jsonb_build_object(v_at, case when v_children then 'true' when v_at = 'o' then 'o.is_root' else v_at || '.parent_id is null' end
+      || (v_lives ->> v_at)
+      -- A class has one task, and composites have no class.
+      || case when p_classes is null then ''
+              when p_filter ? 'lane' then format(' and %s.class_id = any (%L::integer[])', v_at, p_classes)
+              else format(' and case when %1$s.class_id is not null then %1$s.class_id = any (%2$L::integer[])
+                                     else (select d.task = %3$L from sluice.job_data d where d.id = %1$s.id) end', v_at, p_classes, p_filter ->> 'task') end);
+    if v_at <> 'o' and v_data <> '' then
+      match := match || jsonb_build_object(v_at,
+        format('case when %s then (select true%s from sluice.job_data d where d.id = %s.id) else false end', match ->> v_at, v_data, v_at));
+    end if;
+  end loop;
+  if by_life then
+    -- Most have ended: that is one look.
+    match := match || jsonb_build_object('d', format(
+      'case when %s then coalesce((select coalesce(true%s, false) from sluice.outcomes o where o.id = d.id), %s) else false end',
+      match ->> 'd', v_lives ->> 'o', case when p_active then sluice.list_unended_v1(p_filter, p_states, v_lives) else 'false' end));
+  end if;
+end $function$;
+
 --- function sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
 CREATE OR REPLACE FUNCTION sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next bigint)
  RETURNS record
@@ -4568,37 +4658,26 @@ CREATE OR REPLACE FUNCTION sluice.list_jobs_v1(p_filter jsonb, p_before bigint, 
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET hash_mem_multiplier TO '16'
 AS $function$
 declare
   c_slack   constant interval := '1 minute';   -- twice as long as a statement that stores jobs may take
-  c_most    constant integer := 20;            -- classes that are asked one by one
   v_states  sluice.job_state[] := array(select s::sluice.job_state from jsonb_array_elements_text(p_filter -> 'states') s);
-  v_children boolean    := p_filter ? 'children';
   v_before  bigint      := coalesce(p_before, 9223372036854775807);
   v_after   bigint      := 0;
   v_classes integer[];              -- where a task or a lane is asked for: the classes it has
-  v_data    text        := '';      -- what is asked of job_data, as d; the task and the lane come beside it
-  v_kept    text;                   -- where children are asked for: whether a rerun has left it in its place
-  v_life    text;                   -- what is asked of the row that has the state; the same of one that has ended
-  v_ended_life text;
-  v_rest    text;                   -- what is asked of the job_data of outcomes
-  v_match   jsonb       := '{}';    -- what a row has to fulfil, by the letter that its table has in what follows:
-                                    -- d job_data, o outcomes, q queue, r running, c composites; and j, the view
-  v_at      text;
   v_active  boolean     := true;    -- jobs that have not ended may match; jobs that have
   v_ended   boolean     := true;
+  v_asked   record;                 -- what a row has to fulfil
   v_all     text;                   -- all jobs downwards; all that have ended
   v_all_ended text;
-  v_sources text[]      := '{}';    -- what an index answers: table, conditions and order, after the letter of the table
-  v_looks   text[]      := '{}';
-  v_found   bigint[];
+  v_part    record;                 -- what a part of this answers
+  v_sources text[];
+  v_source  text;
+  v_rest    text;
+  v_dense   boolean;
   v_listed  bigint[]    := '{}';
   v_stop    bigint      := 0;       -- below it nothing is known
-  v_seen    bigint;
-  v_last    bigint;
-  v_look    integer;
-  v_dense   boolean;
-  v_found_by text;
 begin
   if p_filter ? 'states' then
     v_active := exists (select 1 from unnest(v_states) s where s < 'completed');
@@ -4617,168 +4696,28 @@ begin
     v_after := sluice.id_at_v1((p_filter ->> 'submittedFrom')::timestamptz - c_slack) - 1;
   end if;
 
-  v_data := case when p_filter ? 'key' then format(' and d.key = %L', p_filter ->> 'key') else '' end
-    || case when p_filter ? 'tag' then format(' and %L = any (d.tags)', p_filter ->> 'tag') else '' end
-    || case when p_filter ? 'by' then format(' and d.submitted_by = %L', p_filter ->> 'by') else '' end
-    || case when p_filter ? 'submittedFrom' then format(' and d.submitted_at >= %L', p_filter ->> 'submittedFrom') else '' end
-    || case when p_filter ? 'submittedTo' then format(' and d.submitted_at < %L', p_filter ->> 'submittedTo') else '' end;
-  v_kept := case when v_children then '(d.parent_id is null or not sluice.is_replaced_v1(d.superseded_at, d.root_id, d.parent_id))' end;
-  foreach v_at in array array['j', 'o', 'q', 'r', 'c'] loop
-    -- Active ones are looked for by their states; a composite that runs has neither failures nor losses.
-    v_life := case when p_filter ? 'states' and v_at in ('j', 'o') then format(' and %s.state = any (%L::sluice.job_state[])', v_at, v_states) else '' end
-      || case when p_filter ? 'finishedFrom' and v_at in ('j', 'o') then format(' and %s.finished_at >= %L', v_at, p_filter ->> 'finishedFrom') else '' end
-      || case when p_filter ? 'finishedTo' and v_at in ('j', 'o') then format(' and %s.finished_at < %L', v_at, p_filter ->> 'finishedTo') else '' end
-      || case when not p_filter ? 'again' then ''
-              when v_at = 'c' then case p_filter ->> 'again' when 'true' then ' and false' else '' end
-              when p_filter ->> 'again' = 'true' then format(' and (%1$s.failures > 0 or %1$s.losses > 0)', v_at)
-              else format(' and %1$s.failures = 0 and %1$s.losses = 0', v_at) end
-      || case when not p_filter ? 'unstarted' then '' when v_at = 'j' then ' and (j.state <> ''running'' or j.composite is not null)'
-              when v_at = 'r' then ' and false' else '' end
-      || case when p_filter ? 'error'
-              then format(' and strpos(lower(%s), %L) > 0', case v_at when 'c' then 'c.cancel_error' else v_at || '.error' end, p_filter ->> 'error')
-              else '' end;
-    if v_at = 'j' then
-      v_match := jsonb_build_object('j', v_life, 'd', coalesce(v_kept, 'd.parent_id is null')
-        || case when p_filter ? 'task' then format(' and d.task = %L', p_filter ->> 'task') else '' end
-        || case when p_filter ? 'lane' then format(' and d.class_id = any (%L::integer[])', v_classes) else '' end
-        || v_data);
-    elsif v_at = 'c' then
-      v_match := v_match || jsonb_build_object('c', case when p_filter ? 'lane' then 'false' else 'true' end || v_life
-        || format(' and (select true%s from sluice.job_data d where d.id = c.job_id)',
-             case when v_children then '' else ' and d.parent_id is null' end
-             || case when p_filter ? 'task' then format(' and d.task = %L', p_filter ->> 'task') else '' end || v_data));
-    else
-      v_ended_life := case when v_at = 'o' then v_life else v_ended_life end;
-      v_match := v_match || jsonb_build_object(v_at, case when v_children then 'true' when v_at = 'o' then 'o.is_root' else v_at || '.parent_id is null' end
-        || v_life
-        -- A class has one task, and composites have no class.
-        || case when v_classes is null then ''
-                when p_filter ? 'lane' then format(' and %s.class_id = any (%L::integer[])', v_at, v_classes)
-                else format(' and case when %1$s.class_id is not null then %1$s.class_id = any (%2$L::integer[])
-                                       else (select d.task = %3$L from sluice.job_data d where d.id = %1$s.id) end', v_at, v_classes, p_filter ->> 'task') end);
-      -- Only what has ended can have been replaced.
-      if v_at = 'o' then
-        v_rest := v_data || coalesce(' and ' || v_kept, '');
-      elsif v_data <> '' then
-        v_match := v_match || jsonb_build_object(v_at,
-          format('case when %s then (select true%s from sluice.job_data d where d.id = %s.id) else false end', v_match ->> v_at, v_data, v_at));
-      end if;
-    end if;
-  end loop;
-  if v_match ->> 'j' <> '' then
-    -- Most have ended: that is one look, and the view is several.
-    v_match := v_match || jsonb_build_object('d', format(
-      'case when %s then coalesce((select coalesce(true%s, false) from sluice.outcomes o where o.id = d.id),
-                                  (select true%s from sluice.jobs j where j.id = d.id)) else false end', v_match ->> 'd', v_ended_life, v_match ->> 'j'));
-  end if;
-
+  v_asked := sluice.list_conditions_v1(p_filter, v_states, v_classes, v_active);
   v_all := format('d from sluice.job_data d where d.id < %s and d.id > %s order by d.id desc', v_before, v_after);
   v_all_ended := format('o from sluice.outcomes o where o.id < %s and o.id > %s order by o.id desc', v_before, v_after);
-  if p_filter ? 'key' then
-    -- The index of keys begins with the task: without one, it is asked for each task that has keys.
-    v_sources := array(
-      with recursive named as (
-        (select d.task from sluice.job_data d where d.key is not null order by d.task limit 1)
-        union all
-        select (select d.task from sluice.job_data d where d.key is not null and d.task > n.task order by d.task limit 1)
-          from named n where n.task is not null)
-      select format('d from sluice.job_data d where d.key is not null and (d.task, d.key, d.id) < (%1$L, %2$L, %3$s) and (d.task, d.key, d.id) > (%1$L, %2$L, %4$s)
-                     order by d.task desc, d.key desc, d.id desc', t.task, p_filter ->> 'key', v_before, v_after)
-        from (select p_filter ->> 'task' as task where p_filter ? 'task'
-              union all
-              select distinct c.task from sluice.classes c where c.id = any (v_classes) and not p_filter ? 'task'
-              union all
-              select n.task from named n where v_classes is null and n.task is not null) t);
-    v_active := false;
-  elsif not v_ended then
-    v_sources := '{}';
-  elsif v_children then
-    -- No index has children by anything but their place.
-    v_sources := array[case when v_active or p_filter ?| array['tag', 'submittedFrom', 'submittedTo'] then v_all else v_all_ended end];
-    v_active := false;
-  elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(v_states) s where s <= 'completed') then
-    v_sources := array[format('o from sluice.outcomes o where o.is_root and o.state > ''completed'' and o.id < %s and o.id > %s order by o.id desc',
-                              v_before, v_after)];
-  elsif p_filter ? 'by' then
-    v_sources := array[format('d from sluice.job_data d where d.parent_id is null
-                                 and (d.submitted_by, d.id) < (%1$L, %2$s) and (d.submitted_by, d.id) > (%1$L, %3$s)
-                               order by d.submitted_by desc, d.id desc', p_filter ->> 'by', v_before, v_after)];
-    v_active := false;
-  elsif cardinality(v_classes) <= c_most then
-    v_sources := array(select format('o from sluice.outcomes o where o.is_root and (o.class_id, o.id) < (%1$s, %2$s) and (o.class_id, o.id) > (%1$s, %3$s)
-                                      order by o.class_id desc, o.id desc', c, v_before, v_after) from unnest(v_classes) c);
-    if not p_filter ? 'lane' then
-      v_sources := v_sources || format('d from sluice.job_data d where d.parent_id is null and d.composite is not null
-                                          and (d.task, d.id) < (%1$L, %2$s) and (d.task, d.id) > (%1$L, %3$s)
-                                        order by d.task desc, d.id desc', p_filter ->> 'task', v_before, v_after);
-    end if;
-  elsif v_match ->> 'j' <> '' and not p_filter ?| array['tag', 'submittedFrom', 'submittedTo'] then
-    v_sources := array[v_all_ended];
-  else
-    v_sources := array[v_all];
-    v_active := false;
-  end if;
-
-  if v_active then
-    foreach v_at in array array['ready', 'scheduled', 'awaiting_approval', 'running'] loop
-      continue when p_filter ? 'states' and not v_at::sluice.job_state = any (v_states);
-      -- The order is that of the index of the state.
-      v_looks := v_looks || case v_at
-        when 'running' then array[
-          format('(select r.id, %s as fits from sluice.running r limit %s)', v_match ->> 'r', p_look),
-          format('(select c.job_id, %s from sluice.composites c where not c.ended and c.started_at is not null order by c.job_id limit %s)',
-                 v_match ->> 'c', p_look)]
-        when 'ready' then array[case when v_classes is null
-          then format('(select q.id, %s as fits from sluice.queue q where q.state = ''ready'' order by q.class_id, q.rank, q.id limit %s)',
-                      v_match ->> 'q', p_look)
-          else format('(select q.id, %s as fits from unnest(%L::integer[]) k(id) cross join lateral (
-                          select * from sluice.queue q where q.state = ''ready'' and q.class_id = k.id order by q.class_id, q.rank, q.id limit %3$s) q limit %3$s)',
-                      v_match ->> 'q', v_classes, p_look) end]
-        else array[format('(select q.id, %s as fits from sluice.queue q where q.state = %L order by %s limit %s)', v_match ->> 'q', v_at,
-                          case v_at when 'scheduled' then 'q.ready_at' else 'q.id' end, p_look)] end;
-    end loop;
-    if cardinality(v_looks) > 0 then
-      execute format('select count(*), array_agg(a.id) filter (where a.fits and a.id < %s and a.id > %s) from (%s) a(id, fits)',
-                     v_before, v_after, array_to_string(v_looks, ' union all '))
-         into v_seen, v_found;
-      v_listed := coalesce(v_found, '{}');
-      if v_seen >= p_look then
-        v_sources := array[v_all];   -- too many to sort: all jobs are read downwards instead
-        v_listed := '{}';
-      end if;
+  v_part := sluice.list_sources_v1(p_filter, v_states, v_classes, v_active, v_ended, v_asked.by_life, v_all, v_all_ended, v_before, v_after);
+  v_sources := v_part.sources;
+  if v_part.adds_active then
+    v_listed := sluice.list_active_v1(p_filter, v_states, v_classes, v_asked.match, v_before, v_after, p_look);
+    if v_listed is null then
+      v_sources := array[v_all];   -- too many to sort: all jobs are read downwards instead
+      v_listed := '{}';
     end if;
   end if;
 
-  for i in 1..cardinality(v_sources) loop
-    v_at := left(v_sources[i], 1);
-    v_dense := v_sources[i] in (v_all, v_all_ended);
-    -- Most pages are full after a short look.
+  foreach v_source in array v_sources loop
+    v_rest := case when left(v_source, 1) = 'o' then v_asked.rest else '' end;
+    v_dense := v_source in (v_all, v_all_ended);
     -- Where each outcome costs a look at its job as well, a third as many: before PostgreSQL 17 they are found one by one.
-    v_look := greatest(case when v_dense then p_look else p_look / 5 end / case when v_at = 'o' and v_rest <> '' then 3 else 1 end, 1);
-    v_found_by := format('select %1$s.id from (select %1$s.* %2$s limit %3$s) %1$s where %4$s', v_at, substr(v_sources[i], 3),
-                         least(v_look, 10 * p_limit), v_match ->> v_at);
-    if v_at = 'o' and v_rest <> '' then
-      v_found_by := format('select d.id from sluice.job_data d where d.id = any (array(%s))%s order by d.id desc', v_found_by, v_rest);
-    end if;
-    execute format('select array(%s limit %s)', v_found_by, p_limit + 1) into v_found;
-    if cardinality(v_found) <= p_limit then
-      execute format('select array_agg(%1$s.id order by %1$s.id desc) filter (where %4$s), min(%1$s.id), count(*) from (select %1$s.* %2$s limit %3$s) %1$s',
-                     v_at, substr(v_sources[i], 3), v_look, v_match ->> v_at) into v_found, v_last, v_seen;
-      if v_at = 'o' and v_rest <> '' then
-        execute format('select array(select d.id from sluice.job_data d where d.id = any ($1)%s order by d.id desc)', v_rest) into v_found using v_found;
-      end if;
-      if v_seen = v_look then
-        -- Below it may lie the rest of a fan-out: looked at like this, 100,000 children are 20 pages without a row.
-        if v_dense and not v_children then
-          v_last := sluice.pass_children_v1(v_last);
-        end if;
-        v_stop := greatest(v_stop, v_last);
-      end if;
-    end if;
-    if cardinality(v_found) > p_limit then
-      v_stop := greatest(v_stop, v_found[p_limit + 1]);
-    end if;
-    v_listed := v_listed || v_found;
+    v_part := sluice.read_source_v1(v_source, v_asked.match ->> left(v_source, 1), v_rest, p_limit,
+                                    greatest(case when v_dense then p_look else p_look / 5 end / case when v_rest <> '' then 3 else 1 end, 1),
+                                    v_dense and not p_filter ? 'children');
+    v_listed := v_listed || v_part.ids;
+    v_stop := greatest(v_stop, v_part.stop);
   end loop;
 
   ids := array(select distinct a from unnest(v_listed) a where a >= v_stop order by a desc limit p_limit + 1);
@@ -4788,6 +4727,108 @@ begin
   elsif v_stop > 0 then
     next := v_stop;
   end if;
+end $function$;
+
+--- function sluice.list_life_v1(p_filter jsonb, p_states sluice.job_state[], p_table text)
+CREATE OR REPLACE FUNCTION sluice.list_life_v1(p_filter jsonb, p_states sluice.job_state[], p_table text)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return case when p_filter ? 'states' and p_table = 'o' then format(' and o.state = any (%L::sluice.job_state[])', p_states) else '' end
+    || case when p_filter ? 'finishedFrom' and p_table = 'o' then format(' and o.finished_at >= %L', p_filter ->> 'finishedFrom') else '' end
+    || case when p_filter ? 'finishedTo' and p_table = 'o' then format(' and o.finished_at < %L', p_filter ->> 'finishedTo') else '' end
+    -- A composite that runs has neither failures nor losses.
+    || case when not p_filter ? 'again' then ''
+            when p_table = 'c' then case p_filter ->> 'again' when 'true' then ' and false' else '' end
+            when p_filter ->> 'again' = 'true' then format(' and (%1$s.failures > 0 or %1$s.losses > 0)', p_table)
+            else format(' and %1$s.failures = 0 and %1$s.losses = 0', p_table) end
+    || case when p_filter ? 'error'
+            then format(' and strpos(lower(%s), %L) > 0', case p_table when 'c' then 'c.cancel_error' else p_table || '.error' end, p_filter ->> 'error')
+            else '' end;
+end $function$;
+
+--- function sluice.list_sources_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean, p_ended boolean, p_by_life boolean, p_all text, p_all_ended text, p_before bigint, p_after bigint, OUT sources text[], OUT adds_active boolean)
+CREATE OR REPLACE FUNCTION sluice.list_sources_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean, p_ended boolean, p_by_life boolean, p_all text, p_all_ended text, p_before bigint, p_after bigint, OUT sources text[], OUT adds_active boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  c_most constant integer := 20;   -- classes that are asked one by one
+begin
+  adds_active := p_active;
+  if p_filter ? 'key' then
+    -- The index of keys begins with the task: without one, it is asked for each task that has keys.
+    sources := array(
+      with recursive named as (
+        (select d.task from sluice.job_data d where d.key is not null order by d.task limit 1)
+        union all
+        select (select d.task from sluice.job_data d where d.key is not null and d.task > n.task order by d.task limit 1)
+          from named n where n.task is not null)
+      select format('d from sluice.job_data d where d.key is not null and (d.task, d.key, d.id) < (%1$L, %2$L, %3$s) and (d.task, d.key, d.id) > (%1$L, %2$L, %4$s)
+                     order by d.task desc, d.key desc, d.id desc', t.task, p_filter ->> 'key', p_before, p_after)
+        from (select p_filter ->> 'task' as task where p_filter ? 'task'
+              union all
+              select distinct c.task from sluice.classes c where c.id = any (p_classes) and not p_filter ? 'task'
+              union all
+              select n.task from named n where p_classes is null and n.task is not null) t);
+    adds_active := false;
+  elsif not p_ended then
+    sources := '{}';
+  elsif p_filter ? 'children' then
+    -- No index has children by anything but their place.
+    sources := array[case when p_active or p_filter ?| array['tag', 'submittedFrom', 'submittedTo'] then p_all else p_all_ended end];
+    adds_active := false;
+  elsif p_filter ? 'error' or p_filter ? 'states' and not exists (select 1 from unnest(p_states) s where s <= 'completed') then
+    sources := array[format('o from sluice.outcomes o where o.is_root and o.state > ''completed'' and o.id < %s and o.id > %s order by o.id desc',
+                            p_before, p_after)];
+  elsif p_filter ? 'by' then
+    sources := array[format('d from sluice.job_data d where d.parent_id is null
+                               and (d.submitted_by, d.id) < (%1$L, %2$s) and (d.submitted_by, d.id) > (%1$L, %3$s)
+                             order by d.submitted_by desc, d.id desc', p_filter ->> 'by', p_before, p_after)];
+    adds_active := false;
+  elsif cardinality(p_classes) <= c_most then
+    sources := array(select format('o from sluice.outcomes o where o.is_root and (o.class_id, o.id) < (%1$s, %2$s) and (o.class_id, o.id) > (%1$s, %3$s)
+                                    order by o.class_id desc, o.id desc', c, p_before, p_after) from unnest(p_classes) c);
+    if not p_filter ? 'lane' then
+      sources := sources || format('d from sluice.job_data d where d.parent_id is null and d.composite is not null
+                                      and (d.task, d.id) < (%1$L, %2$s) and (d.task, d.id) > (%1$L, %3$s)
+                                    order by d.task desc, d.id desc', p_filter ->> 'task', p_before, p_after);
+    end if;
+  elsif p_by_life and not p_filter ?| array['tag', 'submittedFrom', 'submittedTo'] then
+    sources := array[p_all_ended];
+  else
+    sources := array[p_all];
+    adds_active := false;
+  end if;
+end $function$;
+
+--- function sluice.list_unended_v1(p_filter jsonb, p_states sluice.job_state[], p_lives jsonb)
+CREATE OR REPLACE FUNCTION sluice.list_unended_v1(p_filter jsonb, p_states sluice.job_state[], p_lives jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_held text;   -- what is asked of a leaf that a worker has
+begin
+  v_held := case
+    when p_filter ? 'unstarted' then
+      case when not p_filter ? 'states' or 'ready' = any (p_states)
+           then format('d.id in (select r.id from sluice.assigned_jobs_v1() r where true%s)', p_lives ->> 'r') else 'false' end
+    when not p_filter ? 'states' or p_states @> '{ready,running}' then
+      case p_lives ->> 'r' when '' then 'true' else format('d.id in (select r.id from sluice.claimed r where true%s)', p_lives ->> 'r') end
+    when 'ready' = any (p_states) then format('d.id in (select r.id from sluice.assigned_jobs_v1() r where true%s)', p_lives ->> 'r')
+    when not 'running' = any (p_states) then 'false'
+    when p_lives ->> 'r' = '' then 'd.id not in (select r.id from sluice.assigned_jobs_v1() r)'
+    else format('d.id in (select r.id from sluice.running r where true%s)', p_lives ->> 'r') end;
+  return format('coalesce((select coalesce(%s%s, false) from sluice.queue q where q.id = d.id), case when d.composite is null then %s else %s end)',
+    case when p_filter ? 'states' then format('q.state = any (%L::sluice.job_state[])', p_states) else 'true' end, p_lives ->> 'q',
+    v_held,
+    case when p_filter ? 'states' and not 'running' = any (p_states) then 'false'
+         else format('(select coalesce(true%s, false) from sluice.composites c where c.job_id = d.id)', p_lives ->> 'c') end);
 end $function$;
 
 --- function sluice.live_lane_v1(p_name text)
@@ -4809,6 +4850,29 @@ begin
                     where l.locktype = 'relation' and l.relation = 'sluice.logs'::regclass and l.mode = 'RowExclusiveLock' and l.granted
                       and l.database = (select d.oid from pg_database d where d.datname = current_database())
                       and l.pid is distinct from pg_backend_pid());
+end $function$;
+
+--- function sluice.look_again_v1(INOUT lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.look_again_v1(INOUT lanes sluice.cycle_lane_v1[])
+ RETURNS sluice.cycle_lane_v1[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lane sluice.cycle_lane_v1;
+  v_set  record;
+begin
+  for i in 1 .. cardinality(lanes) loop
+    v_lane := lanes[i];
+    continue when v_lane.take <= 0;
+    select s.enabled, s.slots as lim, (select sum(h.slots)::integer from sluice.holdings h where h.lane = s.name) as held
+      into v_set from sluice.lanes s where s.name = v_lane.name;
+    if not v_set.enabled then
+      lanes[i].take := 0;
+    elsif v_set.held > v_set.lim then
+      lanes[i].cap := greatest(0, v_lane.before - (v_set.held - v_set.lim));
+      lanes[i].take := greatest(0, least(v_lane.take, lanes[i].cap - v_lane.run));
+    end if;
+  end loop;
 end $function$;
 
 --- function sluice.look_at_pool_v1(p_pool text, p_moment_ms integer)
@@ -4862,8 +4926,8 @@ AS $function$
     from sluice.pools p cross join past where p.name = p_pool
 $function$;
 
---- function sluice.lose_jobs_v1(p_ids bigint[], p_why text, OUT requeued integer, OUT failed integer, OUT cancelled integer)
-CREATE OR REPLACE FUNCTION sluice.lose_jobs_v1(p_ids bigint[], p_why text, OUT requeued integer, OUT failed integer, OUT cancelled integer)
+--- function sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[], p_why text, OUT ids bigint[], OUT requeued integer, OUT failed integer, OUT cancelled integer)
+CREATE OR REPLACE FUNCTION sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[], p_why text, OUT ids bigint[], OUT requeued integer, OUT failed integer, OUT cancelled integer)
  RETURNS record
  LANGUAGE plpgsql
  SET jit TO 'off'
@@ -4877,38 +4941,125 @@ declare
   v_states  sluice.job_state[];
 begin
   with gone as (
-    delete from sluice.running r where r.id = any (p_ids) returning r.*
+    delete from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs)
   ), judged as materialized (
     select g.*, d.class_id as class_now, d.priority, d.submitted_at, clock_timestamp() as now,
            case when g.cancel_at is not null then 'cancelled'
+                when g.assigned and t.on_lost is distinct from 'fail' then 'ready'
                 when t.on_lost = 'fail' or g.losses + 1 > t.max_losses then 'failed' else 'ready' end::sluice.job_state as next,
-           'lost: ' || p_why || ' during attempt ' || g.attempt as what
-      from gone g join sluice.job_data d on d.id = g.id left join sluice.tasks t on t.name = d.task
+           case when not g.assigned then 'lost: ' || p_why || ' during attempt ' || g.attempt
+                when t.on_lost = 'fail' then 'lost: ' || p_why || ' after attempt ' || g.attempt || ' had been assigned; it may have started' end as what,
+           g.losses + case when g.assigned then 0 else 1 end as losses_now
+      from sluice.claimed g join sluice.job_data d on d.id = g.id left join sluice.tasks t on t.name = d.task
+     where g.worker_id = p_worker and g.seq = any (p_seqs)
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
-    select j.id, j.attempt, j.worker_id, j.started_at, 'lost', j.what from judged j where j.next = 'ready'
+    select j.id, j.attempt, j.worker_id, j.started_at, case when j.assigned then 'returned' else 'lost' end,
+           coalesce(j.what, 'assigned, and not known to have started: ' || p_why)
+      from judged j where j.next = 'ready'
   ), back as (
     -- A loss does not end its start deadline.
-    insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed, error)
+    insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed,
+                              certain, error)
     select j.id, 'ready', j.now, j.started_at, j.deadline_at, j.parent_id, j.idx, j.class_now,
-           sluice.rank_in_class_v1(j.class_now, j.priority, j.submitted_at), j.attempt, j.failures, j.losses + 1, j.keyed, j.what
+           sluice.rank_in_class_v1(j.class_now, j.priority, j.submitted_at), j.attempt, j.failures, j.losses_now, j.keyed,
+           j.assigned, coalesce(j.what, j.error)
       from judged j where j.next = 'ready'
   ), kept as (
     insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt, failures, losses,
                                  is_root, error)
-    select j.id, j.next, j.now, j.ready_at, j.started_at, j.deadline_at, j.cancel_at, j.worker_id, j.class_id, j.attempt, j.failures, j.losses + 1,
+    select j.id, j.next, j.now, j.ready_at, j.started_at, j.deadline_at, j.cancel_at, j.worker_id, j.class_id, j.attempt, j.failures, j.losses_now,
            j.parent_id is null, case j.next when 'cancelled' then j.error else j.what end
       from judged j where j.next > 'running'
   ), freed as (
     delete from sluice.job_keys k where k.job_id = any (array(select j.id from judged j where j.keyed and j.next > 'running'))
   )
-  select (count(*) filter (where j.next = 'ready'))::integer, (count(*) filter (where j.next = 'failed'))::integer,
+  select array_agg(j.id), (count(*) filter (where j.next = 'ready'))::integer, (count(*) filter (where j.next = 'failed'))::integer,
          (count(*) filter (where j.next = 'cancelled'))::integer,
          array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final), array_agg(j.next) filter (where j.final)
-    into requeued, failed, cancelled, v_parents, v_places, v_states
+    into ids, requeued, failed, cancelled, v_parents, v_places, v_states
     from (select *, parent_id is not null and next > 'running' as final from judged) j;
   if v_parents is not null then
     perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  end if;
+end $function$;
+
+--- function sluice.make_children_v1(p_jobs bigint[], p_children jsonb, p_chunks jsonb, p_now timestamp with time zone, OUT has_woken boolean)
+CREATE OR REPLACE FUNCTION sluice.make_children_v1(p_jobs bigint[], p_children jsonb, p_chunks jsonb, p_now timestamp with time zone, OUT has_woken boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_ready boolean;
+begin
+  with given as materialized (
+    select g.* from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
+             input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
+             total integer)
+     where g.parent = any (p_jobs)
+  ), refused as materialized (
+    select r.* from sluice.refuse_composites_v1(p_children, p_jobs) r
+  ), made as materialized (
+    -- Numbered in order: the ids of siblings follow their places.
+    select nextval('sluice.job_data_id_seq') as id, n.* from (
+      select g.parent as parent_id, coalesce(p.root_id, p.id) as root_id, g.idx, g.step, g.kind as composite, g.task, t.class_id, g.input,
+             p.priority, sluice.rank_v1(p.priority, l.ageing_ms, p_now) as rank, s.state, d.ms as deadline_ms,
+             case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end as error,
+             case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end as policy, p.submitted_by, p.trace
+        from given g
+        join sluice.job_data p on p.id = g.parent
+        left join refused r on r.parent = g.parent and r.idx = g.idx
+        left join sluice.tasks t on g.kind is null and t.name = g.task
+        left join sluice.lanes l on l.name = t.lane
+       cross join lateral (select coalesce(g."deadlineMs", t.deadline_ms, p.deadline_ms, (select a.deadline_ms from sluice.admission a)) as said) c
+       -- A composite keeps that there is none, for what is made below it.
+       cross join lateral (select case when g.kind is null then nullif(c.said, 0) else c.said end as ms) d
+       cross join lateral (select case
+           when g.state >= 'completed' then g.state
+           when r.error is not null or g.kind is null and (t.name is null or t.refusal is not null) then 'failed'::sluice.job_state
+           when g.state = 'waiting' then g.state
+           when g.kind is not null then 'running'::sluice.job_state
+           when t.approval then 'awaiting_approval'::sluice.job_state
+           else 'ready'::sluice.job_state end as state) s
+       order by g.parent, g.idx) n
+  ), data as (
+    insert into sluice.job_data (id, parent_id, root_id, idx, step, composite, task, class_id, input, priority, submitted_at, deadline_ms, policy,
+                                 submitted_by, trace)
+    select m.id, m.parent_id, m.root_id, m.idx, m.step, m.composite, m.task, m.class_id, m.input, m.priority, p_now, m.deadline_ms, m.policy,
+           m.submitted_by, m.trace
+      from made m
+  ), lined as (
+    insert into sluice.queue (id, ready_at, deadline_at, parent_id, idx, class_id, state, rank, guarded)
+    select m.id, p_now, case when m.state = 'ready' then p_now + make_interval(secs => m.deadline_ms / 1000.0) end, m.parent_id, m.idx,
+           m.class_id, m.state, m.rank, coalesce(m.policy ? 'approval', false)
+      from made m where m.state < 'running'
+  ), over as (
+    insert into sluice.outcomes (id, finished_at, ready_at, class_id, state, is_root, error)
+    select m.id, p_now, p_now, m.class_id, m.state, false, m.error from made m where m.state >= 'completed'
+  ), halves as (
+    insert into sluice.composites (job_id, ready_at, started_at, graph, node, depth, window_size, total, timeout_ms)
+    select m.id, p_now, case when m.state = 'running' then p_now end, c.graph, g.node, c.depth + 1, g."window", g.total, g."timeoutMs"
+      from made m join given g on g.parent = m.parent_id and g.idx = m.idx join sluice.composites c on c.job_id = m.parent_id
+     where m.composite is not null and m.state < 'completed'
+    returning job_id, timeout_ms
+  ), items as (
+    insert into sluice.chunks (job_id, first, items)
+    select m.id, k.first, k.items from jsonb_to_recordset(p_chunks) as k(parent bigint, idx integer, first integer, items jsonb)
+      join made m on m.parent_id = k.parent and m.idx = k.idx and m.state < 'completed'
+  ), woken as (
+    insert into sluice.wakeups (job_id, due_at, completed, failed)
+    select m.id, p_now, 0, 0 from made m where m.composite is not null and m.state = 'running'
+    union all
+    select h.job_id, p_now + make_interval(secs => h.timeout_ms / 1000.0), 0, 0
+      from halves h join made m on m.id = h.job_id where h.timeout_ms is not null and m.state = 'running'
+    union all
+    -- What ended as it was made. The parent of a step knows already, except when the task turned out to be unknown.
+    select m.parent_id, p_now, 0, count(*)::integer from made m where m.state = 'failed' group by m.parent_id
+    returning 1
+  )
+  select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken) into v_ready, has_woken;
+  if v_ready then
+    perform sluice.hint_v1('ready', 'soon');
   end if;
 end $function$;
 
@@ -4918,6 +5069,35 @@ CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
  LANGUAGE sql
  STABLE
 RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
+
+--- function sluice.may_claim_v1(p_worker bigint, p_known bigint, p_free integer, p_run integer[], OUT free integer, OUT is_open boolean, OUT capacity integer, OUT cores integer, OUT skip timestamp with time zone, OUT is_waited_for boolean)
+CREATE OR REPLACE FUNCTION sluice.may_claim_v1(p_worker bigint, p_known bigint, p_free integer, p_run integer[], OUT free integer, OUT is_open boolean, OUT capacity integer, OUT cores integer, OUT skip timestamp with time zone, OUT is_waited_for boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row record;
+begin
+  select w.draining, w.capacity, w.cores, g.skip_before, coalesce(g.claims_open, false) as is_open, coalesce(g.id = w.generation, false) as has_reported,
+         -- By the bound it looks at nothing old: under a transaction held open the entries of all that has ended since are still there.
+         exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0) as has_newer,
+         exists (select 1 from sluice.waiters x where x.until > clock_timestamp() offset 0) as is_waited_for
+    into v_row from (select 1) one left join sluice.workers w on w.id = p_worker left join sluice.generation g on g.one;
+  if v_row.has_newer then
+    raise exception 'worker % runs jobs it does not know of', p_worker using errcode = 'SL001';
+  end if;
+  if not v_row.is_open and not v_row.has_reported then
+    raise exception 'the server has recovered from a crash, and worker % has not said yet what it runs', p_worker using errcode = 'SL001';
+  end if;
+  is_open := v_row.is_open and not v_row.draining;
+  capacity := v_row.capacity;
+  cores := v_row.cores;
+  skip := v_row.skip_before;
+  is_waited_for := v_row.is_waited_for;
+  free := case when not is_open then 0
+               when v_row.capacity > 0 then least(p_free, v_row.capacity - (select sum(r)::integer from unnest(p_run) r))
+               else p_free end;
+end $function$;
 
 --- function sluice.memory_budgets_v1(p_names text[])
 CREATE OR REPLACE FUNCTION sluice.memory_budgets_v1(p_names text[])
@@ -4940,6 +5120,61 @@ AS $function$
     select e.key, max(e.value::double precision) as amount from jsonb_array_elements(p_all) a, jsonb_each_text(a) e group by e.key) g
 $function$;
 
+--- function sluice.moment_devices_v1()
+CREATE OR REPLACE FUNCTION sluice.moment_devices_v1()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
+    'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
+    'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
+    from sluice.devices d join sluice.budgets b on b.name = d.budget
+   cross join lateral (
+     select coalesce(sum(x.amount), 0) as amount, count(*) as n
+       from sluice.reservations x
+      cross join lateral (select 1 from sluice.running j where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt offset 0) j
+      where x.budget = d.budget and x.device = d.key) v
+   cross join lateral (
+     select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
+              'model', x.model, 'worker', w.name,
+              'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
+              'running', (select count(*) from sluice.reservations y
+                           cross join lateral (select z.worker_id, z.class_id from sluice.running z
+                                                where z.worker_id = y.worker_id and z.id = y.job_id and z.attempt = y.attempt offset 0) j
+                            join sluice.classes c on c.id = j.class_id
+                           where y.budget = x.budget and y.device = x.device and j.worker_id = x.worker_id and c.model = x.model)
+            ) order by x.claimed_at, x.model), '[]') as models
+       from sluice.residents x join sluice.workers w on w.id = x.worker_id
+      where x.budget = d.budget and x.device = d.key and w.ended_at is null) r
+$function$;
+
+--- function sluice.moment_failures_v1(p_look integer)
+CREATE OR REPLACE FUNCTION sluice.moment_failures_v1(p_look integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with failures as materialized (
+    select d.id, d.parent_id, d.root_id, d.composite, o.finished_at
+      from (select x.id, x.finished_at from sluice.outcomes x
+             where x.state = 'failed' and x.finished_at > statement_timestamp() - interval '1 hour'
+             order by x.finished_at desc, x.id desc limit 5 * p_look) o
+      join sluice.job_data d on d.id = o.id
+  ), touched as materialized (
+    -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
+    select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
+     where exists (select 1 from sluice.job_data s where s.root_id = r.root_id and s.superseded_at is not null)
+  )
+  select jsonb_build_object(
+    'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'),
+    'tenMinutes', count(*) filter (where x.finished_at > clock_timestamp() - interval '10 minutes'), 'hour', count(*))
+    from failures x
+   where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
+              else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end
+$function$;
+
 --- function sluice.moment_v1(p_look integer)
 CREATE OR REPLACE FUNCTION sluice.moment_v1(p_look integer)
  RETURNS jsonb
@@ -4951,8 +5186,8 @@ CREATE OR REPLACE FUNCTION sluice.moment_v1(p_look integer)
  SET enable_mergejoin TO 'off'
 AS $function$
   with busy as materialized (
-    select c.lane, j.worker_id, count(*)::integer as n
-      from sluice.running j join sluice.classes c on c.id = j.class_id
+    select c.lane, j.worker_id, sum(sluice.started_in_v1(j))::integer as n, sum(coalesce(cardinality(j.assigned), 0))::integer as assigned
+      from sluice.claims j join sluice.classes c on c.id = j.class_id
      group by c.lane, j.worker_id
   ), waiting as materialized (
     -- A class in which nothing waits any more is not sampled again: its last sample says nothing. While the duty runs, the one of
@@ -4967,28 +5202,23 @@ AS $function$
     select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
            w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
       from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
-  ), failures as materialized (
-    select d.id, d.parent_id, d.root_id, d.composite, o.finished_at
-      from (select x.id, x.finished_at from sluice.outcomes x
-             where x.state = 'failed' and x.finished_at > statement_timestamp() - interval '1 hour'
-             order by x.finished_at desc, x.id desc limit 5 * p_look) o
-      join sluice.job_data d on d.id = o.id
-  ), touched as materialized (
-    -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
-    select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
-     where exists (select 1 from sluice.job_data s where s.root_id = r.root_id and s.superseded_at is not null)
   ), queued as materialized (
-    select j.class_id, j.parent_id, j.ready_at from sluice.queue j where j.state = 'ready' limit p_look
+    -- Those that are assigned and have not started are queued too.
+    (select j.class_id, j.parent_id, j.ready_at, false as assigned from sluice.queue j where j.state = 'ready' limit p_look)
+    union all
+    (select a.class_id, a.parent_id, a.ready_at, true from sluice.assigned_jobs_v1() a)
+    limit p_look
   ), depths as materialized (
     select c.lane, count(*)::integer as depth, min(q.ready_at) as oldest_at
       from queued q join sluice.classes c on c.id = q.class_id
-     where (select count(*) from queued) < p_look group by c.lane
+     where (select count(*) from queued) < p_look and not q.assigned group by c.lane
     union all
     select w.lane, sum(w.depth)::integer, min(w.oldest_at) from waiting w
      where (select count(*) from queued) >= p_look group by w.lane
   ), lane_use as materialized (
     select l.name, l.slots, l.per_worker, l.enabled,
            coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
+           coalesce((select sum(b.assigned) from busy b where b.lane = l.name), 0)::integer as assigned,
            coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
            coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
            (select d.oldest_at from depths d where d.lane = l.name) as oldest_at, s.obstacle, s.details
@@ -5029,7 +5259,7 @@ AS $function$
                     from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
                 'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
-                'running', l.running, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
+                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
@@ -5044,38 +5274,12 @@ AS $function$
                   'silent', count(*) filter (where w.silent),
                   'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
                   'running', coalesce(sum(w.running), 0)) from live w),
-    'devices', (select coalesce(jsonb_agg(jsonb_build_object(
-                  'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
-                  'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
-                  'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
-                  from sluice.devices d join sluice.budgets b on b.name = d.budget
-                 cross join lateral (
-                   select coalesce(sum(x.amount), 0) as amount, count(*) as n
-                     from sluice.reservations x
-                    cross join lateral (select 1 from sluice.running j where j.id = x.job_id and j.attempt = x.attempt offset 0) j
-                    where x.budget = d.budget and x.device = d.key) v
-                 cross join lateral (
-                   select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
-                            'model', x.model, 'worker', w.name,
-                            'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
-                            'running', (select count(*) from sluice.reservations y
-                                         cross join lateral (select z.worker_id, z.class_id from sluice.running z
-                                                              where z.id = y.job_id and z.attempt = y.attempt offset 0) j
-                                          join sluice.classes c on c.id = j.class_id
-                                         where y.budget = x.budget and y.device = x.device and j.worker_id = x.worker_id and c.model = x.model)
-                          ) order by x.claimed_at, x.model), '[]') as models
-                     from sluice.residents x join sluice.workers w on w.id = x.worker_id
-                    where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
+    'devices', sluice.moment_devices_v1(),
     'concerns', sluice.concerns_v1(),
     'states', (select jsonb_object_agg(s.state, s.n) from looked s),
     'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
-    'failed', (select jsonb_build_object(
-                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'),
-                 'tenMinutes', count(*) filter (where x.finished_at > clock_timestamp() - interval '10 minutes'), 'hour', count(*))
-                 from failures x
-                where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
-                           else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end),
+    'failed', sluice.moment_failures_v1(p_look),
     'recovered', (select jsonb_build_object(
                  'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
@@ -5116,12 +5320,19 @@ begin
   return true;
 end $function$;
 
+--- function sluice.must_start_v1(p_now timestamp with time zone, p_since timestamp with time zone, p_certain boolean, p_deadline timestamp with time zone, p_ready timestamp with time zone, p_parent bigint)
+CREATE OR REPLACE FUNCTION sluice.must_start_v1(p_now timestamp with time zone, p_since timestamp with time zone, p_certain boolean, p_deadline timestamp with time zone, p_ready timestamp with time zone, p_parent bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (p_certain OR (p_deadline < (p_now + '00:00:01'::interval)) OR (p_ready > p_since) OR ((p_parent IS NOT NULL) AND sluice.has_window_v1(p_parent)));
+
 --- function sluice.must_stop_v1(p_worker sluice.workers)
 CREATE OR REPLACE FUNCTION sluice.must_stop_v1(p_worker sluice.workers)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN ((p_worker).stopping OR (((p_worker).leaving IS NOT NULL) AND (p_worker).draining AND (NOT (EXISTS (SELECT 1 FROM sluice.running r WHERE (r.worker_id = (must_stop_v1.p_worker).id))))));
+RETURN ((p_worker).stopping OR (((p_worker).leaving IS NOT NULL) AND (p_worker).draining AND (NOT (EXISTS (SELECT 1 FROM sluice.claimed r WHERE (r.worker_id = (must_stop_v1.p_worker).id))))));
 
 --- function sluice.name_chooser_v1(p_root bigint, p_name text, p_submitter text)
 CREATE OR REPLACE FUNCTION sluice.name_chooser_v1(p_root bigint, p_name text, p_submitter text)
@@ -5162,7 +5373,7 @@ begin
     delete from sluice.residents r
      where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device
        and (r.unloading_at is not null or not exists (
-         select 1 from sluice.reservations v join sluice.running j on j.id = v.job_id and j.attempt = v.attempt
+         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
            join sluice.classes c on c.id = j.class_id
           where v.device = r.device and v.budget = r.budget and j.worker_id = p_worker and c.model = r.model));
     update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
@@ -5180,7 +5391,7 @@ begin
     update sluice.residents r set unloading_at = p_now
      where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
        and not exists (
-         select 1 from sluice.reservations v join sluice.running j on j.id = v.job_id and j.attempt = v.attempt
+         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
            join sluice.classes c on c.id = j.class_id
           where v.device = r.device and v.budget = r.budget and j.worker_id = r.worker_id and c.model = r.model);
     v_others := v_others or found and v_row.worker <> p_worker;
@@ -5299,7 +5510,7 @@ begin
   update sluice.watch k set timeline = v_timeline;
   update sluice.holdings h set slots = least(h.slots, n.running)
     from (select o.worker_id, o.lane,
-                 (select count(*)::integer from sluice.running r join sluice.classes c on c.id = r.class_id
+                 (select count(*)::integer from sluice.claimed r join sluice.classes c on c.id = r.class_id
                    where r.worker_id = o.worker_id and c.lane = o.lane) as running
             from sluice.holdings o where o.slots > 0 for no key update of o skip locked) n
    where h.worker_id = n.worker_id and h.lane = n.lane;
@@ -5402,12 +5613,171 @@ begin
   return v_at;
 end $function$;
 
+--- function sluice.pass_places_v1(p_parents bigint[], p_places integer[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], INOUT free integer, INOUT most integer[], OUT picked tid[], OUT started bigint[])
+CREATE OR REPLACE FUNCTION sluice.pass_places_v1(p_parents bigint[], p_places integer[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], INOUT free integer, INOUT most integer[], OUT picked tid[], OUT started bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_first  record;      -- the first ready job, and its lane; 0 for several lanes
+  v_row    record;
+  v_lane   sluice.cycle_lane_v1;
+  v_count  integer;
+  v_taken  tid[];
+begin
+  picked := '{}';
+  started := '{}';
+  select case when min(c.lane) < max(c.lane) then 0 else min(c.lane) end as lane,
+         (array_agg(x.rank order by x.rank, x.id))[1] as rank, (array_agg(x.id order by x.rank, x.id))[1] as id
+    into v_first
+    from unnest(p_ready) c cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
+   where lanes[c.lane].take > 0;
+  for v_row in
+    select n.parent, n.last, n.ended, k.ord, p_class_lane[k.ord] as lane
+      from (select g.parent, max(g.place) as last, count(*)::integer as ended
+              from unnest(p_parents, p_places) g(parent, place)
+              join sluice.composites c on c.job_id = g.parent and c.window_size >= c.tokens and c.closing is null
+             group by g.parent) n
+     cross join lateral (select array_position(p_classes, q.class_id) as ord from sluice.queue q
+                          where q.parent_id = n.parent and q.state = 'waiting' and q.idx > n.last order by q.idx limit 1) k
+     where k.ord is not null
+       and not exists (select 1 from sluice.classes c where c.id = p_classes[k.ord] and c.budgeted)
+     order by n.parent
+  loop
+    continue when v_row.lane is null;   -- a lane that this cycle is not about
+    v_lane := lanes[v_row.lane];
+    v_count := least(v_row.ended, free, v_lane.take, most[v_row.ord], case when v_lane.lim is not null then v_lane.slots - v_lane.run end);
+    continue when v_count is null or v_count <= 0 or v_first.lane <> v_row.lane;
+    v_taken := array(
+      select n.ctid from (select q.ctid, q.id, q.class_id, q.rank, q.guarded from sluice.queue q
+                           where q.parent_id = v_row.parent and q.state = 'waiting' and q.idx > v_row.last
+                           order by q.idx limit v_count for update skip locked) n
+       where n.class_id = p_classes[v_row.ord] and not n.guarded
+         and (v_first.lane is null or (n.rank, n.id) < (v_first.rank, v_first.id))
+         and (v_lane.other_id is null or (n.rank, n.id) < (v_lane.other_rank, v_lane.other_id)));
+    v_count := cardinality(v_taken);
+    picked := picked || v_taken;
+    started := started || array_fill(v_row.parent, array[v_count]);
+    most[v_row.ord] := most[v_row.ord] - v_count;
+    free := free - v_count;
+    lanes[v_row.lane].run := v_lane.run + v_count;
+    lanes[v_row.lane].take := v_lane.take - v_count;
+  end loop;
+  for i in 1 .. cardinality(lanes) loop
+    lanes[i].take := least(lanes[i].take, free);
+  end loop;
+end $function$;
+
 --- function sluice.per_worker_v1(p_per_worker integer, p_capacity integer, p_cores integer)
 CREATE OR REPLACE FUNCTION sluice.per_worker_v1(p_per_worker integer, p_capacity integer, p_cores integer)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE WHEN (p_per_worker > 0) THEN p_per_worker WHEN ((p_per_worker = '-1'::integer) AND (p_capacity > 0)) THEN p_capacity WHEN (p_per_worker IS NOT NULL) THEN p_cores ELSE NULL::integer END;
+
+--- function sluice.pick_v1(p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT expired boolean)
+CREATE OR REPLACE FUNCTION sluice.pick_v1(p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT expired boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lanes integer[];
+  v_late  bigint[];
+begin
+  expired := false;
+  loop
+    select array_agg(x.ctid) filter (where not x.late), array_agg(c.lane) filter (where not x.late), array_agg(x.id) filter (where x.late)
+      into picked, v_lanes, v_late
+      from unnest(p_classes) with ordinality c
+     cross join lateral (select q.ctid, q.id, coalesce(q.deadline_at <= clock_timestamp(), false) as late
+                           from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
+                          order by q.rank, q.id limit p_counts[c.ordinality] for update skip locked) x
+     -- A class that draws from budgets is taken only as planned, also by a worker that has not heard yet that it does.
+     where p_counts[c.ordinality] > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
+    exit when v_late is null;
+    perform sluice.expire_v1(1000, v_late);
+    expired := true;
+    exit when clock_timestamp() > p_now + interval '200 milliseconds';
+  end loop;
+  for i in 1 .. cardinality(lanes) loop
+    lanes[i].run := lanes[i].run + coalesce(cardinality(array_positions(v_lanes, i)), 0);
+  end loop;
+end $function$;
+
+--- function sluice.picture_queues_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_depth integer, p_job bigint, p_offers jsonb, p_now timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.picture_queues_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_depth integer, p_job bigint, p_offers jsonb, p_now timestamp with time zone)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return (
+    select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
+             case when l.ageing_ms is null then -h.rank else floor(extract(epoch from p_now) * 1000 / l.ageing_ms)::integer - h.rank end,
+             'since', extract(epoch from h.ready_at) * 1000,
+             'own', coalesce((select d.uses from sluice.job_data d where d.id = p_job and d.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+             'expressed', t.expressed,
+             'most', case when not l.enabled then 0 else least(
+                2147483647, l.slots - coalesce(u.others, 0) - u.mine, sluice.per_worker_v1(l.per_worker, w.capacity, w.cores) - u.mine) end,
+             'unread', case when t.expressed then (
+                select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', d.input)) from (
+                  select j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
+                     and (j.rank, j.id) >= (h.rank, h.id) order by j.rank, j.id limit 20) x
+                  join sluice.job_data d on d.id = x.id
+                 where d.uses is null) end))
+      from unnest(p_classes) k(id)
+      join sluice.classes c on c.id = k.id
+      join sluice.tasks t on t.name = c.task
+      join sluice.lanes l on l.name = c.lane
+      join sluice.workers w on w.id = p_worker
+      left join sluice.models m on m.name = c.model
+     cross join lateral (select j.rank, j.id, j.ready_at, (select d.uses from sluice.job_data d where d.id = j.id) as uses
+                           from sluice.queue j where j.class_id = c.id and j.state = 'ready'
+                          order by j.rank, j.id limit 1) f
+     cross join lateral (
+       select y.* from (
+         (select x.rank, x.id, x.ready_at, x.uses, x.place - 1 as passed
+            from (select j.rank, j.id, j.ready_at, (select d.uses from sluice.job_data d where d.id = j.id) as uses,
+                         row_number() over (order by j.rank, j.id) as place
+                    from sluice.queue j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1000) x
+           where f.uses is not null and (x.uses is null or sluice.could_run_v1(x.uses, p_offers, m.amounts))
+           order by x.rank, x.id limit 1)
+         union all select f.rank, f.id, f.ready_at, f.uses, 0) y limit 1) h
+     cross join lateral (select (count(*) - h.passed)::integer as depth
+                           from (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready' limit p_depth + h.passed) x) n
+     cross join lateral (select (select sum(o.slots) from sluice.holdings o where o.lane = c.lane and o.worker_id <> p_worker)::integer as others,
+                                (select count(*) from sluice.running j join sluice.classes jc on jc.id = j.class_id
+                                  where j.worker_id = p_worker and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u);
+end $function$;
+
+--- function sluice.picture_residents_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
+CREATE OR REPLACE FUNCTION sluice.picture_residents_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('worker', r.worker_id::text, 'model', r.model, 'devices', r.devices, 'shares', r.shares,
+             'loadedAt', extract(epoch from r.loaded_at) * 1000, 'unloading', r.unloading, 'running', u.running,
+             'idleSince', case when u.running = 0 then extract(epoch from coalesce(r.idle_since, r.loaded_at, r.claimed_at)) * 1000 end,
+             'pinned', coalesce(m.pinned, false))), '[]')
+      from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
+                   jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
+                   case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
+                   max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
+              from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
+             where (x.worker_id = p_worker or x.model = any (p_models) or x.devices && p_devices)
+               and not (x.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', x.model, 'device', x.device)))
+             group by x.worker_id, x.model, x.devices) r
+      left join sluice.models m on m.name = r.model
+     cross join lateral (select count(distinct v.job_id)::integer as running from sluice.reservations v
+                          cross join lateral (select y.worker_id, y.class_id from sluice.running y
+                                               where y.worker_id = v.worker_id and y.id = v.job_id and y.attempt = v.attempt offset 0) j
+                           join sluice.classes c on c.id = j.class_id
+                          where v.device = r.device and v.budget = r.budget
+                            and j.worker_id = r.worker_id and c.model = r.model and v.job_id <> all (p_ended)) u);
+end $function$;
 
 --- function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint)
 CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint DEFAULT NULL::bigint)
@@ -5423,49 +5793,12 @@ CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[
 AS $function$
 declare
   v_now     timestamptz := clock_timestamp();
-  v_offers  jsonb := sluice.offers_v1(p_worker);
   v_queues  jsonb;
   v_devices text[];
   v_models  text[];
 begin
   -- Queues first: an idle worker need not know more.
-  select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
-           case when l.ageing_ms is null then -h.rank else floor(extract(epoch from v_now) * 1000 / l.ageing_ms)::integer - h.rank end,
-           'since', extract(epoch from h.ready_at) * 1000,
-           'own', coalesce((select d.uses from sluice.job_data d where d.id = p_job and d.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
-           'expressed', t.expressed,
-           'most', case when not l.enabled then 0 else least(
-              2147483647, l.slots - coalesce(u.others, 0) - u.mine, sluice.per_worker_v1(l.per_worker, w.capacity, w.cores) - u.mine) end,
-           'unread', case when t.expressed then (
-              select jsonb_agg(jsonb_build_object('id', x.id::text, 'input', d.input)) from (
-                select j.id from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                   and (j.rank, j.id) >= (h.rank, h.id) order by j.rank, j.id limit 20) x
-                join sluice.job_data d on d.id = x.id
-               where d.uses is null) end))
-    into v_queues
-    from unnest(p_classes) k(id)
-    join sluice.classes c on c.id = k.id
-    join sluice.tasks t on t.name = c.task
-    join sluice.lanes l on l.name = c.lane
-    join sluice.workers w on w.id = p_worker
-    left join sluice.models m on m.name = c.model
-   cross join lateral (select j.rank, j.id, j.ready_at, (select d.uses from sluice.job_data d where d.id = j.id) as uses
-                         from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                        order by j.rank, j.id limit 1) f
-   cross join lateral (
-     select y.* from (
-       (select x.rank, x.id, x.ready_at, x.uses, x.place - 1 as passed
-          from (select j.rank, j.id, j.ready_at, (select d.uses from sluice.job_data d where d.id = j.id) as uses,
-                       row_number() over (order by j.rank, j.id) as place
-                  from sluice.queue j where j.class_id = c.id and j.state = 'ready' order by j.rank, j.id limit 1000) x
-         where f.uses is not null and (x.uses is null or sluice.could_run_v1(x.uses, v_offers, m.amounts))
-         order by x.rank, x.id limit 1)
-       union all select f.rank, f.id, f.ready_at, f.uses, 0) y limit 1) h
-   cross join lateral (select (count(*) - h.passed)::integer as depth
-                         from (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready' limit p_depth + h.passed) x) n
-   cross join lateral (select (select sum(o.slots) from sluice.holdings o where o.lane = c.lane and o.worker_id <> p_worker)::integer as others,
-                              (select count(*) from sluice.running j join sluice.classes jc on jc.id = j.class_id
-                                where j.worker_id = p_worker and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u;
+  v_queues := sluice.picture_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.offers_v1(p_worker), v_now);
   v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
   v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
   return jsonb_build_object(
@@ -5483,26 +5816,7 @@ begin
     'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
                         'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
-    'residents', (
-      select coalesce(jsonb_agg(jsonb_build_object('worker', r.worker_id::text, 'model', r.model, 'devices', r.devices, 'shares', r.shares,
-               'loadedAt', extract(epoch from r.loaded_at) * 1000, 'unloading', r.unloading, 'running', u.running,
-               'idleSince', case when u.running = 0 then extract(epoch from coalesce(r.idle_since, r.loaded_at, r.claimed_at)) * 1000 end,
-               'pinned', coalesce(m.pinned, false))), '[]')
-        from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
-                     jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
-                     case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
-                     max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
-                from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
-               where (x.worker_id = p_worker or x.model = any (v_models) or x.devices && v_devices)
-                 and not (x.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', x.model, 'device', x.device)))
-               group by x.worker_id, x.model, x.devices) r
-        left join sluice.models m on m.name = r.model
-       cross join lateral (select count(distinct v.job_id)::integer as running from sluice.reservations v
-                            cross join lateral (select y.worker_id, y.class_id from sluice.running y
-                                                 where y.id = v.job_id and y.attempt = v.attempt offset 0) j
-                             join sluice.classes c on c.id = j.class_id
-                            where v.device = r.device and v.budget = r.budget
-                              and j.worker_id = r.worker_id and c.model = r.model and v.job_id <> all (p_ended)) u),
+    'residents', sluice.picture_residents_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
     'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $function$;
@@ -5622,6 +5936,115 @@ begin
     (select extract(epoch from min(q.ready_at) - clock_timestamp())::double precision * 1000 from sluice.queue q where q.state = 'scheduled');
 end $function$;
 
+--- function sluice.prune_jobs_v1(p_after bigint, p_window integer, OUT pruned integer, OUT last bigint, OUT done boolean)
+CREATE OR REPLACE FUNCTION sluice.prune_jobs_v1(p_after bigint, p_window integer, OUT pruned integer, OUT last bigint, OUT done boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  c_most   constant integer := 100000;   -- log lines and steps in one transaction, or those of one job
+  v_cutoff timestamptz := (select statement_timestamp() - make_interval(secs => s.value / 1000.0) from sluice.settings s where s.name = 'retention_ms');
+  v_first  bigint;
+  v_leaves bigint[];
+  v_trees  bigint[];
+  v_full   bigint;
+begin
+  select min(w.id), max(w.id), array_agg(w.id) filter (where w.is_leaf), coalesce(array_agg(w.id) filter (where not w.is_leaf), '{}')
+    into v_first, last, v_leaves, v_trees
+    from (select o.id, case when o.is_root and o.finished_at < v_cutoff then o.class_id is not null end as is_leaf
+            from sluice.outcomes o where o.id > p_after order by o.id limit p_window) w;
+  done := v_first is null or coalesce((select d.submitted_at from sluice.job_data d where d.id = v_first) > v_cutoff, false);
+  pruned := 0;
+  if v_leaves is not null then
+    select min(s.job_id) into v_full
+      from (select t.job_id, sum(least(t.lines, 10001) + least(t.steps, 10001)) over (order by t.job_id) as rows
+              from sluice.traces t where t.job_id between v_first and last and t.job_id = any (v_leaves)) s
+     where s.rows > c_most;
+    if v_full < last then
+      last := v_full;
+      done := false;
+      v_leaves := array(select i from unnest(v_leaves) i where i <= v_full);
+      v_trees := array(select i from unnest(v_trees) i where i <= v_full);
+    end if;
+    with gone as (
+      -- Of a job that runs again meanwhile the outcome is gone, or younger.
+      delete from sluice.outcomes o where o.id = any (v_leaves) and o.finished_at < v_cutoff returning o.id
+    )
+    select array_agg(g.id) into v_leaves from gone g;
+  end if;
+  if v_leaves is not null then
+    pruned := sluice.delete_job_rows_v1(v_leaves);
+  end if;
+  pruned := pruned + sluice.delete_trees_v1(v_trees);
+end $function$;
+
+--- function sluice.put_back_composites_v1(p_root bigint, p_composites bigint[], p_priority integer, p_now timestamp with time zone, p_due timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.put_back_composites_v1(p_root bigint, p_composites bigint[], p_priority integer, p_now timestamp with time zone, p_due timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  delete from sluice.outcomes o where o.id = any (p_composites);
+  update sluice.job_data d set priority = p_priority where d.id = any (p_composites) and d.priority <> p_priority;
+  insert into sluice.job_keys (task, key, owner, job_id)
+  select d.task, d.key, coalesce(d.key_owner, ''), d.id from sluice.job_data d where d.id = any (p_composites) and d.key is not null;
+  insert into sluice.queue (id, ready_at, parent_id, idx, state, attempt, keyed)
+  select d.id, case when d.id = p_root then p_due else p_now end, d.parent_id, d.idx,
+         case when d.id = p_root then 'scheduled'::sluice.job_state else 'waiting'::sluice.job_state end,
+         greatest(c.attempt, 1) + 1, d.key is not null
+    from sluice.job_data d join sluice.composites c on c.job_id = d.id
+   where d.id = any (p_composites) and (d.id <> p_root or p_due > p_now);
+
+  -- The children are counted again: what wake-ups had still to tell is in their states.
+  delete from sluice.wakeups w where w.job_id = any (p_composites);
+  update sluice.composites c
+     set ready_at = case when c.job_id = p_root then p_due else p_now end, started_at = case when c.job_id = p_root and p_due <= p_now then p_now end,
+         cancel_at = null, cancel_error = null, attempt = greatest(c.attempt, 1) + 1, ended = false,
+         taken_until = null, version = c.version + 1, tokens = 0, held = c.window_size is null, closing = null, closing_error = null,
+         closed = false, total = case when c.total is not null then n.children + n.items end,
+         completed = n.completed, failed = n.failed, cancelled = n.cancelled
+    from (select p.id, coalesce(k.children, 0) as children, coalesce(k.completed, 0) as completed, coalesce(k.failed, 0) as failed,
+                 coalesce(k.cancelled, 0) as cancelled,
+                 (select coalesce(sum(jsonb_array_length(h.items)), 0) from sluice.chunks h where h.job_id = p.id) as items
+            from unnest(p_composites) p(id)
+           cross join lateral (
+             select count(*) as children, count(*) filter (where o.state = 'completed') as completed,
+                    count(*) filter (where o.state = 'failed') as failed, count(*) filter (where o.state = 'cancelled') as cancelled
+               from sluice.job_data d left join sluice.outcomes o on o.id = d.id where d.parent_id = p.id and d.superseded_at is null) k) n
+   where c.job_id = n.id;
+end $function$;
+
+--- function sluice.put_back_leaves_v1(p_leaves bigint[], p_priority integer, p_now timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.put_back_leaves_v1(p_leaves bigint[], p_priority integer, p_now timestamp with time zone)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_count integer;
+begin
+  -- What was approved is asked for again, and so is what has been guarded since.
+  update sluice.job_data d
+     set class_id = coalesce(d.class_id, t.class_id), priority = p_priority, approved_by = null,
+         policy = case when t.approval then coalesce(d.policy, '{}') || '{"approval": true}' else d.policy end
+    from sluice.job_data k left join sluice.tasks t on t.name = k.task
+   where k.id = any (p_leaves) and d.id = k.id and exists (select 1 from sluice.outcomes o where o.id = k.id and o.state in ('failed', 'cancelled'))
+     and (k.class_id is null or k.priority <> p_priority or k.approved_by is not null or t.approval and not coalesce(k.policy ? 'approval', false));
+  with again as (
+    delete from sluice.outcomes o where o.id = any (p_leaves) and o.state in ('failed', 'cancelled') returning o.id, o.attempt
+  )
+  insert into sluice.queue (id, ready_at, parent_id, idx, class_id, state, rank, attempt, guarded)
+  select d.id, p_now, d.parent_id, d.idx, d.class_id, 'waiting', sluice.rank_in_class_v1(d.class_id, d.priority, d.submitted_at), a.attempt,
+         coalesce(d.policy ? 'approval', false)
+    from again a join sluice.job_data d on d.id = a.id;
+  get diagnostics v_count = row_count;
+  return v_count;
+end $function$;
+
 --- function sluice.raise_jobs_v1(p_worker bigint, p_oom jsonb)
 CREATE OR REPLACE FUNCTION sluice.raise_jobs_v1(p_worker bigint, p_oom jsonb)
  RETURNS void
@@ -5703,6 +6126,72 @@ CREATE OR REPLACE FUNCTION sluice.rank_v1(p_priority integer, p_ageing_ms intege
  STABLE
 RETURN (CASE WHEN (p_ageing_ms IS NULL) THEN 0 ELSE (floor(((EXTRACT(epoch FROM p_since) * (1000)::numeric) / (p_ageing_ms)::numeric)))::integer END - p_priority);
 
+--- function sluice.read_jobs_v1(p_jobs jsonb, p_now timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.read_jobs_v1(p_jobs jsonb, p_now timestamp with time zone)
+ RETURNS TABLE(task text, class_id integer, key text, key_owner text, input jsonb, priority integer, rank integer, state sluice.job_state, due timestamp with time zone, deadline_ms bigint, deadline_at timestamp with time zone, tags text[], owner text, trace text, uses jsonb)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select g.task,
+         case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end as class_id,
+         g.key, case when g.key is not null and t.keys = 'owner' then coalesce(g."by", session_user::text) end as key_owner, g.input, p.priority,
+         case when p.own_lane then sluice.rank_v1(p.priority, t.ageing_ms, p_now)
+              else (select sluice.rank_v1(p.priority, l.ageing_ms, p_now) from sluice.lanes l where l.name = sluice.live_lane_v1(g.lane)) end as rank,
+         case when t.approval then 'awaiting_approval'::sluice.job_state when p.due > p_now then 'scheduled'::sluice.job_state
+              else 'ready'::sluice.job_state end as state,
+         p.due, p.deadline_ms,
+         case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end as deadline_at,
+         g.tags, coalesce(g."by", session_user::text) as owner, g.trace,
+         case when t.refusal is not null or g.uses is not null then sluice.checked_uses_v1(t.name, t.refusal, g.uses) end as uses
+    from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
+                                                   "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text,
+                                                   uses jsonb))
+         with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, uses, ord)
+    join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
+   cross join lateral (select coalesce(g.priority, t.priority) as priority,
+                              nullif(coalesce(g."deadlineMs", t.deadline_ms, (select a.deadline_ms from sluice.admission a)), 0) as deadline_ms,
+                              greatest(p_now, g."runAt", p_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
+                              g.lane is null as own_lane) p
+   order by g.ord   -- a join may turn the order round
+$function$;
+
+--- function sluice.read_source_v1(p_source text, p_match text, p_rest text, p_limit integer, p_look integer, p_is_dense boolean, OUT ids bigint[], OUT stop bigint)
+CREATE OR REPLACE FUNCTION sluice.read_source_v1(p_source text, p_match text, p_rest text, p_limit integer, p_look integer, p_is_dense boolean, OUT ids bigint[], OUT stop bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_at    text := left(p_source, 1);
+  v_range text := substr(p_source, 3);
+  v_query text;
+  v_last  bigint;
+  v_seen  bigint;
+begin
+  stop := 0;
+  -- Most pages are full after a short look.
+  v_query := format('select %1$s.id from (select %1$s.* %2$s limit %3$s) %1$s where %4$s', v_at, v_range, least(p_look, 10 * p_limit), p_match);
+  -- Of what has ended the ids are gathered first: their jobs mostly lie side by side, and are found together.
+  if p_rest <> '' then
+    v_query := format('select d.id from sluice.job_data d where d.id = any (array(%s))%s order by d.id desc', v_query, p_rest);
+  end if;
+  execute format('select array(%s limit %s)', v_query, p_limit + 1) into ids;
+  if cardinality(ids) <= p_limit then
+    execute format('select array_agg(%1$s.id order by %1$s.id desc) filter (where %4$s), min(%1$s.id), count(*) from (select %1$s.* %2$s limit %3$s) %1$s',
+                   v_at, v_range, p_look, p_match) into ids, v_last, v_seen;
+    if p_rest <> '' then
+      execute format('select array(select d.id from sluice.job_data d where d.id = any ($1)%s order by d.id desc)', p_rest) into ids using ids;
+    end if;
+    if v_seen = p_look then
+      -- Below it may lie the rest of a fan-out: looked at like this, 100,000 children are 20 pages without a row.
+      stop := case when p_is_dense then sluice.pass_children_v1(v_last) else v_last end;
+    end if;
+  end if;
+  if cardinality(ids) > p_limit then
+    stop := greatest(stop, ids[p_limit + 1]);
+  end if;
+end $function$;
+
 --- function sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb)
 CREATE OR REPLACE FUNCTION sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb)
  RETURNS void
@@ -5713,52 +6202,153 @@ CREATE OR REPLACE FUNCTION sluice.readopt_v1(p_worker bigint, p_generation uuid,
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  v_worker sluice.workers;
-  v_lane   record;
-  v_free   integer;
-  v_own    integer;
-  v_fits   integer;
-  v_ids    bigint[] := '{}';
+  v_worker  sluice.workers;
+  v_lane    record;
+  v_held    record;    -- what it has of a lane, or of all
+  v_fits    integer;   -- how many of those that run are given back
+  v_starts  integer;   -- and how many of them as started
+  v_slots   integer;   -- its slots of the lane
+  v_spare   integer;   -- slots of the lane that nobody has
+  v_free    integer;   -- its capacity, less what runs
+  v_unused  integer;   -- its capacity, less what has started by the database
+  v_running bigint[] := array(select n.id from jsonb_to_recordset(p_named) n(id bigint, ended boolean) where n.ended is not true);
+  v_over    bigint[] := array(select n.id from jsonb_to_recordset(p_named) n(id bigint, ended boolean) where n.ended);
+  v_starting bigint[] := '{}';
+  v_assigned bigint[] := '{}';
+  v_ids      bigint[];
 begin
   select * into v_worker from sluice.workers w where w.id = p_worker;
-  perform 1 from sluice.queue q where q.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint)))
-    order by q.id + 0 for update;
   if v_worker.generation is distinct from p_generation and not (select g.copied from sluice.generation g) then
-    v_free := case v_worker.capacity when 0 then 2147483647 else v_worker.capacity
-                - (select count(*) from sluice.running r where r.worker_id = p_worker) end;
+    select count(*) filter (where case when r.assigned then r.id = any (v_running) else r.id <> all (v_over) end)::integer as running,
+           count(*) filter (where not r.assigned)::integer as started into v_held
+      from sluice.claimed r where r.worker_id = p_worker;
+    v_free := case v_worker.capacity when 0 then 2147483647 else v_worker.capacity - v_held.running end;
+    v_unused := case v_worker.capacity when 0 then 2147483647 else v_worker.capacity - v_held.started end;
     for v_lane in
-      select c.lane, l.slots, array_agg(j.id order by j.rank, j.id) as ids
-        from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
+      select c.lane, l.slots, coalesce(array_agg(j.id order by j.rank, j.id) filter (where n.ended is not true), '{}') as running,
+             coalesce(array_agg(j.id order by j.rank, j.id) filter (where n.ended), '{}') as over
+        from jsonb_to_recordset(p_named) n(id bigint, attempt integer, ended boolean)
         join sluice.queue j on j.id = n.id and j.state is not distinct from 'ready' and n.attempt between j.attempt + 1 and j.attempt + 2
         join sluice.classes c on c.id = j.class_id and c.task = any (v_worker.tasks) and not c.budgeted
         join sluice.holdings h on h.worker_id = p_worker and h.lane = c.lane
         join sluice.lanes l on l.name = c.lane
        group by c.lane, l.slots order by c.lane
     loop
-      v_fits := least(cardinality(v_lane.ids), v_free);
-      if v_lane.slots is not null then
+      v_fits := greatest(0, least(cardinality(v_lane.running), v_free));
+      v_starts := greatest(0, least(v_fits, v_unused));
+      if v_lane.slots is not null and v_fits > 0 then
         perform 1 from sluice.lanes l where l.name = v_lane.lane for no key update;
-        select count(*)::integer into v_own from sluice.running r join sluice.classes c on c.id = r.class_id
-         where r.worker_id = p_worker and c.lane = v_lane.lane;
-        select least(v_fits, greatest(0, sum(h.slots) filter (where h.worker_id = p_worker) - v_own)
-                             + greatest(0, v_lane.slots - sum(h.slots)))::integer
-          into v_fits from sluice.holdings h where h.lane = v_lane.lane;
-        update sluice.holdings h set slots = greatest(h.slots, v_own + v_fits) where h.worker_id = p_worker and h.lane = v_lane.lane;
+        select count(*) filter (where case when r.assigned then r.id = any (v_running) else r.id <> all (v_over) end)::integer as running,
+               count(*) filter (where not r.assigned)::integer as started into v_held
+          from sluice.claimed r join sluice.classes c on c.id = r.class_id where r.worker_id = p_worker and c.lane = v_lane.lane;
+        select greatest(0, v_lane.slots - sum(h.slots)), sum(h.slots) filter (where h.worker_id = p_worker)
+          into v_spare, v_slots from sluice.holdings h where h.lane = v_lane.lane;
+        v_fits := least(v_fits, greatest(0, v_slots - v_held.running) + v_spare);
+        -- At every commit: no more has started than it has slots. The others start for the database with the next cycle, which records the endings.
+        v_starts := least(v_starts, v_fits, greatest(0, v_slots - v_held.started) + v_spare);
+        -- It grows by no more than the lane has left, whatever runs already.
+        update sluice.holdings h set slots = h.slots + least(v_spare, greatest(0, v_held.running + v_fits - h.slots, v_held.started + v_starts - h.slots))
+          where h.worker_id = p_worker and h.lane = v_lane.lane;
       end if;
-      v_ids := v_ids || v_lane.ids[:v_fits];
+      v_starting := v_starting || v_lane.running[:v_starts];
+      v_assigned := v_assigned || v_lane.running[v_starts + 1:v_fits] || v_lane.over;
       v_free := v_free - v_fits;
+      v_unused := v_unused - v_starts;
     end loop;
-    with taken as (
-      delete from sluice.queue q where q.id = any (v_ids) returning q.*
-    )
-    insert into sluice.running (id, worker_id, started_at, ready_at, deadline_at, parent_id, idx, class_id, attempt, failures, losses, keyed, error)
-    select t.id, p_worker, clock_timestamp(), t.ready_at, t.deadline_at, t.parent_id, t.idx, t.class_id, n.attempt, t.failures, t.losses, t.keyed, t.error
-      from taken t join jsonb_to_recordset(p_named) n(id bigint, attempt integer) on n.id = t.id;
+    v_ids := v_starting || v_assigned;
+    -- Under the number that the worker has for the attempt.
+    update sluice.queue q set attempt = n.attempt - 1 from jsonb_to_recordset(p_named) n(id bigint, attempt integer) where q.id = any (v_ids) and n.id = q.id;
+    perform sluice.start_jobs_v1(p_worker, clock_timestamp(),
+                                 greatest(sluice.mark_v1(clock_timestamp()), (select max(c.seq) + 1 from sluice.claims c where c.worker_id = p_worker)),
+                                 array(select q.ctid from unnest(v_ids) with ordinality i(id, ord) join sluice.queue q on q.id = i.id order by i.ord),
+                                 p_start => cardinality(v_starting));
   end if;
   update sluice.queue q set attempt = n.attempt
     from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
     join sluice.job_data d on d.id = n.id and d.task = any (v_worker.tasks)
    where q.id = n.id and n.attempt between q.attempt + 1 and q.attempt + 2;
+end $function$;
+
+--- function sluice.ready_classes_v1(p_now timestamp with time zone, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[], p_after bigint[], p_fresh integer[], p_turn integer)
+CREATE OR REPLACE FUNCTION sluice.ready_classes_v1(p_now timestamp with time zone, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[], p_after bigint[], p_fresh integer[], p_turn integer)
+ RETURNS sluice.cycle_class_v1[]
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_from integer;
+begin
+  if cardinality(p_classes) <= 64 then
+    return array(
+      select row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1
+        from unnest(p_classes, p_lane, p_most, p_rank, p_after, p_fresh) c(id, lane, most, rank, after, fresh)
+       cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
+       cross join lateral (
+         select case when x.ready_at > f.since and exists (select 1 from sluice.ready_v1(c.id, c.rank, c.after, 16) y where y.ready_at <= f.since)
+                  then 0 else coalesce(c.fresh, 0) end as fresh
+           from (select p_now - make_interval(secs => c.fresh / 1000.0) as since) f) n
+       where c.most > 0 and c.lane is not null);
+  end if;
+  v_from := (select c.id from unnest(p_classes) c(id) order by c.id offset 64::bigint * p_turn % cardinality(p_classes) limit 1);
+  -- Only classes that the cycle can use count towards the 64, so fewer than 64 are all that there are.
+  return array(
+    with recursive walk as (
+      select v_from - 1 as class_id, false as again, false as is_found
+      union all
+      select n.class_id, n.again, true from walk w cross join lateral (
+        (select q.class_id, w.again from sluice.queue q where q.state = 'ready' and q.class_id > w.class_id and (not w.again or q.class_id < v_from)
+          order by q.class_id limit 1)
+        union all
+        (select q.class_id, true from sluice.queue q where not w.again and q.state = 'ready' and q.class_id < v_from order by q.class_id limit 1)
+        limit 1) n
+    )
+    select row(w.class_id, p_lane[c.ord], p_most[c.ord], p_rank[c.ord], p_after[c.ord], n.fresh)::sluice.cycle_class_v1
+      from walk w cross join lateral (select array_position(p_classes, w.class_id) as ord offset 0) c
+     cross join lateral sluice.ready_v1(w.class_id, p_rank[c.ord], p_after[c.ord], 1) x
+     cross join lateral (
+       select case when x.ready_at > f.since
+                        and exists (select 1 from sluice.ready_v1(w.class_id, p_rank[c.ord], p_after[c.ord], 16) y where y.ready_at <= f.since)
+                then 0 else coalesce(p_fresh[c.ord], 0) end as fresh
+         from (select p_now - make_interval(secs => p_fresh[c.ord] / 1000.0) as since) f) n
+     where w.is_found and p_most[c.ord] > 0 and p_lane[c.ord] is not null
+     limit 64);
+end $function$;
+
+--- function sluice.ready_v1(p_class integer, p_rank integer, p_after bigint, p_limit integer)
+CREATE OR REPLACE FUNCTION sluice.ready_v1(p_class integer, p_rank integer, p_after bigint, p_limit integer)
+ RETURNS TABLE(rank integer, id bigint, ready_at timestamp with time zone, deadline_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select q.rank, q.id, q.ready_at, q.deadline_at from sluice.queue q
+   where q.class_id = p_class and q.state = 'ready' and (q.rank, q.id) > (p_rank, p_after)
+   order by q.rank, q.id limit p_limit
+$function$;
+
+--- function sluice.recall_v1(p_worker bigint, p_named jsonb)
+CREATE OR REPLACE FUNCTION sluice.recall_v1(p_worker bigint, p_named jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET lock_timeout TO '1s'
+AS $function$
+declare
+  v_endings   jsonb;
+  v_cancelled boolean;
+begin
+  if p_named is null or not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.assigned is not null offset 0) then
+    return;
+  end if;
+  perform 1 from sluice.claims c where c.worker_id = p_worker and c.assigned is not null order by c.seq for update;
+  select jsonb_agg(jsonb_build_object('id', r.id, 'seq', r.seq, 'ending', 'unstarted')), bool_or(r.cancel_at is not null) into v_endings, v_cancelled
+    from sluice.claimed r
+   where r.worker_id = p_worker and r.assigned and r.id <> all (array(select n.id from jsonb_to_recordset(p_named) n(id bigint)));
+  if v_endings is not null then
+    perform sluice.end_attempts_v1(p_worker, v_endings);
+    if v_cancelled then
+      -- These end: whoever waits for them hears of it.
+      perform pg_notify('sluice', 'done');
+    end if;
+  end if;
 end $function$;
 
 --- function sluice.reconcile_budgets_v1()
@@ -5769,7 +6359,7 @@ AS $function$
 begin
   delete from sluice.reservations r
    where r.ctid = any (array(select x.ctid from sluice.reservations x
-                              where not exists (select 1 from sluice.running j where j.id = x.job_id and j.attempt = x.attempt)
+                              where not exists (select 1 from sluice.running j where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt)
                               limit 10000 for update skip locked));
   delete from sluice.residents r
    where r.ctid = any (array(select x.ctid from sluice.residents x join sluice.workers w on w.id = x.worker_id
@@ -5826,18 +6416,53 @@ begin
   end loop;
   -- Running under a worker that holds nothing: nobody would ever end it.
   for v_row in
-    select s.lane, array_agg(s.id) as ids
-      from (select r.id, c.lane from sluice.running r join sluice.classes c on c.id = r.class_id
-             where not exists (select 1 from sluice.holdings h where h.worker_id = r.worker_id and h.lane = c.lane)
-             order by r.id limit 1000 for update of r skip locked) s
-     group by s.lane
+    select s.worker_id, s.lane, array_agg(s.seq) as seqs
+      from (select c.worker_id, c.seq, k.lane from sluice.claims c join sluice.classes k on k.id = c.class_id
+             where not exists (select 1 from sluice.holdings h where h.worker_id = c.worker_id and h.lane = k.lane)
+             order by c.worker_id, c.seq limit 100 for update of c skip locked) s
+     group by s.worker_id, s.lane
   loop
     insert into sluice.recoveries (kind, lane, jobs, requeued, failed, cancelled, job_ids)
-    select 'orphan', v_row.lane, cardinality(v_row.ids), l.requeued, l.failed, l.cancelled, v_row.ids[:20]
-      from sluice.lose_jobs_v1(v_row.ids, 'no worker held this job') l;
-    worker_id := 0; lane := v_row.lane; held := 0; running := cardinality(v_row.ids);
+    select 'orphan', v_row.lane, cardinality(l.ids), l.requeued, l.failed, l.cancelled, l.ids[:20]
+      from sluice.lose_claims_v1(v_row.worker_id, v_row.seqs, 'no worker held this job') l
+    returning jobs into running;
+    worker_id := 0; lane := v_row.lane; held := 0;
     return next;
   end loop;
+end $function$;
+
+--- function sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT places integer[])
+CREATE OR REPLACE FUNCTION sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT places integer[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_seqs  bigint[] := p_begun_seqs || p_done_seqs;
+  v_sent  integer := coalesce(cardinality(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
+  v_begun integer := coalesce(cardinality(p_begun), 0);
+  v_ended integer := 0;
+  v_done  record;
+begin
+  if p_endings is not null then
+    v_seqs := v_seqs || array(select (e ->> 'seq')::bigint from jsonb_array_elements(p_endings) e);
+  end if;
+  -- For all the functions below, in the order in which everybody locks claims. They see what was committed before: a new priority, a cancel.
+  perform 1 from sluice.claims c where c.worker_id = p_worker and c.seq = any (v_seqs) order by c.seq for update;
+  if p_begun is not null then
+    v_begun := v_begun - sluice.report_starts_v1(p_worker, p_begun_seqs, p_begun);
+  end if;
+  if p_endings is not null then
+    -- First: a claim that is left with what completed is over.
+    v_ended := sluice.end_attempts_v1(p_worker, p_endings);
+  end if;
+  if p_done is not null then
+    v_done := sluice.finish_v1(p_worker, p_now, p_done_seqs, p_done, p_results, p_ran);
+    v_ended := v_ended + v_done.ended; parents := v_done.parents; places := v_done.places;
+  end if;
+  is_whole := v_ended = v_sent and v_begun = 0;
+  if is_whole and v_sent > 0 and p_hint then
+    perform pg_notify('sluice', 'done');
+  end if;
 end $function$;
 
 --- function sluice.recount_v1(p_set sluice.admission, p_new bigint[], p_scheduled integer, p_checked boolean)
@@ -5931,6 +6556,7 @@ AS $function$
 #variable_conflict use_column
 declare
   v_dead    record;
+  v_seqs    bigint[];
   v_ids     bigint[];
   v_found   boolean := false;
 begin
@@ -5957,11 +6583,12 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    v_ids := array(select r.id from sluice.running r
-                    where r.worker_id = v_dead.worker_id and r.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-                    order by r.id + 0 for update);   -- sorted, not read in the order of the primary key: that is the whole table
-    select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
-      from sluice.lose_jobs_v1(v_ids,
+    -- All of the worker, since its other lanes may be next: claims are locked by worker and number.
+    perform 1 from sluice.claims c where c.worker_id = v_dead.worker_id order by c.seq for update;
+    v_seqs := array(select c.seq from sluice.claims c
+                     where c.worker_id = v_dead.worker_id and c.class_id in (select k.id from sluice.classes k where k.lane = v_dead.lane));
+    select coalesce(l.ids, '{}'), l.requeued, l.failed, l.cancelled into v_ids, requeued, failed, cancelled
+      from sluice.lose_claims_v1(v_dead.worker_id, v_seqs,
         -- It came back under its name: that is a restart, and no machine that went away.
         case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
                       and n.seen_at > clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0))
@@ -6227,6 +6854,28 @@ begin
   return v_count;
 end $function$;
 
+--- function sluice.remove_from_claims_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.remove_from_claims_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  delete from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs) and c.ids <@ p_ids;
+  update sluice.claims c
+     set (ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors) = (
+           select array_agg(j.id), array_agg(j.ready_at), case when c.deadlines is not null then array_agg(j.deadline_at) end,
+                  case when c.attempts is not null then array_agg(j.attempt) end, case when c.failures is not null then array_agg(j.failures) end,
+                  case when c.losses is not null then array_agg(j.losses) end, case when c.parents is not null then array_agg(j.parent_id) end,
+                  case when c.idxs is not null then array_agg(j.idx) end, case when c.keyed is not null then array_agg(j.keyed) end,
+                  case when c.errors is not null then array_agg(j.error) end
+             from unnest(c.ids, c.ready_ats, c.deadlines, c.attempts, c.failures, c.losses, c.parents, c.idxs, c.keyed, c.errors)
+                  as j(id, ready_at, deadline_at, attempt, failures, losses, parent_id, idx, keyed, error)
+            where j.id <> all (p_ids)),
+         cancels = nullif(c.cancels - p_ids::text[], '{}'),
+         assigned = nullif(array(select a from unnest(c.assigned) a where a <> all (p_ids)), '{}')
+   where c.worker_id = p_worker and c.seq = any (p_seqs);
+end $function$;
+
 --- function sluice.report_devices_v1(p_worker bigint, p_readings jsonb)
 CREATE OR REPLACE FUNCTION sluice.report_devices_v1(p_worker bigint, p_readings jsonb)
  RETURNS TABLE(name text, auto boolean, declared jsonb)
@@ -6299,6 +6948,25 @@ begin
   return query select b.name, b.auto, b.devices from sluice.budgets b where b.kind = 'device' order by b.name;
 end $function$;
 
+--- function sluice.report_starts_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.report_starts_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_started integer;
+begin
+  with started as (
+    select c.seq, array(select a from unnest(c.assigned) a where a <> all (p_ids)) as rest, cardinality(c.assigned) as before
+      from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs) and c.assigned && p_ids
+  ), kept as (
+    update sluice.claims c set assigned = nullif(s.rest, '{}'), written = pg_current_xact_id()
+      from started s where c.worker_id = p_worker and c.seq = s.seq
+  )
+  select coalesce(sum(s.before - cardinality(s.rest)), 0) into v_started from started s;
+  return v_started;
+end $function$;
+
 --- function sluice.reprioritise_v1(p_ids bigint[], p_priority integer)
 CREATE OR REPLACE FUNCTION sluice.reprioritise_v1(p_ids bigint[], p_priority integer)
  RETURNS TABLE(id bigint, before integer)
@@ -6308,15 +6976,22 @@ AS $function$
 #variable_conflict use_column
 declare
   v_ids   bigint[];
+  v_more  bigint[] := '{}';   -- those that are assigned to workers
   v_roots bigint[];
   v_left  integer := 1000;
   v_batch record;
 begin
   perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
   v_ids := array(select q.id from sluice.queue q where q.id = any (p_ids) order by q.id for no key update);
+  if cardinality(v_ids) < cardinality(p_ids) then
+    v_more := array(select a.id from (select c.assigned from sluice.claims c where c.assigned && p_ids order by c.worker_id, c.seq for no key update) c
+                     cross join lateral unnest(c.assigned) a(id) where a.id = any (p_ids));
+  end if;
   return query
   with waiting as materialized (
     select q.id from sluice.queue q where q.id = any (v_ids)
+    union
+    select m.id from unnest(v_more) m(id)
     union
     select c.job_id from sluice.composites c where c.job_id = any (p_ids) and not c.ended
   ), before as materialized (
@@ -6525,10 +7200,12 @@ begin
   end if;
 end $function$;
 
---- function sluice.resync_v1(p_worker bigint, p_named jsonb)
-CREATE OR REPLACE FUNCTION sluice.resync_v1(p_worker bigint, p_named jsonb DEFAULT NULL::jsonb)
- RETURNS TABLE(lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
+--- function sluice.resync_v1(p_worker bigint, p_named jsonb, p_recall boolean)
+CREATE OR REPLACE FUNCTION sluice.resync_v1(p_worker bigint, p_named jsonb DEFAULT NULL::jsonb, p_recall boolean DEFAULT true)
+ RETURNS TABLE(lane text, epoch integer, job_id bigint, attempt integer, class_id integer, seq bigint, assigned boolean)
  LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
 AS $function$
 declare
   v_epoch      integer;
@@ -6547,6 +7224,13 @@ begin
      order by l.name for key share of l skip locked
     on conflict do nothing;
   if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
+    -- What may be given back. Before any claim is locked: others lock the queue first.
+    perform 1 from sluice.queue q where q.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint))) order by q.id + 0 for update;
+  end if;
+  if p_recall then
+    perform sluice.recall_v1(p_worker, p_named);
+  end if;
+  if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
     if p_named <> '[]' then
       perform sluice.readopt_v1(p_worker, v_generation, p_named);
     end if;
@@ -6554,33 +7238,35 @@ begin
     perform sluice.open_claims_v1();
   end if;
   return query
-  select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
+  select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.seq, r.assigned
     from (select 1) one
     left join sluice.holdings h on h.worker_id = p_worker
-    left join (select j.id, j.attempt, j.class_id, c.lane, sluice.mark_v1(j.started_at) as mark
-                 from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = p_worker) r on r.lane = h.lane
+    left join (select j.id, j.attempt, j.class_id, c.lane, j.seq, j.assigned
+                 from sluice.claimed j join sluice.classes c on c.id = j.class_id where j.worker_id = p_worker) r on r.lane = h.lane
    order by h.lane, r.id;
 end $function$;
 
 --- function sluice.resyncs_v1(p_workers bigint[])
 CREATE OR REPLACE FUNCTION sluice.resyncs_v1(p_workers bigint[])
- RETURNS TABLE(worker_id bigint, lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
+ RETURNS TABLE(worker_id bigint, lane text, epoch integer, job_id bigint, attempt integer, class_id integer, seq bigint)
  LANGUAGE plpgsql
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
-  v_ids bigint[];
+  v_held bigint[];   -- a worker for each of its holdings that is locked
+  v_ids  bigint[];
 begin
+  -- In a statement of its own: the next one sees what a cycle assigned that had the locks until now.
+  v_held := array(select h.worker_id from sluice.holdings h where h.worker_id = any (p_workers) for no key update skip locked);
   v_ids := array(
-    with held as materialized (
-      select h.worker_id from sluice.holdings h where h.worker_id = any (p_workers) for no key update skip locked
-    )
+    with held as materialized (select x.id, count(*) as holdings from unnest(v_held) x(id) group by x.id)
     select w.id from sluice.workers w
      where w.id = any (p_workers) and w.ended_at is null
        and exists (select 1 from sluice.generation g where g.id = w.generation)
-       and (select count(*) from held x where x.worker_id = w.id) = (select count(*) from sluice.holdings h where h.worker_id = w.id)
+       and not exists (select 1 from sluice.claims c where c.worker_id = w.id and c.assigned is not null)
+       and coalesce((select x.holdings from held x where x.id = w.id), 0) = (select count(*) from sluice.holdings h where h.worker_id = w.id)
        for no key update skip locked);
   update sluice.holdings h set epoch = n.epoch
     from (select o.worker_id, max(o.epoch) + 1 as epoch from sluice.holdings o where o.worker_id = any (v_ids) group by o.worker_id) n
@@ -6593,11 +7279,11 @@ begin
      order by n.id, n.lane for key share of l skip locked
     on conflict do nothing;
   return query
-  select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.mark
+  select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.seq
     from unnest(v_ids) w(id)
     left join sluice.holdings h on h.worker_id = w.id
-    left join lateral (select j.id, j.attempt, j.class_id, sluice.mark_v1(j.started_at) as mark
-                         from sluice.running j join sluice.classes c on c.id = j.class_id
+    left join lateral (select j.id, j.attempt, j.class_id, j.seq
+                         from sluice.claimed j join sluice.classes c on c.id = j.class_id
                         where j.worker_id = w.id and c.lane = h.lane) r on true
    order by w.id, h.lane, r.id;
 end $function$;
@@ -6621,7 +7307,7 @@ begin
   if v_worker.started_at < clock_timestamp() - make_interval(secs => v_pool.lifetime_ms / 1000.0) then
     v_why := format('lived for %s s, the lifetime in pool %s', round(v_pool.lifetime_ms / 1000.0, 1)::float8, v_pool.name);
   elsif p_idle_ms >= v_pool.idle_ms
-        and not exists (select 1 from sluice.running r where r.worker_id = p_worker) then
+        and not exists (select 1 from sluice.claimed r where r.worker_id = p_worker) then
     v_idle := true;
     v_why := format('idle for %s s in pool %s', round(p_idle_ms::numeric / 1000, 1)::float8, v_pool.name);
   else
@@ -6684,50 +7370,8 @@ begin
   update sluice.job_data d set superseded_at = v_now where d.id = any (p_superseded) and d.superseded_at is null;
   get diagnostics superseded = row_count;
 
-  -- Their priority may have been changed after they ended. What was approved is asked for again, and so is what has been guarded since.
-  update sluice.job_data d
-     set class_id = coalesce(d.class_id, t.class_id), priority = v_priority, approved_by = null,
-         policy = case when t.approval then coalesce(d.policy, '{}') || '{"approval": true}' else d.policy end
-    from sluice.job_data k left join sluice.tasks t on t.name = k.task
-   where k.id = any (v_leaves) and d.id = k.id and exists (select 1 from sluice.outcomes o where o.id = k.id and o.state in ('failed', 'cancelled'))
-     and (k.class_id is null or k.priority <> v_priority or k.approved_by is not null or t.approval and not coalesce(k.policy ? 'approval', false));
-  with again as (
-    delete from sluice.outcomes o where o.id = any (v_leaves) and o.state in ('failed', 'cancelled') returning o.id, o.attempt
-  )
-  insert into sluice.queue (id, ready_at, parent_id, idx, class_id, state, rank, attempt, guarded)
-  select d.id, v_now, d.parent_id, d.idx, d.class_id, 'waiting', sluice.rank_in_class_v1(d.class_id, d.priority, d.submitted_at), a.attempt,
-         coalesce(d.policy ? 'approval', false)
-    from again a join sluice.job_data d on d.id = a.id;
-  get diagnostics jobs = row_count;
-
-  delete from sluice.outcomes o where o.id = any (p_composites);
-  update sluice.job_data d set priority = v_priority where d.id = any (p_composites) and d.priority <> v_priority;
-  insert into sluice.job_keys (task, key, owner, job_id)
-  select d.task, d.key, coalesce(d.key_owner, ''), d.id from sluice.job_data d where d.id = any (p_composites) and d.key is not null;
-  insert into sluice.queue (id, ready_at, parent_id, idx, state, attempt, keyed)
-  select d.id, case when d.id = p_root then v_due else v_now end, d.parent_id, d.idx,
-         case when d.id = p_root then 'scheduled'::sluice.job_state else 'waiting'::sluice.job_state end,
-         greatest(c.attempt, 1) + 1, d.key is not null
-    from sluice.job_data d join sluice.composites c on c.job_id = d.id
-   where d.id = any (p_composites) and (d.id <> p_root or v_due > v_now);
-
-  -- The children are counted again: what wake-ups had still to tell is in their states.
-  delete from sluice.wakeups w where w.job_id = any (p_composites);
-  update sluice.composites c
-     set ready_at = case when c.job_id = p_root then v_due else v_now end, started_at = case when c.job_id = p_root and v_due <= v_now then v_now end,
-         cancel_at = null, cancel_error = null, attempt = greatest(c.attempt, 1) + 1, ended = false,
-         taken_until = null, version = c.version + 1, tokens = 0, held = c.window_size is null, closing = null, closing_error = null,
-         closed = false, total = case when c.total is not null then n.children + n.items end,
-         completed = n.completed, failed = n.failed, cancelled = n.cancelled
-    from (select p.id, coalesce(k.children, 0) as children, coalesce(k.completed, 0) as completed, coalesce(k.failed, 0) as failed,
-                 coalesce(k.cancelled, 0) as cancelled,
-                 (select coalesce(sum(jsonb_array_length(h.items)), 0) from sluice.chunks h where h.job_id = p.id) as items
-            from unnest(p_composites) p(id)
-           cross join lateral (
-             select count(*) as children, count(*) filter (where o.state = 'completed') as completed,
-                    count(*) filter (where o.state = 'failed') as failed, count(*) filter (where o.state = 'cancelled') as cancelled
-               from sluice.job_data d left join sluice.outcomes o on o.id = d.id where d.parent_id = p.id and d.superseded_at is null) k) n
-   where c.job_id = n.id;
+  jobs := sluice.put_back_leaves_v1(v_leaves, v_priority, v_now);
+  perform sluice.put_back_composites_v1(p_root, p_composites, v_priority, v_now, v_due);
   if v_due <= v_now then
     perform sluice.start_composite_v1(p_root);
     perform sluice.hint_v1('wake', 'commit');
@@ -6780,8 +7424,8 @@ AS $function$
     select c.id, c.lane, c.task, c.requires, c.budgeted, w.depth, w.oldest_at
       from sluice.classes c cross join lateral sluice.waiting_v1(c.id, p_exact) w
   ), running as (
-    select j.worker_id, c.lane, count(*)::integer as n
-      from sluice.running j join sluice.classes c on c.id = j.class_id group by j.worker_id, c.lane
+    select j.worker_id, c.lane, sum(sluice.started_in_v1(j))::integer as n
+      from sluice.claims j join sluice.classes c on c.id = j.class_id group by j.worker_id, c.lane
   ), lane_use as (
     select l.name, l.slots, l.per_worker, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
@@ -6789,7 +7433,7 @@ AS $function$
   ), live as (
     select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
            array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > clock_timestamp()) as withdrawn,
-           coalesce((select count(*) from sluice.running j join sluice.classes c on c.id = j.class_id
+           coalesce((select sum(sluice.started_in_v1(j)) from sluice.claims j join sluice.classes c on c.id = j.class_id
                       where w.process_limit is not null and j.worker_id = w.id and c.task = any (w.pooled)), 0)::integer as in_process,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
       from sluice.workers w where w.ended_at is null
@@ -6863,7 +7507,8 @@ declare
   v_bytes bigint;
 begin
   is_full := false;
-  perform 1 from sluice.running r where r.id = p_job and r.attempt = p_attempt and r.worker_id + 0 = p_worker for key share;
+  perform 1 from sluice.claims c
+    where c.worker_id = p_worker and c.ids @> array[p_job] and coalesce(c.attempts[array_position(c.ids, p_job)], 1) = p_attempt for key share;
   held := found;
   if not held then
     return;
@@ -6925,6 +7570,30 @@ begin
                            excluded.expressed);
 end $function$;
 
+--- function sluice.schedule_concerns_v1()
+CREATE OR REPLACE FUNCTION sluice.schedule_concerns_v1()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select jsonb_build_object(
+    'schedules', (select coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'overdueMs', s.overdue_ms, 'skipped', s.skipped,
+                    'reason', left(s.reason, 300), 'jobId', s.job_id::text, 'error', left(s.error, 300)) order by s.name), '[]')
+                    from (
+                      select s.name, case when s.next_at < clock_timestamp() - interval '1 minute'
+                                          then round(extract(epoch from clock_timestamp() - s.next_at) * 1000) end as overdue_ms,
+                             f.skipped, f.reason, f.job_id, f.error
+                        from sluice.schedules s
+                        left join lateral (
+                          -- What its latest firing came to, or the one before while that one's job has not ended.
+                          select x.skipped, x.reason, x.job_id, o.error, x.skipped in ('refused', 'ceiling') or o.state = 'failed' as failing
+                            from (select f.* from sluice.firings f where f.schedule = s.name order by f.id desc limit 2) x
+                            left join sluice.outcomes o on o.id = x.job_id
+                           where x.skipped is not null or o.id is not null order by x.id desc limit 1) f on f.failing and s.enabled
+                       where f.failing or s.next_at < clock_timestamp() - interval '1 minute'
+                       order by s.name limit 20) s))
+$function$;
+
 --- function sluice.scheduled_of_v1(p_ids bigint[])
 CREATE OR REPLACE FUNCTION sluice.scheduled_of_v1(p_ids bigint[])
  RETURNS bigint[]
@@ -6949,6 +7618,81 @@ begin
                                   where q.state = 'scheduled' and q.started_at is null and q.parent_id is null
                                     and q.id between v_first and v_last offset 0) s
                 where s.id in (select unnest(p_ids)));
+end $function$;
+
+--- function sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean)
+CREATE OR REPLACE FUNCTION sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean)
+ RETURNS TABLE(skip_before timestamp with time zone, ahead integer, free integer, is_waited_for boolean, is_steady boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select g.skip_before,
+         -- What becomes ready from here on may belong to workers that come first.
+         case when q.id is null and p_since is not null or l.slots = 1 or l.placement = 'spread' or t.on_lost = 'fail' or k.task = any (w.pooled) then 0 else least(p_ahead, l.prefetch) end,
+         case when q.id is null and p_since is not null then 0 when l.slots is null then p_free else least(p_free, p_slots - p_run) end,
+         exists (select 1 from sluice.waiters x where x.until > p_now offset 0),
+         g.claims_open and not w.draining and l.enabled and not k.budgeted
+         and (w.capacity = 0 or p_run + p_free <= w.capacity)
+         and coalesce(p_run + p_free <= sluice.per_worker_v1(l.per_worker, w.capacity, w.cores), true)
+         -- It uses no more slots than it holds. Nobody else waits for slots, and it has as many as it asks for, or was refused a moment ago and there are
+         -- still no more, or has enough for all that is ready.
+         and (l.slots is null or p_run <= p_slots and not o.asked and o.held <= l.slots
+                                 and (p_run + p_free <= p_slots and not p_wants or p_has_asked and o.held = l.slots
+                                      or not p_wants and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_slots - p_run + 1)
+                                                                     offset p_slots - p_run)))
+         and (q.id is null or coalesce(q.ready_at <= p_since, true) and coalesce(q.deadline_at > p_now, true))
+         -- It knows of all its claims, and none that ends has children: their parents have to be told.
+         and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
+         and not exists (select 1 from sluice.claims c
+                          where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null offset 0)
+    from sluice.workers w
+    join sluice.generation g on g.one
+    join sluice.lanes l on l.name = p_lane
+    join sluice.classes k on k.id = p_class
+    left join sluice.tasks t on t.name = k.task
+   cross join lateral (select sum(h.slots) as held, bool_or(h.wants and h.worker_id <> p_worker) as asked
+                         from sluice.holdings h where h.lane = p_lane) o
+    left join lateral sluice.ready_v1(p_class, p_rank, p_after, 1) q on true
+   where w.id = p_worker
+$function$;
+
+--- function sluice.settle_composites_v1(p_jobs bigint[], p_batch jsonb, p_now timestamp with time zone, OUT has_parents boolean)
+CREATE OR REPLACE FUNCTION sluice.settle_composites_v1(p_jobs bigint[], p_batch jsonb, p_now timestamp with time zone, OUT has_parents boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_parents   bigint[];
+  v_places    integer[];
+  v_states    sluice.job_state[];
+  v_has_roots boolean;
+begin
+  with ended as (
+    update sluice.composites c set ended = true
+      from jsonb_to_recordset(p_batch) as b(job bigint, settle jsonb)
+     where b.settle is not null and c.job_id = b.job and c.job_id = any (p_jobs) and c.started_at is not null and not c.ended
+    returning c.job_id, c.ready_at, c.started_at, c.cancel_at, c.attempt, b.settle
+  ), placed as materialized (
+    select e.*, (e.settle ->> 'state')::sluice.job_state as state, d.parent_id, d.idx, d.key
+      from ended e join sluice.job_data d on d.id = e.job_id
+  ), kept as (
+    insert into sluice.outcomes (id, finished_at, ready_at, started_at, cancel_at, state, attempt, is_root, result, error)
+    select p.job_id, p_now, p.ready_at, p.started_at, p.cancel_at, p.state, p.attempt, p.parent_id is null,
+           nullif(p.settle -> 'result', 'null'), p.settle ->> 'error'
+      from placed p
+  ), freed as (
+    delete from sluice.job_keys k where k.job_id = any (array(select p.job_id from placed p where p.key is not null))
+  )
+  select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null),
+         array_agg(e.state) filter (where e.parent_id is not null), bool_or(e.parent_id is null)
+    into v_parents, v_places, v_states, v_has_roots from placed e;
+  has_parents := v_parents is not null;
+  if has_parents then
+    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+  end if;
+  if v_has_roots and exists (select 1 from sluice.waiters w where w.until > p_now) then
+    perform pg_notify('sluice', 'done');
+  end if;
 end $function$;
 
 --- function sluice.settle_tasks_v1(p_names text[])
@@ -7018,6 +7762,81 @@ begin
   return v_count;
 end $function$;
 
+--- function sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_held sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_held sluice.cycle_lane_v1[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_hint  boolean := false;
+  v_lane  sluice.cycle_lane_v1;
+begin
+  foreach v_lane in array p_held loop
+    -- What it left to others it wants back once they are through.
+    v_lane.wants := v_lane.wants or v_lane.yielded and (select sum(l.run - l.ran) from unnest(p_held) l) < p_free;
+    v_lane.slots := case
+      when v_lane.lim is null then 0
+      -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it has slots for only
+      -- because others were taking the same rows, and handing slots to and fro costs more than it gives. Never above what was held
+      -- or granted under the lane's lock, whatever the worker says it runs.
+      when v_lane.asked then
+        least(v_lane.slots, greatest(v_lane.run, case when v_lane.run > v_lane.ran then least(v_lane.cap, v_lane.slots) - v_lane.yield else 0 end))
+      else least(v_lane.slots, greatest(v_lane.run, least(v_lane.cap, v_lane.keep))) end;
+    v_hint := v_hint or v_lane.slots < v_lane.before and v_lane.asked or v_lane.wants and not v_lane.wanted
+      -- Others left slots to this one, more than it took.
+      or v_lane.wanted and not v_lane.wants and v_lane.asked and v_lane.spare > v_lane.slots - v_lane.before;
+    continue when v_lane.slots = v_lane.before and v_lane.wants = v_lane.wanted
+      and not (v_lane.wants and coalesce(v_lane.asked_at < p_now - interval '1 second', true));
+    update sluice.holdings h
+       set slots = v_lane.slots, wants = v_lane.wants, asked_at = case when v_lane.wants then p_now end,
+           asks = case when v_lane.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where p_lanes[c.lane] = v_lane.name) end
+     where h.worker_id = p_worker and h.lane = v_lane.name;
+  end loop;
+  if v_hint then
+    perform pg_notify('sluice', 'slots');
+  end if;
+end $function$;
+
+--- function sluice.share_lanes_v1(p_classes sluice.cycle_class_v1[], p_free integer, p_first integer, INOUT lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.share_lanes_v1(p_classes sluice.cycle_class_v1[], p_free integer, p_first integer, INOUT lanes sluice.cycle_lane_v1[])
+ RETURNS sluice.cycle_lane_v1[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_open  integer := 0;
+  v_ready integer[];
+  v_used  integer[];
+  v_take  integer[];
+  v_free  integer := p_free;
+  v_more  integer;
+  i       integer;
+begin
+  for i in 1 .. cardinality(lanes) loop
+    v_open := v_open + sign(lanes[i].take)::integer;
+  end loop;
+  for i in 1 .. cardinality(lanes) loop
+    if lanes[i].take > 0 and (v_open > 1 or lanes[i].lim is not null and lanes[i].run + lanes[i].take > lanes[i].slots) then
+      select count(*)::integer into v_more
+        from (select 1 from unnest(p_classes) c cross join lateral sluice.ready_v1(c.id, c.rank, c.after, least(lanes[i].take, c.most)) x
+               where c.lane = i limit lanes[i].take) y;
+      lanes[i].take := v_more;
+    end if;
+  end loop;
+  if v_open <= 1 then
+    return;
+  end if;
+  -- A lane that looks full takes no share from the others. It gets what they leave, and later a slot or a refusal.
+  select array_agg(l.take), array_agg(least(l.take, l.room)), array_agg(l.run) into v_ready, v_take, v_used from unnest(lanes) l;
+  v_take := sluice.share_v1(v_take, v_used, v_free, p_first);
+  v_free := v_free - (select sum(t)::integer from unnest(v_take) t);
+  for k in 0 .. cardinality(lanes) - 1 loop
+    i := (p_first - 1 + k) % cardinality(lanes) + 1;
+    v_more := greatest(0, least(v_free, v_ready[i] - v_take[i]));
+    v_free := v_free - v_more;
+    lanes[i].take := v_take[i] + v_more;
+  end loop;
+end $function$;
+
 --- function sluice.share_processes_v1(p_worker bigint, p_held integer)
 CREATE OR REPLACE FUNCTION sluice.share_processes_v1(p_worker bigint, p_held integer)
  RETURNS integer
@@ -7057,28 +7876,45 @@ begin
   return least(v_share, v_granted);
 end $function$;
 
---- function sluice.share_v1(p_ready integer[], p_free integer, p_first integer)
-CREATE OR REPLACE FUNCTION sluice.share_v1(p_ready integer[], p_free integer, p_first integer)
+--- function sluice.share_v1(p_ready integer[], p_used integer[], p_free integer, p_first integer)
+CREATE OR REPLACE FUNCTION sluice.share_v1(p_ready integer[], p_used integer[], p_free integer, p_first integer)
  RETURNS integer[]
  LANGUAGE plpgsql
  IMMUTABLE
 AS $function$
 declare
-  v_take integer[] := array_fill(0, array[cardinality(p_ready)]);
-  v_free integer := p_free;
-  v_lanes integer := (select count(*) from unnest(p_ready) r where r > 0);
-  v_share integer;
-  i integer;
+  v_take  integer[] := array_fill(0, array[cardinality(p_ready)]);
+  v_free  integer := p_free;
+  v_least integer;
+  v_lanes integer;   -- that use least and can take more; all of them get v_step
+  v_step  integer;
+  i       integer;
 begin
-  for v_pass in 1 .. 2 loop
+  loop
+    v_least := null;
+    for i in 1 .. cardinality(p_ready) loop
+      if p_ready[i] > v_take[i] then
+        v_least := least(v_least, p_used[i] + v_take[i]);
+      end if;
+    end loop;
+    exit when v_least is null or v_free <= 0;
+    v_lanes := 0;
+    v_step := v_free;
+    for i in 1 .. cardinality(p_ready) loop
+      continue when p_ready[i] <= v_take[i];
+      if p_used[i] + v_take[i] > v_least then
+        v_step := least(v_step, p_used[i] + v_take[i] - v_least);
+      else
+        v_step := least(v_step, p_ready[i] - v_take[i]);
+        v_lanes := v_lanes + 1;
+      end if;
+    end loop;
+    v_step := greatest(1, least(v_step, v_free / v_lanes));
     for k in 0 .. cardinality(p_ready) - 1 loop
       i := (p_first - 1 + k) % cardinality(p_ready) + 1;
-      if p_ready[i] > v_take[i] then
-        v_share := case v_pass when 1 then ceil(v_free::numeric / v_lanes)::integer else v_free end;
-        v_share := least(v_share, p_ready[i] - v_take[i]);
-        v_take[i] := v_take[i] + v_share;
-        v_free := v_free - v_share;
-        v_lanes := v_lanes - 1;
+      if v_free > 0 and p_ready[i] > v_take[i] and p_used[i] + v_take[i] = v_least then
+        v_take[i] := v_take[i] + v_step;
+        v_free := v_free - v_step;
       end if;
     end loop;
   end loop;
@@ -7144,7 +7980,8 @@ begin
            order by k.idx limit p_limit) k;
   -- A job's lock is the row it is in, and one that moves between tables meanwhile is found in neither: it is looked at again.
   v_locked := array(select q.id from sluice.queue q where q.id = any (v_leaves) for no key update skip locked)
-           || array(select r.id from sluice.running r where r.id = any (v_leaves) for no key update skip locked);
+           || array(select j.id from (select c.ids from sluice.claims c where c.parents @> array[v_id] for no key update skip locked) c
+                     cross join lateral unnest(c.ids) j(id) where j.id = any (v_leaves));
   update sluice.queue q
      set rank = sluice.rank_in_class_v1(q.class_id, v_mark.priority, (select d.submitted_at from sluice.job_data d where d.id = q.id))
    where q.id = any (v_locked);
@@ -7181,6 +8018,92 @@ begin
    where c.job_id = p_id and c.timeout_ms is not null;
 end $function$;
 
+--- function sluice.start_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_seq bigint, p_rows tid[], p_classes integer[], p_skip timestamp with time zone, p_places jsonb, p_start integer)
+CREATE OR REPLACE FUNCTION sluice.start_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_seq bigint, p_rows tid[], p_classes integer[] DEFAULT NULL::integer[], p_skip timestamp with time zone DEFAULT NULL::timestamp with time zone, p_places jsonb DEFAULT NULL::jsonb, p_start integer DEFAULT NULL::integer)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_parts   integer   := sluice.count_claims_v1(p_rows, 1);
+  v_classes integer[] := coalesce(p_classes, array(select distinct q.class_id from sluice.queue q where q.ctid = any (p_rows)));
+begin
+  return query
+  with taken as (
+    delete from sluice.queue q using unnest(p_rows) with ordinality r(at, ord) where q.ctid = r.at
+    returning q.id, q.class_id, q.failures, q.losses, q.rank, q.keyed, q.error, q.parent_id, q.idx,
+           q.attempt + case when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2 else 1 end as attempt,
+           case q.state when 'waiting' then p_now else q.ready_at end as ready_at,
+           -- It starts in time, but a loss must not give it more time than a child that was ready first.
+           case q.state when 'waiting' then p_now + make_interval(secs => (select d.deadline_ms / 1000.0 from sluice.job_data d where d.id = q.id))
+             else q.deadline_at end as deadline_at,
+           p_seq + v_parts * (array_position(v_classes, q.class_id) - 1) + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
+  ), claimed as (
+    insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors,
+                               assigned)
+    select p_worker, t.seq, t.class_id, p_now, array_agg(t.id), array_agg(t.ready_at),
+           case when count(t.deadline_at) > 0 then array_agg(t.deadline_at) end, case when max(t.attempt) > 1 then array_agg(t.attempt) end,
+           case when max(t.failures) > 0 then array_agg(t.failures) end, case when max(t.losses) > 0 then array_agg(t.losses) end,
+           case when count(t.parent_id) > 0 then array_agg(t.parent_id) end, case when count(t.idx) > 0 then array_agg(t.idx) end,
+           case when bool_or(t.keyed) then array_agg(t.keyed) end, case when count(t.error) > 0 then array_agg(t.error) end,
+           array_agg(t.id) filter (where t.assigned)
+      from taken t group by t.seq, t.class_id
+  )
+  select t.id, t.class_id, t.attempt, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input, t.seq, d.policy, d.trace,
+         p_places -> t.id::text, coalesce(t.assigned, false)
+    from taken t join sluice.job_data d on d.id = t.id;
+end $function$;
+
+--- function sluice.start_or_stop_children_v1(p_jobs bigint[], p_now timestamp with time zone, OUT has_woken boolean)
+CREATE OR REPLACE FUNCTION sluice.start_or_stop_children_v1(p_jobs bigint[], p_now timestamp with time zone, OUT has_woken boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row   record;
+  v_ready boolean;
+begin
+  has_woken := false;
+  for v_row in
+    select c.job_id, c.window_size - c.tokens as free, c.held, c.closing, c.closing_error
+      from sluice.composites c
+     where c.job_id = any (p_jobs) and not c.closed
+       and (c.closing is not null
+            or (c.window_size > c.tokens or c.held) and c.started_at is not null and not c.ended)
+  loop
+    if v_row.closing is null and v_row.held then
+      v_ready := sluice.release_v1(v_row.job_id, -1, 1000) > 0;
+      update sluice.composites c set held = exists (select 1 from sluice.queue k where k.parent_id = c.job_id and k.state = 'waiting')
+       where c.job_id = v_row.job_id returning c.held into v_row.held;
+      if v_row.held then
+        insert into sluice.wakeups (job_id, due_at)
+          values (v_row.job_id, case when v_ready then p_now else p_now + interval '20 milliseconds' end);
+      end if;
+      has_woken := true;
+    elsif v_row.closing is null then
+      update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
+      if exists (select 1 from sluice.composites c where c.job_id = v_row.job_id and c.tokens < c.window_size
+                    and exists (select 1 from sluice.queue q where q.parent_id = c.job_id and q.state = 'waiting')) then
+        -- Somebody has children locked that could start: again in a moment.
+        insert into sluice.wakeups (job_id, due_at) values (v_row.job_id, p_now + interval '20 milliseconds');
+        has_woken := true;
+      end if;
+    elsif sluice.close_children_v1(v_row.job_id, case when v_row.closing_error like 'cancelled:%' then v_row.closing_error
+                                                      else 'cancelled: ' || coalesce(v_row.closing_error, 'its group had its verdict') end) then
+      update sluice.composites c set closed = true,
+             total = case when c.total is not null
+                          then (select count(*) from sluice.job_data j where j.parent_id = c.job_id and j.superseded_at is null) end
+       where c.job_id = v_row.job_id;
+      insert into sluice.wakeups (job_id) values (v_row.job_id);
+      has_woken := true;
+    else
+      -- Somebody is starting or ending what could not be told: again in a moment.
+      insert into sluice.wakeups (job_id, due_at) values (v_row.job_id, p_now + interval '20 milliseconds');
+      has_woken := true;
+    end if;
+  end loop;
+end $function$;
+
 --- function sluice.start_sweep_v1()
 CREATE OR REPLACE FUNCTION sluice.start_sweep_v1()
  RETURNS trigger
@@ -7189,6 +8112,119 @@ AS $function$
 begin
   update sluice.lane_sweep set next_id = 0 where next_id is distinct from 0;
   return null;
+end $function$;
+
+--- function sluice.started_in_v1(p_claim sluice.claims)
+CREATE OR REPLACE FUNCTION sluice.started_in_v1(p_claim sluice.claims)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (cardinality((p_claim).ids) - COALESCE(cardinality((p_claim).assigned), 0));
+
+--- function sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[], p_other_ranks integer[], p_other_afters bigint[])
+CREATE OR REPLACE FUNCTION sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[] DEFAULT '{}'::integer[], p_other_ranks integer[] DEFAULT '{}'::integer[], p_other_afters bigint[] DEFAULT '{}'::bigint[])
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now   timestamptz := clock_timestamp();
+  v_since timestamptz := v_now - make_interval(secs => p_fresh / 1000.0);
+  v_held  record;
+  v_see   record;
+  v_done  record;
+  v_rows  tid[];
+  v_must  boolean[];
+  v_slots integer;
+begin
+  if p_done is null and p_begun is null and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
+    -- An idle poll locks nothing.
+    report := '{"unsteady": true}';
+    return next;
+    return;
+  end if;
+  select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
+    from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
+  -- In a statement of its own, which sees what was committed before the lock was acquired.
+  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_steady into v_see
+    from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
+                            v_held.slots, v_held.wants, v_held.has_asked) s
+   where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
+                      cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1));
+  if v_held.slots is null or not coalesce(v_see.is_steady, false) then
+    report := '{"unsteady": true}';
+    return next;
+    return;
+  end if;
+  if p_done is null then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+  v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, null, p_begun, p_begun_seqs,
+                             p_hint and v_see.is_waited_for);
+  if not v_done.is_whole then
+    report := '{"resync": true}';
+    return next;
+    return;
+  end if;
+  if clock_timestamp() > v_now + interval '100 milliseconds' then
+    -- A claim was waited for: by now the lane may be disabled, its limit lower, or the worker draining.
+    report := '{"more": true}';
+    return next;
+    return;
+  end if;
+  select coalesce(array_agg(q.ctid), '{}'), array_agg(q.must_start) into v_rows, v_must
+    from (select q.ctid, sluice.must_start_v1(v_now, v_since, q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
+            from sluice.queue q
+           where q.class_id = p_class and q.state = 'ready' and (q.rank, q.id) > (p_rank, p_after) and coalesce(q.deadline_at > v_now, true)
+           order by q.rank, q.id limit v_see.free + v_see.ahead for update skip locked) q;
+  -- Those beyond the slots are assigned, up to the first that must start at once.
+  v_rows := v_rows[:v_see.free + coalesce(array_position(v_must[v_see.free + 1:], true) - 1, v_see.ahead)];
+  if v_rows <> '{}' then
+    return query
+    select s.*, null::jsonb
+      from sluice.start_jobs_v1(p_worker, v_now, greatest(p_known + 1, sluice.mark_v1(v_now)), v_rows, array[p_class],
+                                v_see.skip_before, null, v_see.free) s;
+  end if;
+  v_slots := greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep);
+  if v_held.slots > v_slots then
+    update sluice.holdings h set slots = v_slots where h.worker_id = p_worker and h.lane = p_lane;
+  end if;
+end $function$;
+
+--- function sluice.stop_running_v1(p_ids bigint[], p_error text, p_wait boolean)
+CREATE OR REPLACE FUNCTION sluice.stop_running_v1(p_ids bigint[], p_error text, p_wait boolean DEFAULT true)
+ RETURNS TABLE(id bigint, state sluice.job_state)
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  v_workers bigint[];
+  v_seqs    bigint[];
+begin
+  if p_wait then
+    select array_agg(k.worker_id), array_agg(k.seq) into v_workers, v_seqs
+      from (select c.worker_id, c.seq from sluice.claims c
+             where (c.worker_id, c.seq) in (select f.worker_id, f.seq from sluice.claims_of_v1(p_ids) f)
+             order by c.worker_id, c.seq for no key update) k;
+  else
+    select array_agg(k.worker_id), array_agg(k.seq) into v_workers, v_seqs
+      from (select c.worker_id, c.seq from sluice.claims c
+             where (c.worker_id, c.seq) in (select f.worker_id, f.seq from sluice.claims_of_v1(p_ids) f)
+             order by c.worker_id, c.seq for no key update skip locked) k;
+  end if;
+  -- In a statement of its own, which sees what the claims list now that they are locked.
+  return query select s.id, s.state from sluice.ask_to_stop_v1(v_workers, v_seqs, p_ids, p_error) s;
 end $function$;
 
 --- function sluice.store_jobs_v1(p_jobs jsonb)
@@ -7203,30 +8239,8 @@ declare
   v_count bigint;
 begin
   return query
-  with read as (
-    select g.task,
-           case when p.own_lane then t.class_id else sluice.class_in_lane_v1(t.class_id, g.lane) end as class_id,
-           g.key, case when g.key is not null and t.keys = 'owner' then coalesce(g."by", session_user::text) end as key_owner, g.input, p.priority,
-           case when p.own_lane then sluice.rank_v1(p.priority, t.ageing_ms, v_now)
-                else (select sluice.rank_v1(p.priority, l.ageing_ms, v_now) from sluice.lanes l where l.name = sluice.live_lane_v1(g.lane)) end as rank,
-           case when t.approval then 'awaiting_approval'::sluice.job_state when p.due > v_now then 'scheduled'::sluice.job_state
-                else 'ready'::sluice.job_state end as state,
-           p.due, p.deadline_ms,
-           case when not t.approval then p.due + make_interval(secs => p.deadline_ms / 1000.0) end as deadline_at,
-           g.tags, coalesce(g."by", session_user::text) as owner, g.trace,
-           case when t.refusal is not null or g.uses is not null then sluice.checked_uses_v1(t.name, t.refusal, g.uses) end as uses
-      from rows from (jsonb_to_recordset(p_jobs) as (task text, input jsonb, key text, priority integer, lane text, "runAt" timestamptz,
-                                                     "delayMs" bigint, "deadlineMs" bigint, tags text[], "by" text, trace text,
-                                                     uses jsonb))
-           with ordinality as g(task, input, key, priority, lane, "runAt", "delayMs", "deadlineMs", tags, "by", trace, uses, ord)
-      join (select t.*, l.ageing_ms from sluice.tasks t join sluice.lanes l on l.name = t.lane) t on t.name = g.task
-     cross join lateral (select coalesce(g.priority, t.priority) as priority,
-                                nullif(coalesce(g."deadlineMs", t.deadline_ms, (select a.deadline_ms from sluice.admission a)), 0) as deadline_ms,
-                                greatest(v_now, g."runAt", v_now + make_interval(secs => g."delayMs" / 1000.0)) as due,
-                                g.lane is null as own_lane) p
-     order by g.ord   -- a join may turn the order round
-  ), given as materialized (
-    select nextval('sluice.job_data_id_seq') as id, r.* from read r
+  with given as materialized (
+    select nextval('sluice.job_data_id_seq') as id, r.* from sluice.read_jobs_v1(p_jobs, v_now) r
   ), stored as (
     insert into sluice.job_data (id, submitted_at, task, class_id, key, key_owner, input, priority, deadline_ms, tags, submitted_by, trace, uses)
     select g.id, v_now, g.task, g.class_id, g.key, g.key_owner, g.input, g.priority, g.deadline_ms, g.tags, g.owner, g.trace, g.uses from given g
@@ -7577,6 +8591,50 @@ begin
   end loop;
 end $function$;
 
+--- function sluice.tree_concerns_v1()
+CREATE OR REPLACE FUNCTION sluice.tree_concerns_v1()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select jsonb_build_object(
+    -- Fan-outs of which children failed: whether they can still succeed is for their strategy to say. Of 2,000 that run.
+    'failing', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
+                  'graph', f.graph, 'node', f.node, 'total', f.total, 'completed', f.completed, 'failed', f.failed, 'cancelled', f.cancelled) order by f.id), '[]')
+                  from (select d.id, d.root_id, coalesce(d.step, d.task) as step, c.graph, c.node, n.total, n.completed, n.failed, n.cancelled
+                          from (select c.* from sluice.composites c
+                                 where not c.ended and c.started_at is not null and c.total is not null order by c.job_id limit 2000) c
+                          join sluice.job_data d on d.id = c.job_id
+                         cross join lateral sluice.fanout_v1(c.job_id) n
+                         where n.failed + n.cancelled > 0 and c.closing is null and d.superseded_at is null and c.cancel_at is null
+                         order by d.id limit 100) f),
+    'fanOuts', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
+                  'waiting', f.waiting) order by f.id), '[]')
+                  from (select d.id, d.root_id, coalesce(d.step, d.task) as step,
+                               coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens as waiting
+                          from sluice.composites c join sluice.job_data d on d.id = c.job_id
+                         where c.window_size = 0 and c.closing is null and not c.ended and c.started_at is not null and d.superseded_at is null
+                           and coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens > 0
+                         order by d.id limit 20) f))
+$function$;
+
+--- function sluice.unended_root_ids_v1()
+CREATE OR REPLACE FUNCTION sluice.unended_root_ids_v1()
+ RETURNS TABLE(id bigint, is_active boolean)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select q.id, true from sluice.queue q where q.state = 'ready' and q.parent_id is null
+  union all
+  select q.id, q.started_at is not null from sluice.queue q where q.state = 'scheduled' and q.parent_id is null
+  union all
+  select q.id, true from sluice.queue q where q.state = 'awaiting_approval' and q.parent_id is null
+  union all
+  select r.id, true from sluice.claimed r where r.parent_id is null
+  union all
+  select c.job_id, true from sluice.composites c where not c.ended and c.started_at is not null and c.depth = 0
+$function$;
+
 --- function sluice.unended_roots_v1()
 CREATE OR REPLACE FUNCTION sluice.unended_roots_v1()
  RETURNS TABLE(id bigint, submitted_by text)
@@ -7587,17 +8645,7 @@ CREATE OR REPLACE FUNCTION sluice.unended_roots_v1()
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-  select d.id, d.submitted_by
-    from (select q.id from sluice.queue q where q.state = 'ready' and q.parent_id is null
-          union all
-          select q.id from sluice.queue q where q.state = 'scheduled' and q.parent_id is null
-          union all
-          select q.id from sluice.queue q where q.state = 'awaiting_approval' and q.parent_id is null
-          union all
-          select r.id from sluice.running r where r.parent_id is null
-          union all
-          select c.job_id from sluice.composites c where not c.ended and c.started_at is not null and c.depth = 0) u
-    join sluice.job_data d on d.id = u.id
+  select d.id, d.submitted_by from sluice.unended_root_ids_v1() u join sluice.job_data d on d.id = u.id
 $function$;
 
 --- function sluice.up_since_v1(p_noticed timestamp with time zone)
@@ -7631,37 +8679,259 @@ CREATE OR REPLACE FUNCTION sluice.watch_jobs_v1(p_ids bigint[], p_levels integer
  STABLE
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
+ SET enable_hashjoin TO 'on'
  SET enable_mergejoin TO 'off'
 AS $function$
   with recursive tree as (
     select g.watch::integer, g.levels, j.id, j.composite
-      from unnest(p_ids, p_levels) with ordinality g(id, levels, watch) join sluice.jobs j on j.id = g.id
+      from unnest(p_ids, p_levels) with ordinality g(id, levels, watch)
+     cross join lateral (select d.id, d.composite from sluice.job_data d where d.id = g.id offset 0) j
     union all
     select t.watch, t.levels - 1, k.id, k.composite
-      from tree t join sluice.jobs k on k.parent_id = t.id and k.superseded_at is null
+      from tree t cross join lateral (select d.id, d.composite from sluice.job_data d where d.parent_id = t.id and d.superseded_at is null offset 0) k
      where t.levels > 0 and t.composite is not null
-       -- Not with "exists": the planner would read all composites into a hash.
        and (t.composite <> 'fanout' or coalesce((select c.total from sluice.composites c where c.job_id = t.id), 0) <= p_wide)
+  ), found as materialized (
+    select j.* from sluice.jobs_by_id_v1(array(select distinct t.id from tree t)) j
   )
   select pg_current_snapshot()::text, t.watch, j.id, j.parent_id, j.idx, j.step, j.task, j.composite, j.state,
          j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
          case when t.id = p_ids[t.watch] and j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end,
          j.ready_at, j.started_at, j.finished_at,
          case when ((e.next - w.data) & 4294967295) <= ((e.next - w.state) & 4294967295) then w.data else w.state end::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
-         coalesce(n.xmin, c.xmin)::text
-    from tree t join sluice.jobs j on j.id = t.id
+         coalesce(n.told, c.told)::text
+    from tree t join found j on j.id = t.id
    cross join lateral (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) e
    cross join lateral (
      select (select d.xmin::text::bigint from sluice.job_data d where d.id = t.id) as data,
             coalesce((select o.xmin::text::bigint from sluice.outcomes o where o.id = t.id),
                      (select q.xmin::text::bigint from sluice.queue q where q.id = t.id),
-                     (select r.xmin::text::bigint from sluice.running r where r.id = t.id),
+                     (select coalesce(l.cancels -> t.id::text ->> 'written', l.written::text)::bigint & 4294967295 from sluice.claims l
+                       where j.state in ('ready', 'running') and j.composite is null and l.worker_id = j.worker_id and t.id = any (l.ids)),
                      (select k.written::text::bigint & 4294967295 from sluice.composites k where k.job_id = t.id)) as state
    ) w
-    left join sluice.notes n on n.job_id = j.id
-    left join sluice.composites c on c.job_id = j.id and c.total is not null
+    left join lateral (select x.progress, x.message, x.xmin as told from sluice.notes x where x.job_id = j.id offset 0) n on true
+    left join lateral (select x.total, x.completed, x.failed, x.cancelled, x.xmin as told from sluice.composites x
+                        where x.job_id = j.id and x.total is not null offset 0) c on true
 $function$;
+
+--- function sluice.worker_concerns_v1()
+CREATE OR REPLACE FUNCTION sluice.worker_concerns_v1()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with live as materialized (
+    select w.id, w.name, w.tasks, w.broken, w.draining or w.stopping as leaving, w.seen_at,
+           w.draining and w.broken is null and w.leaving is null and not w.stopping as drained,
+           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent, w.blocked_since, w.blocking, w.labels
+      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
+  ), wanted as materialized (
+    -- Tasks with jobs that could start, and those that only draining workers run.
+    select c.task from sluice.classes c
+     where exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready')
+    union
+    select t.name from live w cross join lateral unnest(w.tasks) t(name) where w.leaving
+  ), stranded as materialized (
+    select t.task, count(w.id)::integer as workers, coalesce(bool_or(w.drained), false) as drained
+      from wanted t left join live w on t.task = any (w.tasks) and not w.silent
+     group by t.task having coalesce(bool_and(w.leaving), true)
+  ), nobody as materialized (
+    select s.task, s.workers, s.drained, count(q.ready_at)::integer as waiting, min(q.ready_at) as oldest_at
+      from (select * from stranded order by workers desc, task limit 20) s
+      left join lateral (
+        select j.ready_at from sluice.classes c
+         cross join lateral (select x.ready_at from sluice.queue x where x.class_id = c.id and x.state = 'ready' limit 100) j
+         where c.task = s.task limit 100) q on true
+     group by s.task, s.workers, s.drained
+  ), unlabelled as materialized (
+    -- Classes whose task runs on live workers, none of which has the labels that its jobs require.
+    select c.task, c.requires, count(q.ready_at)::integer as waiting, min(q.ready_at) as oldest_at
+      from (select c.id, c.task, c.requires from sluice.classes c
+             where c.requires <> '{}' and exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready')
+               and exists (select 1 from live w where c.task = any (w.tasks) and not w.silent)
+               and not exists (select 1 from live w where c.task = any (w.tasks) and not w.silent and c.requires <@ w.labels)
+             order by c.task, c.id limit 20) c
+     cross join lateral (select j.ready_at from sluice.queue j where j.class_id = c.id and j.state = 'ready' limit 100) q
+     group by c.task, c.requires
+  )
+  select jsonb_build_object(
+    'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
+                 'running', (select count(*) from sluice.running j where j.worker_id = w.id)) order by w.id), '[]')
+                 from (select * from live w where w.silent order by w.id limit 20) w),
+    'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'causes', x.causes, 'total', x.total, 'able', x.able) order by x.task)
+      from (select d.task, (array_agg(jsonb_build_object('why', d.why, 'workers', d.workers) order by d.first))[:5] as causes, count(*) as total,
+                   exists (select 1 from live o where d.task = any (o.tasks) and not o.leaving and not o.silent
+                             and not exists (select 1 from sluice.withdrawals e where e.worker_id = o.id and e.task = d.task
+                                               and e.retry_at > clock_timestamp() - interval '1 minute')) as able
+              from (select d.task, left(d.why, 300) as why, (array_agg(w.name order by w.id))[:20] as workers, min(w.id) as first
+                      from sluice.withdrawals d join live w on w.id = d.worker_id
+                     -- A worker whose time to try again is long past may simply have had no job since.
+                     where d.retry_at > clock_timestamp() - interval '1 minute' group by d.task, left(d.why, 300)) d
+             group by d.task order by d.task limit 20) x), '[]'),
+    -- After a crash of the server: who was alive then and has not said what it runs. Null: nothing keeps jobs from starting.
+    'unreported', (select jsonb_agg(w.name order by w.id) filter (where w.name is not null)
+                     from (select 1 where not exists (select 1 from sluice.generation g where g.claims_open)) closed
+                     left join (select w.id, w.name from sluice.workers w left join sluice.generation g on g.id = w.generation
+                                 where w.ended_at is null and g.id is null order by w.id limit 20) w on true
+                   having count(*) > 0),
+    'broken', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'why', w.broken) order by w.id), '[]')
+                 from (select * from live w where w.broken is not null order by w.id limit 20) w),
+    'tasks', (select coalesce(jsonb_agg(jsonb_build_object('name', n.task, 'workers', n.workers, 'waiting', n.waiting,
+                'waitedMs', coalesce(round(extract(epoch from clock_timestamp() - n.oldest_at) * 1000), 0)) order by n.task), '[]')
+                from (select * from nobody n where n.waiting > 0 or n.drained order by n.task limit 20) n),
+    'labels', (select coalesce(jsonb_agg(jsonb_build_object('task', u.task, 'requires', u.requires, 'waiting', u.waiting,
+                 'waitedMs', round(extract(epoch from clock_timestamp() - u.oldest_at) * 1000)) order by u.task, u.requires), '[]') from unlabelled u),
+    -- A pool may be about to start a worker for what waits.
+    'pools', exists (select 1 from sluice.pools),
+    'blocked', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'blockedMs', round(extract(epoch from clock_timestamp() - w.blocked_since) * 1000),
+                  'running', r.n, 'jobs', r.jobs) order by w.id), '[]')
+                  from (select * from live w where w.blocked_since is not null and not w.silent order by w.id limit 20) w
+                 cross join lateral (
+                   select count(*) as n, coalesce((array_agg(jsonb_build_object('id', j.id::text, 'task', c.task) order by j.started_at, j.id))[:3], '{}') as jobs
+                     from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = w.id and c.task = any (w.blocking)) r))
+$function$;
+
+--- function sluice.yield_to_workers_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_hears boolean, INOUT classes sluice.cycle_class_v1[], OUT ahead integer, OUT wait_ms integer)
+CREATE OR REPLACE FUNCTION sluice.yield_to_workers_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_hears boolean, INOUT classes sluice.cycle_class_v1[], OUT ahead integer, OUT wait_ms integer)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_running  integer := (select sum(r)::integer from unnest(p_run) r);
+  v_young    integer[]   := '{}';   -- classes whose first job is new to this worker; the next nine run beside it
+  v_lane     text[];
+  v_task     text[];
+  v_requires jsonb[];
+  v_each     integer[];   -- how many of the lane one worker may run, as sluice.lanes has it
+  v_spread   boolean[];
+  v_poll     integer[];   -- how often the lane is polled
+  v_ready    integer[];   -- how many there are
+  v_room     integer[];   -- how many of them those who come first could take
+  v_workers  integer[];   -- and how many workers that are
+  v_rank     integer;
+  v_alive    timestamptz;
+  v_peer     record;
+  v_lanes    text[];      -- of what a peer runs, once for each job; and how many of them take a process
+  v_pooled   integer;
+  v_fits     integer;
+  v_useful   integer;
+  v_wanted   integer;     -- of all classes: ready, and room before this worker
+  v_total    integer := 0;
+  v_free     integer := 0;
+  v_patience integer;
+  v_left     integer;
+begin
+  v_young := array(
+    select c.ordinality::integer from unnest(classes) with ordinality c
+     cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
+     where x.ready_at > p_now - make_interval(secs => c.fresh / 1000.0));
+  if v_young = '{}' then
+    return;
+  end if;
+  -- Counting what is ready is worth it only where somebody may come first.
+  select w.rank into v_rank from sluice.workers w where w.id = p_worker;
+  select p_now - make_interval(secs => s.value / 1000.0) into v_alive from sluice.settings s where s.name = 'heartbeat_ms';
+  if not exists (select 1 from sluice.workers w
+                  where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive
+                    and ((w.rank, w.id) < (v_rank, p_worker)
+                         or v_running > 0 and exists (select 1 from sluice.lanes s where s.name = any (p_lanes) and s.placement = 'spread'))) then
+    return;
+  end if;
+  select array_agg(c.ordinality), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
+         array_agg(s.placement = 'spread'), array_agg(s.poll_ms), array_agg(n.ready), array_agg(0), array_agg(0)
+    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_poll, v_ready, v_room, v_workers
+    from unnest(classes) with ordinality c
+    join sluice.classes k on k.id = c.id and not k.budgeted
+    join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
+   cross join lateral (select count(*)::integer as ready from sluice.ready_v1(c.id, c.rank, c.after, p_free + 64)) n
+   where c.ordinality = any (v_young) and p_want[c.lane] > 0;
+  if v_young is null then
+    return;
+  end if;
+
+  v_wanted := (select sum(r) from unnest(v_ready) r);
+  for v_peer in
+    select w.id, w.rank, w.capacity, w.cores, w.tasks, w.labels, w.busy_since, w.pooled, w.process_limit, w.processes,
+           array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > p_now) as withdrawn
+      from sluice.workers w
+     where w.ended_at is null and not w.draining and w.id <> p_worker and w.seen_at > v_alive and w.tasks && v_task
+       and ((w.rank, w.id) < (v_rank, p_worker) or true = any (v_spread))
+     order by w.rank desc, w.id desc limit 64
+  loop
+    select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
+      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.seq >= sluice.mark_v1(v_peer.busy_since) limit 1000) j
+      join sluice.classes k on k.id = j.class_id;
+    v_useful := 0;
+    for i in 1 .. cardinality(v_young) loop
+      continue when not (v_task[i] = any (v_peer.tasks) and v_requires[i] <@ v_peer.labels) or v_task[i] = any (v_peer.withdrawn)
+        or case when v_spread[i] then cardinality(v_lanes) >= v_running else (v_peer.rank, v_peer.id) > (v_rank, p_worker) end;
+      v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
+                      sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])),
+                      case when v_peer.process_limit is not null and v_task[i] = any (v_peer.pooled) then v_peer.processes - v_pooled end);
+      if v_fits > 0 then
+        v_room[i] := v_room[i] + v_fits;
+        v_workers[i] := v_workers[i] + 1;
+        v_useful := greatest(v_useful, v_fits);
+      end if;
+    end loop;
+    v_total := v_total + v_useful;
+    v_free := v_free + sign(v_useful)::integer;
+    exit when v_free >= 4 and v_total >= v_wanted;
+  end loop;
+  if v_free = 0 then
+    return;
+  end if;
+
+  -- What all of them together cannot take is this worker's, whichever class it is of.
+  v_left := greatest(0, v_wanted - v_total);
+  for i in 1 .. cardinality(v_young) loop
+    -- A poll may be a tenth longer than its lane says.
+    v_patience := case when p_hears then least(50, 10 + 10 * v_workers[i]) else 50 + (1.1 * v_poll[i])::integer end;
+    continue when v_workers[i] = 0;
+    v_fits := least(v_ready[i], greatest(v_ready[i] - v_room[i], v_left));
+    v_left := v_left - v_fits;
+    if v_fits < v_ready[i] then
+      classes[v_young[i]].most := least(classes[v_young[i]].most, v_fits);
+      ahead := greatest(ahead, v_workers[i]);
+      wait_ms := least(wait_ms, v_patience);
+    end if;
+  end loop;
+end $function$;
+
+--- function sluice.yield_v1(p_classes sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.yield_v1(p_classes sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[])
+ RETURNS sluice.cycle_lane_v1[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lane  sluice.cycle_lane_v1;
+  v_first record;
+  v_ready integer;
+  v_room  integer;
+  v_left  integer;
+begin
+  for i in 1 .. cardinality(lanes) loop
+    v_lane := lanes[i];
+    continue when v_lane.other_id is null or v_lane.take <= 0;
+    select x.rank, x.id, (count(*) over ())::integer as n into v_first
+      from unnest(p_classes) c cross join lateral sluice.ready_v1(c.id, c.rank, c.after, least(v_lane.take, c.most)) x
+     where c.lane = i order by x.rank, x.id limit 1;
+    continue when not found or (v_first.rank, v_first.id) < (v_lane.other_rank, v_lane.other_id);
+    v_ready := least(v_first.n, v_lane.take);
+    v_room := greatest(0, least(v_lane.slots, v_lane.cap) - v_lane.run) + v_lane.spare;
+    select count(*)::integer into v_left
+      from (select 1 from unnest(p_others) o cross join lateral sluice.ready_v1(o.id, o.rank, o.after, v_room) x
+             where o.lane = i and (x.rank, x.id) < (v_first.rank, v_first.id) limit v_room) y;
+    continue when v_left = 0;
+    v_lane.room := v_room - v_left;
+    v_lane.yield := greatest(0, v_left - v_lane.spare);
+    v_lane.take := least(v_ready, v_lane.room);
+    v_lane.yielded := v_lane.take < v_ready;
+    lanes[i] := v_lane;
+  end loop;
+end $function$;
 
 --- trigger sluice.composites.note_composite
 CREATE TRIGGER note_composite BEFORE UPDATE OF started_at, cancel_at ON sluice.composites FOR EACH ROW EXECUTE FUNCTION sluice.note_composite_v1();

@@ -141,9 +141,15 @@ function handlerFor(jobMs) {
     const at = now()
     state.firstAt ??= at
     if (payload?.t !== undefined && payload.warm !== true) state.startDelays.push(at - payload.t)
-    if (jobMs > 0) await pause(jobMs)
+    const ms = lengthOf(jobMs)
+    if (ms > 0) await pause(ms)
     state.finished++
   }
+}
+
+/** A length in ms, or `{ upTo }` for one at random, in whole ms. */
+function lengthOf(jobMs) {
+  return typeof jobMs === 'number' ? jobMs : Math.floor(Math.random() * (jobMs.upTo + 1))
 }
 
 function reportProgress() {

@@ -1,5 +1,5 @@
 // Runs the chosen cases, interleaved and repeated, prints the table, writes the results file.
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,11 +9,14 @@ import { commitFacts, loadAverage, machineFacts, versions } from './machine.mjs'
 import { HELP, readOptions, SCENARIOS, scaler } from './options.mjs'
 import { findRedis } from './redis-server.mjs'
 import { evaluate, format, render } from './report.mjs'
-import { sweepPeers } from './sweep.mjs'
+import { plannedSweeps, settingsOf, sweepMeasurements, sweepPeers } from './sweep.mjs'
+import { inTable, TABLE } from './table-cases.mjs'
 
 const RESULTS = join(dirname(fileURLToPath(import.meta.url)), '..', 'results')
+const SWEEP_SECONDS = 7
 
 const options = readOptionsOrExit()
+if (options.before !== null) SYSTEMS['sluice-before'].options.checkout = options.before
 const parts = await plan(options)
 if (options.list) {
   for (const { scenario, cases } of parts) {
@@ -58,7 +61,10 @@ async function runAll() {
   const facts = {
     date: new Date().toISOString(),
     ...commitFacts(),
-    arguments: process.argv.slice(2),
+    arguments: process.argv
+      .slice(2)
+      .filter((one, index, all) => all[index - 1] !== '--before' && one !== '--before'),
+    before: options.before === null ? null : commitFacts(options.before).commit,
     repeat: options.repeat,
     scale: options.scale,
     machine: { ...machineFacts(scratch), loadAtStart: loadAverage() },
@@ -67,37 +73,55 @@ async function runAll() {
     skipped,
   }
   printHead(facts)
-  const chosen = options.sweep ? await sweepPeers(laboratory, usable, scaler(options.scale), progress) : {}
+  const scale = scaler(options.scale)
+  const allCases = parts.flatMap(({ cases }) => cases)
+  if (options.table) printEstimate(options.sweep ? await plannedSweeps(allCases, scale) : [])
+  const chosen = options.sweep ? await sweepPeers(laboratory, allCases, scale, progress) : {}
   for (const [name, found] of Object.entries(chosen))
     progress(`${name}: best settings ${JSON.stringify(found)}`)
-  for (const part of parts) part.lines = await runPart(part, chosen)
-  const results = evaluate(parts)
-  console.log(`\n${render(results)}\n`)
-  const file = save({ ...facts, peerSettings: chosen, results, measurements: parts.flatMap((p) => p.lines) })
-  console.log(`written: ${file}`)
-  return parts.flatMap(({ lines }) => lines).filter((line) => line.error !== undefined).length
+  const measured = []
+  let file
+  // Written after each repetition, so that an interruption costs one repetition of one scenario at most.
+  const saveAll = () => {
+    const measurements = measured.flatMap(({ lines }) => lines)
+    file = save({ ...facts, peerSettings: chosen, results: evaluate(measured), measurements }, file)
+  }
+  for (const part of parts) {
+    if (laboratory.aborted) break
+    measured.push(part)
+    await runPart(part, chosen, saveAll)
+    saveAll()
+    progress(`${part.scenario.name}: written to ${file}`)
+  }
+  console.log(`\n${render(evaluate(measured))}\n`)
+  file = keep(file, facts)
+  if (file !== undefined) console.log(`written: ${file}`)
+  return measured.flatMap(({ lines }) => lines).filter((line) => line.error !== undefined).length
 }
 
 /** Every repetition goes once through all cases, every other one backwards. */
-async function runPart({ scenario, cases }, chosen) {
-  const lines = []
+async function runPart({ scenario, cases, lines }, chosen, saveAll) {
+  const startedAt = performance.now()
   for (let repetition = 0; repetition < options.repeat; repetition++) {
     const round = cases.filter((one) => repetition === 0 || one.once !== true)
     for (const one of repetition % 2 === 0 ? round : round.toReversed()) {
-      const line = await laboratory.measure(scenario, one, {
-        ...SYSTEMS[one.system].options,
-        ...chosen[one.system],
-      })
-      if (laboratory.aborted) return lines
-      lines.push({ ...line, repetition })
+      const from = performance.now()
+      const line = await laboratory.measure(scenario, one, settingsOf(one, chosen))
+      if (laboratory.aborted) return
+      const tookSeconds = Math.round((performance.now() - from) / 100) / 10
+      lines.push({ ...line, repetition, tookSeconds })
       progress(lineText(scenario, one, line, repetition))
+    }
+    saveAll()
+    if (repetition === 0 && options.repeat > 1) {
+      const left = ((performance.now() - startedAt) / 1000) * (options.repeat - 1)
+      progress(`${scenario.name}: ${minutes(left)} more, going by the first of ${options.repeat} repetitions`)
     }
   }
   await laboratory.dropFixtures()
-  return lines
 }
 
-async function plan({ only, systems, casesWith, scale, sustained }) {
+async function plan({ only, systems, casesWith, scale, sustained, before, table }) {
   const names = only ?? SCENARIOS.filter((name) => name !== 'sustained' || sustained)
   const all = []
   for (const name of names) {
@@ -105,7 +129,8 @@ async function plan({ only, systems, casesWith, scale, sustained }) {
     const cases = scenario
       .cases(scaler(scale))
       .filter((one) => (systems === null ? one.optional !== true : systems.includes(one.system)))
-      .filter((one) => one.id.includes(casesWith))
+      .filter((one) => one.id.includes(casesWith) && (before !== null || one.system !== 'sluice-before'))
+      .filter((one) => !table || inTable(name, one))
       .map((one) => ({ label: SYSTEMS[one.id]?.label ?? one.id, ...one }))
     if (cases.length > 0) all.push({ scenario, cases, lines: [] })
   }
@@ -143,6 +168,23 @@ function printHead({ commit, dirty, machine, versions: installed, settings }) {
   if (machine.dataInMemory) console.error('bench: the data folder is in memory, so fsync costs nothing there')
 }
 
+/** From the rough figures of `table-cases.mjs`; after the first repetition of a scenario a better one is printed. */
+function printEstimate(sweeps) {
+  let total = sweepMeasurements(sweeps) * SWEEP_SECONDS
+  console.log(`expected: sweeps of the peers' settings ${minutes(total)}`)
+  for (const { scenario, cases } of parts) {
+    const { seconds, fixture = 0 } = TABLE[scenario.name]
+    const expected = cases.length * options.repeat * seconds + fixture
+    total += expected
+    console.log(`expected: ${scenario.name}, ${cases.length} cases x ${options.repeat}: ${minutes(expected)}`)
+  }
+  console.log(`expected: ${minutes(total)} in all`)
+}
+
+function minutes(seconds) {
+  return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`
+}
+
 function lineText(scenario, one, line, repetition) {
   if (line.error !== undefined) return `${scenario.name} ${one.id}: FAILED: ${line.error}`
   const figures = scenario.metrics
@@ -151,14 +193,21 @@ function lineText(scenario, one, line, repetition) {
   return `${scenario.name} #${repetition + 1} ${one.id}: ${figures.join(', ')}`
 }
 
-/** Only complete runs get a plain name: the others are for looking at, not for keeping. */
-function save(document) {
+/** Writes what there is so far. The name is that of an incomplete run until `keep` changes it. */
+function save(document, file) {
   mkdirSync(RESULTS, { recursive: true })
-  const whole = options.complete && !document.dirty && !laboratory.aborted
-  const suffix = whole ? '' : '-partial'
-  const file = join(RESULTS, `${document.date.slice(0, 10)}-${document.commit}${suffix}.json`)
-  writeFileSync(file, `${JSON.stringify(document, null, 2)}\n`)
-  return file
+  const started = document.date.slice(0, 16).replace(':', '')
+  const path = file ?? join(RESULTS, `${started}-${document.commit}-partial.json`)
+  writeFileSync(path, `${JSON.stringify(document, null, 2)}\n`)
+  return path
+}
+
+/** Only complete runs get a plain name: the others are for looking at, not for keeping. */
+function keep(file, { dirty }) {
+  if (file === undefined || !options.complete || dirty || laboratory.aborted) return file
+  const plain = file.replace('-partial.json', '.json')
+  renameSync(file, plain)
+  return plain
 }
 
 /** Not the system's temporary folder when there is a choice: that one is often in memory. */

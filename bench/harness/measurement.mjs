@@ -116,6 +116,11 @@ export class Measurement {
     return this.#spec.url
   }
 
+  /** Where the measured Sluice is, if it is not this one. */
+  get checkout() {
+    return this.#spec.options.checkout
+  }
+
   get database() {
     return new URL(this.#spec.url).pathname.slice(1)
   }
@@ -134,6 +139,23 @@ export class Measurement {
     const stats = await Promise.all(pids.map((each) => readStat(each).catch(() => ({ ticks: 0 }))))
     const { ticksOfEnded } = await readStat(postmaster)
     return (stats.reduce((sum, { ticks }) => sum + ticks, 0) + ticksOfEnded) / TICKS_PER_SECOND
+  }
+
+  /** Runs a part and tells what it cost the server: processor time and WAL for each of `jobs`. */
+  async costing(jobs, part) {
+    const before = await this.#spent()
+    const result = await part()
+    const after = await this.#spent()
+    return {
+      ...result,
+      serverUs: ((after.seconds - before.seconds) * 1_000_000) / jobs,
+      walBytes: (after.wal - before.wal) / jobs,
+    }
+  }
+
+  async #spent() {
+    const [{ wal }] = await this.query(`select (pg_current_wal_insert_lsn() - '0/0')::float8 as wal`)
+    return { wal, seconds: await this.serverCpuSeconds() }
   }
 
   /** Transactions and deadlocks of the measured database. */

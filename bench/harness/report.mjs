@@ -11,6 +11,7 @@ export function evaluate(parts) {
       return {
         case: one.id,
         label: one.label,
+        system: one.system,
         failed: lines.filter((line) => line.case === one.id && line.error !== undefined).length,
         deadlocks: good.reduce((sum, line) => sum + (line.deadlocks ?? 0), 0),
         ranTwice: good.reduce((sum, line) => sum + Math.max(0, line.ranTwice ?? 0), 0),
@@ -24,42 +25,67 @@ export function evaluate(parts) {
   })
 }
 
-/** A goal without `atLeast` and `atMost` is a ratio to report. `null` when its cases were not measured. */
+/**
+ * A goal without `atLeast`, `atMost` and `atMostMore` is a ratio to report. `atMostMore` is about the difference to the
+ * peer, in the unit of the metric. `null` when its cases were not measured.
+ */
 function judge(goal, scenario, figures, lines) {
-  const { better } = scenario.metrics.find(({ name }) => name === goal.metric)
+  const { better, unit } = scenario.metrics.find(({ name }) => name === goal.metric)
   const medianOf = (id) => figures.find((one) => one.case === id)?.metrics[goal.metric]?.median ?? null
   const own = medianOf(goal.of)
   if (own === null) return null
   let [value, peer, spread] = [own, null, null]
+
   if (goal.against !== undefined) {
     const known = goal.against.filter((id) => medianOf(id) !== null)
     if (known.length === 0) return null
     const order = better === 'higher' ? 1 : -1
     peer = known.reduce((best, id) => (order * (medianOf(id) - medianOf(best)) > 0 ? id : best))
-    value = own / medianOf(peer)
-    spread = ratioSpread(lines, goal, peer)
+    const paired = pair(lines, goal, peer)
+    if (paired === null) return null
+    value = paired.median
+    spread = [paired.min, paired.max]
   }
-  const { of, metric, atLeast, atMost, aim } = goal
-  return { of, metric, peer, value, spread, atLeast, atMost, aim, verdict: verdict(value, goal) }
+  const { of, metric, atLeast, atMost, atMostMore, aim, row, beside } = goal
+  const judged = {
+    of,
+    metric,
+    better,
+    unit,
+    peer,
+    value,
+    spread,
+    atLeast,
+    atMost,
+    atMostMore,
+    aim,
+    row,
+    beside,
+  }
+  return { ...judged, verdict: verdict(value, judged) }
 }
 
-/** Ratios within one repetition: both sides ran minutes apart at most, so slow drift cancels. */
-function ratioSpread(lines, { of, metric }, peer) {
+/** Ratios or differences within one repetition: both sides ran minutes apart at most, so slow drift cancels. */
+function pair(lines, { of, metric, atMostMore }, peer) {
   const value = (id, repetition) =>
     lines.find((line) => line.case === id && line.repetition === repetition)?.[metric]
+  const compare = (own, other) => (atMostMore === undefined ? own / other : own - other)
   const repetitions = [...new Set(lines.map((line) => line.repetition))]
-  const summary = summarise(repetitions.map((r) => value(of, r) / value(peer, r)))
-  return summary === null ? null : [summary.min, summary.max]
+  return summarise(repetitions.map((r) => compare(value(of, r), value(peer, r))))
 }
 
-function verdict(value, { atLeast, atMost }) {
-  if (atLeast !== undefined) {
-    return value >= atLeast ? 'met' : `missed by ${((1 - value / atLeast) * 100).toFixed(0)} %`
-  }
-  if (atMost !== undefined) {
-    return value <= atMost ? 'met' : `missed by ${((value / atMost - 1) * 100).toFixed(0)} %`
-  }
+function verdict(value, { atLeast, atMost, atMostMore, unit }) {
+  if (atLeast !== undefined) return value >= atLeast ? 'met' : `missed by ${percent(1 - value / atLeast)}`
+  if (atMost !== undefined) return value <= atMost ? 'met' : `missed by ${percent(value / atMost - 1)}`
+  if (atMostMore !== undefined)
+    return value <= atMostMore ? 'met' : `missed by ${format(value - atMostMore)} ${unit}`
   return ''
+}
+
+/** Of a share. Small ones keep a digit, since a miss by 0 % would read like a contradiction. */
+export function percent(share) {
+  const value = share * 100
+  return `${value < 1 ? value.toPrecision(1) : value.toFixed(0)} %`
 }
 
 /** Everything as one table of text. */
@@ -68,9 +94,9 @@ export function render(results) {
   for (const { title, metrics, figures } of results) {
     rows.push([title])
     for (const one of figures) {
-      for (const [index, { name, label }] of metrics.entries()) {
+      const known = metrics.filter(({ name }) => one.metrics[name] !== null)
+      for (const [index, { name, label }] of (known.length > 0 ? known : metrics.slice(0, 1)).entries()) {
         const summary = one.metrics[name]
-        if (summary === null && index > 0) continue
         const notes = [
           one.failed > 0 && index === 0 ? `${one.failed} failed` : '',
           one.deadlocks > 0 && index === 0 ? `${one.deadlocks} deadlocks` : '',
@@ -90,7 +116,7 @@ export function render(results) {
     goals.map((goal) => [
       `  ${name}: ${goal.of}${goal.peer === null ? '' : ` / ${goal.peer}`}`,
       goal.metric,
-      goal.peer === null ? format(goal.value) : `${goal.value.toFixed(2)}x`,
+      valueText(goal),
       goal.spread === null || goal.spread[0] === goal.spread[1]
         ? ''
         : `${goal.spread[0].toFixed(2)} - ${goal.spread[1].toFixed(2)}`,
@@ -101,8 +127,14 @@ export function render(results) {
   return align([['', 'metric', 'median', 'min - max', ''], ...rows])
 }
 
-function goalText({ atLeast, atMost, aim }) {
+function valueText({ peer, value, atMostMore }) {
+  if (peer === null) return format(value)
+  return atMostMore === undefined ? `${value.toFixed(2)}x` : `${value < 0 ? '' : '+'}${value.toFixed(1)}`
+}
+
+export function goalText({ atLeast, atMost, atMostMore, aim, unit }) {
   if (atLeast !== undefined) return `>= ${atLeast}${aim === undefined ? '' : ` (aim ${aim})`}`
+  if (atMostMore !== undefined) return `<= ${atMostMore} ${unit} more`
   return atMost === undefined ? '' : `<= ${atMost}`
 }
 

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const root = createRequire(new URL('../../package.json', import.meta.url))
-const COMMAND = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 /**
  * A peer behind the thinnest route there is: one call per request, no check, no key, no audit. On the Fastify that Sluice
@@ -26,10 +26,10 @@ export async function serveThinly(enqueueOne) {
 }
 
 /** `sluice server` as anybody starts it, in a process of its own, with a key, an audit and a ceiling. */
-export async function serveSluice(databaseUrl, { task, ceiling }) {
+export async function serveSluice(databaseUrl, { task, ceiling, checkout = ROOT }) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   await writeFile(join(folder, 'sluice.yaml'), `tasks: { ${task}: { exec: [/bin/true] } }\n`)
-  const child = spawn(process.execPath, [COMMAND, 'server', '--port', '0'], {
+  const child = spawn(process.execPath, [join(checkout, 'dist/cli/main.js'), 'server', '--port', '0'], {
     cwd: folder,
     env: {
       ...process.env,

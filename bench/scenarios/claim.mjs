@@ -15,6 +15,7 @@ export const scenario = {
       [1000, scale(1_000_000)].map((waiting, index) => ({
         id: `${system} ${index === 0 ? '1,000' : '1,000,000'}`,
         system,
+        sweep: 'drain',
         fixture: `waiting-${waiting + shared.warmUp + shared.window}`,
         params: { ...shared, waiting, limit: system === 'sluice' ? SLOTS : null },
       })),

@@ -17,13 +17,20 @@ export const scenario = {
       const limit = system === 'sluice' ? SLOTS : null
       const fixture = `waiting-${shared.n}`
       return [
-        { id: `${system} held`, system, fixture, params: { ...shared, limit, held: true } },
-        { id: `${system} free`, system, fixture, params: { ...shared, limit, held: false } },
-      ]
+        { id: `${system} held`, params: { ...shared, limit, held: true } },
+        { id: `${system} free`, params: { ...shared, limit, held: false } },
+      ].map((one) => ({ ...one, system, fixture, sweep: 'drain' }))
     })
   },
   goals: [
-    { metric: 'jobsPerSecond', of: 'sluice held', against: ['sluice free'], atLeast: 0.9 },
+    {
+      metric: 'jobsPerSecond',
+      of: 'sluice held',
+      against: ['sluice free'],
+      atLeast: 0.95,
+      row: 'Drain of 500,000 jobs while a transaction is held open',
+      beside: 'Sluice, no transaction held',
+    },
     { metric: 'lastOverFirst', of: 'sluice held', atLeast: 0.9 },
     { metric: 'jobsPerSecond', of: 'sluice held', against: ['graphile-tuned held'], atLeast: 1 },
   ],

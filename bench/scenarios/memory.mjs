@@ -18,6 +18,7 @@ export const scenario = {
     return ['sluice', 'graphile-tuned', 'pgboss'].map((system) => ({
       id: system,
       system,
+      sweep: 'drain',
       fixture: `waiting-${n}`,
       params: {
         n,

@@ -18,7 +18,7 @@ export const scenario = {
     const params = { seconds: scale.seconds(600), processes: 1, slots: SLOTS }
     return [
       { id: 'sluice', system: 'sluice', params: { ...params, limit: SLOTS }, once: true },
-      { id: 'graphile-tuned', system: 'graphile-tuned', params, once: true },
+      { id: 'graphile-tuned', system: 'graphile-tuned', params, sweep: 'drain', once: true },
     ]
   },
   goals: [

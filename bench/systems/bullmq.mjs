@@ -5,7 +5,7 @@ const QUEUE = 'bench'
 /** Finished jobs are kept, as is BullMQ's default: Sluice keeps its history too. */
 export async function open({ url, redis, role, options }) {
   const connection = options.postgres
-    ? { connectionString: url, max: role === 'producer' ? 16 : options.pool, migrate: true }
+    ? { connectionString: url, max: role === 'producer' ? options.producerPool : options.pool, migrate: true }
     : { host: redis.host, port: redis.port, maxRetriesPerRequest: null }
   const backend = options.postgres ? [createPostgresBackend] : []
   const queue = new Queue(QUEUE, { connection }, ...backend)

@@ -5,7 +5,7 @@ import pg from 'pg'
 const TASKS = ['noop', 'other']
 
 export async function open({ url, role, options }) {
-  const pool = new pg.Pool({ connectionString: url, max: role === 'producer' ? 16 : 4 })
+  const pool = new pg.Pool({ connectionString: url, max: role === 'producer' ? options.producerPool : 4 })
   // graphile-worker wants both listeners on a pool it did not make.
   pool.on('error', report)
   pool.on('connect', (client) => client.on('error', report))
@@ -27,10 +27,12 @@ export async function open({ url, role, options }) {
     enqueueMany: (payloads) => utils.addJobs(payloads.map((payload) => ({ identifier: 'noop', payload }))),
     enqueueOne: (payload) => utils.addJob('noop', payload),
     async startWorker({ slots, onJob }) {
+      // A sweep may choose fewer handlers than the scenario has slots, never more.
+      const concurrentJobs = Math.min(options.slots ?? slots, slots)
       const runner = await run({
         preset: {
           extends: [WorkerPreset],
-          worker: { ...workerOptions(url, options), concurrentJobs: options.slots ?? slots },
+          worker: { ...workerOptions(url, options), concurrentJobs },
         },
         taskList: Object.fromEntries(TASKS.map((name) => [name, onJob])),
         crontab: '',

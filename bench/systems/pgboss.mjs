@@ -6,7 +6,7 @@ const QUEUE = 'bench'
 export async function open({ url, role, options }) {
   const boss = new PgBoss({
     connectionString: url,
-    max: role === 'producer' ? 16 : 10,
+    max: role === 'producer' ? options.producerPool : 10,
     schedule: false,
     supervise: role === 'worker',
     useListenNotify: options.notify && role === 'worker',

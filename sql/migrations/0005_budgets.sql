@@ -82,6 +82,7 @@ create index residents_device on sluice.residents (budget, device);
 
 -- One row for each device a job runs on, also where it adds nothing to the memory of its model.
 create table sluice.reservations (
+  worker_id bigint not null,   -- who runs it: a claim is found by its worker
   job_id  bigint not null,
   attempt integer not null,
   budget  text not null,

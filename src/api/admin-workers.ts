@@ -81,6 +81,7 @@ const Worker = Type.Object({
   ),
   stopping: Type.Boolean({ description: 'Asked to end: it leaves once what it runs has ended' }),
   running: Type.Integer(),
+  assigned: Type.Integer({ description: 'Jobs it has beyond its slots and has not started' }),
   startedAt: Timestamp,
   seenAt: Timestamp,
   silentMs: Type.Number({ description: 'Since its last heartbeat' }),

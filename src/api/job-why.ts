@@ -5,6 +5,7 @@ import { JobId, NumberOrNull, TextOrNull, TimestampOrNull, WholeOrNull } from '.
 const KINDS = [
   'nothing',
   'turn',
+  'assigned',
   'approval',
   'time',
   'retry',

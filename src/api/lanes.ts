@@ -13,6 +13,8 @@ const Placement = Type.Unsafe<'fill' | 'spread'>({
     'Which of several free workers gets a job: the first in their order, or the one that runs the fewest',
 })
 
+const PREFETCH = 'Jobs a worker may be assigned beyond its slots'
+
 const LaneName = { ...Name, examples: ['default'] }
 
 export const LaneBody = Type.Object({
@@ -24,9 +26,11 @@ export const LaneBody = Type.Object({
   ageingMs: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
   enabled: Type.Boolean({ description: 'False: running jobs end, no new one starts' }),
   placement: Placement,
+  prefetch: Type.Integer({ minimum: 0, maximum: 1000, description: `${PREFETCH}; 0: none` }),
   tasks: Type.Array(Type.String()),
   held: Type.Integer({ description: 'Slots held by workers, busy or idle for a moment' }),
   running: Type.Integer(),
+  assigned: Type.Integer({ description: 'Jobs that workers have beyond their slots and have not started' }),
   utilisation: Type.Unsafe<number | null>({
     type: ['number', 'null'],
     description: 'running / slots; null where there is no limit',
@@ -108,6 +112,17 @@ const LANE_SETTINGS = {
   ),
   enabled: Type.Optional(Type.Boolean({ description: 'false drains the lane, true resumes it' })),
   placement: Type.Optional(Placement),
+  prefetch: Type.Optional(
+    Type.Unsafe<number | 'off'>({
+      type: ['integer', 'string'],
+      minimum: 0,
+      maximum: 1000,
+      pattern: '^off$',
+      'x-rule': 'a whole number from 0 to 1000, or off',
+      description: `${PREFETCH}; off or 0: none`,
+      examples: [500, 'off'],
+    }),
+  ),
 }
 
 export const LaneChangeBody = Type.Object(LANE_SETTINGS, { additionalProperties: false, minProperties: 1 })

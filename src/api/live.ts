@@ -33,13 +33,16 @@ const LaneNow = Type.Object({
   perWorker: WholeOrNull,
   enabled: Type.Boolean(),
   running: Type.Integer(),
+  assigned: Count(
+    'Jobs that workers have beyond their slots and have not started: neither running nor in depth',
+  ),
   held: Count('Slots held by workers, busy or idle for a moment'),
   depth: Count(
-    `Jobs that could start and wait; while 2,000 or more are queued as sampled every 2 s, ${DEPTH_WORDS}`,
+    `Jobs that could start and wait for a worker; while 2,000 or more are queued as sampled every 2 s, ${DEPTH_WORDS}`,
   ),
   oldestAt: TimestampOrNull,
   waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
-  reason: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What stands in its way' }),
+  reason: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What blocks it' }),
 })
 
 const WorkersNow = Type.Object({

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { MAX_AHEAD, MAX_ASSIGNED } from '../model/assigned-cells.ts'
 import { MAX_LOAD_MS } from '../model/budget.ts'
 import type { ErrorDetail } from '../model/error-detail.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
@@ -153,10 +154,19 @@ export const EndedBody = Type.Object(
     id: JobId,
     attempt: Attempt,
     ending: Type.Unsafe<
-      'completed' | 'failed' | 'retry' | 'snoozed' | 'returned' | 'cancelled' | 'out_of_memory'
+      'completed' | 'failed' | 'retry' | 'snoozed' | 'returned' | 'cancelled' | 'out_of_memory' | 'unstarted'
     >({
       type: 'string',
-      enum: ['completed', 'failed', 'retry', 'snoozed', 'returned', 'cancelled', 'out_of_memory'],
+      enum: [
+        'completed',
+        'failed',
+        'retry',
+        'snoozed',
+        'returned',
+        'cancelled',
+        'out_of_memory',
+        'unstarted',
+      ],
     }),
     result: Type.Optional(JsonText('Of completed: the result as JSON text. Default: null')),
     error: Type.Optional(
@@ -166,6 +176,14 @@ export const EndedBody = Type.Object(
       }),
     ),
     delayMs: Type.Optional(DelayMs),
+    ranMs: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        maximum: MAX_STORED_MS,
+        description:
+          'Of a job that was assigned: milliseconds since it started. Absent: since it was claimed',
+      }),
+    ),
     needed: Type.Optional(Quantity('Of out_of_memory: what it needs on each device, if that is known')),
     loading: Type.Optional(
       Type.Boolean({ description: 'Of out_of_memory: its model did not fit, not the job' }),
@@ -272,11 +290,74 @@ export const DevicesAnswer = Type.Object({
 export type DevicesAnswer = Static<typeof DevicesAnswer>
 
 const RunningBody = Type.Object({ id: JobId, attempt: Attempt }, CLOSED)
+const NamedBody = Type.Object(
+  {
+    id: JobId,
+    attempt: Attempt,
+    ended: Type.Optional(
+      Type.Boolean({ description: 'True: it has ended, and its ending comes with a later cycle' }),
+    ),
+  },
+  CLOSED,
+)
+
+const Seen = (description: string) =>
+  Type.String({
+    pattern: '^[0-9]{1,9}[.][0-9]{1,16}$',
+    'x-rule': 'as an answer had it',
+    description,
+    examples: ['3.1795037796271000'],
+  })
+
+export const PrefetchBody = Type.Object(
+  {
+    ahead: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            task: Name,
+            lane: Name,
+            jobs: Count('How many more jobs of this task in this lane', MAX_AHEAD),
+          },
+          CLOSED,
+        ),
+        { maxItems: MAX_AHEAD, description: 'How many jobs to assign beyond free. Absent: none' },
+      ),
+    ),
+    waiting: Type.Optional(
+      Type.Array(RunningBody, {
+        maxItems: MAX_ASSIGNED,
+        description: 'Assigned jobs that have not started. They are not in running',
+      }),
+    ),
+    slots: Type.Optional(
+      Type.Record(Type.String({ maxLength: 100 }), Count('Slots of this lane', MAX_ATTEMPTS), {
+        description:
+          'By lane: how many slots it uses until the answer comes, when assigned jobs start in them. Absent: as many as jobs of the lane run',
+      }),
+    ),
+    seen: Type.Optional(
+      Seen('As the last answer had it whose jobs the worker took. Absent: there was none yet'),
+    ),
+    partial: Type.Optional(
+      Type.Boolean({
+        description:
+          'True: more endings follow with the next cycle. No start is recorded before them, since they make room for it',
+      }),
+    ),
+  },
+  {
+    ...CLOSED,
+    description:
+      'The worker takes jobs beyond its slots: they are in assigned of the answer. Absent: it gets none',
+  },
+)
+export type PrefetchBody = Static<typeof PrefetchBody>
 
 export const CycleBody = Type.Object(
   {
     ended: Type.Optional(Type.Array(EndedBody, { maxItems: MAX_ATTEMPTS })),
-    running: Type.Array(RunningBody, {
+    running: Type.Array(NamedBody, {
       maxItems: MAX_ATTEMPTS,
       description:
         'Everything it runs that is not in ended. What it holds and does not name is given to it again',
@@ -288,6 +369,7 @@ export const CycleBody = Type.Object(
         description: 'Of these tasks it takes at most so many now; 0: none, it cannot start them',
       }),
     ),
+    prefetch: Type.Optional(PrefetchBody),
     waitMs: Type.Optional(
       Count('How long to wait for a job when there is none and nothing has ended', MAX_WAIT_MS),
     ),
@@ -326,8 +408,37 @@ export const JobBody = Type.Object({
 })
 export type JobBody = Static<typeof JobBody>
 
+export const AssignedBody = Type.Object({
+  ...JobBody.properties,
+  rank: Type.Integer({ description: 'Of the assigned jobs of a lane, the one with the lowest starts first' }),
+  again: Type.Optional(
+    Type.Boolean({
+      description:
+        'True: an earlier answer gave it, and the worker did not name it since. Do not start it; end it as unstarted',
+    }),
+  ),
+})
+export type AssignedBody = Static<typeof AssignedBody>
+
 export const CycleAnswerBody = Type.Object({
   jobs: Type.Array(JobBody, { description: 'To be started now' }),
+  assigned: Type.Optional(
+    Type.Array(AssignedBody, {
+      description: 'To be started as slots of their lane become free. Only where the request has prefetch',
+    }),
+  ),
+  seen: Type.Optional(
+    Type.String({
+      description:
+        'Goes into prefetch of the next cycle: it tells what the worker knows of. Only where the request has prefetch',
+    }),
+  ),
+  recall: Type.Optional(
+    Type.Boolean({
+      description:
+        'True: nothing was done. End every job of waiting as unstarted, and send the cycle again. Only where it has some',
+    }),
+  ),
   lost: Type.Optional(
     Type.Array(Type.String(), { description: 'Of running: stop them, their results are refused' }),
   ),
@@ -379,6 +490,20 @@ export const HeartbeatAnswer = Type.Object({
   ),
 })
 export type HeartbeatAnswer = Static<typeof HeartbeatAnswer>
+
+export const HandBackBody = Type.Object(
+  {
+    jobs: Type.Array(JobId, {
+      maxItems: MAX_ASSIGNED,
+      description: 'Assigned jobs that it has not started and will not start',
+    }),
+    seen: Seen(
+      'As the last answer had it that the main loop has read: what was assigned after it goes back too',
+    ),
+  },
+  CLOSED,
+)
+export type HandBackBody = Static<typeof HandBackBody>
 
 export const WithdrawBody = Type.Object(
   {

@@ -6,7 +6,8 @@ import { DATA_FOLDER, findProjectFolder } from '../config/project-folder.ts'
 import { Database, type Queryable } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
 import { forCallers } from '../db/for-callers.ts'
-import { checkSuitable, migrate } from '../db/migrate.ts'
+import { checkSuitable, describeWait, type MigrationResult, migrate } from '../db/migrate.ts'
+import { describeNewer } from '../db/schema-state.ts'
 import { declareSchedules } from '../engine/declare-schedules.ts'
 import type { Log } from '../engine/log.ts'
 import { readSchedule } from '../engine/schedules.ts'
@@ -21,6 +22,7 @@ import {
   optionNames,
 } from '../model/argument.ts'
 import type { Duration } from '../model/duration.ts'
+import type { HeldLock } from '../model/held-lock.ts'
 import { toStorableText } from '../model/json.ts'
 import { type ScheduleFields, type ScheduleOptions, scheduleProblem } from '../model/schedule.ts'
 import { isName, NAME_RULE } from '../model/setting-value.ts'
@@ -61,6 +63,8 @@ export interface LaneOptions {
   readonly ageing?: Duration | null
   /** Which of several free workers gets a job: `fill`, the first in their order; `spread`, the one that runs the fewest. */
   readonly placement?: 'fill' | 'spread'
+  /** Jobs a worker may be assigned beyond its slots, so that it need not ask the database between two short jobs; `off` or 0: none. */
+  readonly prefetch?: number | 'off'
 }
 
 export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
@@ -140,7 +144,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
   const schedules = schedulesOf(options)
   const place = await findDatabase(options)
   try {
-    const db = await prepare(place.url, options)
+    const db = await prepare(place.url, options, log)
     try {
       const actor = toStorableText(options.actor ?? userAndHost(), 200)
       const calls = forCallers(db)
@@ -333,18 +337,24 @@ function checkAddress(url: string): string {
   )
 }
 
-async function prepare(url: string, options: SluiceOptions): Promise<Database> {
-  const { applied, available } = await checkSuitable(url)
-  if (applied < available) {
-    if (options.migrate === false) {
-      throw new SluiceError(
-        'DATABASE_UNSUITABLE',
-        `the schema is at version ${applied}, this program needs ${available}: run \`sluice migrate\``,
-      )
-    }
-    await migrate(url)
-  }
+async function prepare(url: string, options: SluiceOptions, log: Log): Promise<Database> {
+  const complete = options.migrate === false
+  const found = await checkSuitable(url, { complete })
+  const { available } = found
+  const { applied } = complete ? found : await bringUpToDate(url, log)
+  if (applied > available)
+    log.info({ schema: applied, program: available }, describeNewer({ applied, available }))
   return new Database({ url, maxConnections: POOL_SIZE, applicationName: 'sluice' })
+}
+
+async function bringUpToDate(url: string, log: Log): Promise<MigrationResult> {
+  const onWait = (lock: HeldLock) => log.warn({ pid: lock.pid, table: lock.name }, describeWait(lock))
+  const result = await migrate(url, { onWait })
+  if (result.restored.length > 0) {
+    const functions = result.restored
+    log.warn({ functions }, 'functions of the schema were missing or had been changed: restored')
+  }
+  return result
 }
 
 /** Who changes the database itself, in the audit: the user of the operating system, and the machine. */

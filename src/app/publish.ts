@@ -4,6 +4,7 @@ import { declareAdmission } from '../engine/admission.ts'
 import type { Log } from '../engine/log.ts'
 import { SluiceError } from '../errors.ts'
 import { isLongEnough } from '../model/choose-setting.ts'
+import { ownValue } from '../model/own-value.ts'
 import { invalidConfig } from '../model/setting-value.ts'
 import { defaultDeadline, LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
 import { changeBudget } from '../store/change-budget.ts'
@@ -95,7 +96,7 @@ async function publishBudgeted(
 ): Promise<void> {
   const all = [...tasks.byName.values()]
   const budgeted = all.filter(({ uses }) => uses !== undefined).map(({ name }) => name)
-  const unlimited = budgeted.filter((name) => settings.admission.maxQueued?.[name] === undefined)
+  const unlimited = budgeted.filter((name) => ownValue(settings.admission.maxQueued, name) === undefined)
   if (unlimited.length > 0) {
     const maxQueued = Object.fromEntries(unlimited.map((name) => [name, settings.maxQueued]))
     const authority = settings.given.has('maxQueued') ? 'program' : 'default'
@@ -107,8 +108,8 @@ async function publishBudgeted(
 }
 
 function laneRecord(name: string, lane: LaneSettings): LaneRecord {
-  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement } = lane
-  return { name, slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }
+  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch } = lane
+  return { name, slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch }
 }
 
 /** What was really written somewhere: defaults of this program overwrite nothing that another has set. */

@@ -76,7 +76,7 @@ const MAX_TAG = 100
 const MAX_OWNER = 200
 
 /**
- * The JSON of one job for `sluice.submit_v1`.
+ * One job for `sluice.submit_v1`.
  *
  * @throws {SluiceError} `INVALID_ARGUMENT` naming the option; `NOT_STORABLE` for the input.
  */
@@ -87,19 +87,29 @@ export function toSubmission(
   by?: string,
   author?: SubmissionAuthor,
 ): Submission {
-  let json = `{"task":${JSON.stringify(task)},"input":${toStorableJson(input, `the input of task ${task}`)}`
+  const stored = toStorableJson(input, `the input of task ${task}`)
+  let fields = `{"task":${JSON.stringify(task)}`
   const { key, priority, lane, runAt, deadline, tags, resubmitOf } = options
-  if (key !== undefined) json += `,"key":${text(key, 'key', MAX_KEY)}`
-  if (priority !== undefined) json += `,"priority":${checkPriority(priority)}`
-  if (lane !== undefined) json += `,"lane":${text(lane, 'lane', 100)}`
+  if (key !== undefined) fields += `,"key":${text(key, 'key', MAX_KEY)}`
+  if (priority !== undefined) fields += `,"priority":${checkPriority(priority)}`
+  if (lane !== undefined) fields += `,"lane":${text(lane, 'lane', 100)}`
   if (runAt !== undefined)
-    json += runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${delay(runAt)}`
-  if (deadline !== undefined) json += `,"deadlineMs":${deadlineMs(deadline)}`
-  if (tags !== undefined) json += `,"tags":${tagList(tags)}`
-  if (resubmitOf !== undefined) json += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
-  if (by !== undefined) json += `,"by":${JSON.stringify(by)}`
+    fields += runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${delay(runAt)}`
+  if (deadline !== undefined) fields += `,"deadlineMs":${deadlineMs(deadline)}`
+  if (tags !== undefined) fields += `,"tags":${tagList(tags)}`
+  if (resubmitOf !== undefined) fields += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
+  if (by !== undefined) fields += `,"by":${JSON.stringify(by)}`
   const needsSubmit = key !== undefined || resubmitOf !== undefined
-  return { json: `${json}}`, task, key, owner: by, needsSubmit, later: lateness(runAt), author }
+  return {
+    fields: `${fields}}`,
+    input: stored,
+    task,
+    key,
+    owner: by,
+    needsSubmit,
+    later: lateness(runAt),
+    author,
+  }
 }
 
 /**
@@ -115,7 +125,7 @@ export function ownerOf({ submittedBy }: SubmitOptions): string | undefined {
 /** The same with what it is submitted under, for traces. */
 export function traced(submission: Submission, kept: string | undefined): Submission {
   if (kept === undefined) return submission
-  return { ...submission, json: `${submission.json.slice(0, -1)},"trace":${JSON.stringify(kept)}}` }
+  return { ...submission, fields: `${submission.fields.slice(0, -1)},"trace":${JSON.stringify(kept)}}` }
 }
 
 function text(value: unknown, field: string, max: number): string {

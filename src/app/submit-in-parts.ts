@@ -1,4 +1,4 @@
-import { isFullBatch, type Submission } from '../engine/submitter.ts'
+import { isFullBatch, lengthOf, type Submission } from '../engine/submitter.ts'
 import { SluiceError } from '../errors.ts'
 
 /**
@@ -31,8 +31,9 @@ export async function submitInParts<Input, Stored>(
     for (const input of inputs) {
       const made = make(input, index++)
       const submission = made instanceof Promise ? await made : made
-      if (part.length > 0 && isFullBatch(part.length, characters + submission.json.length)) await sendPart()
-      characters += submission.json.length
+      const length = lengthOf(submission)
+      if (part.length > 0 && isFullBatch(part.length, characters + length)) await sendPart()
+      characters += length
       part.push(submission)
     }
     if (part.length > 0) await sendPart()

@@ -11,7 +11,7 @@ import { isExpressed } from './task-set.ts'
 export function withUses(submission: Submission, task: AnyTask | undefined): Submission {
   if (task?.uses === undefined || !isExpressed(task)) return submission
   // As the database will have it: a Date is text by now.
-  const { input } = JSON.parse(submission.json) as { input: unknown }
+  const input: unknown = JSON.parse(submission.input)
   const uses = JSON.stringify(resolveUses(task.name, task.uses, task.perJob, input))
-  return { ...submission, json: `${submission.json.slice(0, -1)},"uses":${uses}}` }
+  return { ...submission, fields: `${submission.fields.slice(0, -1)},"uses":${uses}}` }
 }

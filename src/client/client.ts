@@ -270,10 +270,11 @@ export class SluiceClient extends ViewClient {
     return { job: { id: jobId, status, deadlineAt }, ...rest }
   }
 
-  /** Ends a waiting job at once, asks a running one to stop. Returns the state it is in now. */
-  async cancel(id: string, reason?: string): Promise<'running' | 'cancelled'> {
+  /** Ends a waiting job at once, asks one that a worker has to stop. Returns the state it is in now: `ready` if it is assigned and has not started. */
+  async cancel(id: string, reason?: string): Promise<'ready' | 'running' | 'cancelled'> {
     const query = { only: 'cancel', reason }
     const { status } = await this.link.call<RemovedJobBody>('DELETE', jobPath(id), { query })
+    if (status === 'queued') return 'ready'
     return status === 'running' ? 'running' : 'cancelled'
   }
 

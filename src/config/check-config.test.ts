@@ -20,7 +20,7 @@ function problemsOf(value: unknown): string[] {
 const FULL = defineConfig({
   lanes: {
     interactive: { tasks: ['resize', 'align'], slots: 2, perWorker: 2, poll: '2s', stale: '15s' },
-    night: { slots: 'none', perWorker: 'cores', enabled: false, ageing: '10m' },
+    night: { slots: 'none', perWorker: 'cores', enabled: false, ageing: '10m', prefetch: 'off' },
     system: null,
   },
   tasks: {
@@ -60,7 +60,13 @@ describe('a config with every key', () => {
       poll: 2000,
       stale: 15_000,
     })
-    expect(config.lanes?.night).toEqual({ slots: null, perWorker: 0, enabled: false, ageing: 600_000 })
+    expect(config.lanes?.night).toEqual({
+      slots: null,
+      perWorker: 0,
+      enabled: false,
+      ageing: 600_000,
+      prefetch: 0,
+    })
     expect(config.lanes?.system).toEqual({})
     expect(config.tasks?.align).toMatchObject({
       exec: ['./align.sh', '--fast', ''],
@@ -84,7 +90,12 @@ describe('a config with every key', () => {
       shutdownGraceMs: 60_000,
       deadlineMs: 14_400_000,
     })
-    expect(settings.lanes.get('night')).toMatchObject({ slots: null, perWorker: 0, enabled: false })
+    expect(settings.lanes.get('night')).toMatchObject({
+      slots: null,
+      perWorker: 0,
+      enabled: false,
+      prefetch: 0,
+    })
   })
 
   test('says which task is in which lane', () => {
@@ -106,6 +117,7 @@ describe('every problem is told, with its path, what was found and what would be
     const problems = problemsOf({
       lanes: {
         interactive: { slot: 2, slots: -1, perWorker: 1.5, poll: 'soon', enabled: 'yes', tasks: 'resize' },
+        mail: { prefetch: 1001 },
       },
       tasks: {
         align: {
@@ -126,6 +138,7 @@ describe('every problem is told, with its path, what was found and what would be
       'lanes.interactive.poll: found "soon"; write a duration from 0ms up to 1h, such as 500ms, 15s, 10m, 4h or 7d',
       'lanes.interactive.enabled: found "yes"; write true or false',
       'lanes.interactive.tasks: found "resize"; write a list of task names, such as [resize, align]',
+      'lanes.mail.prefetch: found 1001; write a whole number from 0 to 1000, or off',
       'tasks.align.exec: found "./align.sh --fast"; write the program and its arguments as a list, such as [./align.sh, --fast]; no shell is involved',
       'tasks.align.retry.attempts: found 0; write a whole number from 1 to 32767',
       'tasks.align.retry.backoff: found "linear"; write exponential or fixed',

@@ -38,6 +38,8 @@ const LANE = {
   ageing: value(LANE_FIELDS.ageing),
   /** Which of several free workers gets a job: `fill`, the first in their order; `spread`, the one that runs the fewest. */
   placement: value(LANE_FIELDS.placement),
+  /** Jobs a worker may be assigned beyond its slots, so that it need not ask the database between two short jobs; `off` for none. */
+  prefetch: value(LANE_FIELDS.prefetch),
 } as const
 
 export interface LaneInput extends WrittenFields<typeof LANE> {}

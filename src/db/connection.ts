@@ -23,6 +23,8 @@ export class Connection implements RawQueryable {
   #client: pg.Client | undefined
   /** No statement has been answered on `#client` yet. */
   #fresh = true
+  /** When what the server last answered on `#client` was sent. */
+  #provenAt = 0
   #prepare = true
   #closed = false
 
@@ -47,10 +49,14 @@ export class Connection implements RawQueryable {
     const client = this.#client ?? (await this.#connect())
     const prepared = this.#prepare
     const { timeoutMs, openMs } = this.#options
+    const sentAt = performance.now()
     try {
       const query = { ...wire(statement, prepared), ...form }
       const rows = await queryWithin<R>(client, query, values, this.#fresh ? openMs : timeoutMs)
-      if (this.#client === client) this.#fresh = false
+      if (this.#client === client) {
+        this.#fresh = false
+        this.#provenAt = sentAt
+      }
       return rows
     } catch (error) {
       if (prepared && isPreparedStatementClash(error)) {
@@ -71,6 +77,11 @@ export class Connection implements RawQueryable {
     if (client !== undefined) void discardClient(client)
   }
 
+  /** The same, unless something that was sent on it since then has been answered. */
+  dropUnlessProven(since: number): void {
+    if (this.#provenAt < since) this.drop()
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     const client = this.#client
@@ -89,6 +100,7 @@ export class Connection implements RawQueryable {
     client.on('error', () => {
       if (this.#client === client) this.#client = undefined
     })
+    const sentAt = performance.now()
     try {
       await client.connect()
     } catch (cause) {
@@ -96,6 +108,7 @@ export class Connection implements RawQueryable {
     }
     this.#client = client
     this.#fresh = true
+    this.#provenAt = sentAt
     return client
   }
 }

@@ -1,9 +1,20 @@
 import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { messageOf, SluiceError } from '../errors.ts'
+import { cureOf, describeLock, type HeldLock } from '../model/held-lock.ts'
 import { discardClient, endClient } from './end-client.ts'
-import { applyFunctions, loadFunctions, staleFunctions } from './functions.ts'
+import {
+  applyFunctions,
+  forgetOthers,
+  loadFunctions,
+  namesIn,
+  relationsOf,
+  type StaleFunction,
+  staleFunctions,
+} from './functions.ts'
+import { lockRelations } from './lock-relations.ts'
 import { queryWithin, unreachable } from './query.ts'
+import { type Look, type MigrationState, readSchema, supported, unsuitable } from './schema-state.ts'
 import { isConnectionLoss, sqlState, translateError } from './sqlstate.ts'
 
 /** For looking at the database: longer means that it is not there. A migration has no limit, large tables take their time. */
@@ -11,85 +22,163 @@ const LOOK_MS = 10_000
 
 const FOLDER = new URL('../../sql/migrations/', import.meta.url)
 
+/** The first line of a migration that says from which version on a program may still use the database. */
+const COMPATIBLE_SINCE = /^-- compatible since (\d+)\n/
+
 interface Migration {
   readonly version: number
   readonly name: string
   readonly sql: string
-}
-
-export interface MigrationState {
-  readonly applied: number
-  readonly available: number
+  readonly compatibleSince: number
 }
 
 /** The migrations of this program, in order. */
 export async function loadMigrations(): Promise<readonly Migration[]> {
   const names = (await readdir(FOLDER)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).sort()
   return Promise.all(
-    names.map(async (name) => ({
-      version: Number(name.slice(0, 4)),
-      name,
-      sql: await readFile(new URL(name, FOLDER), 'utf8'),
-    })),
+    names.map(async (name) => {
+      const sql = await readFile(new URL(name, FOLDER), 'utf8')
+      return { version: Number(name.slice(0, 4)), name, sql, compatibleSince: compatibleSinceOf(sql) }
+    }),
   )
 }
 
+/** The oldest program that may use a database with a migration. 1: it keeps no program out. */
+export function compatibleSinceOf(sql: string): number {
+  return Number(COMPATIBLE_SINCE.exec(sql)?.[1] ?? 1)
+}
+
+/** What to say while an upgrade waits. It goes on by itself once the lock is gone. */
+export function describeWait(lock: HeldLock): string {
+  return `the upgrade of the schema waits: ${describeLock(lock)}. ${cureOf(lock)}`
+}
+
+/** How to bring a schema up to date. */
+export interface MigrationOptions {
+  /** Nothing is changed, and `ran` is what would be applied. */
+  readonly dryRun?: boolean
+  /** Called once if the upgrade has to wait for some seconds, with a lock that it waits for. */
+  readonly onWait?: (lock: HeldLock) => void
+}
+
+export interface MigrationResult {
+  /** Versions, of the database when done and of this program. */
+  readonly applied: number
+  readonly available: number
+  /** The names of the migrations and functions that were applied. */
+  readonly ran: readonly string[]
+  /** Those of `ran` that this version had applied before: they were missing, or somebody has changed them. */
+  readonly restored: readonly string[]
+}
+
 /**
- * Brings the schema up to this program's version.
+ * Brings the schema up to this program's version, and restores functions that are missing or were changed. A newer schema that
+ * supports this program is left alone.
  *
  * Safe when many processes call it at once: they take turns by a lock that
  * ends with the transaction, so it also works behind a transaction pooler.
  * All of it happens or none.
  *
- * @throws {SluiceError} `DATABASE_UNSUITABLE` when the schema is newer than this program, or the role may not create
- *   it; `DATABASE_UNAVAILABLE` when the connection breaks.
+ * @throws {SluiceError} `DATABASE_UNSUITABLE` when the schema no longer supports this program, or the role may not
+ *   create it; `DATABASE_UNAVAILABLE` when the connection breaks.
  */
-export async function migrate(url: string): Promise<MigrationState & { readonly ran: readonly string[] }> {
-  const [migrations, functions] = await Promise.all([loadMigrations(), loadFunctions()])
-  const available = migrations.at(-1)?.version ?? 0
+export async function migrate(
+  url: string,
+  { dryRun = false, onWait = () => {} }: MigrationOptions = {},
+): Promise<MigrationResult> {
+  const migrations = await loadMigrations()
+  const available = newestOf(migrations)
   return withClient(url, async (client) => {
-    const look = async <R extends pg.QueryResultRow>(text: string) => (await client.query<R>(text)).rows
-    const before = await appliedVersion(look)
-    if (before > available) throw newer(before, available)
-    if (before === available && (await staleFunctions(look, functions)).length === 0) {
-      return { applied: before, available, ran: [] }
-    }
+    const look = within(client)
+    const { applied: before } = supported({ ...(await readSchema(look)), available })
+    const planned = await planFor(migrations, before, look)
+    if (dryRun || isEmpty(planned)) return { applied: before, available, ...namesOf(planned) }
 
-    const ran: string[] = []
     await client.query('begin')
     try {
       await client.query(`select pg_advisory_xact_lock(1936485737, 0)`)
-      await client.query(`create schema if not exists sluice`)
-      await client.query(`create table if not exists sluice.migrations (
-        version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())`)
-      await client.query(`create table if not exists sluice.functions (
-        name text primary key, hash text not null, applied_at timestamptz not null default clock_timestamp())`)
-      const applied = await appliedVersion(look)
-      for (const migration of migrations.filter((each) => each.version > applied)) {
-        await client.query(migration.sql)
-        await client.query('insert into sluice.migrations (version, name) values ($1, $2)', [
-          migration.version,
-          migration.name,
-        ])
-        ran.push(migration.name)
-      }
-      ran.push(...(await applyFunctions(client, functions)))
+      await createRecords(client)
+      // Another program may have been first.
+      const { applied } = supported({ ...(await readSchema(unlimited(client))), available })
+      const plan = await planFor(migrations, applied, unlimited(client))
+      await lockRelations(client, relationsOfPlan(plan), onWait)
+      await applyMigrations(client, plan.migrations)
+      const ordered = await applyFunctions(client, plan.functions)
+      if (applied <= available) await forgetOthers(client)
       await client.query('commit')
+      return { applied: Math.max(applied, available), available, ...namesOf({ ...plan, functions: ordered }) }
     } catch (error) {
       await client.query('rollback').catch(() => {})
       throw error
     }
-    return { applied: available, available, ran }
   })
+}
+
+/** What is to be applied. */
+interface Plan {
+  readonly migrations: readonly Migration[]
+  readonly functions: readonly StaleFunction[]
+}
+
+const NEVER_APPLIED = { isMissing: true, wasApplied: false, isUnverified: false } as const
+
+/** Nothing for a newer database: its functions stay. */
+async function planFor(migrations: readonly Migration[], applied: number, look: Look): Promise<Plan> {
+  if (applied > newestOf(migrations)) return { migrations: [], functions: [] }
+  const none = () => loadFunctions().map((each) => ({ ...each, ...NEVER_APPLIED }))
+  return {
+    migrations: migrations.filter(({ version }) => version > applied),
+    functions: applied === 0 ? none() : await staleFunctions(look),
+  }
+}
+
+function newestOf(migrations: readonly Migration[]): number {
+  return migrations.at(-1)?.version ?? 0
+}
+
+function isEmpty({ migrations, functions }: Plan): boolean {
+  return migrations.length + functions.length === 0
+}
+
+function relationsOfPlan({ migrations, functions }: Plan): readonly string[] {
+  return [...migrations.flatMap(({ sql }) => namesIn(sql)), ...functions.flatMap(relationsOf)]
+}
+
+function namesOf({ migrations, functions }: Plan): Pick<MigrationResult, 'ran' | 'restored'> {
+  return {
+    ran: [...migrations, ...functions].map(({ name }) => name),
+    restored: functions.filter(({ wasApplied }) => wasApplied).map(({ name }) => name),
+  }
+}
+
+/** Where the database records what has been applied. Every later program reads these columns first, so they stay. */
+async function createRecords(client: pg.Client): Promise<void> {
+  await client.query(`create schema if not exists sluice`)
+  await client.query(`create table if not exists sluice.migrations (
+    version integer primary key, name text not null, compatible_since integer not null,
+    applied_at timestamptz not null default clock_timestamp())`)
+  await client.query(`create table if not exists sluice.functions (
+    name text primary key, hash text not null, kept text, applied_at timestamptz not null default clock_timestamp())`)
+}
+
+async function applyMigrations(client: pg.Client, migrations: readonly Migration[]): Promise<void> {
+  for (const { version, name, sql, compatibleSince } of migrations) {
+    await client.query(sql)
+    await client.query(
+      'insert into sluice.migrations (version, name, compatible_since) values ($1, $2, $3)',
+      [version, name, compatibleSince],
+    )
+  }
 }
 
 /**
  * Refuses a database that this program cannot keep its promises on.
  *
+ * @param complete Refuses a schema that is older than this program too, or that lacks some of its functions.
  * @throws {SluiceError} `DATABASE_UNSUITABLE` naming the setting and what it must be.
  */
-export async function checkSuitable(url: string): Promise<MigrationState> {
-  const available = (await loadMigrations()).at(-1)?.version ?? 0
+export async function checkSuitable(url: string, { complete = false } = {}): Promise<MigrationState> {
+  const available = newestOf(await loadMigrations())
   return withClient(url, async (client) => {
     const look = within(client)
     const rows = await look<{
@@ -121,19 +210,28 @@ export async function checkSuitable(url: string): Promise<MigrationState> {
         `default_transaction_isolation is ${found.isolation}: set it to 'read committed' for this database or role`,
       )
     }
-    const applied = await appliedVersion(look)
-    if (applied > available) throw newer(applied, available)
-    return { applied, available }
+    const state = supported({ ...(await readSchema(look)), available })
+    if (complete) await refuseIncomplete(state, look)
+    return state
   })
+}
+
+/** A newer schema has its own functions, which only the newer program knows. */
+async function refuseIncomplete({ applied, available }: MigrationState, look: Look): Promise<void> {
+  if (applied < available) {
+    throw unsuitable(
+      `the schema is at version ${applied}, this program needs ${available}: run \`sluice migrate\``,
+    )
+  }
+  if (applied > available) return
+  const stale = (await staleFunctions(look)).filter(({ isUnverified }) => !isUnverified)
+  if (stale.length > 0) throw incomplete(applied, stale)
 }
 
 /** How far the schema is, without judging it. */
 export async function readMigrationState(url: string): Promise<MigrationState> {
-  const available = (await loadMigrations()).at(-1)?.version ?? 0
-  return withClient(url, async (client) => ({
-    applied: await appliedVersion(within(client)),
-    available,
-  }))
+  const available = newestOf(await loadMigrations())
+  return withClient(url, async (client) => ({ ...(await readSchema(within(client))), available }))
 }
 
 async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
@@ -160,47 +258,28 @@ async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T
   }
 }
 
-type Look = <R extends pg.QueryResultRow>(text: string) => Promise<R[]>
-
 function within(client: pg.Client): Look {
   return (text) => queryWithin(client, { text }, [], LOOK_MS)
 }
 
-async function appliedVersion(look: Look): Promise<number> {
-  const [found] = await look<{ ours: boolean; current: boolean; others: string | null }>(
-    // Before the first release, jobs were one table and functions were part of the migrations.
-    `select to_regclass('sluice.functions') is not null
-              and not exists (select 1 from pg_class j where j.oid = to_regclass('sluice.jobs') and j.relkind = 'r') as current, (select count(*) = 3 from pg_attribute a
-              where a.attrelid = to_regclass('sluice.migrations') and a.attname in ('version', 'name', 'applied_at')) as ours,
-            (select string_agg(c.relname, ', ' order by c.relname)
-               from (select c.relname from pg_class c
-                      where c.relnamespace = to_regnamespace('sluice') and c.relkind in ('r', 'p', 'v', 'm', 'f') order by c.relname limit 5) c) as others`,
-  )
-  const { ours, current, others } = found!
-  if (!ours && others !== null) throw foreign(others)
-  if (!ours) return 0
-  if (!current) throw preRelease()
-  const [latest] = await look<{ version: number | null }>(
-    'select max(version) as version from sluice.migrations',
-  )
-  return latest!.version ?? 0
+function unlimited(client: pg.Client): Look {
+  return async (text) => (await client.query(text)).rows
 }
 
-function foreign(relations: string): SluiceError {
-  return unsuitable(
-    `this database has a schema named sluice that is not Sluice's: it contains ${relations}. Use another database, or rename that schema: alter schema sluice rename to other`,
-  )
-}
+/** How many functions a message names. */
+const NAMED = 3
 
-function preRelease(): SluiceError {
-  return unsuitable(
-    'this database was created by a pre-release version of Sluice, which cannot be migrated. Use a new database, or delete the old schema with all its jobs: drop schema sluice cascade',
-  )
-}
-
-function newer(applied: number, available: number): SluiceError {
-  return unsuitable(
-    `the schema is at version ${applied}, this program knows ${available}: upgrade this program, or restore an older database`,
+function incomplete(version: number, stale: readonly StaleFunction[]): SluiceError {
+  const named = stale
+    .slice(0, NAMED)
+    .map(({ name, isMissing }) => `${name} ${isMissing ? 'is missing' : 'differs'}`)
+  const more = stale.length > NAMED ? [`${stale.length - NAMED} more`] : []
+  const names = (isMissing: boolean) =>
+    stale.filter((each) => each.isMissing === isMissing).map(({ name }) => name)
+  return new SluiceError(
+    'DATABASE_UNSUITABLE',
+    `the schema is at version ${version}, but not all of its functions are those of this program: ${[...named, ...more].join(', ')}. Run \`sluice migrate\``,
+    { details: { missing: names(true), different: names(false) } },
   )
 }
 
@@ -211,8 +290,4 @@ function forbidden(client: pg.Client, cause: unknown): SluiceError {
     `role ${role} lacks a right: ${what}. Connect as the role that owns the schema sluice; to let this one create it: grant create on database ${database} to ${role}`,
     cause,
   )
-}
-
-function unsuitable(message: string, cause?: unknown): SluiceError {
-  return new SluiceError('DATABASE_UNSUITABLE', message, { cause })
 }

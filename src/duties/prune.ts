@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/database.ts'
 import { forgetAnswers } from '../engine/idempotency.ts'
 import { pruneAudit, pruneSessions, pruneSubmissions } from '../store/prune-access.ts'
@@ -8,8 +9,17 @@ import { prunePast } from '../store/prune-past.ts'
 import type { Duty } from './duty.ts'
 
 const WINDOW = 2000
-/** One tick looks at this much; the next one goes on where it stopped. */
-const WINDOWS = 25
+/**
+ * How long a tick deletes jobs, half of the time waiting; the next one continues where it stopped. A job takes 2 to 10 microseconds, so a tick
+ * deletes 500,000 or more.
+ */
+const BUDGET_MS = 10_000
+
+/** After this many windows in a row without a job to delete, the tick ends. */
+const MAX_EMPTY_WINDOWS = 25
+
+/** Of records other than jobs, a tick deletes at most this many windows. */
+const WINDOWS_PER_TICK = 25
 
 /** A schedule that fires each second leaves 60 a minute. */
 const FIRINGS = 10_000
@@ -25,16 +35,8 @@ const auditPlaces = new WeakMap<Queryable, string>()
 export const prune: Duty = {
   name: 'prune',
   everyMs: 60_000,
-  async run({ db }) {
-    let pruned = 0
-    let after = places.get(db) ?? '0'
-    for (let window = 0; window < WINDOWS; window++) {
-      const look = await pruneHistory(db, after, WINDOW)
-      pruned += look.pruned
-      after = look.done || look.last === null ? '0' : look.last
-      if (after === '0') break
-    }
-    places.set(db, after)
+  async run({ db, isStopping }) {
+    const pruned = await pruneJobs(db, isStopping)
     await pruneFirings(db, FIRINGS)
     await pruneLeftovers(db)
     await prunePast(db)
@@ -45,10 +47,29 @@ export const prune: Duty = {
   },
 }
 
+/** Until everything is too young, or the time is up. After each window it waits as long as that took, so that others get their turn. */
+async function pruneJobs(db: Queryable, isStopping: () => boolean): Promise<number> {
+  const until = performance.now() + BUDGET_MS
+  let pruned = 0
+  let emptyWindows = 0
+  let after = places.get(db) ?? '0'
+  for (;;) {
+    const began = performance.now()
+    const look = await pruneHistory(db, after, WINDOW)
+    pruned += look.pruned
+    emptyWindows = look.pruned === 0 ? emptyWindows + 1 : 0
+    after = look.done || look.last === null ? '0' : look.last
+    places.set(db, after)
+    if (after === '0' || emptyWindows === MAX_EMPTY_WINDOWS || isStopping() || performance.now() > until)
+      return pruned
+    await delay(performance.now() - began)
+  }
+}
+
 /** Until a window is no longer all old. */
 async function pruneAudits(db: Queryable): Promise<number> {
   let pruned = 0
-  for (let window = 0; window < WINDOWS; window++) {
+  for (let window = 0; window < WINDOWS_PER_TICK; window++) {
     const gone = await pruneAudit(db, AUDIT_WINDOW)
     pruned += gone
     if (gone < AUDIT_WINDOW) break
@@ -59,7 +80,7 @@ async function pruneAudits(db: Queryable): Promise<number> {
 /** Until a window reaches lines that are younger than jobs are kept. */
 async function pruneOldSubmissions(db: Queryable): Promise<number> {
   let pruned = 0
-  for (let window = 0; window < WINDOWS; window++) {
+  for (let window = 0; window < WINDOWS_PER_TICK; window++) {
     const look = await pruneSubmissions(db, auditPlaces.get(db) ?? '0', AUDIT_WINDOW)
     pruned += look.pruned
     auditPlaces.set(db, look.place)

@@ -11,7 +11,7 @@ import type { FromThread, ThreadData, ToThread } from './heartbeat.ts'
 const { heartbeatMs, taskNames, shared, ...data } = workerData as ThreadData
 const counters = new Int32Array(shared)
 const goodAt = new BigInt64Array(data.goodAt)
-/** The main loop counts as blocked after this long without a tick; it ticks every 250 ms. */
+/** The main loop counts as blocked after this long without a tick; it ticks every 100 ms. */
 const BLOCKED_MS = 2000
 const TELL_AGAIN_MS = 10_000
 /** Beats report a main loop that has been blocked for longer than this: then other jobs and cancels wait noticeably. */
@@ -71,7 +71,7 @@ async function beatOnce(): Promise<void> {
     const answer = await beats.beat(id, blockedLoop())
     Atomics.store(goodAt, 0, sent)
     lastAnswer = sentAt
-    if (id === workerId) send({ kind: 'beat', workerId: id, beat: answer ?? null })
+    if (id === workerId) send({ kind: 'beat', workerId: id, beat: answer ?? null, sent })
   } catch (error) {
     if (beats.isAnswer?.(error)) lastAnswer = sentAt
     sendMissed(messageOf(error))

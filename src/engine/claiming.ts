@@ -1,30 +1,39 @@
 import type { RawQueryable } from '../db/database.ts'
-import type { CycleRequest, EndedAttempt } from '../model/assignment.ts'
+import type { CycleRequest, EndedAttempt, JobAttempt } from '../model/assignment.ts'
 import type { ClaimedRow } from '../model/claim.ts'
-import type { CycleArguments } from '../store/run-cycle.ts'
+import type { CycleArguments, CycleRows } from '../store/run-cycle.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
 import { FillOrder, type Look } from './fill-order.ts'
 import { LockedLanes } from './locked-lanes.ts'
 import type { Log } from './log.ts'
 import type { Claimable, Offer } from './offer.ts'
+import { ahead, divideAhead } from './prefetch-bound.ts'
 import { ScanPlaces } from './scan-places.ts'
 import type { SlotKeeper } from './slot-keeper.ts'
 
 /** Processes that wait for results get a hint at most this often; they poll too. */
 const HINT_MS = 20
 
-/** A job held: its lane and the attempt that the lease is for. */
+/** The database has it as an integer. */
+const MAX_TURN = 1_000_000_000
+
+/** A job held: its lane, the attempt that the lease is for, and the claim that is the lease. */
 export interface Held {
   readonly lane: string
   readonly attempt: number
+  readonly seq: number
+  /** As far as the database knows it has not started. */
+  readonly assigned: boolean
   /** Where it runs, if it draws from budgets. */
   readonly drawn?: Drawn
 }
 
 /** What a cycle asks for. */
-export interface Ask extends Pick<CycleRequest, 'free' | 'freeProcesses' | 'limits' | 'news'> {
+export interface Ask extends Pick<CycleRequest, 'free' | 'freeProcesses' | 'limits' | 'news' | 'prefetch'> {
   /** The lanes to look at. Left out: all. */
   readonly lanes?: ReadonlySet<string> | undefined
+  /** More endings follow, which make room for jobs that have started: these are reported with the last. */
+  readonly isPart?: boolean
 }
 
 /** What the database knows of the worker that asks. */
@@ -35,7 +44,7 @@ export interface Asker {
   readonly held: ReadonlyMap<string, Held>
 }
 
-type ClaimArguments = Omit<CycleArguments, 'workerId' | 'epoch' | 'known' | 'ended'>
+type ClaimArguments = Omit<CycleArguments, 'workerId' | 'epoch' | 'known' | 'ended' | 'begun'>
 
 /** One claim that is about to be made: what the cycle sends, and what is needed to learn from its answer. */
 interface PreparedClaim {
@@ -46,6 +55,18 @@ interface PreparedClaim {
   /** How many jobs of each planned class are expected. */
   readonly counts: ReadonlyMap<number, number>
 }
+
+/** A worker with several lanes looks at all of them at least this often. */
+const WHOLE_EVERY_MS = 200
+/** For so long after a steady cycle was tried in vain, none is tried: it costs a round trip. */
+const UNSTEADY_MS = 50
+/** How often a worker with many classes looks at those of which nothing is assigned, while prefetched jobs keep its slots in use. */
+const SEE_ALL_EVERY_MS = 5
+/** A worker with so few classes always looks at all of them. */
+const FEW_CLASSES = 16
+
+/** How many classes with ready jobs a cycle looks at, at most: `sluice.ready_classes_v1`. */
+const CLASSES_AT_ONCE = 64
 
 const UNPLANNED = { budget: null, counts: new Map<number, number>() }
 
@@ -62,6 +83,16 @@ export class Claiming {
   readonly #locked: LockedLanes
   #turn = 0
   #hintedAt = 0
+  /** The class that all jobs of the last answer were of. */
+  #onlyClass: number | undefined
+  /** From when on a steady cycle is tried again. */
+  #steadyAt = 0
+  #sawAllAt = 0
+  /** When a cycle last looked at all lanes and gave back their idle slots. */
+  #wholeAt = 0
+  /** How many cycles in a row, since a job last ended, have left out classes that have ready jobs. */
+  #partial = 0
+  #hasMore = false
 
   constructor(parts: {
     readonly offer: Offer
@@ -82,6 +113,14 @@ export class Claiming {
   get lookAgainMs(): number {
     const planned = this.#offer.isBudgeted ? this.planner.lookAgainMs : Number.POSITIVE_INFINITY
     return Math.min(this.#mayHaveMissedMs, planned)
+  }
+
+  /**
+   * Whether to look again at once because the last cycle left out classes that have ready jobs. Cycles follow each other until all classes have been looked
+   * at since a job last ended. What is still ready then is in lanes that are full or disabled, and another round would find them as they are.
+   */
+  get hasMore(): boolean {
+    return this.#hasMore
   }
 
   get #mayHaveMissedMs(): number {
@@ -110,27 +149,46 @@ export class Claiming {
    * Looks at all lanes when `ask.lanes` is left out, and while an earlier look may have missed something. Classes that draw from
    * budgets are always looked at, because they are planned together.
    */
-  async prepare(asker: Asker, ended: readonly EndedAttempt[], ask: Ask): Promise<PreparedClaim> {
+  async prepare(
+    asker: Asker,
+    ended: readonly EndedAttempt[],
+    begun: readonly JobAttempt[],
+    ask: Ask,
+  ): Promise<PreparedClaim> {
     const { lanes, held } = asker
-    const { free, freeProcesses, limits } = ask
+    const { free, freeProcesses, limits, prefetch } = ask
     const only = this.#mayHaveMissedMs === Number.POSITIVE_INFINITY ? ask.lanes : undefined
     const bounds = { freeProcesses, limits, mayServe: this.mayServe, turn: this.#turn }
-    const open = (free > 0 ? this.#offer.claimable(lanes, bounds) : []).filter(
-      (each) => only === undefined || each.budgeted || only.has(each.lane),
+    const claimable = free > 0 || prefetch !== undefined ? this.#offer.claimable(lanes, bounds) : []
+    const asks = (each: Claimable) => ahead(prefetch, each, each.prefetch) > 0
+    const isDue = () => claimable.length <= FEW_CLASSES || this.#mustSeeAll()
+    const seesAll = free > 0 || (claimable.some(asks) && isDue())
+    const open = claimable.filter(
+      (each) => (seesAll || asks(each)) && (only === undefined || each.budgeted || only.has(each.lane)),
     )
-    const { budget, counts } = await this.#plan(asker, open, ended, ask)
+    const { budget, counts } = await this.#plan(asker, free > 0 ? open : [], ended, ask)
     const now = performance.now()
     const classes = open.flatMap((each) => {
-      if (!each.budgeted) return [each]
+      // Without free slots it cannot be planned, and the database is asked only whether it has jobs.
+      if (!each.budgeted || free <= 0) return [each]
       const max = counts.get(each.id) ?? 0
       return max > 0 ? [{ ...each, max }] : []
     })
     const served = new Set(classes.map((each) => each.lane))
     const hint = ended.length > 0 && now - this.#hintedAt >= HINT_MS
     if (hint) this.#hintedAt = now
+    if (ended.length > 0) this.#partial = 0
+    this.#turn = (this.#turn + 1) % MAX_TURN
+    const steadyClass = this.#steadyClass(lanes, now)
     const places = this.#places.take(classes, now)
+    const position = new Map(lanes.map((lane, i) => [lane, i]))
     this.order.begin(now)
-    const run = this.#runningAfter(asker, ended)
+    const endedBy = countBy(asker, ended, () => true)
+    const leave = countBy(asker, ended, ({ assigned }) => !assigned)
+    const begin = countBy(asker, begun, () => true)
+    const run = lanes.map((lane, i) =>
+      Math.max(this.#slots.running(lane) + begin[i]! - leave[i]!, prefetch?.slots(lane) ?? 0),
+    )
     const wanted = new Set(
       lanes.filter((lane, i) => served.has(lane) && (run[i]! > 0 || !this.#locked.isSkipped(lane, now))),
     )
@@ -143,19 +201,21 @@ export class Claiming {
       counts,
       arguments: {
         lanes,
+        endedBy,
         run,
         want: lanes.map((lane) => (wanted.has(lane) ? free : 0)),
         keep: this.#slots.keep(lanes, now),
         free: served.size > 0 ? free : 0,
-        first: (this.#turn++ % Math.max(1, lanes.length)) + 1,
+        turn: this.#turn,
         classes: classes.map((each) => each.id),
-        classLane: classes.map((each) => lanes.indexOf(each.lane) + 1),
+        classLane: classes.map((each) => position.get(each.lane)! + 1),
         classMax: classes.map((each) => each.max),
+        classAhead: divideAhead(classes, prefetch, steadyClass, this.#turn),
         afterRank: places.map((place) => place.rank),
         afterId: places.map((place) => place.id),
-        merge: served.size < classes.length,
         hint,
         budget,
+        steadyClass,
         ordered: this.order.mustAsk(this.#offer.isSpread, held.size - ended.length),
         fresh: classes.map((each) => this.order.freshMs(each.lane, now)),
         hears: this.#hears(),
@@ -163,15 +223,41 @@ export class Claiming {
     }
   }
 
-  /** Takes the rows that are no jobs off the answer: first that of jobs left to others, then that of locked lanes. */
-  learn({ look, classes, wanted, counts }: PreparedClaim, rows: ClaimedRow[], free: number): void {
-    const left = rows.at(-1)?.[8] === null ? takeExtra(rows) : undefined
-    const locked = takeExtra(rows)?.[8] ?? []
-    if (left === undefined) this.order.leftNothing(rows.length, look)
-    else this.order.left(left[1], left[2] as number | null, look, performance.now())
-    this.#locked.note(locked, wanted, performance.now())
-    this.#places.put(classes, rows, free, look.at, performance.now() - look.at)
-    if (counts.size > 0) this.#compare(counts, rows)
+  /**
+   * Prefetched jobs may keep all slots in use. So a worker without free slots looks at all its classes, with many of them now and then: nothing more is assigned in
+   * lanes where one has jobs that only a free slot gets started, nor in lanes that use more of its capacity than others with ready jobs.
+   */
+  #mustSeeAll(): boolean {
+    const now = performance.now()
+    if (now - this.#sawAllAt < SEE_ALL_EVERY_MS) return false
+    this.#sawAllAt = now
+    return true
+  }
+
+  /** The class that the next cycle is likely to be about alone. Now and then all lanes are looked at, so that none keeps slots that are idle. */
+  #steadyClass(lanes: readonly string[], now: number): number | undefined {
+    if (now < this.#steadyAt) return undefined
+    return lanes.length === 1 || now - this.#wholeAt < WHOLE_EVERY_MS ? this.#onlyClass : undefined
+  }
+
+  learn(
+    { look, classes, wanted, counts }: PreparedClaim,
+    { jobs, report, steady, wasTried }: CycleRows,
+    free: number,
+  ): void {
+    if (!steady) this.#wholeAt = look.at
+    if (wasTried && !steady) this.#steadyAt = look.at + UNSTEADY_MS
+    if (jobs.length > 0)
+      this.#onlyClass = jobs.every((row) => row[1] === jobs[0]![1]) ? jobs[0]![1] : undefined
+    if (report.ahead === undefined) this.order.leftNothing(jobs.length, look)
+    else this.order.left(report.ahead, report.waitMs ?? null, look, performance.now())
+    this.#locked.note(report.locked ?? [], wanted, performance.now())
+    this.#places.put(classes, jobs, free, look.at, performance.now() - look.at)
+    if (counts.size > 0) this.#compare(counts, jobs)
+    this.#partial = report.more === true ? this.#partial + 1 : 0
+    // A steady cycle reports it when it looked at no class, because it had waited for a lock.
+    this.#hasMore = this.#partial > 0 && (steady || this.#partial * CLASSES_AT_ONCE < classes.length)
+    if (!this.#hasMore) this.#partial = 0
   }
 
   /** Plans the classes that draw from budgets. A worker without such classes does nothing here. */
@@ -195,22 +281,18 @@ export class Claiming {
     for (const count of counts.values()) planned += count
     if (rows.filter((row) => counts.has(row[1])).length < planned) this.planner.missed()
   }
-
-  /** What the worker runs per lane once these endings are recorded. */
-  #runningAfter({ lanes, held }: Asker, ended: readonly EndedAttempt[]): number[] {
-    const endedIn = new Map<string, number>()
-    for (const { id } of ended) {
-      const lane = held.get(id)?.lane
-      if (lane !== undefined) endedIn.set(lane, (endedIn.get(lane) ?? 0) + 1)
-    }
-    return lanes.map((lane) => this.#slots.running(lane) - (endedIn.get(lane) ?? 0))
-  }
 }
 
-/** Takes off the last row if it is no job but a report: it has no id, and a number in the next column. */
-function takeExtra(rows: ClaimedRow[]): ClaimedRow | undefined {
-  const last = rows.at(-1)
-  return last !== undefined && last[0] === null && (last[1] as number | null) !== null
-    ? rows.pop()
-    : undefined
+/** How many of these jobs are of each lane. */
+function countBy(
+  { lanes, held }: Asker,
+  jobs: readonly JobAttempt[],
+  counts: (held: Held) => boolean,
+): number[] {
+  const byLane = new Map<string, number>()
+  for (const { id } of jobs) {
+    const each = held.get(id)
+    if (each !== undefined && counts(each)) byLane.set(each.lane, (byLane.get(each.lane) ?? 0) + 1)
+  }
+  return lanes.map((lane) => byLane.get(lane) ?? 0)
 }

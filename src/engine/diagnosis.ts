@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.ts'
-import type { MigrationState } from '../db/migrate.ts'
+import { isUsable, type MigrationState } from '../db/schema-state.ts'
 import { messageOf } from '../errors.ts'
 import type { Attention } from '../model/attention.ts'
 import type { Settings } from '../model/settings.ts'
@@ -71,10 +71,9 @@ export async function* diagnose(patient: Patient): AsyncGenerator<Finding> {
   yield* await examine('locks', examineLocks, patient)
   if (isClosed) return
   const schema = await patient.schema()
-  const isComplete = schema.applied === schema.available
   const checkVersion: Check<Patient> = ({ db }) => checkSchema({ db, schema })
   yield* await examine('schema', checkVersion, patient)
-  if (!isComplete) return
+  if (!isUsable(schema)) return
   let told: readonly Attention[] = []
   const tell = (found: readonly Attention[]) => {
     told = found

@@ -18,13 +18,20 @@ import { GraphCache } from './graph-cache.ts'
 import { getJob } from './job-control.ts'
 
 /**
- * What kind of thing a job waits for. `turn`: others come first. `nothing`: a worker takes it with its next look, or it
- * does not wait at all. `lane_locked`: another database session holds the row of its lane. `children`: it is part of a tree and waits for what is below it. A key never holds a job that was
- * accepted: a second one attaches to the first, or is refused.
+ * What kind of thing a job waits for.
+ *
+ * - `turn`: others come first.
+ * - `assigned`: a worker has it and starts it as soon as one of its slots is free.
+ * - `nothing`: a worker takes it on its next poll, or it does not wait at all.
+ * - `lane_locked`: another database session holds the row of its lane.
+ * - `children`: it is part of a tree and waits for what is below it.
+ *
+ * A key never holds a job that was accepted: a second one attaches to the first, or is refused.
  */
 export type WaitKind =
   | 'nothing'
   | 'turn'
+  | 'assigned'
   | 'approval'
   | 'time'
   | 'retry'
@@ -147,7 +154,7 @@ async function find(db: Queryable, job: JobView): Promise<Found> {
     case 'scheduled':
       return notDue(job, await readClock(db))
     case 'ready':
-      return readyToStart(db, job)
+      return job.worker === null ? readyToStart(db, job) : assigned(job)
     case 'waiting':
       return behindParent(db, job)
     case 'running':
@@ -180,6 +187,14 @@ function notDue({ readyAt, failures, error }: JobView, now: Date): Found {
       ? `it failed (${error}) and is tried again at ${readyAt.toISOString()}`
       : `it is not due before ${readyAt.toISOString()}`,
     estimateSeconds,
+  }
+}
+
+/** It is not in the queue: no one is before it, and what a lane lacks does not hold it. */
+function assigned({ lane, worker }: JobView): Found {
+  return {
+    wait: { ...FREE, kind: 'assigned', lane },
+    reason: `it is assigned to worker ${worker} and starts as soon as one of its slots is free`,
   }
 }
 
@@ -217,7 +232,7 @@ function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacl
       ? `its turn: ${depth - 1} ${depth === 2 ? 'other' : 'others'} of task ${job.task} ${depth === 2 ? 'waits' : 'wait'} in lane ${lane}`
       : ahead > 0
         ? `its turn: others of lane ${lane} come first`
-        : 'nothing stands in its way: a worker takes it with its next look')
+        : 'Nothing is blocking it. A worker will pick it up on its next poll')
   // How fast a lane was says nothing of a job that waits for a device or a budget: swaps and turns do.
   const isGuess = STANDING.has(kind) || kind === 'nothing' || budgeted
   const estimateSeconds = isGuess || rate === null ? null : Math.ceil((ahead + 1) / rate)

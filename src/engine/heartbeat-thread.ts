@@ -3,12 +3,16 @@ import { Connection } from '../db/connection.ts'
 import { sqlState } from '../db/sqlstate.ts'
 import type { BlockedLoop } from '../model/blocked-loop.ts'
 import { type Beat, beat } from '../store/beat.ts'
+import { handBack } from '../store/hand-back.ts'
 import { keepBeating } from './beat-loop.ts'
-import type { ThreadData } from './heartbeat.ts'
+import type { DatabaseBeats, ThreadData } from './heartbeat.ts'
+import { watchAssigned } from './watch-assigned.ts'
 
 // The thread of a worker that speaks to the database itself.
 
-const { target, heartbeatMs } = workerData as ThreadData & { readonly target: { readonly url: string } }
+const { target, heartbeatMs, workerId, shared } = workerData as ThreadData & {
+  readonly target: DatabaseBeats
+}
 
 /**
  * A new connection gets at least this long, however short the heartbeat. On a busy machine the login and the first beat, which
@@ -22,11 +26,14 @@ const connection = new Connection({
   timeoutMs: heartbeatMs,
   openMs: Math.max(SHORTEST_OPEN_MS, heartbeatMs),
 })
+/** The worker as of the last beat. */
+let beatFor = workerId
 /** The beat sent last, which may be under way after its sender gave up. */
 let last: Promise<unknown> = Promise.resolve()
 
 /** Fails within a heartbeat. A connection that is being opened is left to its own limit, and a later beat finds it open. */
 async function send(workerId: string, blocked: BlockedLoop | undefined): Promise<Beat | undefined> {
+  beatFor = workerId
   let timer: NodeJS.Timeout | undefined
   let isLate = false
   const late = new Promise<never>((_, reject) => {
@@ -44,6 +51,10 @@ async function send(workerId: string, blocked: BlockedLoop | undefined): Promise
   }
 }
 
+watchAssigned(shared, target.assigned, {
+  // Beats share the connection, so this waits only for a moment where another session has locked a claim.
+  handBack: ({ ids, known, epoch }) => handBack(connection, beatFor, ids, known, epoch),
+})
 keepBeating({
   beat: send,
   isAnswer: (error) => sqlState(error) !== undefined,

@@ -9,8 +9,16 @@ export interface BeatThread {
 }
 
 /** Beats straight to the database. */
-export function databaseBeats(url: string): BeatThread {
-  return { entry: builtEntry('./heartbeat-thread', import.meta.url), target: { url } }
+export function databaseBeats(url: string, assigned: SharedArrayBuffer): BeatThread {
+  const target: DatabaseBeats = { url, assigned }
+  return { entry: builtEntry('./heartbeat-thread', import.meta.url), target }
+}
+
+/** What the thread of a worker with access to the database needs to know. */
+export interface DatabaseBeats {
+  readonly url: string
+  /** The memory of its `AssignedCells`. */
+  readonly assigned: SharedArrayBuffer
 }
 
 export interface ThreadData {
@@ -29,7 +37,8 @@ export interface ThreadData {
 }
 
 export type FromThread =
-  | { readonly kind: 'beat'; readonly workerId: string; readonly beat: unknown }
+  /** `sent`: when, by `process.hrtime.bigint()`. */
+  | { readonly kind: 'beat'; readonly workerId: string; readonly beat: unknown; readonly sent: bigint }
   | {
       readonly kind: 'missed'
       readonly silentMs: number
@@ -51,7 +60,8 @@ export interface HeartbeatEvents<Beat> {
   silent(silentMs: number, unansweredMs: number): void
 }
 
-const TICK_MS = 250
+const TICK_MS = 100
+const WATCH_MS = 250
 
 export interface HeartbeatOptions<Beat> {
   readonly thread: BeatThread
@@ -72,15 +82,19 @@ export class Heartbeat<Beat> {
   readonly #shared: SharedArrayBuffer
   readonly #goodAt = new BigInt64Array(new SharedArrayBuffer(8))
   readonly #tick: NodeJS.Timeout
+  readonly #watching: NodeJS.Timeout
   #thread: Worker
   #exited: Promise<void>
   #workerId: string
   #stopping = false
   #lastError = ''
+  /** When the last beat that the main loop has heard of was sent. */
+  #heardAt: bigint
 
   constructor(options: HeartbeatOptions<Beat>) {
     this.#options = options
     this.#workerId = options.workerId
+    this.#heardAt = options.registeredAt
     this.#shared = new SharedArrayBuffer(4 * (options.inlineTasks.length + 1))
     this.#counters = new Int32Array(this.#shared)
     options.inlineTasks.forEach((name, index) => {
@@ -91,10 +105,11 @@ export class Heartbeat<Beat> {
     this.#tick = setInterval(
       () => {
         this.#counters[0] = this.#counters[0]! + 1
-        this.#watch()
       },
       Math.min(TICK_MS, options.heartbeatMs / 4),
     )
+    this.#watching = setInterval(() => this.#watch(), Math.min(WATCH_MS, options.heartbeatMs / 4))
+    this.#watching.unref()
     this.#tick.unref()
   }
 
@@ -122,10 +137,19 @@ export class Heartbeat<Beat> {
   async stop(): Promise<void> {
     this.#stopping = true
     clearInterval(this.#tick)
+    clearInterval(this.#watching)
     this.#post({ kind: 'stop' })
     const timer = setTimeout(() => void this.#thread.terminate(), 2000)
     await this.#exited
     clearTimeout(timer)
+  }
+
+  /**
+   * For how long the main loop has heard of no beat that got through. After the process stood still, the thread may have sent one whose answer,
+   * perhaps that others have the jobs, has not reached the loop.
+   */
+  get silentMs(): number {
+    return Number(process.hrtime.bigint() - this.#heardAt) / 1e6
   }
 
   /** What the thread would say, if it ran. On a busy machine it takes seconds to load, and leases end meanwhile. */
@@ -161,6 +185,7 @@ export class Heartbeat<Beat> {
     const { events, log } = this.#options
     switch (message.kind) {
       case 'beat':
+        this.#heardAt = message.sent
         events.beat(message.workerId, message.beat as Beat | null)
         return
       case 'missed':

@@ -48,9 +48,9 @@ export async function ownersOf(
 }
 
 /**
- * Ends a waiting job at once; asks a running one to stop.
+ * Ends a waiting job at once; asks one that a worker has to stop.
  *
- * @returns the state it is in now: `cancelled`, or `running` while it is being stopped.
+ * @returns the state it is in now: `cancelled`, or while it is being stopped `running`, or `ready` if it is assigned and has not started.
  */
 export async function cancel(db: Queryable, id: string, reason: string): Promise<JobState> {
   const state = await cancelJob(db, checkJobId(id), checkReason(reason, 'reason'))

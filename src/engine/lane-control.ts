@@ -187,8 +187,9 @@ export async function getLane(db: Queryable, name: string): Promise<Lane> {
 }
 
 /** What operators change of a lane, as the audit has it. */
-export function laneLimits({ slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }: Lane) {
-  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement }
+export function laneLimits(lane: Lane) {
+  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch } = lane
+  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch }
 }
 
 const NEWEST = '9223372036854775807'

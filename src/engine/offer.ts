@@ -11,6 +11,9 @@ export interface Claimable {
   readonly max: number
   readonly slots: number | null
   readonly budgeted: boolean
+  /** How many jobs a worker may be assigned beyond its slots. */
+  readonly prefetch: number
+  readonly task: string
 }
 
 /** What bounds the next claim, apart from the worker's capacity. */
@@ -93,8 +96,10 @@ export class Offer {
       const share = part < 0 ? NO_BOUND : shareOf(freeProcesses, pooled.length, part, turn)
       const max = Math.min(share, limits?.get(each.task) ?? share)
       // Order within a planned class is exact: it is scanned from the top, like a lane with one slot.
-      const { id, lane, budgeted } = each
-      if (max > 0) claimable.push({ id, lane, max, slots: budgeted ? 1 : each.slots, budgeted })
+      const { id, task, lane, budgeted } = each
+      const slots = budgeted ? 1 : each.slots
+      const prefetch = part >= 0 || slots === 1 || each.spread ? 0 : each.prefetch
+      if (max > 0) claimable.push({ id, task, lane, max, slots, budgeted, prefetch })
     }
     return claimable
   }

@@ -1,4 +1,5 @@
 import type { ResolvedUses, StoredAmount } from '../model/amount.ts'
+import { ownValue } from '../model/own-value.ts'
 import {
   type Ask,
   type Picture,
@@ -49,12 +50,12 @@ function readQueue(
   const uses = queue.own?.uses ?? queue.uses ?? {}
   // Without a device there is nothing to load a model on: its jobs are like any others.
   const model = Object.keys(uses).some(isDevice) ? queue.model : null
-  const seen = model === null ? {} : (stored.models[model]?.amounts ?? {})
+  const seen = model === null ? {} : (ownValue(stored.models, model)?.amounts ?? {})
   const askOf = ([budget, amount]: [string, StoredAmount]): Ask[] => {
     if (typeof amount === 'string') return []
     const { devices, each } = amount
     // What a model was seen to need counts where it is more than what was said.
-    return [{ budget, devices, each: isDevice(budget) ? Math.max(each, seen[budget] ?? 0) : each }]
+    return [{ budget, devices, each: isDevice(budget) ? Math.max(each, ownValue(seen, budget) ?? 0) : each }]
   }
   const asks = Object.entries(uses).flatMap(askOf)
   const perJob = Object.entries(queue.own?.perJob ?? queue.perJob ?? {}).flatMap(([budget, amount]) =>
@@ -76,13 +77,13 @@ function readQueue(
 
 /** What each job of a class takes of shared budgets. */
 export function sharedOf(queue: StoredQueue, stored: StoredPicture): Record<string, number> {
-  const shared: Record<string, number> = {}
+  const shared = new Map<string, number>()
   const own: ResolvedUses | null = queue.own
   for (const amounts of [own?.uses ?? queue.uses, own?.perJob ?? queue.perJob]) {
     for (const [budget, amount] of Object.entries(amounts ?? {})) {
       const isShared = stored.budgets.some(({ name, kind }) => name === budget && kind === 'shared')
-      if (isShared && typeof amount !== 'string') shared[budget] = (shared[budget] ?? 0) + amount.each
+      if (isShared && typeof amount !== 'string') shared.set(budget, (shared.get(budget) ?? 0) + amount.each)
     }
   }
-  return shared
+  return Object.fromEntries(shared)
 }

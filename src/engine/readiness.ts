@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/database.ts'
 import { loadMigrations } from '../db/migrate.ts'
+import { describeUnsupported, type MigrationState } from '../db/schema-state.ts'
 import type { Attention } from '../model/attention.ts'
 import type { HeldLock } from '../model/held-lock.ts'
 import { JOB_TABLES } from '../model/job-tables.ts'
@@ -23,7 +24,7 @@ const FRESH_MS = 250
 /** What needs attention is read at most this often; a request after that waits until it has been read again. */
 const ATTENTION_MS = 2000
 
-/** Whether the database can be reached and has the schema of this program. */
+/** Whether the database can be reached and has a schema that this program can use. */
 export class ReadinessProbe {
   readonly #db: Queryable
   #asked = Number.NEGATIVE_INFINITY
@@ -84,9 +85,7 @@ export class ReadinessProbe {
     const locks = await findTableLocks(this.#db)
     if (stops(locks)) return { database: LOCKED, schema: 'not known', locks }
     this.#needed ??= (await loadMigrations()).at(-1)?.version ?? 0
-    const applied = await readSchemaVersion(this.#db)
-    const schema =
-      applied === this.#needed ? 'ok' : `at version ${applied}, this program needs ${this.#needed}`
+    const schema = judge({ ...(await readSchemaVersion(this.#db)), available: this.#needed })
     return { database: 'ok', schema, locks }
   }
 }
@@ -96,6 +95,12 @@ const LOCKED = 'a table is locked'
 /** Whether jobs can be neither stored nor moved on: of the other tables only a lock that keeps even readers out does that. */
 function stops(locks: readonly HeldLock[]): boolean {
   return locks.some(({ name, blocksReading }) => JOB_TABLES.includes(name) || blocksReading)
+}
+
+function judge(schema: MigrationState): string {
+  const { applied, compatibleSince, available } = schema
+  if (applied < available) return `at version ${applied}, this program needs ${available}`
+  return compatibleSince > available ? describeUnsupported(schema) : 'ok'
 }
 
 function pause(ms: number): Promise<void> {

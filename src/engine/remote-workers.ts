@@ -23,6 +23,7 @@ import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 import { passOver, withdraw, workerEnded } from './worker-control.ts'
 
 export { type Beat, beat, beatTogether } from '../store/beat.ts'
+export { handBack } from '../store/hand-back.ts'
 export { loadOrders, type Orders } from '../store/load-orders.ts'
 export { loadStale } from '../store/load-stale.ts'
 export type { StoredWorker } from '../store/load-workers.ts'

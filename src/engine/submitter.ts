@@ -1,13 +1,17 @@
 import type { Queryable } from '../db/database.ts'
 import { isConnectionLoss, isRetryable, sqlState, translateError } from '../db/sqlstate.ts'
 import { hasCode } from '../errors.ts'
+import { insertAlike } from '../store/insert-alike.ts'
 import { insertJobs } from '../store/insert-jobs.ts'
 import { type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
 import { countsAgainst, type Lateness, refusingLimit } from './refusing-limit.ts'
 
-/** One job as `sluice.submit_v1` takes it: JSON text of an object. */
+/** One job as `sluice.submit_v1` takes it. */
 export interface Submission {
-  readonly json: string
+  /** JSON text of an object: everything but the input. Jobs for which it is the same text are stored with less work. */
+  readonly fields: string
+  /** JSON text. */
+  readonly input: string
   /** The name of the task or workflow. */
   readonly task: string
   readonly key?: string | undefined
@@ -32,24 +36,39 @@ export interface SubmissionAuthor {
   readonly reason?: string | undefined
 }
 
-type Audited = Pick<Submission, 'json' | 'task' | 'author'>
+type Sent = Pick<Submission, 'fields' | 'input' | 'task' | 'author'>
 
 /** How many tasks the line of a bulk submission names. */
 const MAX_AUDITED_TASKS = 20
 
 /** Submissions as `sluice.submit_v1` takes them. */
-function toJobs(submissions: readonly Audited[]): string {
+function toJobs(submissions: readonly Sent[]): string {
   const [first, ...others] = submissions
   const shared = first?.author !== undefined && others.every(({ author }) => author === first.author)
-  if (!shared || others.length === 0) return `[${submissions.map((each) => withAudit(each)).join(',')}]`
+  if (!shared || others.length === 0)
+    return `[${submissions.map((each) => withInput(withAudit(each), each.input)).join(',')}]`
   // The first one carries the line for all of them.
   const tasks = [...new Set(submissions.map(({ task }) => task))].slice(0, MAX_AUDITED_TASKS)
-  return `[${[withAudit(first, tasks), ...others.map(({ json }) => json)].join(',')}]`
+  const rest = others.map(({ fields, input }) => withInput(fields, input))
+  return `[${[withInput(withAudit(first, tasks), first.input), ...rest].join(',')}]`
 }
 
-function withAudit({ json, author }: Audited, tasks?: readonly string[]): string {
-  if (author === undefined) return json
-  return `${json.slice(0, -1)},"audit":${JSON.stringify({ ...author, tasks })}}`
+function withInput(fields: string, input: string): string {
+  return `${fields.slice(0, -1)},"input":${input}}`
+}
+
+function withAudit({ fields, author }: Sent, tasks?: readonly string[]): string {
+  if (author === undefined) return fields
+  return `${fields.slice(0, -1)},"audit":${JSON.stringify({ ...author, tasks })}}`
+}
+
+/** Whether they differ in their input only, and share the line in the audit if they leave any. One job alone is not worth it. */
+function areAlike(submissions: readonly Sent[]): boolean {
+  const [first] = submissions
+  return (
+    submissions.length > 1 &&
+    submissions.every(({ fields, author }) => fields === first!.fields && author === first!.author)
+  )
 }
 
 /** Jobs in one insert, at most. With 1,000 the round trip and the commit were a tenth of the time of a bulk submission. */
@@ -57,17 +76,19 @@ const MAX_BATCH = 4000
 /** Characters in one insert; only a single job may have more. PostgreSQL refuses 256 MB of JSON in one value. */
 const MAX_BATCH_CHARACTERS = 16 * 1024 * 1024
 
+/** How many characters a job adds to an insert, at most. */
+export function lengthOf({ fields, input }: Pick<Submission, 'fields' | 'input'>): number {
+  return fields.length + input.length
+}
+
 /** True when one more job would make an insert too large. */
 export function isFullBatch(jobs: number, characters: number): boolean {
   return jobs >= MAX_BATCH || characters >= MAX_BATCH_CHARACTERS
 }
 
-interface Waiting {
-  readonly json: string
-  readonly task: string
+interface Waiting extends Sent {
   readonly later: Lateness | undefined
   readonly workflow: boolean
-  readonly author: SubmissionAuthor | undefined
   readonly resolve: (job: SubmittedJob) => void
   readonly reject: (error: unknown) => void
 }
@@ -100,15 +121,15 @@ export class Submitter {
     return new Promise((resolve, reject) => {
       // Producers that were answered together submit together: wait until all of them have had their turn.
       if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
-      const { json, task, later, author, workflow = false } = submission
-      this.#waiting.push({ json, task, later, author, workflow, resolve, reject })
+      const { fields, input, task, later, author, workflow = false } = submission
+      this.#waiting.push({ fields, input, task, later, author, workflow, resolve, reject })
     })
   }
 
   /** One after another but for two: each may wait for a stranger's transaction, and must not take all connections with it. */
   async #submitKeyed(submission: Submission): Promise<SubmittedJob> {
     while (this.#keyed.size >= 2) await Promise.race(this.#keyed)
-    const sent = this.#send(toJobs([submission]), true)
+    const sent = this.#send([submission], true)
     const settled = sent.then(
       () => {},
       () => {},
@@ -125,7 +146,7 @@ export class Submitter {
   async submitMany(submissions: readonly Submission[]): Promise<SubmittedJob[]> {
     if (submissions.length === 0) return []
     const oneByOne = submissions.some((each) => each.needsSubmit || each.workflow)
-    return this.#send(toJobs(submissions), oneByOne)
+    return this.#send(submissions, oneByOne)
   }
 
   /** In the caller's transaction: stored when that commits. What the caller's own library throws is passed on as it is. */
@@ -155,10 +176,10 @@ export class Submitter {
   #takeBatch(): Waiting[] {
     let length = 0
     let characters = 0
-    for (const { json } of this.#waiting) {
-      if (length > 0 && isFullBatch(length, characters + json.length)) break
+    for (const each of this.#waiting) {
+      if (length > 0 && isFullBatch(length, characters + lengthOf(each))) break
       length++
-      characters += json.length
+      characters += lengthOf(each)
     }
     return this.#waiting.splice(0, length)
   }
@@ -166,7 +187,7 @@ export class Submitter {
   async #sendMerged(batch: readonly Waiting[]): Promise<void> {
     try {
       const workflows = batch.some((each) => each.workflow)
-      const jobs = await this.#send(toJobs(batch), workflows)
+      const jobs = await this.#send(batch, workflows)
       batch.forEach((each, index) => {
         each.resolve(jobs[index]!)
       })
@@ -184,16 +205,16 @@ export class Submitter {
         return
       }
       for (const each of batch) {
-        await this.#send(toJobs([each]), each.workflow).then((jobs) => each.resolve(jobs[0]!), each.reject)
+        await this.#send([each], each.workflow).then((jobs) => each.resolve(jobs[0]!), each.reject)
       }
     }
   }
 
   /** @param oneByOne Some have a key or are workflows. */
-  async #send(jobs: string, oneByOne: boolean): Promise<SubmittedJob[]> {
+  async #send(jobs: readonly Sent[], oneByOne: boolean): Promise<SubmittedJob[]> {
     for (let tries = 0; ; tries++) {
       try {
-        const stored = oneByOne ? await submitJobs(this.#db, jobs, 'soon') : await this.#insert(jobs)
+        const stored = oneByOne ? await submitJobs(this.#db, toJobs(jobs), 'soon') : await this.#insert(jobs)
         this.#nudge()
         return stored
       } catch (error) {
@@ -203,12 +224,20 @@ export class Submitter {
     }
   }
 
-  async #insert(jobs: string): Promise<SubmittedJob[]> {
+  async #insert(jobs: readonly Sent[]): Promise<SubmittedJob[]> {
     try {
-      return (await insertJobs(this.#db, jobs, 'soon')).map(({ id }) => ({ id, attached: false }))
+      const ids = areAlike(jobs)
+        ? await insertAlike(
+            this.#db,
+            withAudit(jobs[0]!),
+            `[${jobs.map(({ input }) => input).join(',')}]`,
+            'soon',
+          )
+        : await insertJobs(this.#db, toJobs(jobs), 'soon')
+      return ids.map((id) => ({ id, attached: false }))
     } catch (error) {
       // Somebody submits a workflow by its name.
-      if (sqlState(error) === 'SL006') return submitJobs(this.#db, jobs, 'soon')
+      if (sqlState(error) === 'SL006') return submitJobs(this.#db, toJobs(jobs), 'soon')
       throw error
     }
   }

@@ -27,6 +27,11 @@ export interface Assignment {
   readonly devices?: readonly string[]
   /** The model it needs; it lies on `devices`. */
   readonly model?: string
+  /**
+   * There is no slot for it yet: it starts when another job of its lane has ended, the one with the lowest rank first. `again`: an answer before this one gave it
+   * and was lost, so it may have been claimed long ago, and goes back instead of starting.
+   */
+  readonly prefetched?: { readonly rank: number; readonly again?: boolean }
 }
 
 export interface EndedAttempt {
@@ -35,6 +40,8 @@ export interface EndedAttempt {
   readonly ending: Ending
   /** Of what was thrown, if something was. */
   readonly detail?: ErrorDetail
+  /** When it started, by `performance.now()`. Absent: when it was claimed. */
+  readonly startedAt?: number
 }
 
 /** A job by the attempt that holds it. */
@@ -43,11 +50,17 @@ export interface JobAttempt {
   readonly attempt: number
 }
 
+/** A job that a worker has. */
+export interface NamedJob extends JobAttempt {
+  /** It runs no more: its ending comes with a later request. */
+  readonly ended?: boolean
+}
+
 /** What a worker reports and asks for. */
 export interface CycleRequest {
   readonly ended: readonly EndedAttempt[]
   /** Everything else that the worker holds, as it knows. Asked only where it is needed: a worker may hold thousands. */
-  readonly running: () => readonly JobAttempt[]
+  readonly running: () => readonly NamedJob[]
   /** Jobs it can take now, at most. */
   readonly free: number
   /** How many of those may be tasks that need a pool process. */
@@ -56,6 +69,30 @@ export interface CycleRequest {
   readonly limits?: ReadonlyMap<string, number>
   /** Absent: nothing has happened to models. */
   readonly news?: ModelNews
+  /** Absent: the worker takes jobs only for free slots. */
+  readonly prefetch?: Prefetch
+}
+
+/** What a worker says of jobs that it is assigned beyond its slots. */
+export interface Prefetch {
+  /** How many more jobs of a task in a lane it may be assigned, if it may have `most` of all tasks of the lane. */
+  ahead(task: string, lane: string, most: number): number
+  /** How many more jobs it may be assigned in all. */
+  room(): number
+  /** Whether assigned jobs of a task in a lane wait to be started. */
+  holds(task: string, lane: string): boolean
+  /** Whether an assigned job had not started when the endings of this request were taken. */
+  isWaiting(id: string): boolean
+  /** How many slots of a lane it uses until the answer comes: assigned jobs start in those that others leave. */
+  slots(lane: string): number
+  /**
+   * From now on it starts none of the jobs that are waiting: the database takes them back.
+   *
+   * @throws where the worker has to be asked first, and has not been.
+   */
+  recall(): void
+  /** The newest claim that the worker knew of when it sent this: it may be late. Absent: it shares a process with its session. */
+  readonly newestClaim?: number
 }
 
 /** What an operator wants of a worker. */
@@ -78,6 +115,8 @@ export interface CycleAnswer {
   readonly refused: readonly JobAttempt[]
   /** Of `ended`: too much for one cycle, to be sent with the next. */
   readonly unsent?: readonly EndedAttempt[]
+  /** Nothing was done: the worker has to hand back first what is waiting. */
+  readonly recall?: boolean
   /** True when this round only set things right, and jobs may be waiting: run the next one at once. */
   readonly again: boolean
   /** Models that have to make room: no more jobs come for them. The worker says in a later cycle that they are unloaded. */

@@ -1,11 +1,25 @@
 import type { Assignment } from './assignment.ts'
 import type { LeafPolicy } from './composite.ts'
 
+/** What else a cycle has to tell. */
+export interface CycleReport {
+  /** Nothing was done: the general cycle has to be run. */
+  readonly unsteady?: true
+  /** Fewer jobs ended than were sent: the worker is out of step. */
+  readonly resync?: true
+  /** Lanes left out because another session has locked them. */
+  readonly locked?: readonly string[]
+  /** How many free workers come first. */
+  readonly ahead?: number
+  /** In how many milliseconds it may take what it left to them; `null`: nothing is ready. */
+  readonly waitMs?: number | null
+  /** Not all classes were looked at, and it can take more. */
+  readonly more?: true
+}
+
 /**
- * A job as a claim gives it: id, class, attempt, failures, rank, priority, submitted at, key, tags, input, mark, policy, trace, place.
- * Input, policy and time are the database's text; the mark is when it was claimed, in microseconds. The place lists the devices it draws from. A null id: the worker is out of step and must resync;
- * with a class, it left jobs to free workers that come first: as many as the class says, for as many milliseconds as the attempt;
- * with a class and tags, the tags are lanes that it left out because another session has locked them.
+ * A row of the answer of a cycle: a job, or with a null id the report. Input, policy, report and time are the database's text. `seq` numbers
+ * the claim that holds the job. `place` lists the devices it uses. One that is assigned waits for a slot of the worker.
  */
 export type ClaimedRow = [
   id: string | null,
@@ -18,10 +32,12 @@ export type ClaimedRow = [
   key: string | null,
   tags: string[] | null,
   input: string | null,
-  mark: string,
+  seq: string,
   policy: string | null,
   trace: string | null,
   place: string | null,
+  assigned: boolean,
+  report: string | null,
 ]
 
 const NO_TAGS: readonly string[] = Object.freeze([])
@@ -31,7 +47,23 @@ export function toAssignment(
   row: ClaimedRow,
   { task, lane, model }: { readonly task: string; readonly lane: string; readonly model: string | null },
 ): Assignment {
-  const [id, , attempt, failures, , priority, submittedAt, key, tags, input, , policy, trace, place] = row
+  const [
+    id,
+    ,
+    attempt,
+    failures,
+    rank,
+    priority,
+    submittedAt,
+    key,
+    tags,
+    input,
+    ,
+    policy,
+    trace,
+    place,
+    assigned,
+  ] = row
   return {
     id: id!,
     attempt,
@@ -47,5 +79,6 @@ export function toAssignment(
     ...(trace === null ? {} : { trace }),
     ...(place !== null && { devices: JSON.parse(place) as string[] }),
     ...(model !== null && { model }),
+    ...(assigned && { prefetched: { rank } }),
   }
 }

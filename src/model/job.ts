@@ -75,6 +75,8 @@ export type Ending =
   | { readonly kind: 'retry'; readonly error: string; readonly delayMs: number }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'returned'; readonly error?: string }
+  /** It was assigned, and goes back without having been started. */
+  | { readonly kind: 'unstarted' }
   | { readonly kind: 'cancelled'; readonly error: string }
   | OutOfMemory
 

@@ -1,4 +1,5 @@
-import { isList, isMap, type JsonMap, type JsonValue } from './json.ts'
+import { isList, isMap, type JsonValue } from './json.ts'
+import { ownValue } from './own-value.ts'
 
 /** A place where two values are not the same. `undefined`: one of them has nothing there. */
 export interface JsonDifference {
@@ -35,7 +36,7 @@ function collect(
   if (isMap(here) && isMap(there)) {
     for (const name of new Set([...Object.keys(here), ...Object.keys(there)])) {
       if (found.length >= limit) return
-      collect(own(here, name), own(there, name), below(path, name), limit, found)
+      collect(ownValue(here, name), ownValue(there, name), below(path, name), limit, found)
     }
     return
   }
@@ -45,8 +46,4 @@ function collect(
 function below(path: string, name: string): string {
   if (!PLAIN_NAME.test(name)) return `${path}[${JSON.stringify(name)}]`
   return path === '' ? name : `${path}.${name}`
-}
-
-function own(map: JsonMap, name: string): JsonValue | undefined {
-  return Object.hasOwn(map, name) ? map[name] : undefined
 }

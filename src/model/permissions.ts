@@ -4,16 +4,17 @@
  * Permissions are public: custom roles name them. Add freely; never rename one.
  */
 export const PERMISSIONS = {
-  'jobs:submit': 'submit jobs and schedules, and run own ones again',
+  'jobs:submit': 'submit jobs and schedules, and rerun own jobs',
   'jobs:read': 'read own jobs',
-  'jobs:read:all': 'read the jobs of everybody',
+  'jobs:read:all': 'read the jobs of all owners',
   'jobs:cancel': 'cancel and delete own jobs, and resize their windows',
   'jobs:approve': 'approve and reject jobs of others',
-  'jobs:prioritise': 'submit with a priority above 100, also by a schedule',
-  'workers:view': 'see lanes, workers, queues and metrics',
-  'workers:manage': 'change lanes, workers, limits, and the jobs of others',
-  'workers:run': 'work: take jobs of the tasks and lanes that the key names, and report their endings',
-  'access:manage': 'make and revoke keys, change roles, read the audit',
+  'jobs:prioritise': 'submit jobs and schedules with a priority above 100',
+  'workers:view': 'view lanes, workers, queues and metrics',
+  'workers:manage': 'change lanes, workers, limits and the jobs of others',
+  'workers:run':
+    'run a worker: acquire jobs of the tasks and lanes that the key names, and report how they end',
+  'access:manage': 'create and revoke keys, change roles, read the audit log',
 } as const satisfies Record<string, string>
 
 export type Permission = keyof typeof PERMISSIONS

@@ -33,7 +33,14 @@ describe('without any source', () => {
   })
 
   test('four lanes exist', () => {
-    const lane = { staleMs: 15_000, enabled: true, ageingMs: null, placement: 'fill', given: new Set() }
+    const lane = {
+      staleMs: 15_000,
+      enabled: true,
+      ageingMs: null,
+      placement: 'fill',
+      prefetch: 1000,
+      given: new Set(),
+    }
     expect(Object.fromEntries(settings.lanes)).toEqual({
       interactive: { ...lane, slots: 2, perWorker: null, pollMs: 2000 },
       maintenance: { ...lane, slots: 1, perWorker: null, pollMs: 15_000 },
@@ -127,6 +134,27 @@ describe('lanes', () => {
       options: { lanes: { a: {}, b: { slots: 100 }, c: { perWorker: 'none' } } },
     })
     expect(['a', 'b', 'c'].map((name) => lanes.get(name)?.perWorker)).toEqual([-1, null, null])
+  })
+
+  test('prefetch is a whole number from 0 to 1000, and off is 0', () => {
+    const prefetch = (value: number | 'off' | undefined) =>
+      resolveSettings({ file: { lanes: { a: { prefetch: value } } } }).lanes.get('a')
+    expect([undefined, 'off', 0, 1, 1000].map((value) => prefetch(value as number)?.prefetch)).toEqual([
+      1000, 0, 0, 1, 1000,
+    ])
+    expect(prefetch('off')?.given).toEqual(new Set(['prefetch']))
+    expect(prefetch(undefined)?.given).toEqual(new Set())
+    for (const [value, found] of [
+      [-1, '-1'],
+      [1001, '1001'],
+      [0.5, '0.5'],
+      ['none', '"none"'],
+      ['500', '"500"'],
+      [null, 'nothing'],
+    ] as const)
+      expect(problemsOf({ options: { lanes: { a: { prefetch: value as number } } } })).toEqual([
+        `option lanes.a.prefetch: found ${found}; write a whole number from 0 to 1000, or off`,
+      ])
   })
 
   test('only fields that were given count as given', () => {

@@ -99,6 +99,8 @@ export const LANE_FIELDS = {
   ageing: orNone(duration({ min: 10_000, max: MAX_TIMER_MS })),
   /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
   placement: choice('fill', 'spread'),
+  /** Jobs a worker may be assigned beyond its slots. Stored as 0 for `off`. */
+  prefetch: orWord(count({ min: 0, max: 1000 }), 'off', 0),
 } as const
 
 /** Where each field of a lane is kept: durations become milliseconds. */
@@ -110,7 +112,11 @@ export const LANE_COLUMNS = {
   enabled: 'enabled',
   ageing: 'ageingMs',
   placement: 'placement',
+  prefetch: 'prefetch',
 } as const satisfies Readonly<Record<keyof typeof LANE_FIELDS, keyof LaneSettings>>
+
+/** Jobs a worker may be assigned beyond its slots, in lanes that do not set `prefetch`. The default of the column, too. */
+export const DEFAULT_PREFETCH = 1000
 
 /** The lanes that always exist, as the database starts with them. */
 export const LANE_DEFAULTS = {
@@ -180,6 +186,8 @@ export interface LaneSettings {
   readonly ageingMs: number | null
   /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
   readonly placement: 'fill' | 'spread'
+  /** Jobs a worker may be assigned beyond its slots; 0: none. */
+  readonly prefetch: number
   readonly given: ReadonlySet<keyof typeof LANE_FIELDS>
 }
 
@@ -317,6 +325,7 @@ function resolveLane(
     enabled: find('enabled', LANE_FIELDS.enabled, true).value,
     ageingMs: find('ageing', LANE_FIELDS.ageing, null).value,
     placement: find('placement', LANE_FIELDS.placement, 'fill' as const).value,
+    prefetch: find('prefetch', LANE_FIELDS.prefetch, DEFAULT_PREFETCH).value,
     given,
   }
   return { settings, threshold }
@@ -331,6 +340,7 @@ export function newLane(slots: number | null): Omit<LaneSettings, 'given' | 'sta
     enabled: true,
     ageingMs: null,
     placement: 'fill',
+    prefetch: DEFAULT_PREFETCH,
   }
 }
 

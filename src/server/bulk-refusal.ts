@@ -10,8 +10,8 @@ export interface BulkEntry {
   readonly key?: string | undefined
   readonly lane?: string | undefined
   readonly input: unknown
-  /** The submission as it is stored. */
-  readonly json: string
+  /** The submission as it is stored, without its input. */
+  readonly fields: string
 }
 
 /**
@@ -40,7 +40,7 @@ export async function withIndex(
   const drawing = entries.filter((each) => each.task === task)
   // Amounts may depend on the input. Where they are the same, the first entry is refused as every other would be.
   const asked = new Set(
-    drawing.map(({ json }) => JSON.stringify((JSON.parse(json) as { uses?: unknown }).uses)),
+    drawing.map(({ fields }) => JSON.stringify((JSON.parse(fields) as { uses?: unknown }).uses)),
   )
   return asked.size === 1 ? at(error, entries.indexOf(drawing[0]!)) : error
 }

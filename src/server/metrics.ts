@@ -29,7 +29,9 @@ export class Metrics {
   readonly #refused: Counter
   readonly #refusals: Tally
   readonly #claimLatency: Histogram<'lane'>
-  readonly #byLane: Readonly<Record<'depth' | 'oldest' | 'running' | 'slots' | 'held', Gauge<'lane'>>>
+  readonly #byLane: Readonly<
+    Record<'depth' | 'oldest' | 'running' | 'assigned' | 'slots' | 'held', Gauge<'lane'>>
+  >
   readonly #byTask: Gauge<'lane' | 'task'>
   readonly #workers: Gauge
   readonly #duties: Gauge<'duty'>
@@ -83,6 +85,9 @@ export class Metrics {
       depth: gauge('lane_depth', `Jobs that could start and wait; ${DEPTH_WORDS}`, ['lane']),
       oldest: gauge('lane_oldest_wait_seconds', 'How long the oldest of them has waited', ['lane']),
       running: gauge('lane_running', 'Jobs that run', ['lane']),
+      assigned: gauge('lane_assigned', 'Jobs that workers have beyond their slots and have not started', [
+        'lane',
+      ]),
       slots: gauge('lane_slots', 'Jobs that may run at once; absent where there is no limit', ['lane']),
       held: gauge('lane_held_slots', 'Slots that workers hold, busy or idle for a moment', ['lane']),
     }
@@ -177,10 +182,11 @@ export class Metrics {
 
   #setStatus({ lanes, queues, workers, duties }: SystemStatus): void {
     for (const each of [...Object.values(this.#byLane), this.#byTask, this.#duties]) each.reset()
-    const { depth, oldest, running, slots, held } = this.#byLane
+    const { depth, oldest, running, assigned, slots, held } = this.#byLane
     for (const lane of lanes) {
       const name = { lane: lane.name }
       running.set(name, lane.running)
+      assigned.set(name, lane.assigned)
       held.set(name, lane.held)
       if (lane.slots !== null) slots.set(name, lane.slots)
       const waiting = queues.filter((queue) => queue.lane === lane.name)

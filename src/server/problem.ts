@@ -28,6 +28,9 @@ const UNSAID: Partial<Record<ErrorCode, string>> = {
   CLOSED: 'the server is being stopped: ask again',
 }
 
+/** Bytes of a refused body that are still read, so that the client can read the answer. */
+const DISCARDED_BYTES = 64 * 1024 * 1024
+
 /** Answers every error as problem+json, and logs those that are the server's own. */
 export function registerProblems(server: Server, { room }: ServerParts): void {
   server.setErrorHandler((error, request, reply) =>
@@ -49,8 +52,17 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   const retryAfter = details.retryAfter ?? (status === 503 ? 1 : undefined)
   if (typeof retryAfter === 'number') reply.header('retry-after', String(Math.max(1, Math.ceil(retryAfter))))
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
+  if (code === 'PAYLOAD_TOO_LARGE' && isBriefBody(request)) reply.removeHeader('connection')
   const body: Problem = { ...problemOf(known), requestId: request.id }
   return reply.code(status).header('content-type', PROBLEM_TYPE).serializer(serialise).send(body)
+}
+
+/**
+ * Whether the rest of a body that is refused for its length is read before the connection closes. Closing earlier resets the connection, and a
+ * client that is still sending sees an error instead of the answer.
+ */
+function isBriefBody({ headers }: FastifyRequest): boolean {
+  return Number(headers['content-length']) <= DISCARDED_BYTES
 }
 
 /** What is said of an error, but for the id of the request. */

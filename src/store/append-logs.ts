@@ -12,7 +12,7 @@ const APPEND = statement(
      select a.id, a.attempt
        from (select distinct id, attempt from given) a
        join sluice.job_data d on d.id = a.id
-       left join sluice.running r on r.id = a.id
+       left join lateral (select j.attempt, j.worker_id from sluice.claimed j where j.worker_id = $2 and j.id = a.id offset 0) r on true
        left join sluice.outcomes o on o.id = a.id
        left join sluice.attempts t on t.job_id = a.id and t.attempt = a.attempt
       where ($2::bigint is null or r.attempt = a.attempt and r.worker_id = $2 or o.attempt = a.attempt and o.worker_id = $2 or t.worker_id = $2)

@@ -8,6 +8,7 @@ export interface LaneChange {
   readonly ageingMs?: number | null
   readonly enabled?: boolean
   readonly placement?: 'fill' | 'spread'
+  readonly prefetch?: number
 }
 
 const CHANGE = statement('change_lane', 'select sluice.change_lane_v1($1, $2, $3, $4) as changed')

@@ -71,7 +71,7 @@ const CLAIM = statement(
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
                                             select 1 from sluice.queue q where q.class_id = c.id and q.state = 'ready'
                                              order by q.rank, q.id limit 1) x)
-                             or (select min(r.worker_id) from sluice.running r) is not null
+                             or exists (select 1 from sluice.claims)
               else true
             end
       order by g.name

@@ -81,17 +81,21 @@ const COUNT = statement(
          where j.parent_id = y.id and j.superseded_at is null and j.state < 'completed'
          order by case j.state when 'awaiting_approval' then 0 when 'running' then 2 else 1 end, j.idx limit 1) x
       where y.composite in ('workflow', 'group') and y.state = 'running' and y.level < $3
+   ), waits as materialized (
+     select distinct on (y.top) y.top, y.id, y.step from way y order by y.top, y.level desc
+   ), waited as materialized (
+     select j.* from sluice.jobs_by_id_v1(array(select w.id from waits w)) j
    )
    select b.id, b.total, b.ended,
           case when f.total is not null then jsonb_build_object('id', b.fan::text, 'step', k.step, 'total', f.total, 'completed', f.completed,
             'failed', f.failed, 'cancelled', f.cancelled, 'window', f.window_size, 'graph', c.graph, 'node', c.node) end as fan,
-          (select jsonb_build_object('id', y.id::text, 'step', y.step, 'task', j.task, 'kind', j.composite, 'state', j.state,
+          (select jsonb_build_object('id', w.id::text, 'step', w.step, 'task', j.task, 'kind', j.composite, 'state', j.state,
                     'dueMs', case when j.state = 'scheduled' then greatest(0, round(extract(epoch from j.ready_at - clock_timestamp()) * 1000)) end,
                     'error', left(j.error, 300),
                     'reason', case when j.state = 'ready' then (
                       select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = j.class_id and s.at > clock_timestamp() - interval '6 seconds'
                        order by s.at desc limit 1) end)
-             from way y join sluice.jobs j on j.id = y.id where y.top = b.id order by y.level desc limit 1) as wait
+             from waits w join waited j on j.id = w.id where w.top = b.id) as wait
      from below b
      left join lateral sluice.fanout_v1(b.fan) f on true
      left join sluice.composites c on c.job_id = b.fan

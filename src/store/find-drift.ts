@@ -14,7 +14,7 @@ export interface HoldingDrift {
 const FIND = statement(
   'find_drift',
   `select w.name as worker, r.lane, coalesce(h.slots, 0) as held, r.running
-     from (select j.worker_id, c.lane, count(*)::integer as running from sluice.running j join sluice.classes c on c.id = j.class_id
+     from (select j.worker_id, c.lane, sum(sluice.started_in_v1(j))::integer as running from sluice.claims j join sluice.classes c on c.id = j.class_id
             group by j.worker_id, c.lane) r
      join sluice.lanes l on l.name = r.lane
      left join sluice.holdings h on h.worker_id = r.worker_id and h.lane = r.lane

@@ -108,16 +108,17 @@ const JOINS = `left join sluice.classes c on c.id = j.class_id
 const FIND = statement(
   'find_jobs',
   `select ${COLUMNS}, ${PAYLOADS}, ${DETAIL} as error_detail
-     from sluice.jobs j ${JOINS} where j.id = any ($1) order by j.id desc`,
+     from sluice.jobs_by_id_v1($1) j ${JOINS} order by j.id desc`,
 )
 
 // Of trees, which are not part of lists.
 const FIND_CHILDREN = statement(
   'find_children',
   `select ${COLUMNS}, ${PAYLOADS}
-     from (select d.id from sluice.job_data d
-            where d.parent_id = $1 and d.superseded_at is null and ($2::bigint is null or d.id < $2) order by d.id desc limit $3) i
-     join sluice.jobs j on j.id = i.id ${JOINS} order by j.id desc`,
+     from sluice.jobs_by_id_v1(array(
+            select d.id from sluice.job_data d
+             where d.parent_id = $1 and d.superseded_at is null and ($2::bigint is null or d.id < $2) order by d.id desc limit $3)) j
+     ${JOINS} order by j.id desc`,
 )
 
 const LIST = statement(
@@ -125,7 +126,8 @@ const LIST = statement(
   `select l.next, ${COLUMNS}, case when $5 then j.input end as input, case when $5 then j.result end as result,
           case when $5 then n.checkpoint end as checkpoint
      from sluice.list_jobs_v1($1, $2, $3, $4) l
-     left join (unnest(l.ids) i(id) join sluice.jobs j on j.id = i.id ${JOINS}) on true
+     left join lateral sluice.jobs_by_id_v1(l.ids) j on true
+     ${JOINS}
     order by j.id desc nulls last`,
 )
 

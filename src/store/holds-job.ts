@@ -2,7 +2,7 @@ import { type Queryable, statement } from '../db/database.ts'
 
 const LOOK = statement(
   'holds_job',
-  `select exists (select 1 from sluice.running where id = $1 and attempt = $2 and worker_id = $3) as held,
+  `select exists (select 1 from sluice.claimed where id = $1 and attempt = $2 and worker_id = $3) as held,
           exists (select 1 from sluice.generation g where g.claims_open) as settled`,
 )
 

@@ -10,10 +10,6 @@ const INSERT = statement(
  *
  * @param jobs JSON text of an array; the fields are described at `sluice.submit_v1`.
  */
-export async function insertJobs(
-  db: Queryable,
-  jobs: string,
-  hint: 'none' | 'soon',
-): Promise<{ readonly id: string }[]> {
-  return db.run<{ id: string }>(INSERT, [jobs, hint])
+export async function insertJobs(db: Queryable, jobs: string, hint: 'none' | 'soon'): Promise<string[]> {
+  return (await db.run<{ id: string }>(INSERT, [jobs, hint])).map(({ id }) => id)
 }

@@ -19,8 +19,8 @@ const LIST = statement(
   `select a.attempt, w.name as worker, a.started_at as "startedAt", a.ended_at as "endedAt", a.ending, a.error, e.detail
      from (select attempt, worker_id, started_at, ended_at, ending, error from sluice.attempts where job_id = $1
            union all
-           select attempt, worker_id, started_at, finished_at, state::text, case when state = 'running' then null else error end from sluice.jobs
-            where id = $1 and attempt > 0 and state >= 'running'
+           select attempt, worker_id, started_at, finished_at, state::text, case when state = 'running' then null else error end from sluice.jobs_by_id_v1(array[$1::bigint]) jobs
+            where attempt > 0 and state >= 'running'
               and not exists (select 1 from sluice.attempts x where x.job_id = jobs.id and x.attempt = jobs.attempt)) a
      left join sluice.workers w on w.id = a.worker_id
      left join sluice.attempt_errors e on e.job_id = $1 and e.attempt = a.attempt

@@ -24,7 +24,7 @@ const LIST = statement(
   `select r.budget, r.device, r.model, w.name as worker, r.amount, r.devices,
           case when r.unloading_at is not null then 'unloading' when r.loaded_at is null then 'loading' else 'loaded' end as state,
           coalesce(r.unloading_at, r.loaded_at, r.claimed_at) as since, coalesce(m.pinned, false) as pinned,
-          (select count(*)::integer from sluice.reservations v join sluice.running j on j.id = v.job_id join sluice.classes c on c.id = j.class_id
+          (select count(*)::integer from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id join sluice.classes c on c.id = j.class_id
             where v.budget = r.budget and v.device = r.device and j.attempt = v.attempt and j.worker_id = r.worker_id and c.model = r.model) as running
      from sluice.residents r join sluice.workers w on w.id = r.worker_id left join sluice.models m on m.name = r.model
     where w.ended_at is null

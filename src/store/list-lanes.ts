@@ -12,10 +12,14 @@ export interface Lane {
   readonly enabled: boolean
   /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
   readonly placement: 'fill' | 'spread'
+  /** Jobs a worker may be assigned beyond its slots; 0: none. */
+  readonly prefetch: number
   readonly tasks: readonly string[]
   /** Slots held by workers, busy or idle for a moment. */
   readonly held: number
   readonly running: number
+  /** Jobs that workers have beyond their slots and have not started. */
+  readonly assigned: number
   /** A file or a program says that it exists. False: an operator created it. */
   readonly declared: boolean
   /** Fields an operator changed. */
@@ -26,12 +30,15 @@ export interface Lane {
 
 const LIST = statement(
   'list_lanes',
-  `select l.name, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.ageing_ms as "ageingMs",
-          l.enabled, l.placement, l.declared <> '{}' as declared, l.operator_set as "operatorSet", l.updated_at as "updatedAt", l.updated_by as "updatedBy",
+  `with busy as materialized (select r.class_id, sum(sluice.started_in_v1(r)) as n, sum(cardinality(r.assigned)) as assigned
+                                  from sluice.claims r group by r.class_id)
+   select l.name, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.ageing_ms as "ageingMs",
+          l.enabled, l.placement, l.prefetch, l.declared <> '{}' as declared, l.operator_set as "operatorSet", l.updated_at as "updatedAt",
+          l.updated_by as "updatedBy",
           array(select t.name from sluice.tasks t where t.lane = l.name order by t.name) as tasks,
           coalesce(sum(h.slots), 0)::integer as held,
-          (select count(*)::integer from sluice.running r join sluice.classes c on c.id = r.class_id
-            where c.lane = l.name) as running
+          coalesce((select sum(b.n)::integer from busy b join sluice.classes c on c.id = b.class_id where c.lane = l.name), 0) as running,
+          coalesce((select sum(b.assigned)::integer from busy b join sluice.classes c on c.id = b.class_id where c.lane = l.name), 0) as assigned
      from sluice.lanes l left join sluice.holdings h on h.lane = l.name
     where l.deleted_at is null
     group by l.name order by l.name`,

@@ -37,6 +37,8 @@ export interface WorkerView {
   /** Asked to end: it leaves once what it runs has ended. */
   readonly stopping: boolean
   readonly running: number
+  /** Jobs it has beyond its slots and has not started. */
+  readonly assigned: number
   readonly startedAt: Date
   readonly seenAt: Date
   readonly silentMs: number
@@ -51,7 +53,8 @@ const LIST = statement(
           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent,
           (select coalesce(jsonb_agg(jsonb_build_object('task', d.task, 'why', d.why, 'since', d.since, 'retryAt', d.retry_at) order by d.task), '[]')
              from sluice.withdrawals d where d.worker_id = w.id) as withdrawn,
-          (select count(*)::integer from sluice.running r where r.worker_id = w.id) as running
+          (select count(*)::integer from sluice.running r where r.worker_id = w.id) as running,
+          (select coalesce(sum(cardinality(r.assigned)), 0)::integer from sluice.claims r where r.worker_id = w.id) as assigned
      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms' order by w.rank, w.id`,
 )
 

@@ -46,22 +46,28 @@ const LOAD_JOB = statement('load_branch', `select ${COLUMNS} from sluice.jobs j 
 
 const LOAD_CHILDREN = statement(
   'load_branches',
-  `select ${COLUMNS} from sluice.jobs j ${JOINS}
-    where j.parent_id = any ($1) and j.superseded_at is null order by j.parent_id, j.idx limit $2`,
+  `select ${COLUMNS}
+     from sluice.jobs_by_id_v1(array(
+            select d.id from sluice.job_data d where d.parent_id = any ($1) and d.superseded_at is null order by d.parent_id, d.idx limit $2)) j
+     ${JOINS} order by j.parent_id, j.idx`,
 )
 
 // Those in flight are just before the first that waits. Looking back from there, and not far, costs the same in a fan-out of
 // any size; one that takes much longer than its siblings is counted, and not among these.
 const LOAD_IN_FLIGHT = statement(
   'load_branches_in_flight',
-  `select b.* from unnest($1::bigint[]) p(id)
-    cross join lateral (
-      select s.* from (
-        select ${COLUMNS} from sluice.jobs j ${JOINS}
-         where j.parent_id = p.id and j.superseded_at is null
-           and j.idx < coalesce((select w.idx from sluice.queue w where w.parent_id = p.id and w.state = 'waiting' order by w.idx limit 1), 2147483647)
-         order by j.idx desc limit $3) s
-       where s.state < 'completed' order by s.index limit $2) b`,
+  `with picked as materialized (
+     select b.id from unnest($1::bigint[]) p(id)
+      cross join lateral (
+        select s.id from (
+          select k.id, k.idx, (select o.id from sluice.outcomes o where o.id = k.id) as ended from sluice.job_data k
+           where k.parent_id = p.id and k.superseded_at is null
+             and k.idx < coalesce((select w.idx from sluice.queue w where w.parent_id = p.id and w.state = 'waiting' order by w.idx limit 1), 2147483647)
+           order by k.idx desc limit $3) s
+         where s.ended is null order by s.idx limit $2) b
+   )
+   select ${COLUMNS} from sluice.jobs_by_id_v1(array(select p.id from picked p)) j ${JOINS}
+    order by array_position($1::bigint[], j.parent_id), j.idx`,
 )
 
 const LOAD_FAILED = statement(
@@ -76,9 +82,11 @@ const LOAD_FAILED = statement(
 // By places, so that a page costs what it shows; with states, as many children more as are passed over on the way.
 const LOAD_FROM = statement(
   'load_branches_from',
-  `select ${COLUMNS} from sluice.jobs j ${JOINS}
-    where j.parent_id = $1 and j.superseded_at is null and j.idx >= $2
-      and ($3::sluice.job_state[] is null or j.state = any ($3)) order by j.idx limit $4`,
+  `select ${COLUMNS}
+     from sluice.jobs_by_id_v1(array(
+            select k.id from sluice.jobs k where k.parent_id = $1 and k.superseded_at is null and k.idx >= $2
+               and ($3::sluice.job_state[] is null or k.state = any ($3)) order by k.idx limit $4)) j
+     ${JOINS} order by j.idx`,
 )
 
 type Row = Branch & Record<string, unknown>

@@ -13,11 +13,13 @@ export interface DispatchClass {
   readonly budgeted: boolean
   /** Jobs of its lane go to whoever runs the fewest, and not to the first who is free. */
   readonly spread: boolean
+  /** How many jobs of its lane a worker may be assigned beyond its slots. */
+  readonly prefetch: number
 }
 
 const LOAD = statement(
   'load_classes',
-  `select c.id, c.task, c.lane, l.slots, l.poll_ms as "pollMs", l.stale_ms as "staleMs", c.model, c.budgeted, l.placement = 'spread' as spread
+  `select c.id, c.task, c.lane, l.slots, l.poll_ms as "pollMs", l.stale_ms as "staleMs", c.model, c.budgeted, l.placement = 'spread' as spread, l.prefetch
      from sluice.classes c join sluice.lanes l on l.name = c.lane
     where c.task = any ($1) and c.requires <@ $2::jsonb
     order by c.lane, c.id`,

@@ -16,25 +16,24 @@ export interface DecidedRow {
   readonly node: string | null
 }
 
-const CHILD = 'x.id, x.parent_id, x.idx, x.step, x.composite, x.state, x.error, x.finished_at'
-
 // Of a fan-out those that failed, of a workflow or group all steps.
 const LOAD = statement(
   'load_decisions',
-  `select k.id, p.id as "parentId", k.idx as "index", k.step, k.composite as kind, k.state, k.error, k.finished_at as "finishedAt",
+  `select k.id, k.parent_id as "parentId", k.idx as "index", k.step, k.composite as kind, k.state, k.error, k.finished_at as "finishedAt",
           c.graph, c.node
-     from sluice.jobs p
-    cross join lateral (
-      (select ${CHILD} from sluice.jobs x where p.composite <> 'fanout' and x.parent_id = p.id and x.superseded_at is null
-        order by x.idx limit $2)
-      union all
-      (select ${CHILD} from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
-           and x.superseded_at is null and x.state = 'failed' order by x.idx limit $3)
-      union all
-      (select ${CHILD} from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
-           and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $3)) k
+     from sluice.jobs_by_id_v1(array(
+            select i.id from sluice.jobs p
+             cross join lateral (
+               (select x.id from sluice.job_data x where p.composite <> 'fanout' and x.parent_id = p.id and x.superseded_at is null
+                 order by x.idx limit $2)
+               union all
+               (select x.id from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
+                    and x.superseded_at is null and x.state = 'failed' order by x.idx limit $3)
+               union all
+               (select x.id from sluice.jobs x where p.composite = 'fanout' and p.state <> 'completed' and x.parent_id = p.id
+                    and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $3)) i
+             where p.id = any ($1::bigint[]))) k
      left join sluice.composites c on c.job_id = k.id
-    where p.id = any ($1::bigint[])
     order by k.parent_id, k.idx`,
 )
 

@@ -12,7 +12,7 @@ export interface Orders {
 const LOAD = statement(
   'load_orders',
   `select w.id, w.draining, sluice.must_stop_v1(w) as stopping,
-          array(select r.id from sluice.running r where r.worker_id = w.id and r.cancel_at is not null) as cancels
+          array(select k::bigint from sluice.claims c cross join lateral jsonb_object_keys(c.cancels) k where c.worker_id = w.id) as cancels
      from sluice.workers w where w.id = any ($1) and w.ended_at is null`,
 )
 

@@ -38,7 +38,7 @@ const LOAD = statement(
           j.superseded_at is not null as superseded,
           j.state = 'failed' and j.attempt = 0 and c.job_id is null and j.error not like 'capacity:%' as stillborn,
           c.graph, c.node, c.version, c.total
-     from path p join sluice.jobs j on j.id = p.id left join sluice.composites c on c.job_id = j.id`,
+     from sluice.jobs_by_id_v1(array(select p.id from path p)) j left join sluice.composites c on c.job_id = j.id`,
 )
 
 /** A job and everything above it, the root last. Empty when there is no such job. */

@@ -53,10 +53,7 @@ const COLUMNS = `j.id, j.parent_id as "parentId", j.step, j.idx as "index", j.co
 const JOINS =
   'left join sluice.composites c on c.job_id = j.id left join lateral sluice.fanout_v1(j.id) f on true'
 
-const LOAD = statement(
-  'load_tree_nodes',
-  `select ${COLUMNS} from sluice.jobs j ${JOINS} where j.id = any ($1::bigint[])`,
-)
+const LOAD = statement('load_tree_nodes', `select ${COLUMNS} from sluice.jobs_by_id_v1($1) j ${JOINS}`)
 
 // All children where they are few. Of many: failures, and the first and last ones. Each branch reads the index on places
 // and stops; only failures are looked for further on, and only where some were counted.
@@ -68,21 +65,21 @@ const LOAD_CHILDREN = statement(
        left join sluice.composites h on h.job_id = p.id
       cross join lateral (select p.composite = 'fanout' and coalesce(h.total, 0) > $2 as wide) f
       cross join lateral (
-        (select x.id from sluice.jobs x where not f.wide and x.parent_id = p.id and x.superseded_at is null
+        (select x.id from sluice.job_data x where not f.wide and x.parent_id = p.id and x.superseded_at is null
           order by x.idx limit $3)
         union
-        (select x.id from sluice.jobs x where f.wide and x.parent_id = p.id and x.superseded_at is null order by x.idx limit $4)
+        (select x.id from sluice.job_data x where f.wide and x.parent_id = p.id and x.superseded_at is null order by x.idx limit $4)
         union
-        (select x.id from sluice.jobs x where f.wide and x.parent_id = p.id and x.superseded_at is null order by x.idx desc limit $4)
+        (select x.id from sluice.job_data x where f.wide and x.parent_id = p.id and x.superseded_at is null order by x.idx desc limit $4)
         union
-        (select x.id from sluice.jobs x where f.wide and (h.failed > 0 or p.state = 'running') and x.parent_id = p.id
-             and x.superseded_at is null and x.state = 'failed' order by x.idx limit $5)
+        (select x.id from sluice.job_data x where f.wide and (h.failed > 0 or p.state = 'running') and x.parent_id = p.id
+             and x.superseded_at is null and (select o.state from sluice.outcomes o where o.id = x.id) = 'failed' order by x.idx limit $5)
         union
-        (select x.id from sluice.jobs x where f.wide and h.cancelled > 0 and x.parent_id = p.id
-             and x.superseded_at is null and x.state = 'cancelled' order by x.idx limit $4)) k
+        (select x.id from sluice.job_data x where f.wide and h.cancelled > 0 and x.parent_id = p.id
+             and x.superseded_at is null and (select o.state from sluice.outcomes o where o.id = x.id) = 'cancelled' order by x.idx limit $4)) k
       where p.id = any ($1::bigint[])
    )
-   select ${COLUMNS} from picked i join sluice.jobs j on j.id = i.id ${JOINS}
+   select ${COLUMNS} from sluice.jobs_by_id_v1(array(select i.id from picked i)) j ${JOINS}
     order by j.parent_id, j.idx`,
 )
 

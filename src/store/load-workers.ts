@@ -13,7 +13,7 @@ export interface StoredWorker extends Required<Omit<WorkerIdentity, 'keyId'>> {
 const LOAD = statement(
   'load_workers',
   `select id, name, host, pid, version, capacity, cores, tasks, labels, pooled, process_limit as "processLimit", rank, pool, request, build, key_id as "keyId", ended_at is not null as ended,
-          array(select distinct c.lane from sluice.running r join sluice.classes c on c.id = r.class_id
+          array(select distinct c.lane from sluice.claimed r join sluice.classes c on c.id = r.class_id
                  where r.worker_id = w.id) as "heldLanes"
      from sluice.workers w where id = any ($1::bigint[])`,
 )

@@ -77,8 +77,10 @@ export interface LaneMoment {
   readonly perWorker: number | null
   readonly enabled: boolean
   readonly running: number
+  /** Jobs that workers have beyond their slots and have not started: neither running nor in `depth`. */
+  readonly assigned: number
   readonly held: number
-  /** Jobs that could start and wait: counted now while fewer than 2,000 are queued, else as last sampled. */
+  /** Jobs that could start and wait for a worker: counted now while fewer than 2,000 are queued, else as last sampled. */
   readonly depth: number
   readonly oldestAt: number | null
   readonly reason: string | null

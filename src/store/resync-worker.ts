@@ -4,24 +4,32 @@ import { type Queryable, statement } from '../db/database.ts'
 export interface NamedAttempt {
   readonly id: string
   readonly attempt: number
+  /** It runs no more, and only its ending is still to be recorded. */
+  readonly ended?: boolean
 }
 
 export interface Resynced {
   readonly epoch: number
   /** In the order every later cycle must name them. */
   readonly lanes: readonly string[]
-  /** `mark`: when it was claimed, in microseconds. */
-  readonly running: readonly { readonly id: string; readonly attempt: number; readonly mark: number }[]
+  /** `seq`: the claim that has it. Later claims of the worker have higher numbers. */
+  readonly running: readonly {
+    readonly id: string
+    readonly attempt: number
+    readonly seq: number
+    /** The database has not heard that it has started. The worker says that it has: others were taken back. */
+    readonly assigned: boolean
+  }[]
 }
 
 const RESYNC = statement(
   'resync_worker',
-  'select lane, epoch, job_id, attempt, mark from sluice.resync_v1($1, $2)',
+  'select lane, epoch, job_id, attempt, seq, assigned from sluice.resync_v1($1, $2, $3)',
 )
 
 const RESYNC_TOGETHER = statement(
   'resync_workers',
-  'select worker_id, lane, epoch, job_id, attempt, mark from sluice.resyncs_v1($1)',
+  'select worker_id, lane, epoch, job_id, attempt, seq, false as assigned from sluice.resyncs_v1($1)',
 )
 
 type ResyncedRow = {
@@ -29,22 +37,29 @@ type ResyncedRow = {
   epoch: number
   job_id: string | null
   attempt: number
-  mark: string
+  seq: string
+  assigned: boolean
 }
 
 /**
  * Fences whatever this worker still has under way and tells what the database thinks it runs.
  *
- * @param named All that the worker runs or has not reported yet. What a crash of the server forgot of it is given back. `null`:
+ * @param named All that the worker runs or has not reported yet. What a crash of the server forgot of it is given back, and what has ended takes no slot. `null`:
  *   the worker was not asked.
+ * @param recalls What is assigned to it and not named goes back. False: what it names may be out of date.
  * @returns `undefined` when the worker has been declared dead.
  */
 export async function resyncWorker(
   db: Queryable,
   workerId: string,
   named: readonly NamedAttempt[] | null,
+  recalls = true,
 ): Promise<Resynced | undefined> {
-  const rows = await db.run<ResyncedRow>(RESYNC, [workerId, named === null ? null : JSON.stringify(named)])
+  const rows = await db.run<ResyncedRow>(RESYNC, [
+    workerId,
+    named === null ? null : JSON.stringify(named),
+    recalls,
+  ])
   return rows.length === 0 ? undefined : toResynced(rows)
 }
 
@@ -69,6 +84,6 @@ function toResynced(rows: readonly ResyncedRow[]): Resynced {
     lanes: [...new Set(rows.map((row) => row.lane))].filter((lane) => lane !== null),
     running: rows
       .filter((row) => row.job_id !== null)
-      .map((row) => ({ id: row.job_id!, attempt: row.attempt, mark: Number(row.mark) })),
+      .map(({ job_id, attempt, seq, assigned }) => ({ id: job_id!, attempt, seq: Number(seq), assigned })),
   }
 }

@@ -1,12 +1,13 @@
 import { type Queryable, statement } from '../db/database.ts'
 
-// The size is checked here and not by a constraint, which would read the checkpoint again with every progress of the job.
+// The size is checked here and not by a constraint, which would read the checkpoint again with every progress of the job. Why the job's row is
+// locked is said in save-progress.ts.
 const SAVE = statement(
   'save_checkpoint',
   `with given as (select octet_length($4::text) > 16777216 as is_large), saved as (
      insert into sluice.notes as n (job_id, attempt, checkpoint)
-     select r.id, r.attempt, $4::text::jsonb from sluice.running r, given g
-      where r.id = $1 and r.attempt = $2 and r.worker_id = $3 and not g.is_large
+     select r.id, r.attempt, $4::text::jsonb from sluice.claimed r join sluice.job_data d on d.id = r.id cross join given g
+      where r.id = $1 and r.attempt = $2 and r.worker_id = $3 and not g.is_large for key share of d
      on conflict (job_id) do update set attempt = excluded.attempt, checkpoint = excluded.checkpoint, updated_at = clock_timestamp()
       where n.attempt <= excluded.attempt
      returning job_id)

@@ -1,10 +1,12 @@
 import type { Assignment, EndedAttempt, JobAttempt } from '../model/assignment.ts'
+import { taskInLane } from '../model/task-in-lane.ts'
 import { AttemptSpan } from '../tracing.ts'
 import { BrokenWorker, type Executor, StartFailure, Stop } from './attempt.ts'
 import { decideEnding, detailOfEnding, type Settled } from './ending.ts'
 import type { JobSource } from './job-source.ts'
 import { enterDevices, isOnDevices, leaveDevices, memoryOf } from './models/attempt-on-devices.ts'
 import type { ModelKeeper } from './models/model-keeper.ts'
+import { Pace } from './pace.ts'
 import { RunningAttempt } from './running-attempt.ts'
 import { type StartEvents, StartFaults } from './start-faults.ts'
 import type { AnyTask } from './task.ts'
@@ -43,6 +45,9 @@ export class Attempts {
   readonly #options: AttemptsOptions
   readonly #events: AttemptEvents
   readonly #running = new Map<string, RunningAttempt>()
+  readonly #countByLane = new Map<string, number>()
+  /** How fast jobs of each task end. */
+  readonly pace = new Pace()
   readonly starts: StartFaults
   #onIdle: (() => void) | undefined
 
@@ -54,6 +59,11 @@ export class Attempts {
 
   get size(): number {
     return this.#running.size
+  }
+
+  /** How many of them are of a lane. */
+  countIn(lane: string): number {
+    return this.#countByLane.get(lane) ?? 0
   }
 
   has(id: string, attempt: number): boolean {
@@ -84,7 +94,7 @@ export class Attempts {
       this.#options.source,
       this.#options.workdirsOfUsers?.get(assignment.task) ?? this.#options.workdirs,
     )
-    this.#running.set(assignment.id, attempt)
+    this.#add(attempt)
     if (this.starts.has(assignment.task)) attempt.onStarted = () => this.starts.noteStarted(assignment.task)
     this.#options.watch?.started(assignment.task)
     attempt.span = AttemptSpan.start(assignment)
@@ -177,12 +187,32 @@ export class Attempts {
       Math.random(),
     )
     attempt.span?.end(ending.kind, 'error' in ending ? ending.error : undefined)
-    this.#running.delete(id)
+    this.#remove(attempt)
     const detail = detailOfEnding(settled, ending)
-    this.#events.ended({ id, attempt: attempt.number, ending, ...(detail !== undefined && { detail }) })
+    this.#events.ended({
+      ...{ id, attempt: attempt.number, ending },
+      ...(detail !== undefined && { detail }),
+      ...(attempt.assignment.prefetched !== undefined && { startedAt: attempt.startedAt }),
+    })
     if (isOnDevices(attempt)) leaveDevices(this.#options.models, attempt, settled.ok)
     if (this.#running.size === 0) this.#onIdle?.()
     this.#events.settled()
+  }
+
+  #add(attempt: RunningAttempt): void {
+    const { id, task, lane } = attempt.assignment
+    this.#running.set(id, attempt)
+    this.#countByLane.set(lane, this.countIn(lane) + 1)
+    attempt.startedAt = performance.now()
+    this.pace.started(taskInLane(task, lane), attempt.startedAt)
+  }
+
+  #remove(attempt: RunningAttempt): void {
+    const { id, task, lane } = attempt.assignment
+    this.#running.delete(id)
+    this.#countByLane.set(lane, this.countIn(lane) - 1)
+    const now = performance.now()
+    this.pace.ended(taskInLane(task, lane), now - attempt.startedAt, now)
   }
 
   #isStarting(task: string): boolean {
@@ -206,7 +236,7 @@ export class Attempts {
     const attempt = this.#running.get(id)
     if (attempt === undefined) return
     attempt.gone = true
-    this.#running.delete(id)
+    this.#remove(attempt)
     attempt.stop(new Stop('lease-lost', 'the lease on this job is lost'))
     if (named)
       this.#options.log.warn({ job: id, task: attempt.assignment.task }, 'lost a job: its lease has ended')
@@ -270,7 +300,7 @@ export class Attempts {
       this.#options.log.warn({ job: id, task }, `task ignores its signal; the job is ${next}`)
       attempt.gone = true
       if (isHarmful) continue
-      this.#running.delete(id)
+      this.#remove(attempt)
       this.#events.ended({ id, attempt: attempt.number, ending: { kind: 'returned' } })
     }
   }

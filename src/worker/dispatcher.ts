@@ -1,9 +1,11 @@
 import { hasCode, messageOf } from '../errors.ts'
-import type { Assignment, CycleAnswer, EndedAttempt, JobAttempt, WorkerOrders } from '../model/assignment.ts'
+import type { Assignment, CycleAnswer, EndedAttempt, NamedJob, WorkerOrders } from '../model/assignment.ts'
 import { RepeatedWarning } from '../repeated-warning.ts'
+import { AnswerTrust } from './answer-trust.ts'
 import type { Attempts } from './attempts.ts'
 import type { JobSource, SourceBeat } from './job-source.ts'
 import type { ModelKeeper } from './models/model-keeper.ts'
+import { Prefetcher } from './prefetcher.ts'
 import type { WorkerLog } from './worker-log.ts'
 
 export interface DispatcherOptions {
@@ -18,6 +20,8 @@ export interface DispatcherOptions {
   /** Jobs taken in one cycle, at most. */
   readonly cycleMax: number
   readonly log: WorkerLog
+  /** Tasks whose jobs may be assigned before there is a slot for them. */
+  readonly prefetchable: ReadonlySet<string>
   /** How the cores of the host are divided may have changed. */
   readonly onSharesChanged: () => void
   /** An operator wants the worker to end. May be called again and again. */
@@ -29,12 +33,10 @@ export interface DispatcherOptions {
 /** Looks again this long after a hint that came to nothing: the commit it announced may be a moment behind it. */
 const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
 const RETRY_MS = 500
-/** After so many missed heartbeats an answer may be too old to act on, and connections may be dead. One beat may just be slow. */
-const DOUBTFUL_BEATS = 2
 
 const LATE =
   'jobs came when no heartbeat got through any more; they are not started before the database was asked'
-const DECLARED_DEAD = 'this worker was declared dead; its late results are refused and it registers anew'
+const DECLARED_DEAD = 'this worker was declared dead; its late results are refused and it registers again'
 
 /**
  * Gets a worker its jobs and reports their endings, whatever the source.
@@ -42,16 +44,22 @@ const DECLARED_DEAD = 'this worker was declared dead; its late results are refus
  * One cycle at a time: it reports what has ended since the last one and asks for as many jobs as there are free slots. The next
  * cycle follows at once while there is something to report or more to take; otherwise a hint, an ending or a timer starts it.
  *
- * What the worker holds is in three places, and nowhere else: jobs that have not started (`#assigned`), jobs that run (`Attempts`)
- * and endings that are not recorded yet (`#ended`).
+ * What the worker holds is in five places, and nowhere else: answers that it has not acted on (`#received`), jobs that start at once (`#starting`), jobs that wait
+ * for one of its slots (`Prefetcher`), jobs that run (`Attempts`) and endings that are not recorded yet (`#ended`).
+ *
+ * This file is longer than 300 lines because everything that depends on the mode, on the cycle under way and on doubt is decided here, where one decision can be
+ * compared with another. What can be decided without them is in `Prefetcher`, `Attempts` and `AnswerTrust`.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #source: JobSource
   readonly #attempts: Attempts
+  readonly #trust: AnswerTrust
   readonly #outage: RepeatedWarning
-  /** Jobs of this worker that have not started. A worker asks for no more than its free slots, so all of them fit. */
-  readonly #assigned: Assignment[] = []
+  /** Jobs of this worker that start now. A worker asks for no more than its free slots, so all of them fit. */
+  readonly #starting: Assignment[] = []
+  /** Jobs that start as slots of their lane become free. */
+  readonly #prefetcher: Prefetcher
   #ended: EndedAttempt[] = []
   /** Answers that came by themselves and have not been acted on. */
   readonly #received: CycleAnswer[] = []
@@ -68,10 +76,6 @@ export class Dispatcher {
   #timer: NodeJS.Timeout | undefined
   /** No heartbeat gets through, or none has yet: what it claimed now it might have to give up at once. */
   #silent = true
-  /** Heartbeats were missed: an answer that was on its way meanwhile is too old. */
-  #missedBeats = false
-  /** Nothing came back for a while: connections may be dead. */
-  #distrusts = false
   /** What this worker holds is in doubt. */
   #resync = false
 
@@ -79,6 +83,23 @@ export class Dispatcher {
     this.#options = options
     this.#source = options.source
     this.#attempts = options.attempts
+    this.#trust = new AnswerTrust(options.source)
+    const { source, attempts, prefetchable } = options
+    const { assignedCells } = source
+    this.#prefetcher = new Prefetcher({
+      ...{ source, assignedCells, attempts, prefetchable },
+      mayStart: () => this.#mayTake(),
+      onHandedBack: (ended) => {
+        this.#ended.push(...ended)
+        this.report()
+      },
+      onDoubt: () => {
+        this.#resync = true
+        this.#again = true
+        // Not at once: the prefetcher is taking jobs out. A cycle that is sent now would take out the same jobs, or overlap the one that takes them out.
+        queueMicrotask(() => this.report())
+      },
+    })
     this.#outage = new RepeatedWarning(options.log, 'cycles get through again')
   }
 
@@ -87,6 +108,7 @@ export class Dispatcher {
       wake: (again) => this.wake(again),
       answered: (answer, ageMs) => this.#noteAnswer(answer, ageMs),
       beat: (beat) => this.#noteBeat(beat),
+      recall: () => this.#prefetcher.handBack(),
       silent: (silentMs, unansweredMs) => this.#noteSilence(silentMs, unansweredMs),
     })
   }
@@ -101,6 +123,7 @@ export class Dispatcher {
   async stopTaking(): Promise<void> {
     this.#mode = 'finishing'
     clearTimeout(this.#timer)
+    this.#prefetcher.handBack()
     // The cycle under way may still bring jobs. One follows, so that a source that has been asked for jobs hears that none are wanted.
     await (this.#reached ? this.#cycle() : this.#cycling)
   }
@@ -120,6 +143,7 @@ export class Dispatcher {
     this.#mode = 'new'
     await this.#cycling
     clearTimeout(this.#timer)
+    this.#prefetcher.close()
     this.#received.length = 0
   }
 
@@ -133,6 +157,7 @@ export class Dispatcher {
   /** An attempt is over. It is reported with the next cycle. */
   note(ended: EndedAttempt): void {
     this.#ended.push(ended)
+    this.#prefetcher.fill()
   }
 
   /** Runs the cycle that reports what has been noted, unless one is under way: then that one goes round once more. */
@@ -144,6 +169,7 @@ export class Dispatcher {
   breakDown(why: string): void {
     // As the next heartbeat says. Whoever brings it back sooner reports only that.
     this.#draining = true
+    this.#prefetcher.handBack()
     this.#source.broken(why)
   }
 
@@ -170,6 +196,8 @@ export class Dispatcher {
         this.#again = true
         continue
       }
+      // The heartbeat thread may have taken jobs back since the last answer: only the database knows which of them are still this worker's.
+      this.#resync = this.#prefetcher.begin(this.#resync)
       const free = this.#free()
       const answer = await this.#exchange(free)
       if (answer === undefined) {
@@ -191,23 +219,32 @@ export class Dispatcher {
     this.#ended = []
     const news = models.takeNews()
     const limits = this.#attempts.limits()
+    const prefetcher = this.#prefetcher
     const resync = this.#resync
     const poll = this.#polls && ended.length === 0
     this.#polls = false
     this.#resync = false
     const sentAt = performance.now()
     try {
-      const answer = await this.#source.cycle({
+      const answering = this.#source.cycle({
         ...{ ended, free, poll, resync, freeProcesses: freeProcesses(), running: () => this.#running() },
         ...(limits !== undefined && { limits }),
         ...(news !== undefined && { news }),
+        prefetch: prefetcher.request,
       })
+      // Once the cycle is on its way.
+      setImmediate(() => prefetcher.startAll())
+      const answer = await answering
       this.#outage.worked()
       models.told(answer.newsTaken === true)
       // News that was not taken goes with the next cycle that has a reason of its own.
       if (models.hasNews && (news === undefined || answer.newsTaken === true)) this.#again = true
       this.#ended = [...(answer.unsent ?? []), ...this.#ended]
-      return this.#unlessLate(answer, performance.now() - sentAt)
+      prefetcher.noteAnswer(performance.now() - sentAt)
+      const isInDoubt = prefetcher.isInDoubt
+      // The jobs that it assigns are dropped, and come again if the resync finds that they are still this worker's.
+      this.#resync ||= isInDoubt
+      return this.#unlessLate(isInDoubt ? { ...answer, again: true } : answer, performance.now() - sentAt)
     } catch (error) {
       models.told(false)
       this.#resync ||= resync
@@ -221,10 +258,11 @@ export class Dispatcher {
   }
 
   /** What the worker holds, less the endings that go with this cycle. */
-  #running(): JobAttempt[] {
+  #running(): NamedJob[] {
     const received = this.#received.flatMap(({ assignments }) => assignments)
-    const others = [...received, ...this.#assigned, ...this.#ended]
-    return [...this.#attempts.named(), ...others.map(({ id, attempt }) => ({ id, attempt }))]
+    const starting = [...received, ...this.#starting].map(({ id, attempt }) => ({ id, attempt }))
+    const ended = this.#ended.map(({ id, attempt }) => ({ id, attempt, ended: true }))
+    return [...this.#attempts.named(), ...this.#prefetcher.named(), ...starting, ...ended]
   }
 
   /** Others run its jobs now. Everything it has is lost; it continues as a new worker. */
@@ -232,11 +270,12 @@ export class Dispatcher {
     const { name: worker, log } = this.#options
     const lost = this.#attempts.named().map(({ id }) => id)
     log.error({ worker, lost: lost.length, refused: ended.length }, DECLARED_DEAD)
+    this.#prefetcher.dropAll()
     try {
       await this.#source.startOver([...new Set([...ended.map(({ id }) => id), ...lost])])
     } catch (error) {
       this.#ended = [...ended, ...this.#ended]
-      log.warn({ worker, error: messageOf(error) }, 'could not register anew')
+      log.warn({ worker, error: messageOf(error) }, 'could not register again')
       return undefined
     }
     this.#received.length = 0
@@ -249,27 +288,49 @@ export class Dispatcher {
   async #act(answer: CycleAnswer): Promise<void> {
     this.#options.models.unload(answer.unload ?? [])
     this.#attempts.lose(answer.lost)
-    this.#assigned.push(...this.#unknown(answer.assignments))
-    this.#startAssigned()
-    if (answer.orders !== undefined) this.#obey(answer.orders)
-    if (answer.assignments.length === 0) return
-    this.#lookAgain = 0
-    await new Promise((resolve) => setImmediate(resolve))
+    this.#prefetcher.lose(answer.lost)
+    this.#accept(this.#unknown(answer.assignments))
+    // A task that ends at once would start the prefetched jobs, one after the other, before the next cycle is sent.
+    this.#prefetcher.keepAllWhile(() => {
+      this.#startGiven()
+      if (answer.orders !== undefined) this.#obey(answer.orders)
+    })
+    if (answer.assignments.length > 0) this.#lookAgain = 0
+    if (!this.#prefetcher.startSome(this.#ended.length)) return
+    if (answer.assignments.length > 0) await new Promise((resolve) => setImmediate(resolve))
   }
 
   /** Two answers may give the same job. */
   #unknown(given: readonly Assignment[]): readonly Assignment[] {
     if (given.length === 0) return given
     const ended = new Map(this.#ended.map(({ id, attempt }) => [id, attempt]))
-    return given.filter(({ id, attempt }) => !this.#attempts.has(id, attempt) && ended.get(id) !== attempt)
+    return given.filter(
+      ({ id, attempt }) =>
+        !this.#attempts.has(id, attempt) && ended.get(id) !== attempt && !this.#prefetcher.has(id),
+    )
   }
 
-  /** The one place where assigned jobs start or go back. */
-  #startAssigned(): void {
-    for (const assignment of this.#assigned.splice(0)) {
+  /** Keeps what it was given until it starts. What it may not start any more goes back. */
+  #accept(given: readonly Assignment[]): void {
+    const now = performance.now()
+    for (const assignment of given) {
+      if (assignment.prefetched === undefined) this.#starting.push(assignment)
+      else this.#prefetcher.accept(assignment, now)
+    }
+  }
+
+  /** Starts the jobs that have a slot. Those that wait for one are started by `Prefetcher`. */
+  #startGiven(): void {
+    const begunAt = performance.now()
+    for (const assignment of this.#starting.splice(0)) {
       const { id, attempt } = assignment
-      if (this.#mode === 'handing back') this.#ended.push({ id, attempt, ending: { kind: 'returned' } })
-      else this.#attempts.start(assignment)
+      // The process may have stood still since the one before: a resync gives this one again, if it is still this worker's.
+      if (this.#trust.isTooOld(performance.now() - begunAt, this.#resync)) this.#resync = true
+      else if (this.#mode === 'handing back') this.#ended.push({ id, attempt, ending: { kind: 'returned' } })
+      else {
+        this.#prefetcher.grant(assignment.lane)
+        this.#attempts.start(assignment)
+      }
     }
   }
 
@@ -287,11 +348,15 @@ export class Dispatcher {
     }, wait)
   }
 
+  #mayTake(): boolean {
+    return this.#mode === 'taking' && !this.#silent && !this.#draining && !this.#attempts.starts.isBroken
+  }
+
   /** How many jobs it can take now. */
   #free(): number {
     const { capacity, cycleMax } = this.#options
-    if (this.#mode !== 'taking' || this.#silent || this.#draining || this.#attempts.starts.isBroken) return 0
-    const held = this.#attempts.size + this.#assigned.length
+    if (!this.#mayTake()) return 0
+    const held = this.#attempts.size + this.#starting.length + this.#prefetcher.reserved
     return capacity === 0 ? cycleMax : Math.min(cycleMax, capacity - held)
   }
 
@@ -310,22 +375,20 @@ export class Dispatcher {
    * run them. Those that are still this worker's are given again after the resync.
    */
   #unlessLate(answer: CycleAnswer, ageMs: number): CycleAnswer {
-    const isLate = this.#missedBeats && ageMs > DOUBTFUL_BEATS * this.#source.heartbeatMs
-    if (!isLate || answer.assignments.length === 0) return answer
+    if (!this.#trust.isTooOld(ageMs, this.#resync) || answer.assignments.length === 0) return answer
     this.#options.log.warn({ jobs: answer.assignments.map(({ id }) => id) }, LATE)
     this.#resync = true
     return { ...answer, assignments: [], again: true }
   }
 
   #noteBeat(beat: SourceBeat | null): void {
-    // A request that was sent before might wait for the rest of its time limit: it fails now, and is sent again.
-    if (this.#distrusts) this.#source.renew()
+    this.#trust.noteBeat()
     const isInDoubt = beat === null || beat.resync || !this.#attempts.areIn(beat.lanes)
     const wakes = this.#silent || isInDoubt
-    this.#distrusts = false
-    this.#missedBeats = false
     this.#silent = false
     this.#resync ||= isInDoubt
+    // Other workers may have what is assigned to this one. A cycle that is under way must not delay that none of it starts.
+    if (isInDoubt) this.#prefetcher.dropAll()
     if (wakes) this.wake(false)
     if (beat === null) return
     if (beat.shares !== this.#shares) {
@@ -337,20 +400,20 @@ export class Dispatcher {
 
   /** Stops what runs under leases that can no longer be trusted, a heartbeat before another worker may take the jobs. */
   #noteSilence(silentMs: number, unansweredMs: number): void {
-    const { heartbeatMs, staleByLane } = this.#source
-    if (silentMs > DOUBTFUL_BEATS * heartbeatMs) this.#missedBeats = true
-    if (unansweredMs > DOUBTFUL_BEATS * heartbeatMs) this.#distrusts = true
-    const lanes = new Set<string>()
-    for (const [lane, staleMs] of staleByLane) if (silentMs >= staleMs - heartbeatMs) lanes.add(lane)
+    const lanes = this.#trust.noteSilence(silentMs, unansweredMs)
     if (lanes.size === 0) return
     this.#silent = true
     this.#attempts.abandon(lanes, silentMs)
+    // Whether they are still this worker's is for the database to say.
+    if (this.#prefetcher.dropAll()) this.#resync = true
   }
 
   #obey({ cancels, draining, stopping }: WorkerOrders): void {
     this.#attempts.cancel(cancels)
+    for (const id of cancels) this.#prefetcher.cancel(id)
     if (this.#draining !== draining) {
       this.#draining = draining
+      if (draining) this.#prefetcher.handBack()
       // Whoever brings back a broken worker has repaired it. If not, three jobs tell.
       if (!draining) this.#attempts.starts.mend()
       this.wake(false)

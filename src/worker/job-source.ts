@@ -1,3 +1,4 @@
+import type { AssignedCells } from '../model/assigned-cells.ts'
 import type { Assignment, CycleAnswer, CycleRequest, WorkerOrders } from '../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../model/device.ts'
 import type { AttemptServices } from './attempt.ts'
@@ -27,6 +28,8 @@ export interface SourceEvents {
   answered(answer: CycleAnswer, ageMs: number): void
   /** A heartbeat got through. Null: the worker has been declared dead. */
   beat(beat: SourceBeat | null): void
+  /** What was decided about lanes or slots may not hold any more: assigned jobs that have not started go back. */
+  recall(): void
   /** No heartbeat has got through for `silentMs`, and nothing at all came back for `unansweredMs`. */
   silent(silentMs: number, unansweredMs: number): void
 }
@@ -43,8 +46,12 @@ export interface JobSource {
   readonly pollMs: number
   /** In how long it looks all the same: the last look may have missed something, or idle slots go back. Infinite: a poll is soon enough. */
   readonly lookAgainMs: number
+  /** Where jobs that are assigned ahead are kept. */
+  readonly assignedCells: AssignedCells
   /** Other workers are free that are given jobs first: after a hint this one looks less often. */
   readonly isBehind: boolean
+  /** For how long no heartbeat has got through. */
+  readonly silentMs: number
   /** Registers the worker and begins to listen. */
   open(events: SourceEvents): Promise<void>
   /** Registers the worker as another one, because it was declared dead. @param late Jobs that it still believed to hold. */
@@ -56,8 +63,8 @@ export interface JobSource {
    *   recorded: send the same again.
    */
   cycle(request: SourceRequest): Promise<CycleAnswer>
-  /** The network was away and is back: connections from before are not to be trusted. */
-  renew(): void
+  /** The network is back after an outage: replaces connections on which nothing sent since then was answered. */
+  renew(since: number): void
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices
   /** Resolves when the traces of this attempt are stored; `undefined` when there are none. */
   flush(assignment: Assignment): Promise<void> | undefined

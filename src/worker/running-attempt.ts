@@ -30,6 +30,8 @@ export class RunningAttempt implements Attempt {
   model: ModelInUse | undefined
   /** It waits for its model to be loaded. */
   loading = false
+  /** When it started, by `performance.now()`. */
+  startedAt = 0
   /** When its own code began. */
   begunAt = 0
   endedAt = 0

@@ -5,6 +5,7 @@ import { Dispatcher } from './dispatcher.ts'
 import type { JobSource } from './job-source.ts'
 import type { ProcessPool } from './pool/pool.ts'
 import type { ProcessShare } from './pool/process-share.ts'
+import type { AnyTask } from './task.ts'
 
 export interface WorkerOptions extends AttemptsOptions {
   readonly source: JobSource
@@ -50,6 +51,7 @@ export class Worker {
     this.#dispatcher = new Dispatcher({
       ...options,
       attempts: this.#attempts,
+      prefetchable: new Set([...options.tasks.values()].filter(isPrefetchable).map(({ name }) => name)),
       freeProcesses: () => options.pool?.free ?? 0,
       onSharesChanged: () => options.share?.changed(),
       onStopAsked: () => this.#noteStopAsked(),
@@ -141,4 +143,9 @@ export class Worker {
     this.#attempts.giveUp()
     await this.#dispatcher.finish()
   }
+}
+
+/** Tasks with `onLost: fail` must not be assigned twice. Pools and programs have a start-up time of their own. */
+function isPrefetchable({ execution, onLost }: AnyTask): boolean {
+  return execution === 'inline' && onLost !== 'fail'
 }

@@ -307,7 +307,9 @@ describe('what is left behind', () => {
       `insert into sluice.residents (worker_id, model, device, budget, amount, devices) values ($1, 'm', 'box/stale', 'old', 1, '{box/stale}')`,
       [ended!.id],
     )
-    await database.sql(`insert into sluice.reservations values (0, 1, 'old', 'box/stale', 1)`)
+    await database.sql(`insert into sluice.reservations values ($1, 0, 1, 'old', 'box/stale', 1)`, [
+      ended!.id,
+    ])
     await database.sql('select sluice.reconcile_budgets_v1()')
     for (const table of ['worker_devices', 'residents', 'reservations'])
       expect(await database.sql(`select 1 from sluice.${table} where budget = 'old'`)).toEqual([])

@@ -7,6 +7,7 @@ import { CONFIG } from '../../src/config/schema.ts'
 import { formatDuration } from '../../src/model/duration.ts'
 import { DEFAULT_RETRY } from '../../src/model/retry.ts'
 import {
+  DEFAULT_PREFETCH,
   LANE_DEFAULTS,
   LANE_FIELDS,
   laneVariable,
@@ -78,6 +79,11 @@ describe('the reference of the configuration', () => {
         laneVariable(name),
       ]),
     )
+  })
+
+  test('shows the default prefetch of a lane', () => {
+    const row = rows('key').find(([key]) => key === 'lanes.NAME.prefetch')
+    expect(row?.[1]).toBe(LANE_FIELDS.prefetch.format(DEFAULT_PREFETCH))
   })
 
   test('shows the defaults of a retry', () => {

@@ -14,6 +14,7 @@ import { listDuties } from '../../src/store/list-duties.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
+import { plantAssigned, plantHolder, plantStarts, removeHolder } from '../support/state/assigned.ts'
 import { lockSweep, setStale } from '../support/state/lanes.ts'
 import { ageSaturation, plantReady } from '../support/state/waits.ts'
 import { until } from '../support/until.ts'
@@ -361,6 +362,45 @@ test('drift between slots and what runs is told loudly and repaired', async () =
   expect(log.lines).toEqual([])
   await database.sql('delete from sluice.jobs')
   await database.sql('delete from sluice.workers')
+})
+
+test('jobs that are assigned beyond the slots of a worker are no drift', async () => {
+  const ahead = task({ name: 'ahead', lane: 'ahead', run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [ahead], lanes: { ahead: { slots: 2 } } })
+  const jobs = await app.submitMany(ahead, [1, 2, 3, 4, 5])
+  const holder = await plantHolder(database.sql, 'holds two', 'ahead')
+  await plantAssigned(
+    database.sql,
+    holder,
+    jobs.map(({ id }) => id),
+    2,
+  )
+  const log = recordingLog()
+  const run = () => reconcile.run({ db, log, goodForMs: 0, isStopping: () => false })
+  await run()
+  expect(log.lines).toEqual([])
+  // One that starts beyond the slots is.
+  await plantStarts(database.sql, holder, [jobs[4]!.id])
+  await run()
+  expect(log.lines).toMatchObject([{ level: 'error', fields: { lane: 'ahead', held: 2, running: 3 } }])
+  await removeHolder(database.sql, holder)
+  await database.sql('delete from sluice.jobs')
+})
+
+test('a job that is assigned to nobody comes back without a loss', async () => {
+  const forsaken = task({ name: 'forsaken', lane: 'forsaken', losses: 0, run: (_: unknown) => null })
+  const app = await apps.open({ tasks: [forsaken], lanes: { forsaken: { slots: 2 } } })
+  const [runs, assigned] = await app.submitMany(forsaken, [1, 2])
+  const holder = await plantHolder(database.sql, 'is gone', 'forsaken')
+  await plantAssigned(database.sql, holder, [runs!.id, assigned!.id], 1)
+  await database.sql('delete from sluice.holdings where worker_id = $1', [holder])
+  await reconcile.run({ db, log: recordingLog(), goodForMs: 0, isStopping: () => false })
+
+  expect(await app.getJob(runs!.id)).toMatchObject({ status: 'failed', losses: 1 })
+  expect(await app.getJob(assigned!.id)).toMatchObject({ status: 'queued', losses: 0 })
+  expect(await app.listAttempts(assigned!.id)).toMatchObject([{ attempt: 1, ending: 'returned' }])
+  await removeHolder(database.sql, holder)
+  await database.sql('delete from sluice.jobs')
 })
 
 test('a lane whose jobs wait for capacity gets one warning per episode, before any deadline passes', async () => {

@@ -120,7 +120,7 @@ test('estimates go by the clock of the database, whatever that of the process sa
   await app.stopWorking()
 })
 
-test('a job that only waits its turn says how many wait with it; one alone, that nothing stands in its way', async () => {
+test('a job that only waits its turn says how many wait with it; one alone, that nothing blocks it', async () => {
   const lined = task({ name: 'lined', lane: 'line', run: () => null })
   const app = await apps.open({ tasks: [lined], lanes: { line: { slots: 1, poll: '1h' } } })
   // A worker that is there, and takes nothing just now.
@@ -128,7 +128,7 @@ test('a job that only waits its turn says how many wait with it; one alone, that
     `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks) values ('idle', 'h', 1, '0', 1, 1, '{lined}')`,
   )
   const first = await app.submit(lined, undefined)
-  expect(await why(app, first)).toBe('nothing stands in its way: a worker takes it with its next look')
+  expect(await why(app, first)).toBe('Nothing is blocking it. A worker will pick it up on its next poll')
   await app.submitMany(lined, Array.from({ length: 3 }))
   expect(await why(app, first)).toBe('its turn: 3 others of task lined wait in lane line')
   await database.sql(`delete from sluice.workers where name = 'idle'`)

@@ -1,15 +1,21 @@
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
+import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import {
   type BeatThread,
   databaseBeats,
+  type FromThread,
   Heartbeat,
   type HeartbeatEvents,
+  type ThreadData,
 } from '../../src/engine/heartbeat.ts'
 import type { Log } from '../../src/engine/log.ts'
 import { sluice, task } from '../../src/index.ts'
+import { AssignedCells } from '../../src/model/assigned-cells.ts'
 import { useDatabase } from '../support/database.ts'
 import { startRequestProxy } from '../support/request-proxy.ts'
+import { plantAssigned, plantHolder, removeHolder } from '../support/state/assigned.ts'
 import { startProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
 
@@ -26,7 +32,7 @@ interface Heard {
 
 function startHeartbeat(url: string, { events, ...options }: Heard): Heartbeat<unknown> {
   const heartbeat = new Heartbeat({
-    thread: databaseBeats(url),
+    thread: databaseBeats(url, new AssignedCells().buffer),
     workerId: '1',
     registeredAt: process.hrtime.bigint(),
     inlineTasks: [],
@@ -153,4 +159,49 @@ test('a worker claims nothing before its first heartbeat has got through', async
   open = true
   for (const pass of held) pass()
   expect(await job.result()).toBe('ran')
+})
+
+test('heartbeats go on while a claim is locked whose jobs a blocked loop has to give back', async () => {
+  const app = await sluice({
+    ...{ database: database.url, lanes: { locked: { slots: 4 } } },
+    tasks: [task({ name: 'wait', lane: 'locked', run: () => {} })],
+  })
+  const jobs = await app.submitMany('wait', [undefined, undefined])
+  const ids = jobs.map(({ id }) => id)
+  const workerId = await plantHolder(database.sql, 'blocked', 'locked')
+  await plantAssigned(database.sql, workerId, ids)
+  const cells = new AssignedCells()
+  // The epoch of the holding.
+  cells.note(0, 1)
+  for (const id of ids) cells.put(id)
+  const waiting = async () =>
+    (await database.sql('select 1 from sluice.queue where id = any ($1)', [ids])).length
+
+  const locker = new pg.Client(database.directUrl)
+  await locker.connect()
+  await locker.query('begin')
+  await locker.query('select 1 from sluice.claims where worker_id = $1 for update', [workerId])
+  // Nobody counts its ticks, so the thread believes that the loop is blocked.
+  const workerData: ThreadData = {
+    ...{ target: databaseBeats(database.url, cells.buffer).target, workerId, heartbeatMs: SHORT_MS },
+    ...{ taskNames: [], shared: new SharedArrayBuffer(4) },
+    goodAt: new BigInt64Array(new SharedArrayBuffer(8)).fill(process.hrtime.bigint())
+      .buffer as SharedArrayBuffer,
+  }
+  const thread = new Worker(databaseBeats('', cells.buffer).entry, { workerData })
+  let beats = 0
+  thread.on('message', ({ kind }: FromThread) => {
+    if (kind === 'beat') beats++
+  })
+  await until(() => cells.recalls > 0, 'the thread to take the jobs back from the loop')
+  const before = beats
+  await until(() => beats >= before + 10, 'ten more heartbeats', 20_000)
+  expect(await waiting()).toBe(0)
+
+  await locker.query('rollback')
+  await until(async () => (await waiting()) === ids.length, 'the jobs to be handed back', 20_000)
+  await thread.terminate()
+  await locker.end()
+  await removeHolder(database.sql, workerId)
+  await app.close()
 })

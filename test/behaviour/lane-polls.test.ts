@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
-import { type RequestProxy, startRequestProxy } from '../support/request-proxy.ts'
+import { isCycle, type RequestProxy, startRequestProxy } from '../support/request-proxy.ts'
 import { until } from '../support/until.ts'
 
 vi.setConfig({ testTimeout: 90_000 })
@@ -34,15 +34,15 @@ beforeAll(async () => {
       request.ignore()
       return true
     }
-    if (request.statement === 'run_cycle' && !request.text.includes('"attempt"')) noteLook(request.text)
+    if (isCycle(request)) noteLook(request.text)
     return false
   })
 })
 afterAll(() => proxy.close())
 
-/** The lanes of a cycle, how many jobs run in each, and how many are wanted of each. */
+/** The lanes of a cycle without endings, how many jobs have ended and how many run in each, and how many are wanted of each. */
 function noteLook(text: string): void {
-  const [lanes, , want] = [...text.matchAll(/\{([^{}]*)\}/g)].map(([, list]) =>
+  const [lanes, , , want] = [...text.matchAll(/\{([^{}]*)\}/g)].map(([, list]) =>
     list!.split(',').map((each) => each.replaceAll('"', '')),
   )
   for (const [n, lane] of lanes!.entries()) if (Number(want![n]) > 0) looks[lane]?.push(performance.now())

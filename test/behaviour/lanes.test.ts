@@ -30,7 +30,7 @@ describe('what a lane is set to', () => {
     const app = await apps.open({ actor: 'first' })
 
     const lanes = (await app.listLanes()).map(
-      ({ name, slots, perWorker, pollMs, staleMs, enabled, ageingMs, placement }) => ({
+      ({ name, slots, perWorker, pollMs, staleMs, enabled, ageingMs, placement, prefetch }) => ({
         name,
         slots,
         perWorker,
@@ -39,10 +39,11 @@ describe('what a lane is set to', () => {
         enabled,
         ageingMs,
         placement,
+        prefetch,
       }),
     )
 
-    const common = { staleMs: 15_000, enabled: true, ageingMs: null, placement: 'fill' }
+    const common = { staleMs: 15_000, enabled: true, ageingMs: null, placement: 'fill', prefetch: 1000 }
     expect(lanes).toEqual([
       { name: 'default', slots: null, perWorker: -1, pollMs: 2000, ...common },
       { name: 'interactive', slots: 2, perWorker: null, pollMs: 2000, ...common },
@@ -83,6 +84,46 @@ describe('what a lane is set to', () => {
       pollMs: 1500,
       operatorSet: [],
     })
+  })
+
+  test('an operator\u2019s prefetch survives a deploy that sets another, until it is reset', async () => {
+    const stored = () => database.sql(`select prefetch from sluice.lanes where name = 'ahead'`)
+    const first = await apps.open({ lanes: { ahead: { slots: 3, prefetch: 20 } } })
+    expect(await lane(first, 'ahead')).toMatchObject({ prefetch: 20, operatorSet: [] })
+    expect(await first.setLane('ahead', { prefetch: 'off' })).toMatchObject({
+      prefetch: 0,
+      operatorSet: ['prefetch'],
+    })
+    expect(await stored()).toEqual([{ prefetch: 0 }])
+
+    const again = await apps.open({ config: await configOf('lanes: { ahead: { prefetch: 30 } }') })
+    expect(await lane(again, 'ahead')).toMatchObject({ prefetch: 0, operatorSet: ['prefetch'] })
+    expect(await again.resetLane('ahead')).toMatchObject({ prefetch: 30, operatorSet: [] })
+
+    await apps.open({ config: await configOf('lanes: { ahead: { prefetch: off } }') })
+    expect(await stored()).toEqual([{ prefetch: 0 }])
+    await expect(again.setLane('ahead', { prefetch: 1001 })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('a whole number from 0 to 1000, or off'),
+    })
+    await expect(
+      database.sql(`update sluice.lanes set prefetch = 1001 where name = 'ahead'`),
+    ).rejects.toThrow('lanes_prefetch_check')
+  })
+
+  test('a lane keeps the prefetch that it is created with, and the default when it is reset to nothing else', async () => {
+    const app = await apps.open({})
+    expect(await app.createLane('plain')).toMatchObject({ prefetch: 1000, operatorSet: [] })
+    expect(await app.createLane('eager', { prefetch: 1000 })).toMatchObject({
+      prefetch: 1000,
+      operatorSet: ['prefetch'],
+    })
+    // A program that declares the lane without a prefetch leaves the operator's; a reset brings the default.
+    await apps.open({ lanes: { eager: { slots: 2 } } })
+    expect(await lane(app, 'eager')).toMatchObject({ prefetch: 1000, declared: true })
+    expect(await app.resetLane('eager')).toMatchObject({ prefetch: 1000, operatorSet: [] })
+    expect(await app.setLane('interactive', { prefetch: 0 })).toMatchObject({ prefetch: 0 })
+    expect(await app.resetLane('interactive')).toMatchObject({ prefetch: 1000 })
   })
 
   test('which task is in which lane follows file and code', async () => {
@@ -143,6 +184,10 @@ describe('what a lane is set to', () => {
       { stale: 0 },
       { ageing: 10 },
       { enabled: 'yes' as never },
+      { prefetch: -1 },
+      { prefetch: 1001 },
+      { prefetch: 2.5 },
+      { prefetch: null as never },
       { depth: 5 } as never,
     ]) {
       await expect(app.setLane('system', change), JSON.stringify(change)).rejects.toMatchObject({

@@ -25,7 +25,7 @@ test('an ending of a job that the worker no longer holds is refused, and keeps n
     processTasks: new Set(),
     log: { debug: note, info: note, warn: note, error: note },
   })
-  await source.open({ wake() {}, answered() {}, beat() {}, silent() {} })
+  await source.open({ wake() {}, answered() {}, beat() {}, recall() {}, silent() {} })
   const cycle = (ended: readonly EndedAttempt[], free: number) =>
     source.cycle({ ended, free, freeProcesses: 0, running: () => [], poll: false, resync: false })
   await app.submitMany(plain, [undefined, undefined])

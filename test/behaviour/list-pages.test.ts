@@ -191,4 +191,5 @@ test('a fan-out makes its children in the order of their places', async () => {
   }, 'all children to be made')
   expect(children.map(({ idx }) => idx)).toEqual(items)
   await app.cancel(id)
+  await until(async () => (await app.getJob(id)).state === 'cancelled', 'the workflow to end')
 })

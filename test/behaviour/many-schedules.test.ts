@@ -6,7 +6,7 @@ import { type Sluice, task } from '../../src/index.ts'
 import { findDueSchedules } from '../../src/store/find-due-schedules.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
-import { JOB_TABLES } from '../support/state/jobs.ts'
+import { ALL_JOB_TABLES } from '../support/state/jobs.ts'
 import { countFirings, misdirectSchedule, moveTicks, plantSchedules } from '../support/state/schedules.ts'
 
 const QUIET = { debug() {}, info() {}, warn() {}, error() {} }
@@ -18,7 +18,7 @@ const report = task({ name: 'report', run: (input: unknown) => input })
 let app: Sluice
 
 beforeEach(async () => {
-  await database.sql(`truncate sluice.schedules, sluice.firings, ${JOB_TABLES} cascade`)
+  await database.sql(`truncate sluice.schedules, sluice.firings, ${ALL_JOB_TABLES} cascade`)
   app = await apps.open({ tasks: [report] })
 })
 

@@ -51,7 +51,7 @@ test('finished jobs are kept for seven days, then they go with all their traces'
 
   const left = await app.listJobs({ task: 'traces' })
   expect(left.map((job) => job.id).sort()).toEqual([ids[2]!, ids[3]!].sort())
-  for (const table of ['logs', 'steps', 'notes', 'attempts']) {
+  for (const table of ['logs', 'steps', 'notes', 'attempts', 'attempt_errors', 'traces']) {
     const rows = await database.sql<{ id: string }>(`select distinct job_id as id from sluice.${table}`)
     expect(rows.map((row) => row.id).sort(), table).toEqual([ids[2]!, ids[3]!].sort())
   }

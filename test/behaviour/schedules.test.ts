@@ -6,7 +6,7 @@ import { fireDue } from '../../src/engine/fire-schedules.ts'
 import { type LoadedConfig, type Log, type Sluice, task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
-import { JOB_TABLES } from '../support/state/jobs.ts'
+import { ALL_JOB_TABLES } from '../support/state/jobs.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -30,7 +30,7 @@ afterAll(async () => {
   for (const db of processes) await db.close()
 })
 beforeEach(async () => {
-  await database.sql(`truncate sluice.schedules, sluice.firings, ${JOB_TABLES} cascade`)
+  await database.sql(`truncate sluice.schedules, sluice.firings, ${ALL_JOB_TABLES} cascade`)
   app = await apps.open({ tasks: [report], workflows: [chain] })
 })
 

@@ -16,7 +16,7 @@ const apps = useApps(database)
 const poll = '1h'
 
 /** Two tasks in one lane, with a program each. Jobs called 'held' or 'stays' wait for the gate of that name. */
-async function twoWorkers(name: string, options: { slots: number }) {
+async function twoWorkers(name: string, options: { slots: number; prefetch?: 'off' }) {
   const [gate, stays]: [Gate, Gate] = [new Gate(), new Gate()]
   const order: string[] = []
   const make = (which: string) =>
@@ -37,7 +37,7 @@ async function twoWorkers(name: string, options: { slots: number }) {
       steps: { each: { task: a.name, with_items: items, with: { n: '${{ item }}' }, concurrency: 1 } },
     },
   }
-  const lanes = { [name]: { slots: options.slots, poll } }
+  const lanes = { [name]: { ...options, poll } }
   const one = await apps.open({ tasks: [a], workflows: [fan], lanes })
   const other = await apps.open({ tasks: [b], lanes })
   /** Once the worker of the second task has been refused. */
@@ -107,7 +107,8 @@ test('two workers with a task each run one slot in the order of submission', asy
 })
 
 test('two workers with a task each share many slots, and both get on', async () => {
-  const { order, a, b, one, other } = await twoWorkers('shared', { slots: 4 })
+  // Slots are shared job by job. With prefetch, 20 ms of jobs may come from one worker, which is all there are.
+  const { order, a, b, one, other } = await twoWorkers('shared', { slots: 4, prefetch: 'off' })
   for (let n = 0; n < 20; n++) {
     const inputs = Array.from({ length: 20 }, (_, i) => ({ n: `${n}/${i}` }))
     await one.submitMany(a, inputs)
@@ -119,6 +120,23 @@ test('two workers with a task each share many slots, and both get on', async () 
   // Neither waits for the other's last: a block of 20 is 40 jobs away from its turn at most, give or take the slots.
   const firstOfLast = Math.min(order.indexOf('a 19/0'), order.indexOf('b 19/0'))
   expect(firstOfLast).toBeGreaterThan(400)
+})
+
+test('a worker that prefetches leaves slots to another one with another task', async () => {
+  const backlog = 20_000
+  const { order, a, b, one, other } = await twoWorkers('ahead', { slots: 4 })
+  await other.work({ capacity: 10 })
+  await (await other.submit(b, { n: 'first' })).result()
+  await one.submitMany(a, Array(backlog).fill({ n: 'x' }))
+  await one.work({ capacity: 10 })
+  await until(() => order.length > 2000, 'the backlog to be under way')
+  await other.submitMany(b, Array(20).fill({ n: 'urgent' }), { priority: 10 })
+  await until(
+    () => order.filter((each) => each === 'b urgent').length === 20,
+    'the other worker to run its jobs',
+  )
+  expect(order.length).toBeLessThan(backlog * 0.75)
+  await untilNoneLeft(() => backlog + 21 - order.length, 'all to run')
 })
 
 test('slots that a worker leaves to another, and that it cannot use, come back', async () => {

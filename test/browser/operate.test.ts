@@ -254,18 +254,27 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect(await change.isDisabled()).toBe(true)
     await page.getByLabel('Looked at every').fill('3s')
     await page.getByLabel('Of several free workers').selectOption('spread')
+    await page.getByLabel('Prefetch').fill('1001')
+    await page.getByText('A whole number from 0 to 1000, or off').waitFor()
+    await page.getByLabel('Prefetch').fill('off')
     await change.click()
-    await page.getByRole('alertdialog').getByText('Changed: poll, placement').waitFor()
+    await page.getByRole('alertdialog').getByText('Changed: poll, placement, prefetch').waitFor()
     await confirm(page, 'Change', 'the night is quiet')
     await fact('Looked at every').getByText('3 s').waitFor()
     await fact('Of several free workers').getByText('the least busy').waitFor()
+    await fact('Prefetch').getByText('off').waitFor()
     await page.getByText('the night is quiet').waitFor()
-    expect(await lane('batch')).toMatchObject({ slots: 5, pollMs: 3000, placement: 'spread' })
+    expect(await lane('batch')).toMatchObject({ slots: 5, pollMs: 3000, placement: 'spread', prefetch: 0 })
 
     await page.getByRole('button', { name: 'Reset …' }).click()
     await confirm(page, 'Reset')
     await fact('Set by operators').getByText('nothing: as the files say').waitFor()
-    expect(await lane('batch')).toMatchObject({ slots: 4, pollMs: before?.pollMs, placement: 'fill' })
+    expect(await lane('batch')).toMatchObject({
+      slots: 4,
+      pollMs: before?.pollMs,
+      placement: 'fill',
+      prefetch: 1000,
+    })
     expect(await page.getByRole('button', { name: 'Reset …' }).count()).toBe(0)
     expect(complaints).toEqual([])
   })

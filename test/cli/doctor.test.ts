@@ -8,7 +8,7 @@ import { checkTransactions } from '../../src/engine/diagnosis/transactions.ts'
 import type { Finding } from '../../src/engine/finding.ts'
 import { useDatabase } from '../support/database.ts'
 import { PGBOUNCER, startPgbouncer } from '../support/pgbouncer.ts'
-import { JOB_TABLES } from '../support/state/jobs.ts'
+import { ALL_JOB_TABLES } from '../support/state/jobs.ts'
 import { plantOnce } from '../support/state/planting.ts'
 import { Cli } from './cli.ts'
 
@@ -61,7 +61,7 @@ describe('a healthy system', () => {
       'schema drift',
       'table job_data',
       'table queue',
-      'table running',
+      'table claims',
       'table outcomes',
       'attention',
       'lanes',
@@ -250,10 +250,12 @@ describe('the schema', () => {
   })
 
   test('an older and a missing schema are told, and nothing that needs it is looked at', async () => {
-    const [newest] = await database.sql<{ version: number; name: string }>(
-      'delete from sluice.migrations where version = (select max(version) from sluice.migrations) returning version, name',
+    const [newest] = await database.sql<{ version: number; name: string; compatible_since: number }>(
+      'delete from sluice.migrations where version = (select max(version) from sluice.migrations) returning *',
     )
-    undo.push(`insert into sluice.migrations (version, name) values (${newest!.version}, '${newest!.name}')`)
+    undo.push(
+      `insert into sluice.migrations (version, name, compatible_since) values (${newest!.version}, '${newest!.name}', ${newest!.compatible_since})`,
+    )
     const found = await complaints()
     expect(found).toEqual([
       {
@@ -264,6 +266,49 @@ describe('the schema', () => {
       },
     ])
   })
+
+  test('a newer schema that supports this program has not drifted, and everything else is examined', async () => {
+    const { newest, later } = await upgrade({ compatibleSince: 1 })
+    undo.push('drop table sluice.newer', 'drop function sluice.newer_v2')
+    await database.sql('create table sluice.newer (id integer)')
+    await database.sql('create function sluice.newer_v2() returns integer language sql return 1')
+    const { code, findings } = await examine()
+    expect(code).toBe(0)
+    expect(findings.filter(({ check, level }) => check.startsWith('schema') || level === 'problem')).toEqual([
+      {
+        check: 'schema',
+        level: 'note',
+        found: `at version ${later}, newer than this program's ${newest}, and supports it; drift was not checked`,
+        advice: 'upgrade this program when you can, or run sluice doctor of the newer release',
+      },
+    ])
+    expect(findings.map(({ check }) => check)).toContain('queues')
+  })
+
+  test('a newer schema that no longer supports this program is a problem, and nothing else of it is examined', async () => {
+    const { newest, later } = await upgrade({ compatibleSince: 9999 })
+    expect(await complaints()).toEqual([
+      {
+        check: 'schema',
+        level: 'problem',
+        found: `at version ${later}, which supports programs from version 9999 on; this program has version ${newest}`,
+        advice: 'upgrade this program',
+      },
+    ])
+  })
+
+  /** Makes the schema look like that of a later release until the end of the test. */
+  async function upgrade({ compatibleSince }: { compatibleSince: number }) {
+    const [{ newest }] = (await database.sql<{ newest: number }>(
+      'select max(version) as newest from sluice.migrations',
+    )) as [{ newest: number }]
+    undo.push(`delete from sluice.migrations where version = ${newest + 1}`)
+    await database.sql(
+      `insert into sluice.migrations (version, name, compatible_since) values ($1, 'later', $2)`,
+      [newest + 1, compatibleSince],
+    )
+    return { newest, later: newest + 1 }
+  }
 })
 
 describe('schedules', () => {
@@ -274,7 +319,7 @@ describe('schedules', () => {
     await cli.run(['schedules', 'add', 'lost', '--task', 'idle', '--cron', '@hourly'])
     await database.sql(`update sluice.schedules set next_at = now() - interval '1 hour' where name = 'late'`)
     await database.sql(`update sluice.schedules set task = 'gone', declared = '{}' where name = 'lost'`)
-    undo.push(`truncate ${JOB_TABLES} cascade`)
+    undo.push(`truncate ${ALL_JOB_TABLES} cascade`)
     expect((await complaints()).filter(({ check }) => check.startsWith('schedule'))).toEqual([
       {
         check: 'schedule late',
@@ -436,7 +481,7 @@ describe('lanes, workers and queues', () => {
       `update sluice.jobs set state = 'running', started_at = clock_timestamp(), worker_id = (select max(id) from sluice.workers) where id = $1`,
       [stray],
     )
-    undo.push(`delete from sluice.workers where name = 'ghost'`, `truncate ${JOB_TABLES} cascade`)
+    undo.push(`delete from sluice.workers where name = 'ghost'`, `truncate ${ALL_JOB_TABLES} cascade`)
     // On a slow machine the database is half a minute old by now, and nobody has taken over the job: that is true, too.
     const found = (await complaints()).filter(({ check }) => check !== 'duty recover')
     expect(found).toEqual([

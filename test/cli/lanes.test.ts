@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Finding } from '../../src/engine/finding.ts'
 import type { Lane, WorkerView } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
+import { plantAssigned, plantHolder, plantRecall } from '../support/state/assigned.ts'
 import { until } from '../support/until.ts'
 import type { Running } from './cli.ts'
 import { useWay, WAYS } from './ways.ts'
@@ -39,6 +40,25 @@ describe.each(WAYS)('over %s', (way) => {
       expect(stdout).toMatch(/\ninteractive +open +0 +3 +0 +none +2s +15s +noop\n/)
     })
 
+    test('jobs that are assigned to a worker have a column of their own and do not wait', async () => {
+      await cli.run(['lanes', 'set', 'interactive', '--slots', '0'])
+      const { id } = await cli.json<{ id: string }>('submit', 'noop')
+      expect(await lane('interactive')).toMatchObject({ waiting: 1, assigned: 0 })
+      const holder = await plantHolder(database.sql, 'w2', 'interactive')
+      await plantAssigned(database.sql, holder, [id])
+
+      expect(await lane('interactive')).toMatchObject({ running: 0, waiting: 0, assigned: 1 })
+      const { stdout } = await cli.run(['lanes'])
+      expect(stdout).toMatch(/^LANE +STATE +RUNNING +SLOTS +ASSIGNED +WAITING +OLDEST +PER WORKER /)
+      expect(stdout).toMatch(/\ninteractive +closed +0 +0 +1 +0 +none /)
+
+      await plantRecall(database.sql, holder)
+      await database.sql('delete from sluice.holdings where worker_id = $1', [holder])
+      await database.sql('delete from sluice.workers where id = $1', [holder])
+      await cli.run(['lanes', 'reset', 'interactive'])
+      await cli.run(['wait', id])
+    })
+
     test('a change stays whatever files say, until it is reset', async () => {
       const changed = await cli.json<Lane>(
         'lanes',
@@ -54,6 +74,8 @@ describe.each(WAYS)('over %s', (way) => {
         '20s',
         '--ageing',
         '10m',
+        '--prefetch',
+        'off',
       )
       expect(changed).toMatchObject({
         slots: null,
@@ -61,16 +83,35 @@ describe.each(WAYS)('over %s', (way) => {
         pollMs: 500,
         staleMs: 20_000,
         ageingMs: 600_000,
+        prefetch: 0,
       })
       // A program with the file starts: it leaves the operator's values alone.
       await direct.run(['submit', 'noop', '--wait'])
-      expect((await lane('interactive')).slots).toBeNull()
+      expect(await lane('interactive')).toMatchObject({ slots: null, prefetch: 0 })
 
       const { stdout } = await cli.run(['lanes', 'reset', 'interactive'])
-      expect(stdout).toMatch(/\nset by operator +nothing\n/)
+      expect(stdout).toMatch(/\nprefetch +1000\n(?:.+\n)+set by operator +nothing\n/)
       await direct.run(['submit', 'noop', '--wait'])
-      expect(await lane('interactive')).toMatchObject({ slots: 3, operatorSet: [] })
+      expect(await lane('interactive')).toMatchObject({ slots: 3, prefetch: 1000, operatorSet: [] })
       await cli.run(['lanes', 'set', 'interactive', '--ageing', 'none', '--per-worker', 'none'])
+    })
+
+    test('prefetch is shown where it is not the default, as off when it is 0', async () => {
+      const set = (value: string) => cli.run(['lanes', 'set', 'maintenance', '--prefetch', value])
+      expect((await set('0')).stdout).toMatch(/\nprefetch +off\n(?:.+\n)+set by operator +prefetch\n/)
+      const { stdout } = await cli.run(['lanes'])
+      expect(stdout).toMatch(/^LANE .* PREFETCH +TASKS/)
+      expect(stdout).toMatch(/\nmaintenance +open .* off +prefetch\n/)
+      expect((await set('500')).stdout).toMatch(/\nprefetch +500\n/)
+      for (const wrong of ['1001', 'none', '-1']) {
+        const { code, stderr } = await set(wrong)
+        expect([code, stderr]).toEqual([
+          2,
+          expect.stringContaining('Write a whole number from 0 to 1000, or off.'),
+        ])
+      }
+      expect((await cli.run(['lanes', 'reset', 'maintenance'])).stdout).toMatch(/\nprefetch +1000\n/)
+      expect((await cli.run(['lanes'])).stdout).not.toContain('PREFETCH')
     })
 
     test('reset without a name resets all that operators changed, and says what', async () => {

@@ -136,6 +136,8 @@ describe('a workflow', { timeout: 120_000 }, () => {
       jobs: [{ below: { waitsFor: { jobId: review, step: 'sign/review', status: 'awaiting_approval' } } }],
     })
     await server.app.cancel(id)
+    // It ends with its steps, and the next case lists what runs.
+    await expect(server.app.job(id).result()).rejects.toMatchObject({ code: 'JOB_CANCELLED' })
   })
 
   test('says why its step is queued, in lists and while somebody waits for it', async () => {

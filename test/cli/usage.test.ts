@@ -187,10 +187,19 @@ describe('a database that cannot be used', () => {
     expect(stderr).toContain(`code:  ${error}`)
   })
 
-  test('a schema newer than the program: exit code 3, and nothing is changed', async () => {
-    await database.sql(`insert into sluice.migrations (version, name) values (9999, '9999_future.sql')`)
+  test('a newer schema: exit code 3 if it no longer supports this program, and nothing is changed', async () => {
+    const insert = 'insert into sluice.migrations (version, name, compatible_since) values (9999, $1, $2)'
+    await database.sql(insert, ['9999_future.sql', 1])
+    const supported = await cli.run(['migrate'])
+    await database.sql('update sluice.migrations set compatible_since = 9999 where version = 9999')
     const { code, stderr } = await cli.run(['lanes'])
     await database.sql('delete from sluice.migrations where version = 9999')
+    expect([supported.code, supported.stdout]).toEqual([
+      0,
+      expect.stringMatching(
+        /^the schema is at version 9999, newer than this program's \d+, and supports it: left unchanged\n$/,
+      ),
+    ])
     expect(code).toBe(3)
     expect(stderr).toContain('the schema is at version 9999')
     expect(stderr).toContain('code:  DATABASE_UNSUITABLE')
@@ -214,6 +223,17 @@ describe('migrate', () => {
     const again = await cli.run(['migrate', '--json'], { environment })
     expect(JSON.parse(again.stdout)).toMatchObject({ before: dry.available, migrations: [] })
     await database.sql(`drop database ${name}`)
+  })
+
+  test('--dry-run names a missing function, and without it the function is restored', async () => {
+    await database.sql('drop function sluice.cycle_v1')
+    const before = await cli.run(['lanes'])
+    const dry = await cli.run(['migrate', '--dry-run'])
+    const done = await cli.run(['migrate'])
+    expect([before.code, before.stderr]).toEqual([3, expect.stringContaining('dispatch/cycle_v1 is missing')])
+    expect(dry.stdout).toMatch(/^would apply dispatch\/cycle_v1\nthe schema is at version /)
+    expect(done.stdout).toMatch(/^applied dispatch\/cycle_v1\nthe schema is at version /)
+    expect((await cli.run(['lanes'])).code).toBe(0)
   })
 })
 

@@ -16,7 +16,7 @@ test('eight workers keep every promise at every commit while processes, connecti
   onTestFinished(() => commits.close())
   // Without these a run proves nothing.
   const missing = (): string[] => {
-    const { seen, peak, budgets } = commits.checker
+    const { seen, peak, budgets, prefetch } = commits.checker
     const wanted = {
       '100 claims': seen.claims > 100,
       '20 growths': seen.growths > 20,
@@ -24,6 +24,12 @@ test('eight workers keep every promise at every commit while processes, connecti
       '20 reservations': budgets.seen.reservations > 20,
       'two copies of models': budgets.seen.copies > 1,
       'a device that is nearly full': budgets.seen.peak > 0.9,
+      '300 assigned jobs': prefetch.seen.assigned > 300,
+      '100 starts of assigned jobs': prefetch.seen.starts > 100,
+      '30 starts of assigned jobs with a start deadline': prefetch.seen.deadlines > 30,
+      '30 ends of such jobs, which say when they started': prefetch.seen.knownDeadlines > 30,
+      'assigned jobs that were handed back': prefetch.seen.returned > 0,
+      'assigned jobs that came back without a loss': prefetch.seen.lost > 0,
       'a lane with seven jobs at once': (peak.get('a') ?? 0) >= 7,
     }
     return Object.entries(wanted).flatMap(([what, isSeen]) => (isSeen ? [] : [what]))
@@ -37,8 +43,9 @@ test('eight workers keep every promise at every commit while processes, connecti
       faults: QUICK_FAULTS,
       stuckMs: 60_000,
     })
-    const { seen, peak, budgets } = commits.checker
-    console.log(JSON.stringify({ ...report, seen, budgets: budgets.seen, peak: Object.fromEntries(peak) }))
+    const { seen, peak, budgets, prefetch } = commits.checker
+    const counts = { seen, budgets: budgets.seen, prefetch: prefetch.seen, peak: Object.fromEntries(peak) }
+    console.log(JSON.stringify({ ...report, ...counts }))
   }
   expect(missing(), 'what did not happen').toEqual([])
 }, 1_200_000)

@@ -4,6 +4,7 @@ import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { hasCode, type Sluice, sluice, task } from '../../src/index.ts'
 import { keepersOf, query, serverStart, serversOf, temporaryFolder } from '../support/embedded.ts'
 import { Gate } from '../support/gate.ts'
+import { claimsAreOpen } from '../support/state/generation.ts'
 import { until, untilNoneLeft } from '../support/until.ts'
 import { WatchedCommits } from '../support/watched-commits.ts'
 import { startWorker, type WorkerProcess } from '../support/worker-process.ts'
@@ -166,6 +167,68 @@ test('what was accepted, stepped and finished survives a crash with synchronous_
   await crash()
   expect(await app.getJob(accepted.id), 'the outcome').toMatchObject({ status: 'completed', result: 1 })
 })
+
+test('a worker that a crash robbed of what it was assigned keeps what runs, and what has ended counts', async () => {
+  const folder = join(await temporaryFolder(), 'data')
+  // By default a claim is on disk within 600 ms.
+  const settings = { wal_level: 'logical', wal_writer_delay: '10s' }
+  const embedded = await openEmbedded({ dataFolder: folder, settings })
+  onTestFinished(() => embedded.release())
+  const SLOTS = 5
+  const runs: string[] = []
+  let [first, last] = [new Gate(), new Gate()]
+  const act = task({
+    name: 'act',
+    run: async (part: 'first' | 'brief' | 'last', ctx) => {
+      runs.push(ctx.job.id)
+      if (part !== 'brief') await (part === 'first' ? first : last).pass()
+      return { attempt: ctx.attempt }
+    },
+  })
+  const app = await sluice({ database: embedded.url, heartbeat: 600, stale: 60_000, tasks: [act] })
+  onTestFinished(() => app.close())
+  const commits = await WatchedCommits.open(embedded.url)
+  await app.work({ capacity: SLOTS })
+  const submit = (parts: readonly ('first' | 'brief' | 'last')[]) => app.submitMany(act, parts)
+  const some = <T extends 'first' | 'brief' | 'last'>(count: number, part: T): T[] => Array(count).fill(part)
+
+  /** Answers whether the crash forgot a claim whose assigned jobs had started by then. */
+  const round = async (): Promise<boolean> => {
+    ;[first, last] = [new Gate(), new Gate()]
+    // Quick jobs: afterwards the worker is assigned more than it has slots.
+    for (const job of await submit(some(300, 'brief'))) await job.result({ timeout: '60s' })
+    const [cycles] = await query<{ pid: number }>(
+      embedded.url,
+      `select pid from pg_stat_activity where application_name = 'sluice-cycle'`,
+    )
+    const jobs = await submit([...some(SLOTS, 'first'), ...some(15, 'brief'), ...some(SLOTS, 'last')])
+    await first.arrived(SLOTS)
+    process.kill(cycles!.pid, 'SIGKILL')
+    const killedAt = performance.now()
+    first.open()
+    await last.arrived(SLOTS)
+    // A cycle that failed is sent again after 250 ms at the earliest.
+    const hadStarted = performance.now() - killedAt < 200
+    await until(
+      () => claimsAreOpen((text) => query(embedded.url, text)).catch(() => false),
+      'jobs to be claimed again',
+    )
+    last.open()
+    for (const job of jobs) expect(await job.result({ timeout: '60s' })).toEqual({ attempt: 1 })
+    expect(jobs.map(({ id }) => runs.filter((each) => each === id).length)).toEqual(jobs.map(() => 1))
+    const [row] = await query<{ since: boolean }>(
+      embedded.url,
+      `select j.started_at > g.noticed_at as since from sluice.jobs j, sluice.generation g where j.id = ${jobs.at(-1)!.id}`,
+    )
+    return hadStarted && row!.since
+  }
+  let tries = 0
+  while (!(await round())) expect(++tries, 'rounds without a claim that was forgotten').toBeLessThan(10)
+
+  expect(await query(embedded.url, 'select 1 from sluice.jobs where losses > 0 or failures > 0')).toEqual([])
+  expect((await commits.catchUp()).violations).toEqual([])
+  await commits.close()
+}, 240_000)
 
 test('a database that is away for longer than stale makes nobody dead', async () => {
   const { station, commits } = await Station.open()

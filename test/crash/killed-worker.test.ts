@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Sluice, sluice } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
-import { type ProxiedRequest, type RequestProxy, startRequestProxy } from '../support/request-proxy.ts'
+import {
+  completedIn,
+  isCycle,
+  type ProxiedRequest,
+  type RequestProxy,
+  startRequestProxy,
+} from '../support/request-proxy.ts'
 import { until } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 import { SHORT_LEASES, startWorker, type WorkerProcess } from '../support/worker-process.ts'
@@ -20,9 +26,8 @@ afterAll(async () => {
   await proxy.close()
 })
 
-const isCycle = ({ statement }: ProxiedRequest) => statement === 'run_cycle'
 const isFinishOf = (id: string) => (request: ProxiedRequest) =>
-  isCycle(request) && request.text.includes(`"${id}":{`)
+  isCycle(request) && completedIn(request).includes(id)
 
 /** The victim talks through the proxy; the survivor does not, and comes when the victim is dead. */
 const startVictim = () => startWorker({ options: { database: proxy.url } })

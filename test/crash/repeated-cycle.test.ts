@@ -27,7 +27,8 @@ const start = () =>
     work: { capacity: 2 },
     tasks: { act: { lane: 'narrow' } },
   })
-const isCycle = ({ statement, repeatable }: ProxiedRequest) => statement === 'run_cycle' && repeatable
+/** The general cycle: a steady one that needs another slot does nothing. */
+const isRepeatable = ({ statement, repeatable }: ProxiedRequest) => statement === 'run_cycle' && repeatable
 
 async function running(): Promise<number> {
   const [row] = await database.sql<{ n: number }>(
@@ -40,7 +41,7 @@ test('a claim that is carried out twice takes jobs once, and its worker gets the
   const worker = await start()
   // The first cycle of a session carries its text and cannot be repeated.
   await (await app.submit('act', {})).result()
-  const next = proxy.hold(isCycle)
+  const next = proxy.hold(isRepeatable)
   const jobs = await app.submitMany('act', [{}, {}, {}, {}, {}, {}])
   const claim = await next
   expect(await claim.deliver()).toBe(true)
@@ -58,7 +59,7 @@ test('a claim that is carried out twice takes jobs once, and its worker gets the
 test('a claim that is carried out again much later gives its worker jobs it does not know: it learns of them', async () => {
   const worker = await start()
   await (await app.submit('act', {})).result()
-  const next = proxy.hold(isCycle)
+  const next = proxy.hold(isRepeatable)
   const first = await app.submit('act', {})
   const claim = await next
   claim.pass()

@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import { killOnTheWay, ORCHESTRATION, Orchestration } from '../support/orchestrators.ts'
+import { completedIn, isCycle } from '../support/request-proxy.ts'
 import { readTree } from '../support/trees.ts'
 import { until } from '../support/until.ts'
 
@@ -11,8 +12,11 @@ for (const name of ORCHESTRATION) {
     test.concurrent(`kill -9 ${when} ${name} leaves nothing stuck and nothing done twice`, async () => {
       let sent = 0
       const nth = name === 'load_graphs' ? 1 : 2
-      await killOnTheWay(when, ({ statement, text }) => {
-        const isMeant = statement === name && (name !== 'run_cycle' || text.includes('"attempt":'))
+      await killOnTheWay(when, (request) => {
+        const isMeant =
+          name === 'run_cycle'
+            ? isCycle(request) && completedIn(request).length > 0
+            : request.statement === name
         return isMeant && ++sent === nth
       })
     })

@@ -26,22 +26,35 @@ describe('/readyz', () => {
     expect((await server.at('GET', '/healthz')).json()).toMatchObject({ status: 'ok' })
   })
 
-  test('says no while the schema is another', async () => {
-    const [{ version }] = (await database.sql<{ version: number }>(
-      'select max(version) as version from sluice.migrations',
-    )) as [{ version: number }]
-    await database.sql('insert into sluice.migrations (version, name) values ($1, $2)', [
-      version + 1,
-      'later',
-    ])
-    try {
-      const answer = await until(async () => {
+  test('says no while the schema is older than the program, or newer and no longer supports it', async () => {
+    const applied = await database.sql<{ version: number }>(
+      'select * from sluice.migrations order by version',
+    )
+    const { version } = applied.at(-1)!
+    const untilSchema = (status: number, schema: string) =>
+      until(async () => {
         const seen = await server.at('GET', '/readyz')
-        return seen.status === 503 ? seen : undefined
-      }, 'the server to notice')
-      expect(answer.json()).toMatchObject({ status: 'not_ready', checks: { database: 'ok' } })
+        return seen.status === status && seen.json<{ checks: { schema: string } }>().checks.schema === schema
+      }, `the server to say of the schema: ${schema}`)
+    try {
+      await database.sql(
+        `insert into sluice.migrations (version, name, compatible_since) values ($1, 'later', $1)`,
+        [version + 1],
+      )
+      await untilSchema(
+        503,
+        `at version ${version + 1}, which supports programs from version ${version + 1} on; this program has version ${version}`,
+      )
+      await database.sql('update sluice.migrations set compatible_since = $1 where version > $1', [version])
+      await untilSchema(200, 'ok')
+      await database.sql('delete from sluice.migrations where version >= $1', [version])
+      await untilSchema(503, `at version ${version - 1}, this program needs ${version}`)
     } finally {
-      await database.sql('delete from sluice.migrations where version = $1', [version + 1])
+      await database.sql('delete from sluice.migrations where true')
+      await database.sql(
+        'insert into sluice.migrations select * from jsonb_populate_recordset(null::sluice.migrations, $1)',
+        [JSON.stringify(applied)],
+      )
     }
   })
 })

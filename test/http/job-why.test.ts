@@ -23,7 +23,8 @@ const database = useDatabase()
 const server = useServer(database, {
   tasks: [held, other, asks, choosy, idle],
   workflows: [fan],
-  lanes: { tight: { slots: 2 }, closed: { enabled: true } },
+  // A job that is assigned for a moment has no place in line.
+  lanes: { tight: { prefetch: 'off', slots: 2 }, closed: { enabled: true } },
   actor: 'app',
 })
 const keys = { viewer: '', ann: '' }

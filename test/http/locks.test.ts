@@ -91,7 +91,7 @@ test('a session that holds the row of a running job is named by Now, doctor and 
   gate.open()
 
   const said = new RegExp(
-    `blocks Sluice: pid ${pid} \\(forgetful, idle in transaction for \\d+s\\) holds a lock on a row of sluice\\.running, and .*sluice-cycle.* waited \\d+`,
+    `blocks Sluice: pid ${pid} \\(forgetful, idle in transaction for \\d+s\\) holds a lock on a row of sluice\\.claims, and .*sluice-cycle.* waited \\d+`,
   )
   const cure = `End its transaction, or run: select pg_terminate_backend(${pid})`
   const { calls } = server.app.room

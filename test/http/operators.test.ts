@@ -68,6 +68,30 @@ describe('lanes', () => {
     ])
   })
 
+  test('take prefetch as a number or off, and answer with a number', async () => {
+    const lane = '/admin/workers/lanes/interactive'
+    const patch = (prefetch: unknown) => server.call('PATCH', lane, { key, body: { prefetch } })
+    expect((await server.call('GET', lane, { key })).json()).toMatchObject({ prefetch: 1000 })
+    expect((await patch('off')).json()).toMatchObject({ prefetch: 0, operatorSet: ['prefetch'] })
+    expect((await patch(500)).json()).toMatchObject({ prefetch: 500 })
+    for (const [value, rule] of [
+      [1001, 'must be <= 1000'],
+      [-1, 'must be >= 0'],
+      [1.5, 'must be a whole number or a text'],
+      ['many', 'must be a whole number from 0 to 1000, or off'],
+      [null, 'must be a whole number or a text'],
+    ] as const) {
+      const answer = await patch(value)
+      expect([answer.status, answer.json().detail]).toEqual([400, expect.stringContaining(rule)])
+    }
+    const reset = await server.call('POST', `${lane}/reset`, { key })
+    expect(reset.json()).toMatchObject({ prefetch: 1000, operatorSet: [] })
+    expect((await audited('lane.change')).at(-1)).toMatchObject({
+      before: { prefetch: 0 },
+      after: { prefetch: 500 },
+    })
+  })
+
   test('tell what was changed, by whom and why, to whoever may see them', async () => {
     const { lanes, ...changed } = { lanes: '/admin/workers/lanes', body: { slots: 4 } }
     const headers = { 'x-sluice-reason': 'month%20end' }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
@@ -119,6 +120,19 @@ describe('every refusal is problem+json with a code', () => {
       413,
       'the body is too large: at most 4096 bytes are taken here; send less, or in parts',
     ])
+  })
+
+  test('a client that is still sending a body that is too large keeps its connection', async () => {
+    const length = 3 * 1024 * 1024
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+    const head = `POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`
+    const answer = () => once(socket, 'data').then(([data]) => String(data))
+    socket.write(`${head}Content-Length: ${length}\r\n\r\n`)
+    expect(await answer()).toContain('PAYLOAD_TOO_LARGE')
+    socket.write('x'.repeat(length))
+    socket.write(`${head}Content-Length: 15\r\n\r\n{"task":"echo"}`)
+    expect(await answer()).toContain('404 Not Found')
+    socket.destroy()
   })
 
   test('a body whose type is missing or another is told the right one', async () => {

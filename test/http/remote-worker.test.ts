@@ -408,6 +408,7 @@ describe('a key', () => {
     const requests = {
       cycle: { running: [lease], free: 1 },
       heartbeat: undefined,
+      'hand-back': { jobs: [job], seen: '1.1' },
       logs: { lines: [{ ...lease, at, level: 'info', line: 'x' }] },
       progress: { notes: [{ ...lease, progress: 1 }] },
       'steps/load': { ...lease, name: 's' },

@@ -103,6 +103,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
   'POST /api/v1/workers': 'workers:run',
   'POST /api/v1/workers/:id/cycle': 'workers:run',
   'POST /api/v1/workers/:id/heartbeat': 'workers:run',
+  'POST /api/v1/workers/:id/hand-back': 'workers:run',
   'POST /api/v1/workers/:id/logs': 'workers:run',
   'POST /api/v1/workers/:id/progress': 'workers:run',
   'POST /api/v1/workers/:id/steps/load': 'workers:run',

@@ -12,12 +12,20 @@ const PROGRAMS = '/usr/lib/postgresql/15/bin'
 
 /**
  * One file or two for each part that sends SQL of its own: settings and JIT, migrations, submitting with keys, the claim and its
- * plans, start deadlines, locks, steps, lists, workflows, duties, routes. Everything else runs in `test:long`: CI has 20 minutes for all.
+ * plans, prefetch, start deadlines, locks, steps, lists, workflows, duties, routes. Everything else runs in `test:long`: CI has 20 minutes for all.
  */
 const SHORT = [
-  ...['own-settings', 'migrations', 'keys', 'claim-plan', 'start-deadline', 'locked-lane'].map(
-    (name) => `test/behaviour/${name}.test.ts`,
-  ),
+  ...[
+    'own-settings',
+    'migrations',
+    'keys',
+    'claim-plan',
+    'claims',
+    'prefetch',
+    'steady-cycle',
+    'start-deadline',
+    'locked-lane',
+  ].map((name) => `test/behaviour/${name}.test.ts`),
   ...['list-pages', 'workflow-windows', 'duties'].map((name) => `test/behaviour/${name}.test.ts`),
   'test/http/submit.test.ts',
   'test/http/job-list.test.ts',

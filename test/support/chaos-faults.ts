@@ -1,4 +1,4 @@
-import type { RequestProxy } from './request-proxy.ts'
+import { isCycle, type RequestProxy } from './request-proxy.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { TcpProxy } from './tcp-proxy.ts'
 import type { WorkerProcess } from './worker-process.ts'
@@ -10,6 +10,8 @@ export interface Victims {
   readonly requests: RequestProxy
   /** Those that are up and not standing still. */
   workers(): readonly WorkerProcess[]
+  /** After a burst of short jobs: stops a worker that jobs are assigned to beyond its slots, if there is one. */
+  stopAssignedWorker(): Promise<WorkerProcess | undefined>
   /** Runs `act` after so many milliseconds, unless the run ends before. */
   later(ms: number, act: () => void): void
   readonly staleMs: number
@@ -26,7 +28,8 @@ export interface Fault {
 const STATEMENTS = [
   'run_cycle',
   'run_cycle',
-  'run_cycle',
+  'run_steady_cycle',
+  'run_steady_cycle',
   'resync_worker',
   'register_worker',
   'beat',
@@ -63,7 +66,7 @@ const carriedOutTwice: Fault = {
   weight: 3,
   async apply(victims) {
     const { random, requests } = victims
-    const held = await requests.hold(({ statement, repeatable }) => statement === 'run_cycle' && repeatable)
+    const held = await requests.hold((request) => isCycle(request) && request.repeatable)
     await held.deliver()
     held.cut()
     victims.later(random.whole(0, 300), () => void held.deliver().then(() => held.close()))
@@ -86,7 +89,7 @@ const delayed: Fault = {
   weight: 6,
   async apply(victims) {
     const { random, requests } = victims
-    const held = await requests.hold((request) => request.statement === 'run_cycle')
+    const held = await requests.hold(isCycle)
     victims.later(random.whole(5, 400), () => held.pass())
   },
 }
@@ -131,6 +134,19 @@ const stopped: Fault = {
   },
 }
 
+/** Some of what it was assigned has started, and some has not. */
+const strickenWithAssigned: Fault = {
+  name: 'worker with assigned jobs killed or stopped',
+  weight: 3,
+  async apply(victims) {
+    const { random, staleMs } = victims
+    const isKilled = random.chance(0.5)
+    const worker = await victims.stopAssignedWorker()
+    if (isKilled) worker?.process.kill('SIGKILL')
+    else victims.later(random.whole(50, 3 * staleMs), () => worker?.process.kill('SIGCONT'))
+  },
+}
+
 /** Half-open connections are found by time-outs of up to 30 s, so they are for runs that are much longer. */
 const blackHole: Fault = {
   name: 'connection into a black hole',
@@ -153,6 +169,7 @@ export const QUICK_FAULTS: readonly Fault[] = [
   connectionSlow,
   killed,
   stopped,
+  strickenWithAssigned,
 ]
 
 export const ALL_FAULTS: readonly Fault[] = [...QUICK_FAULTS, blackHole]

@@ -17,16 +17,18 @@ const HEARTBEAT_MS = 200
 const STALE_MS = 1000
 const LEASES = { heartbeat: HEARTBEAT_MS, stale: STALE_MS }
 
-/** The submitters together would have more than twice as many under way. */
-const ADMISSION = { maxActive: 120, maxQueued: { a1: 40 } }
-
 /** Small enough to bind: the workers together could run twice as much. Two classes share each of the limited lanes. */
 const LANES = {
   a: { slots: 10, poll: 200 },
   b: { slots: 7, perWorker: 2, poll: 200 },
   c: { perWorker: 3, poll: 200 },
   d: { perWorker: 3, poll: 200 },
+  e: { slots: 16, poll: 200 },
+  f: { poll: 200 },
 } as const
+
+/** The lanes that the operator resizes and pauses. */
+const LIMITED = ['a', 'b', 'c', 'e', 'f'] as const
 
 /** All workers race for the same: they are on one machine, so they share its device. */
 const BUDGETS = {
@@ -44,6 +46,24 @@ const TASKS: Readonly<Record<string, TaskSettings>> = {
   d1: { lane: 'd', uses: { seats: 1 }, ...RETRY },
   d2: { lane: 'd', model: 'small', uses: { vram: '10GB' }, ...RETRY },
   d3: { lane: 'd', model: 'large', uses: { vram: '16GB', seats: 1 }, ...RETRY },
+}
+/**
+ * Short jobs for workers of their own, with slots for all of them: they are assigned ahead of these slots, unless an operator lowers the limit. The other
+ * workers hardly ever assign a job, because their lanes share their capacity and others wait for the slots.
+ */
+const SHORT_TASKS: Readonly<Record<string, TaskSettings>> = {
+  e1: { lane: 'e', ...RETRY },
+  e2: { lane: 'e', ...RETRY },
+  f1: { lane: 'f', ...RETRY },
+}
+const SHORT_WORKERS = [['e1', 'e2'], ['e1', 'e2'], ['f1']]
+const WORKERS = 8
+/** So many short jobs come at once: a worker gets through them in some dozens of milliseconds. */
+const BURST = 80
+/** Both bind. The depth of each task of the submitters leaves room for bursts. */
+const ADMISSION = {
+  maxActive: 400,
+  maxQueued: Object.fromEntries(Object.keys(TASKS).map((name) => [name, 40])),
 }
 const SLOTS = [null, 0, 1, 3, 5, 7, 10, 12]
 
@@ -65,7 +85,7 @@ export interface ChaosReport {
 }
 
 /**
- * Eight workers, two submitters and an operator at work, while processes are
+ * Eight workers, three more for short jobs, two submitters and an operator at work, while processes are
  * killed and stopped and the network between them and the database fails in
  * every way the proxies know. Then the faults end, and all must come right by itself.
  */
@@ -108,7 +128,7 @@ export class Chaos implements Victims {
     try {
       await chaos.#begin()
       const end = performance.now() + options.seconds * 1000
-      await Promise.all([chaos.#harm(end), chaos.#operate(end), chaos.#check(end)])
+      await Promise.all([chaos.#harm(end), chaos.#operate(end), chaos.#rush(end), chaos.#check(end)])
       await chaos.#end()
       await chaos.#verify()
     } finally {
@@ -131,6 +151,30 @@ export class Chaos implements Victims {
     return this.#workers.filter((worker) => worker.running)
   }
 
+  async stopAssignedWorker(): Promise<WorkerProcess | undefined> {
+    if (this.#ending) return undefined
+    await this.#submitBurst(this.random.pick(Object.keys(SHORT_TASKS))!)
+    for (let tries = 0; tries < 5; tries++) {
+      const pids = await this.#assignedPids()
+      const worker = this.workers().find(({ pid }) => pids.has(pid))
+      if (worker === undefined) continue
+      worker.process.kill('SIGSTOP')
+      // It may have handed them back since the look. From now on it does not.
+      if ((await this.#assignedPids()).has(worker.pid)) return worker
+      worker.process.kill('SIGCONT')
+    }
+    return undefined
+  }
+
+  /** Processes of workers that have jobs assigned. */
+  async #assignedPids(): Promise<ReadonlySet<number>> {
+    const found = await query<{ pid: number }>(
+      this.#options.url,
+      'select w.pid from sluice.workers w where exists (select 1 from sluice.claims c where c.worker_id = w.id and c.assigned is not null)',
+    )
+    return new Set(found.map(({ pid }) => pid))
+  }
+
   later(ms: number, act: () => void): void {
     const timer = setTimeout(() => {
       this.#pending.delete(timer)
@@ -140,7 +184,7 @@ export class Chaos implements Victims {
   }
 
   async #begin(): Promise<void> {
-    for (let place = 0; place < 8; place++) this.#startWorker(place)
+    for (let place = 0; place < WORKERS + SHORT_WORKERS.length; place++) this.#startWorker(place)
     await Promise.all(this.#workers.map((worker) => worker.ready()))
     for (let n = 0; n < 2; n++) this.#startSubmitter(this.#options.seed + n)
     await until(() => this.#accepted.length > 20, 'jobs to be submitted', 120_000)
@@ -149,14 +193,15 @@ export class Chaos implements Victims {
   /** What a service manager does, too: a worker that ends is started again, half the time under the same name. */
   #startWorker(place: number): void {
     const names = Object.keys(TASKS)
+    const short = SHORT_WORKERS[place - WORKERS]
     const worker = new WorkerProcess({
       options: { database: this.connections.url, ...LEASES, lanes: LANES, ...BUDGETS, migrate: false },
       work: {
-        capacity: 3 + (place % 2),
+        capacity: short === undefined ? 3 + (place % 2) : 6,
         ...(this.random.chance(0.5) && { name: `worker-${place}` }),
-        ...(place % 4 === 3 && { tasks: names.slice(0, 3) }),
+        tasks: short ?? (place % 4 === 3 ? names.slice(0, 3) : names),
       },
-      tasks: TASKS,
+      tasks: { ...TASKS, ...SHORT_TASKS },
     })
     this.#workersStarted++
     this.#workers[place] = worker
@@ -194,6 +239,32 @@ export class Chaos implements Victims {
     }
   }
 
+  /** Bursts of short jobs, with pauses in which their workers give back slots and measure them anew. */
+  async #rush(end: number): Promise<void> {
+    while (performance.now() < end) {
+      await this.#submitBurst(this.random.pick(Object.keys(SHORT_TASKS))!)
+      await delay(this.random.whole(20, 200))
+    }
+  }
+
+  async #submitBurst(task: string): Promise<void> {
+    const { random } = this
+    const inputs = Array.from({ length: BURST }, (): object =>
+      random.chance(0.02) ? { fail: 1 } : { sleepMs: random.whole(0, 3) },
+    )
+    // A job that kills its process, in the midst of others that are assigned to it.
+    if (random.chance(0.02)) inputs[BURST / 2] = { die: true }
+    // A job is not assigned when its start deadline is less than a second away, so both sides of that bound are drawn. On a busy machine such jobs wait until
+    // their deadlines are too near, so others have deadlines that are still far away then.
+    const deadline = random.chance(0.7) ? random.whole(1000, random.chance(0.5) ? 3000 : 30_000) : null
+    try {
+      const jobs = await this.#app.submitMany(task, inputs, { priority: random.whole(-2, 2), deadline })
+      this.#accepted.push(...jobs.map(({ id }) => id))
+    } catch (error) {
+      if (!hasCode(error, 'ADMISSION_REJECTED')) throw error
+    }
+  }
+
   async #operate(end: number): Promise<void> {
     while (performance.now() < end) {
       await this.#operateOnce().catch((error: unknown) => {
@@ -208,7 +279,8 @@ export class Chaos implements Victims {
   async #operateOnce(): Promise<void> {
     const { random } = this
     const job = random.pick(this.#accepted.slice(-200))
-    const lane = random.pick(['a', 'b', 'c'] as const)!
+    const lane = random.pick(LIMITED)!
+    const task = random.pick(Object.keys(SHORT_TASKS))!
     const dice = random.next()
     if (dice < 0.2) {
       // Mostly what it was: a lane that is closed most of the time proves little.
@@ -216,7 +288,9 @@ export class Chaos implements Victims {
     } else if (dice < 0.25) await this.#app.setLane(lane, { enabled: random.chance(0.7) })
     else if (dice < 0.3) await this.#app.setLane('b', { perWorker: random.pick([1, 2, 3, null])! })
     else if (dice < 0.36) await this.#app.setBudget('seats', { capacity: random.pick(SEATS)! })
-    else if (dice < 0.39) await this.#app.setAdmission({ maxActive: random.pick([60, 120, 120, null])! })
+    else if (dice < 0.39) await this.#app.setAdmission({ maxActive: random.pick([200, 400, 400, null])! })
+    else if (dice < 0.4) await this.#app.cancelMany({ task, status: ['queued'] })
+    else if (dice < 0.43) await this.#app.reprioritiseMany({ task, status: ['queued'] }, random.whole(-5, 5))
     else if (job === undefined) return
     else if (dice < 0.55) await this.#app.cancel(job)
     else if (dice < 0.8) await this.#app.reprioritise(job, random.whole(-5, 5))
@@ -242,8 +316,7 @@ export class Chaos implements Victims {
       clearTimeout(timer)
       act()
     }
-    for (const lane of ['a', 'b', 'c'] as const)
-      await this.#app.setLane(lane, { slots: baseSlots(lane), enabled: true })
+    for (const lane of LIMITED) await this.#app.setLane(lane, { slots: baseSlots(lane), enabled: true })
   }
 
   async #verify(): Promise<void> {
@@ -278,6 +351,7 @@ const STANDING = `select w.id, w.name, w.pid, w.ended_at, w.seen_at, h.lane, h.s
                          (select array_agg(j.id) from sluice.jobs j where j.worker_id = w.id and j.state = 'running') as runs
                     from sluice.workers w left join sluice.holdings h on h.worker_id = w.id where w.ended_at is null`
 
-function baseSlots(lane: 'a' | 'b' | 'c'): number | null {
-  return lane === 'c' ? null : LANES[lane].slots
+function baseSlots(lane: (typeof LIMITED)[number]): number | null {
+  const declared = LANES[lane]
+  return 'slots' in declared ? declared.slots : null
 }

@@ -1,12 +1,13 @@
 import pg from 'pg'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { sluice, task } from '../../src/index.ts'
-import { CommitChecker } from './commit-checker.ts'
 import { parseChange } from './commit-stream.ts'
 import { useDatabase } from './database.ts'
-import { WatchedCommits } from './watched-commits.ts'
+import { CLAIM, COMPLETE, type LaneRow, Scene } from './forged-scene.ts'
+import { JobRows } from './job-rows.ts'
 
 const database = useDatabase()
+const open = (lane?: LaneRow) => Scene.open(database, lane)
 
 beforeAll(async () => {
   // What the schema itself refuses has to be let in, or it could not be reported.
@@ -15,93 +16,13 @@ beforeAll(async () => {
   await database.sql('alter table sluice.job_keys replica identity full')
 })
 
-let scenes = 0
-
-/** Rows written by hand, as an engine with a bug would write them, and the checker's view of them. */
-class Scene {
-  readonly lane = `lane_${++scenes}`
-  #watched!: WatchedCommits
-  #classId = 0
-
-  /** A lane with two slots, and a checker that makes no allowance for slow commits. */
-  static async open(
-    lane: { perWorker?: number; staleMs?: number; slots?: number | null } = {},
-  ): Promise<Scene> {
-    const scene = new Scene()
-    await database.sql(
-      'insert into sluice.lanes (name, slots, per_worker, stale_ms) values ($1, $2, $3, $4)',
-      [scene.lane, lane.slots === undefined ? 2 : lane.slots, lane.perWorker ?? null, lane.staleMs ?? 60_000],
-    )
-    const [row] = await database.sql<{ id: number }>(
-      `insert into sluice.classes (lane, task) values ($1, 'forged') returning id`,
-      [scene.lane],
-    )
-    scene.#classId = row!.id
-    scene.#watched = await WatchedCommits.open(database.directUrl, new CommitChecker({ visibleMs: 0 }))
-    onTestFinished(() => scene.#watched.close())
-    return scene
-  }
-
-  async worker(capacity: number, slots: number): Promise<string> {
-    const [row] = await database.sql<{ id: string }>(
-      `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks)
-       values ('forged', 'here', 1, '0', $1, 1, '{forged}') returning id`,
-      [capacity],
-    )
-    await database.sql('insert into sluice.holdings (worker_id, lane, slots) values ($1, $2, $3)', [
-      row!.id,
-      this.lane,
-      slots,
-    ])
-    return row!.id
-  }
-
-  async job(key: string | null = null): Promise<string> {
-    const [row] = await database.sql<{ id: string }>(
-      `insert into sluice.jobs (class_id, task, key) values ($1, 'forged', $2) returning id`,
-      [this.#classId, key],
-    )
-    return row!.id
-  }
-
-  /** Several statements, one commit. */
-  async commit(...statements: [text: string, ...values: unknown[]][]): Promise<void> {
-    const client = new pg.Client(database.url)
-    await client.connect()
-    try {
-      await client.query('begin')
-      for (const [text, ...values] of statements) await client.query(text, values)
-      await client.query('commit')
-    } finally {
-      await client.end()
-    }
-  }
-
-  claim(job: string, worker: string): Promise<void> {
-    return this.commit([CLAIM, job, worker])
-  }
-
-  complete(job: string): Promise<void> {
-    return this.commit([COMPLETE, job])
-  }
-
-  async rules(): Promise<string[]> {
-    const { violations } = await this.#watched.catchUp()
-    return [...new Set(violations.map(({ rule }) => rule))]
-  }
-}
-
-const CLAIM = `update sluice.jobs set state = 'running', worker_id = $2, attempt = attempt + 1, started_at = clock_timestamp()
-                where id = $1`
-const COPY_TO_RUNNING = `insert into sluice.running
-    (id, worker_id, started_at, ready_at, parent_id, idx, class_id, attempt, failures, losses, keyed)
-  select id, 1, now(), ready_at, parent_id, idx, class_id, attempt + 1, 0, 0, keyed from sluice.queue where id = $1`
+const COPY_TO_CLAIM = `insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats)
+  select 1, id, class_id, now(), array[id], array[ready_at] from sluice.jobs where id = $1`
 const RETURN = `update sluice.jobs set state = 'ready', worker_id = null, finished_at = null where id = $1`
-const COMPLETE = `update sluice.jobs set state = 'completed', finished_at = clock_timestamp() where id = $1`
 
 describe('the checker finds nothing', () => {
   test('in the work of a real worker, with retries, keys, cancels, reruns and lane changes', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const flaky = task({
       name: 'flaky',
       lane: scene.lane,
@@ -145,7 +66,7 @@ describe('the checker finds nothing', () => {
   })
 
   test('in a claim and an ending written by hand, so what follows is the forgery alone', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(2, 2)
     const job = await scene.job('key')
     await scene.claim(job, worker)
@@ -155,7 +76,7 @@ describe('the checker finds nothing', () => {
   })
 
   test('in a job that comes back and is claimed again in one commit', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(2, 2)
     const job = await scene.job()
     await scene.claim(job, worker)
@@ -163,8 +84,18 @@ describe('the checker finds nothing', () => {
     expect(await scene.rules()).toEqual([])
   })
 
+  test('in jobs that leave their claim one by one, and in one whose claim is asked to stop it', async () => {
+    const scene = await open({ slots: 4 })
+    const [first, second, third] = await scene.together(await scene.worker(4, 4), 4)
+    await scene.complete(second!)
+    await scene.commit([`select sluice.stop_running_v1(array[$1::bigint], 'enough')`, third])
+    await scene.commit([RETURN, first])
+    await scene.complete(third!)
+    expect(await scene.rules()).toEqual([])
+  })
+
   test('in a lane that was shrunk below what runs, as long as nothing is claimed', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 2)
     const [first, second] = [await scene.job(), await scene.job()]
     await scene.claim(first, worker)
@@ -175,7 +106,7 @@ describe('the checker finds nothing', () => {
   })
 
   test('in a claim whose cycle began before the lane was shrunk and committed after it', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 2)
     const job = await scene.job()
     const cycle = new pg.Client(database.url)
@@ -191,14 +122,14 @@ describe('the checker finds nothing', () => {
 
 describe('the checker reports', () => {
   test('more running jobs in a lane than it has slots', async () => {
-    const scene = await Scene.open({ slots: 1 })
+    const scene = await open({ slots: 1 })
     const workers = [await scene.worker(0, 1), await scene.worker(0, 0)]
     for (const worker of workers) await scene.claim(await scene.job(), worker)
     expect(await scene.rules()).toContain('lane limit')
   })
 
   test('two holdings that grew at once, each legal alone', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     await scene.worker(0, 2)
     expect(await scene.rules()).toEqual([])
     await scene.worker(0, 1)
@@ -206,7 +137,7 @@ describe('the checker reports', () => {
   })
 
   test('a holding that grew in a lane that was shrunk', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     await scene.worker(0, 1)
     await scene.commit(['update sluice.lanes set slots = 1 where name = $1', scene.lane])
     await scene.worker(0, 1)
@@ -214,7 +145,7 @@ describe('the checker reports', () => {
   })
 
   test('a claim in a lane that was over its limit when the cycle began', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 2)
     await scene.claim(await scene.job(), worker)
     await scene.commit(['update sluice.lanes set slots = 1 where name = $1', scene.lane])
@@ -223,7 +154,7 @@ describe('the checker reports', () => {
   })
 
   test('a claim in a disabled lane', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 2)
     await scene.commit(['update sluice.lanes set enabled = false where name = $1', scene.lane])
     await scene.claim(await scene.job(), worker)
@@ -231,20 +162,20 @@ describe('the checker reports', () => {
   })
 
   test('a job that runs under no holding, and a holding that goes while jobs run under it', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const [worker, leaving] = [await scene.worker(0, 1), await scene.worker(0, 1)]
     await scene.claim(await scene.job(), leaving)
     expect(await scene.rules()).toEqual([])
     await scene.commit(['delete from sluice.holdings where worker_id = $1', leaving])
     expect(await scene.rules()).toContain('running under a holding')
 
-    const other = await Scene.open({ slots: null })
+    const other = await open({ slots: null })
     await other.claim(await other.job(), worker)
     expect(await other.rules()).toEqual(['running under a holding'])
   })
 
   test('a lane that got a limit while what runs in it was not counted', async () => {
-    const scene = await Scene.open({ slots: null })
+    const scene = await open({ slots: null })
     const worker = await scene.worker(0, 0)
     await scene.claim(await scene.job(), worker)
     expect(await scene.rules()).toEqual([])
@@ -253,21 +184,21 @@ describe('the checker reports', () => {
   })
 
   test('more running jobs than slots in a holding', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     for (let n = 0; n < 2; n++) await scene.claim(await scene.job(), worker)
     expect(await scene.rules()).toEqual(['running within slots'])
   })
 
   test('two active jobs with one key', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     await scene.job('key')
     await scene.job('key')
     expect(await scene.rules()).toEqual(['one job per key'])
   })
 
   test('more jobs on a worker than its capacity', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(1, 2)
     for (let n = 0; n < 2; n++) await scene.claim(await scene.job(), worker)
     expect(await scene.rules()).toEqual(['worker capacity'])
@@ -275,7 +206,7 @@ describe('the checker reports', () => {
 
   test('more jobs of a lane on a worker than the lane allows each, cores included', async () => {
     for (const perWorker of [1, 0, -1]) {
-      const scene = await Scene.open({ perWorker })
+      const scene = await open({ perWorker })
       const worker = await scene.worker(0, 2)
       for (let n = 0; n < 2; n++) await scene.claim(await scene.job(), worker)
       expect(await scene.rules()).toEqual(['per worker'])
@@ -283,7 +214,7 @@ describe('the checker reports', () => {
   })
 
   test('a job claimed while it runs', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const [first, second] = [await scene.worker(0, 1), await scene.worker(0, 1)]
     const job = await scene.job()
     await scene.claim(job, first)
@@ -292,7 +223,7 @@ describe('the checker reports', () => {
   })
 
   test('a job that changed hands without a new attempt', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const [first, second] = [await scene.worker(0, 1), await scene.worker(0, 1)]
     const job = await scene.job()
     await scene.claim(job, first)
@@ -301,7 +232,7 @@ describe('the checker reports', () => {
   })
 
   test('a job taken from a worker that was not silent for long enough', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
@@ -324,7 +255,7 @@ describe('the checker reports', () => {
       'insert into sluice.outcomes select * from planted_outcomes where id = $1',
     ],
   ])('a second outcome of a job: %s', async (_, ...statements) => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
@@ -336,7 +267,7 @@ describe('the checker reports', () => {
   })
 
   test('a late return that revives a job, though it left a trace in the history', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
@@ -349,7 +280,7 @@ describe('the checker reports', () => {
   })
 
   test.each([0, 2])('a claim that moves the attempt by %i', async (by) => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.commit([CLAIM.replace('attempt + 1', `attempt + ${by}`), job, worker])
@@ -357,7 +288,7 @@ describe('the checker reports', () => {
   })
 
   test('the result of an old attempt', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
@@ -366,7 +297,7 @@ describe('the checker reports', () => {
   })
 
   test('notes of an old attempt over those of a newer one', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const job = await scene.job()
     await scene.commit(['insert into sluice.notes (job_id, attempt) values ($1, 2)', job])
     await scene.commit(['update sluice.notes set attempt = 1 where job_id = $1', job])
@@ -374,7 +305,7 @@ describe('the checker reports', () => {
   })
 
   test('more active root jobs than the ceiling, by a submission or a rerun, and not one that children or a lower ceiling make', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const set = (most: number | null) => scene.commit(['update sluice.admission set max_active = $1', most])
     onTestFinished(() => set(null))
     const [{ n: present }] = (await database.sql<{ n: number }>(
@@ -397,13 +328,13 @@ describe('the checker reports', () => {
     ])
     expect(await scene.rules()).toEqual(['ceiling'])
 
-    const other = await Scene.open()
+    const other = await open()
     await other.job()
     expect(await other.rules()).toEqual(['ceiling'])
   })
 
   test('more scheduled root jobs than may be, and not that one is due above the ceiling', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const set = (active: number | null, scheduled: number | null) =>
       scene.commit(['update sluice.admission set max_active = $1, max_scheduled = $2', active, scheduled])
     onTestFinished(() => set(null, null))
@@ -427,7 +358,7 @@ describe('the checker reports', () => {
   })
 
   test('more waiting jobs of a task than may wait', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const set = (most: object) => scene.commit(['update sluice.admission set max_queued = $1', most])
     onTestFinished(() => set({}))
     const [{ n: present }] = (await database.sql<{ n: number }>(
@@ -441,7 +372,7 @@ describe('the checker reports', () => {
   })
 
   test.each([
-    ['in two tables', COPY_TO_RUNNING],
+    ['in two tables', COPY_TO_CLAIM],
     ['in none', 'delete from sluice.queue where id = $1'],
     [
       'in none, but for its outcome',
@@ -449,10 +380,34 @@ describe('the checker reports', () => {
       `insert into sluice.outcomes (id, state, ready_at) values ($1, 'completed', now())`,
     ],
   ])('a job %s', async (_, ...statements) => {
-    const scene = await Scene.open()
+    const scene = await open()
     const job = await scene.job()
     await scene.commit(...statements.map((statement): [string, string] => [statement, job]))
     expect(await scene.rules()).toContain('one place')
+  })
+
+  test.each([
+    ['is in two', COPY_TO_CLAIM],
+    [
+      'is in one twice',
+      'update sluice.claims set ids = ids || $1::bigint, ready_ats = ready_ats || now() where $1 = any (ids)',
+    ],
+    [
+      'left without any other place',
+      'update sluice.claims set ids = array_remove(ids, $1), ready_ats = ready_ats[2:] where $1 = any (ids)',
+    ],
+    ['lost', 'delete from sluice.claims where $1 = any (ids)'],
+    [
+      'was put off for another',
+      'update sluice.claims set ids = array_replace(ids, $1, $1 + 1000000) where $1 = any (ids)',
+    ],
+  ])('claims of which a job %s', async (_, statement) => {
+    const scene = await open()
+    const [first, second] = await scene.together(await scene.worker(0, 2), 2)
+    expect(await scene.rules()).toEqual([])
+    await scene.commit([statement, first])
+    expect(await scene.rules()).toContain('one place')
+    await database.sql('delete from sluice.claims where ids && $1::bigint[]', [[first, second]])
   })
 
   test.each([
@@ -467,7 +422,7 @@ describe('the checker reports', () => {
       `insert into sluice.outcomes (id, state, ready_at) values ($1, 'completed', now())`,
     ],
   ])('a composite %s', async (_, statement) => {
-    const scene = await Scene.open()
+    const scene = await open()
     const [row] = await database.sql<{ id: string }>(
       `insert into sluice.jobs (task, composite, state) values ('forged', 'group', 'scheduled') returning id`,
     )
@@ -492,7 +447,7 @@ describe('the checker reports', () => {
       'update sluice.job_data set key = null where id = $1',
     ],
   ])('a job whose row among the keys %s', async (_, ...statements) => {
-    const scene = await Scene.open()
+    const scene = await open()
     const job = await scene.job(`key of ${scene.lane}`)
     expect(await scene.rules()).toEqual([])
     await scene.commit(...statements.map((statement): [string, string] => [statement, job]))
@@ -503,7 +458,7 @@ describe('the checker reports', () => {
   })
 
   test('a key that an ended job holds', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job('held')
     await scene.claim(job, worker)
@@ -518,14 +473,44 @@ describe('the checker reports', () => {
     ['place', 'update sluice.queue set idx = 3 where id = $1'],
     ['parent', 'update sluice.queue set parent_id = 1 where id = $1'],
   ])('a row in the queue with another %s than its job', async (_, statement) => {
-    const scene = await Scene.open()
+    const scene = await open()
     const job = await scene.job()
     await scene.commit([statement, job])
     expect(await scene.rules()).toEqual(['copies agree'])
   })
 
+  test.each([
+    ['another place than its job', 'idxs = array[3, null]'],
+    ['another parent than its job', 'parents = array[1, null]'],
+    ['fewer attempts than jobs', 'attempts = array[1]'],
+    ['more deadlines than jobs', 'deadlines = array[now(), now(), now()]'],
+    [
+      'a request to stop a job that it does not list',
+      `cancels = '{"1": {"at": "2026-01-01", "error": "x"}}'`,
+    ],
+  ])('a claim with %s', async (_, change) => {
+    const scene = await open()
+    const [job] = await scene.together(await scene.worker(0, 2), 2)
+    await scene.commit([`update sluice.claims set ${change} where $1 = any (ids)`, job])
+    expect(await scene.rules()).toEqual(['copies agree'])
+  })
+
+  test('a claim that does not know of the key of its job, or of one that the job does not have', async () => {
+    const scene = await open()
+    const worker = await scene.worker(0, 2)
+    for (const [key, keyed] of [
+      ['known', null],
+      [null, [true]],
+    ] as const) {
+      const job = await scene.job(key)
+      await scene.claim(job, worker)
+      await scene.commit(['update sluice.claims set keyed = $2 where $1 = any (ids)', job, keyed])
+      expect(await scene.rules()).toEqual(['keys agree'])
+    }
+  })
+
   test('an outcome that says the job is a child, and it is none', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const worker = await scene.worker(0, 1)
     const job = await scene.job()
     await scene.claim(job, worker)
@@ -534,7 +519,7 @@ describe('the checker reports', () => {
   })
 
   test('a step no job may take, in a commit that hides it', async () => {
-    const scene = await Scene.open()
+    const scene = await open()
     const job = await scene.job()
     await scene.commit([COMPLETE, job], [RETURN, job])
     expect(await scene.rules()).toEqual(['transition'])
@@ -542,11 +527,40 @@ describe('the checker reports', () => {
 
   test('steps no job may take', async () => {
     for (const statement of [COMPLETE, `delete from sluice.jobs where id = $1`]) {
-      const scene = await Scene.open()
+      const scene = await open()
       await scene.commit([statement, await scene.job()])
       expect(await scene.rules()).toEqual(['transition'])
     }
   })
+})
+
+test('what an update of a claim leaves out, and what a deleted one listed, is remembered', () => {
+  const found: string[] = []
+  const rows = new JobRows((rule, what) => found.push(`${rule}: ${what}`))
+  const data = { parent_id: '1', root_id: '1', idx: '0', class_id: '2', task: 'a', key: null }
+  const claim = { worker_id: '7', seq: '1', class_id: '2', started_at: 'then', ids: '{5,6}' }
+  const shown = rows.apply([
+    ...['5', '6'].map((id) => ({
+      ...{ table: 'sluice.job_data', kind: 'INSERT' as const, row: { id, ...data, idx: id } },
+    })),
+    {
+      ...{ table: 'sluice.claims', kind: 'INSERT' },
+      row: { ...claim, ready_ats: '{x,y}', parents: '{1,1}', idxs: '{5,6}', errors: '{NULL,"it, \\"\\\\"}' },
+    },
+  ])
+  expect(shown.map(({ row }) => [row.id, row.state, row.error])).toEqual([
+    ['5', 'running', null],
+    ['6', 'running', 'it, "\\'],
+  ])
+  const stop = { ...claim, cancels: '{"5": {"at": "now", "error": "stop"}}' }
+  expect(rows.apply([{ table: 'sluice.claims', kind: 'UPDATE', row: stop }])).toMatchObject([
+    { kind: 'UPDATE', row: { id: '5', error: 'stop', ready_at: 'x' } },
+  ])
+  expect(found).toEqual([])
+  rows.apply([{ table: 'sluice.claims', kind: 'DELETE', row: { worker_id: '7', seq: '1' } }])
+  expect(found).toEqual(
+    ['5', '6'].map((id) => `one place: job ${id} is in none of queue, claims and outcomes`),
+  )
 })
 
 test('a line of the decoder is read whatever its values contain', () => {

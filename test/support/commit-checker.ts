@@ -2,7 +2,8 @@ import { BudgetChecker, type BudgetRule } from './budget-checker.ts'
 import type { Change, Commit } from './commit-stream.ts'
 import { FleetChecker, type FleetRule } from './fleet-checker.ts'
 import { JobRows, type RowRule } from './job-rows.ts'
-import { hasEnded, type ReplayedJob, ReplayedState, type Steps } from './replayed-state.ts'
+import { isLostUnstarted, PrefetchChecker, type PrefetchRule } from './prefetch-checker.ts'
+import { hasEnded, isHeld, type ReplayedJob, ReplayedState, type Steps } from './replayed-state.ts'
 import { TreeChecker, type TreeRule } from './tree-checker.ts'
 
 export type Rule =
@@ -26,6 +27,7 @@ export type Rule =
   | TreeRule
   | BudgetRule
   | FleetRule
+  | PrefetchRule
 
 export interface Violation {
   readonly rule: Rule
@@ -36,13 +38,15 @@ export interface Violation {
 /** From which states a job that has not ended may come into each one. */
 const FROM: Readonly<Record<string, readonly string[]>> = {
   awaiting_approval: ['awaiting_approval', 'waiting'],
-  scheduled: ['awaiting_approval', 'scheduled', 'running'],
+  scheduled: ['awaiting_approval', 'scheduled', 'running', 'assigned'],
   waiting: ['waiting'],
-  ready: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running'],
-  running: ['ready', 'running', 'waiting'],
-  completed: ['running'],
-  failed: ['running', 'ready'],
-  cancelled: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running'],
+  ready: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running', 'assigned'],
+  assigned: ['ready', 'assigned'],
+  running: ['ready', 'running', 'waiting', 'assigned'],
+  // That an assigned job has started may be reported with its ending.
+  completed: ['running', 'assigned'],
+  failed: ['running', 'ready', 'assigned'],
+  cancelled: ['awaiting_approval', 'scheduled', 'waiting', 'ready', 'running', 'assigned'],
 }
 /** The same for what only waits for its children. */
 const COMPOSITE_FROM: Readonly<Record<string, readonly string[]>> = {
@@ -78,10 +82,15 @@ export class CommitChecker {
   readonly trees = new TreeChecker((rule, what) => this.#report(rule, what))
   readonly budgets = new BudgetChecker((rule, what) => this.#report(rule, what))
   readonly fleet = new FleetChecker((rule, what) => this.#report(rule, what))
+  readonly prefetch: PrefetchChecker
   #commit: Commit = { xid: '0', at: 0, changes: [] }
 
-  constructor(options: { visibleMs?: number } = {}) {
-    this.#visibleMs = options.visibleMs ?? 1000
+  /** @param options.reportMs How long it may take to report that an assigned job has started, beside the poll of its lane. */
+  constructor(options: { visibleMs?: number; reportMs?: number } = {}) {
+    const { visibleMs = 1000, reportMs = 5000 } = options
+    this.#visibleMs = visibleMs
+    const report = (rule: PrefetchRule, what: string) => this.#report(rule, what)
+    this.prefetch = new PrefetchChecker(report, this.#state, { visibleMs, reportMs })
   }
 
   /** Takes over what was there before the first commit; it is not judged. */
@@ -91,6 +100,7 @@ export class CommitChecker {
     this.trees.begin(changes)
     this.budgets.begin(changes)
     this.fleet.begin(changes)
+    this.prefetch.apply(changes, 0)
   }
 
   apply(commit: Commit): void {
@@ -98,6 +108,7 @@ export class CommitChecker {
     this.seen.commits++
     const changes = this.#rows.apply(commit.changes)
     const steps = this.#state.apply({ ...commit, changes })
+    this.prefetch.apply(changes, commit.at)
     for (const { id, before, after } of steps.jobs) {
       if (after === undefined) this.#judgeDelete(id, before)
       else if (before === undefined) this.#judgeInsert(id, after)
@@ -121,7 +132,7 @@ export class CommitChecker {
   #judgeInsert(id: string, job: ReplayedJob): void {
     // A step that was decided as it was made, or a composite, which begins at once.
     const isDecided = job.isChild && (job.state === 'skipped' || job.state === 'failed')
-    const isOpen = job.isComposite ? job.state !== 'ready' : job.state !== 'running'
+    const isOpen = job.isComposite ? job.state !== 'ready' : !isHeld(job.state)
     if (job.attempt > 0 || !(isDecided || (isOpen && !hasEnded(job.state))))
       this.#report('transition', `job ${id} began as ${job.state}, attempt ${job.attempt}`)
   }
@@ -133,16 +144,16 @@ export class CommitChecker {
 
   #judgeUpdate(id: string, before: ReplayedJob, after: ReplayedJob, steps: Steps): void {
     const claimed =
-      !after.isComposite &&
-      after.state === 'running' &&
-      (before.state !== 'running' || before.attempt !== after.attempt)
+      !after.isComposite && isHeld(after.state) && (!isHeld(before.state) || before.attempt !== after.attempt)
     if (!after.isComposite && !this.#mayFollow(before, after, claimed)) {
       this.#report(
         'attempts count up',
         `job ${id}, ${before.state} -> ${after.state}: attempt ${before.attempt} was followed by ${after.attempt}`,
       )
     }
-    if (claimed) this.#judgeClaim(id, after)
+    if (!after.isComposite && after.state === 'running' && (claimed || before.state === 'assigned'))
+      this.#judgeStart(id, before, after)
+    if (!after.isComposite) this.prefetch.judge(id, before, after, this.#commit.at)
     if (hasEnded(before.state)) {
       this.#judgeAfterEnd(id, before, after, steps)
       return
@@ -150,18 +161,22 @@ export class CommitChecker {
     const from = after.isComposite ? COMPOSITE_FROM : FROM
     if (!from[after.state]?.includes(before.state))
       this.#report('transition', `job ${id} went from ${before.state} to ${after.state}`)
-    if (before.state === 'running' && after.state === 'running') this.#judgeHolder(id, before, after, claimed)
-    if (after.losses > before.losses) this.#judgeTakeover(id, before)
+    if (isHeld(before.state) && isHeld(after.state)) this.#judgeHolder(id, before, after, claimed)
+    if (after.losses > before.losses || isLostUnstarted(before, after)) this.#judgeTakeover(id, before)
+    if (after.losses > before.losses && before.state === 'assigned')
+      this.#report('transition', `job ${id} was lost before it is known to have started, and counts a loss`)
     if (hasEnded(after.state)) this.#judgeOutcome(id, after)
   }
 
   /**
    * A claim raises the attempt by 1. After a crash in which a worker died it may skip a number, which that worker may have used; and
-   * a job in line may be given the number of an attempt that the crash forgot.
+   * a job in line may be given the number of an attempt that the crash forgot. One that was assigned and goes back without having started
+   * keeps its number for the next claim.
    */
   #mayFollow(before: ReplayedJob, after: ReplayedJob, claimed: boolean): boolean {
     const by = after.attempt - before.attempt
     if (by === (claimed ? 1 : 0)) return true
+    if (by === -1 && before.state === 'assigned') return ['ready', 'cancelled'].includes(after.state)
     const isSkipped = claimed && by === 2 && before.readyAt < this.#state.skipBefore
     return isSkipped || (by === 1 && before.state === 'ready' && after.state === 'ready')
   }
@@ -214,17 +229,19 @@ export class CommitChecker {
     }
   }
 
-  #judgeClaim(id: string, { lane, worker, startedAt }: ReplayedJob): void {
+  #judgeStart(id: string, before: ReplayedJob, after: ReplayedJob): void {
     this.seen.claims++
+    const { lane, worker } = after
     const { runningIn, runningUnder, runningOn, workers } = this.#state
-    const settings = this.#state.laneSince(lane, startedAt - this.#visibleMs)
+    const since = this.prefetch.settingsSince(before, after, this.#commit.at)
+    const settings = this.#state.laneSince(lane, since)
     const running = runningIn.get(lane)
     this.peak.set(lane, Math.max(this.peak.get(lane) ?? 0, running))
     const limit = most(settings.map((each) => each.slots))
     if (running > limit)
       this.#report('lane limit', `${running} run in lane ${lane}, which has ${limit} slots`)
     if (!settings.some((each) => each.enabled))
-      this.#report('lane disabled', `job ${id} was claimed in lane ${lane}, which is disabled`)
+      this.#report('lane disabled', `job ${id} was started in lane ${lane}, which is disabled`)
     const { capacity, cores } = workers.get(worker!) ?? { capacity: 0, cores: 1 }
     const perWorker = most(settings.map((each) => perWorkerOf(each.perWorker, capacity, cores)))
     const here = runningUnder.get(`${worker}/${lane}`)
@@ -261,7 +278,7 @@ export class CommitChecker {
     if (limits.length > 0 && active.length < entered.length && this.#state.scheduled > maxScheduled)
       this.#report('scheduled', `${this.#state.scheduled} root jobs are scheduled, ${maxScheduled} may be`)
     for (const task of new Set(
-      active.filter(({ after }) => after!.state !== 'running').map(({ after }) => after!.task),
+      active.filter(({ after }) => !isHeld(after!.state)).map(({ after }) => after!.task),
     )) {
       const depth = most(limits.map((each) => each.maxQueued[task] ?? null))
       const queued = this.#state.waitingBefore(task, began - this.#visibleMs)
@@ -285,9 +302,13 @@ export class CommitChecker {
     }
     for (const name of holdings) {
       const running = this.#state.runningUnder.get(name)
+      const assigned = this.#state.assignedUnder.get(name)
       const slots = this.#state.slotsOf(name)
-      if (running > 0 && slots === undefined)
-        this.#report('running under a holding', `${running} run under ${name}, a holding that does not exist`)
+      if (running + assigned > 0 && slots === undefined)
+        this.#report(
+          'running under a holding',
+          `${running} run and ${assigned} are assigned under ${name}, a holding that does not exist`,
+        )
       // Where there is no limit, slots are not counted.
       const limit = this.#state.laneSince(name.slice(name.indexOf('/') + 1), Infinity).at(-1)?.slots ?? null
       if (limit !== null && running > (slots ?? 0))

@@ -4,7 +4,7 @@ import { declaredStatements } from '../../src/db/database.ts'
 import { createDatabase } from './database.ts'
 import { type Fault, startFaultProxy } from './fault-proxy.ts'
 import { JobLife } from './job-life.ts'
-import type { ProxiedRequest } from './request-proxy.ts'
+import { isCycle, type ProxiedRequest } from './request-proxy.ts'
 import { WatchedCommits } from './watched-commits.ts'
 
 // Every statement there is, whoever declares it: a new one is part of these tests without being named anywhere.
@@ -75,7 +75,7 @@ class Schedule {
     const planned = this.#plans.get(statement)?.[times - 1]
     if (planned !== undefined) return planned
     // Only a worker that never heard what it was given asks what it has been given.
-    const claimLost = statement === 'run_cycle' && times % 5 === 0 && this.#isLeft('load_claimed')
+    const claimLost = isCycle({ statement }) && times % 5 === 0 && this.#isLeft('load_claimed')
     return claimLost ? { when: 'after', how: 'reset' } : undefined
   }
 

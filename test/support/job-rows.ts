@@ -1,10 +1,11 @@
+import pg from 'pg'
 import type { Change } from './commit-stream.ts'
 
 /** The tables that a job is spread over. */
 export const JOB_TABLES = [
   'sluice.job_data',
   'sluice.queue',
-  'sluice.running',
+  'sluice.claims',
   'sluice.outcomes',
   'sluice.job_keys',
   'sluice.composites',
@@ -17,7 +18,8 @@ type Row = Change['row']
 interface Parts {
   data?: Row
   queue?: Row
-  running?: Row
+  /** What each claim that lists it says of it, by the name of the claim. More than one is a broken rule. */
+  readonly claims: Map<string, Row>
   outcome?: Row
   composite?: Row
   /** The row last handed on; absent until the job was in one place for the first time. */
@@ -29,10 +31,23 @@ interface Parts {
 const PART = {
   'sluice.job_data': 'data',
   'sluice.queue': 'queue',
-  'sluice.running': 'running',
   'sluice.outcomes': 'outcome',
   'sluice.composites': 'composite',
 } as const satisfies Record<string, keyof Parts>
+
+/** The arrays of a claim: what each says of a job, and what holds for all jobs where there is no array. */
+const CLAIM_ARRAYS = {
+  ready_ats: ['ready_at', null],
+  attempts: ['attempt', '1'],
+  losses: ['losses', '0'],
+  parents: ['parent_id', null],
+  idxs: ['idx', null],
+  keyed: ['keyed', 'f'],
+  errors: ['error', null],
+  deadlines: ['deadline_at', null],
+} as const
+/** Arrays of which nothing is kept: no rule is about them, but each has as many elements as the claim has jobs. */
+const OTHER_ARRAYS = ['failures'] as const
 
 /** What is kept of each table: inputs are large, and no rule is about them. */
 const KEPT: Readonly<Record<keyof typeof PART, ReadonlySet<string>>> = {
@@ -42,11 +57,7 @@ const KEPT: Readonly<Record<keyof typeof PART, ReadonlySet<string>>> = {
   ]),
   'sluice.queue': new Set([
     ...['id', 'state', 'ready_at', 'started_at', 'parent_id', 'idx', 'class_id', 'attempt', 'losses'],
-    ...['keyed', 'error'],
-  ]),
-  'sluice.running': new Set([
-    ...['id', 'worker_id', 'ready_at', 'started_at', 'parent_id', 'idx', 'class_id', 'attempt', 'losses'],
-    ...['keyed', 'error'],
+    ...['keyed', 'error', 'deadline_at', 'certain'],
   ]),
   'sluice.outcomes': new Set([
     ...['id', 'state', 'ready_at', 'started_at', 'finished_at', 'worker_id', 'class_id', 'attempt'],
@@ -66,6 +77,8 @@ const KEPT: Readonly<Record<keyof typeof PART, ReadonlySet<string>>> = {
 export class JobRows {
   readonly #report: (rule: RowRule, what: string) => void
   readonly #jobs = new Map<string, Parts>()
+  /** The row of each claim, by its name. */
+  readonly #claims = new Map<string, Row>()
   /** The jobs of each key, and the keys of each job, as `job_keys` has them. */
   readonly #holders = new Map<string, Set<string>>()
   readonly #keys = new Map<string, Set<string>>()
@@ -89,7 +102,8 @@ export class JobRows {
     const touched = new Set<string>()
     for (const change of changes) {
       const table = change.table as keyof typeof PART | 'sluice.job_keys'
-      if (table === 'sluice.job_keys') this.#changeKey(change, touched)
+      if (change.table === 'sluice.claims') this.#changeClaim(change, touched, out)
+      else if (table === 'sluice.job_keys') this.#changeKey(change, touched)
       else if (PART[table] === undefined) out.push(change)
       else {
         if (table === 'sluice.composites') out.push(change)
@@ -104,8 +118,7 @@ export class JobRows {
   }
 
   #changePart(id: string, table: keyof typeof PART, { kind, row }: Change): void {
-    const parts = this.#jobs.get(id) ?? {}
-    this.#jobs.set(id, parts)
+    const parts = this.#partsOf(id)
     const part = PART[table]
     if (part === 'outcome') this.#noteOutcome(id, parts, kind)
     if (kind === 'DELETE') {
@@ -115,6 +128,76 @@ export class JobRows {
     const kept = Object.entries(row).filter(([name]) => KEPT[table].has(name))
     // An update leaves out large values that it does not change.
     parts[part] = { ...(kind === 'UPDATE' ? parts[part] : {}), ...Object.fromEntries(kept) }
+  }
+
+  /** A claim that is deleted has its key only in the stream, so what it listed is remembered. */
+  #changeClaim({ kind, row, old }: Change, touched: Set<string>, out: Change[]): void {
+    const name = claimName(row)
+    const former = kind === 'INSERT' ? undefined : claimName(old ?? row)
+    const before = former === undefined ? undefined : this.#claims.get(former)
+    const changed = new Set<string>()
+    if (former !== undefined) {
+      this.#claims.delete(former)
+      for (const id of arrayOf(before?.ids)) {
+        this.#partsOf(id!).claims.delete(former)
+        changed.add(id!)
+      }
+    }
+    if (kind !== 'DELETE') {
+      // An update leaves out large values that it does not change.
+      const claim = { ...before, ...row }
+      this.#claims.set(name, claim)
+      for (const job of this.#open(name, claim)) {
+        this.#partsOf(job.id!).claims.set(name, job)
+        changed.add(job.id!)
+      }
+    }
+    for (const id of changed) {
+      touched.add(id)
+      this.#show(id, out)
+    }
+  }
+
+  /** The jobs of a claim, as the view `sluice.running` shows them. */
+  #open(name: string, claim: Row): Row[] {
+    const ids = arrayOf(claim.ids)
+    for (const column of [...Object.keys(CLAIM_ARRAYS), ...OTHER_ARRAYS]) {
+      const { length } = arrayOf(claim[column])
+      if (claim[column] != null && length !== ids.length)
+        this.#tell('copies agree', `claim ${name} has ${ids.length} jobs and ${length} ${column}`)
+    }
+    if (new Set(ids).size < ids.length)
+      this.#tell('one place', `claim ${name} lists a job twice: ${ids.join()}`)
+    const cancels = JSON.parse(claim.cancels ?? '{}') as Record<string, { error: string | null }>
+    for (const id of Object.keys(cancels))
+      if (!ids.includes(id))
+        this.#tell('copies agree', `claim ${name} stops job ${id}, which it does not list`)
+    const assigned = new Set(arrayOf(claim.assigned))
+    for (const id of assigned)
+      if (!ids.includes(id))
+        this.#tell('copies agree', `claim ${name} has assigned job ${id}, which it does not list`)
+    const arrays = Object.entries(CLAIM_ARRAYS).map(
+      ([column, [field, otherwise]]) => [field, arrayOf(claim[column]), otherwise] as const,
+    )
+    return ids.map((id, at) => {
+      const job: Record<string, string | null> = {
+        id: id!,
+        worker_id: claim.worker_id!,
+        class_id: claim.class_id!,
+        started_at: claim.started_at!,
+        state: assigned.has(id) ? 'assigned' : 'running',
+      }
+      for (const [field, values, otherwise] of arrays) job[field] = values[at] ?? otherwise
+      job.keyed = String(job.keyed === 't')
+      job.error = cancels[id!]?.error ?? job.error ?? null
+      return job
+    })
+  }
+
+  #partsOf(id: string): Parts {
+    const parts = this.#jobs.get(id) ?? { claims: new Map<string, Row>() }
+    this.#jobs.set(id, parts)
+    return parts
   }
 
   #noteOutcome(id: string, parts: Parts, kind: Change['kind']): void {
@@ -164,13 +247,11 @@ export class JobRows {
   }
 
   #judge(id: string): void {
-    const parts = this.#jobs.get(id) ?? {}
-    const { data, queue, running, outcome, composite } = parts
+    const parts = this.#partsOf(id)
+    const { data, queue, claims, outcome, composite } = parts
     const keys = this.#keys.get(id) ?? new Set<string>()
     if (data === undefined) {
-      const left = Object.entries({ queue, running, outcomes: outcome, composites: composite })
-        .filter(([, row]) => row !== undefined)
-        .map(([table]) => table)
+      const left = [...placesOf(parts), ...(composite === undefined ? [] : ['composites'])]
       if (left.length > 0) this.#tell('one place', `job ${id} was deleted and is still in ${left.join(', ')}`)
       else this.#jobs.delete(id)
       if (keys.size > 0)
@@ -192,7 +273,7 @@ export class JobRows {
         'keys agree',
         `job ${id} ${own === undefined ? 'has no key in use' : `uses key ${own}`}, and job_keys has ${[...keys].join(', ') || 'none'}`,
       )
-    for (const row of [queue, running])
+    for (const row of [queue, ...claims.values()])
       if (row?.keyed != null && row.keyed !== String(data.key != null))
         this.#tell('keys agree', `job ${id} is keyed: ${row.keyed}, its key is ${data.key}`)
     if (keys.size === 0) this.#keys.delete(id)
@@ -203,15 +284,23 @@ export class JobRows {
   }
 }
 
+/** The places a job is in, each claim for itself. */
+function placesOf({ queue, claims, outcome }: Parts): string[] {
+  return [
+    ...(queue === undefined ? [] : ['queue']),
+    ...[...claims.keys()].map((name) => `claim ${name}`),
+    ...(outcome === undefined ? [] : ['outcomes']),
+  ]
+}
+
 /** What is wrong with the places a job is in; `undefined` when it is in one. */
-function misplaced({ data, queue, running, outcome, composite }: Parts): string | undefined {
-  const places = Object.entries({ queue, running, outcomes: outcome })
-    .filter(([, row]) => row !== undefined)
-    .map(([name]) => name)
+function misplaced(parts: Parts): string | undefined {
+  const { data, queue, claims, outcome, composite } = parts
+  const places = placesOf(parts)
   if (places.length > 1) return `is in ${places.join(' and ')}`
   if (data?.composite == null)
-    return places.length === 0 ? 'is in none of queue, running and outcomes' : undefined
-  if (running !== undefined) return 'is a composite and in running'
+    return places.length === 0 ? 'is in none of queue, claims and outcomes' : undefined
+  if (claims.size > 0) return `is a composite and in ${places.join()}`
   const { started_at: startedAt = null, ended = 'false' } = composite ?? {}
   const isEnded = ended === 'true'
   if (outcome !== undefined)
@@ -222,9 +311,9 @@ function misplaced({ data, queue, running, outcome, composite }: Parts): string 
 }
 
 /** Where a table has something else of a job than `job_data`. */
-function disagreement({ queue, running, outcome }: Parts, data: Row): string | undefined {
+function disagreement({ queue, claims, outcome }: Parts, data: Row): string | undefined {
   const isComposite = data.composite != null
-  for (const row of [queue, running]) {
+  for (const row of [queue, ...claims.values()]) {
     if (row === undefined) continue
     for (const name of ['parent_id', 'idx'])
       if ((row[name] ?? null) !== (data[name] ?? null)) return `has ${name} ${row[name]} and ${data[name]}`
@@ -238,16 +327,19 @@ function disagreement({ queue, running, outcome }: Parts, data: Row): string | u
   return undefined
 }
 
-/** As the view `sluice.jobs` has it, except that a job which runs shows the class it was claimed in. */
-function rowOf({ queue, running, outcome, composite }: Parts, data: Row): Row {
+/** As the view `sluice.jobs` has it, except that a job in a claim shows the class it was claimed in, and has a state of its own while it is assigned. */
+function rowOf({ queue, claims, outcome, composite }: Parts, data: Row): Row {
+  const [running] = claims.values()
   const isComposite = data.composite != null
   const place = outcome ?? queue ?? running ?? composite ?? {}
   return {
     ...data,
     class_id: (running ?? data).class_id ?? null,
-    state: outcome?.state ?? queue?.state ?? 'running',
+    state: outcome?.state ?? queue?.state ?? running?.state ?? 'running',
     ready_at: place.ready_at ?? null,
     started_at: place.started_at ?? null,
+    deadline_at: outcome === undefined ? (place.deadline_at ?? null) : null,
+    certain: queue?.certain ?? 'false',
     finished_at: outcome?.finished_at ?? null,
     worker_id: outcome?.worker_id ?? running?.worker_id ?? null,
     attempt: place.attempt ?? '0',
@@ -259,4 +351,17 @@ function rowOf({ queue, running, outcome, composite }: Parts, data: Row): Row {
 
 function keyName({ task, key, owner }: Row): string {
   return JSON.stringify(owner ? [task, key, owner] : [task, key])
+}
+
+function claimName({ worker_id: worker, seq }: Row): string {
+  return `${worker}/${seq}`
+}
+
+/** The type `text[]`: its elements stay texts. */
+const TEXTS: number = 1009
+const parseArray: (text: string) => (string | null)[] = pg.types.getTypeParser(TEXTS)
+
+/** The elements of an array, as PostgreSQL prints it; none where there is no array. */
+function arrayOf(text: string | null | undefined): readonly (string | null)[] {
+  return text == null ? [] : parseArray(text)
 }

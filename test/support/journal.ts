@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
 
 /** One line of the file in which the handlers of `programs/worker.mjs` write when they begin and end, in that order. */
 export interface JournalLine {
@@ -9,7 +9,29 @@ export interface JournalLine {
 }
 
 export function readJournal(path: string): JournalLine[] {
-  return readFileSync(path, 'utf8')
+  return parse(readFileSync(path, 'utf8'))
+}
+
+/** For those who look often: reads only what has been added since the last look, and gives all lines. */
+export function followJournal(path: string): { lines(): readonly JournalLine[]; close(): void } {
+  const file = openSync(path, 'a+')
+  const buffer = Buffer.alloc(1 << 20)
+  const lines: JournalLine[] = []
+  let offset = 0
+  return {
+    lines() {
+      const text = buffer.toString('utf8', 0, readSync(file, buffer, 0, buffer.length, offset))
+      const complete = text.slice(0, text.lastIndexOf('\n') + 1)
+      offset += Buffer.byteLength(complete)
+      lines.push(...parse(complete))
+      return lines
+    },
+    close: () => closeSync(file),
+  }
+}
+
+function parse(text: string): JournalLine[] {
+  return text
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => {
@@ -41,4 +63,41 @@ export function faultsIn(lines: readonly JournalLine[], dead: ReadonlySet<number
     }
   }
   return faults
+}
+
+/**
+ * What must never happen to jobs whose handlers succeed: the same attempt starts twice, or a job starts again although the process that started it before
+ * kept its lease.
+ *
+ * @param lapses Processes that lost their leases while they ran jobs, with the number of lines by which that was over: infinite for those that were killed.
+ * @returns also the starts in such a process of attempts that others had taken over by then. A process that is stopped may have started a job and not written its
+ *   line yet.
+ */
+export function secondStartsIn(
+  lines: readonly JournalLine[],
+  lapses: ReadonlyMap<number, number>,
+): { readonly faults: string[]; readonly late: string[] } {
+  const faults: string[] = []
+  const late: string[] = []
+  const used = new Set<string>()
+  const last = new Map<string, { readonly line: JournalLine; readonly hasLapsed: boolean }>()
+  for (const [at, line] of lines.entries()) {
+    if (line.what === 'end') continue
+    const { job, attempt, pid } = line
+    const name = `attempt ${attempt} of job ${job} in process ${pid}`
+    if (used.has(`${job}/${attempt}`)) faults.push(`${name} had started before`)
+    used.add(`${job}/${attempt}`)
+    const hasLapsed = at < (lapses.get(pid) ?? 0)
+    const before = last.get(job)
+    if (before !== undefined && attempt < before.line.attempt) {
+      ;(hasLapsed ? late : faults).push(`${name} started after attempt ${before.line.attempt}`)
+      continue
+    }
+    if (before !== undefined && !before.hasLapsed)
+      faults.push(
+        `${name} started although process ${before.line.pid} had a lease on attempt ${before.line.attempt}`,
+      )
+    last.set(job, { line, hasLapsed })
+  }
+  return { faults, late }
 }

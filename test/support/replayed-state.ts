@@ -5,6 +5,7 @@ import { JOB_TABLES } from './job-rows.ts'
 export const WATCHED = [
   'sluice.lanes',
   'sluice.classes',
+  'sluice.tasks',
   'sluice.workers',
   'sluice.pools',
   'sluice.holdings',
@@ -23,10 +24,13 @@ export interface ReplayedJob {
   readonly attempt: number
   readonly worker: string | null
   readonly lane: string
+  readonly classId: string
   /** Task and key in one text, with the owner where keys are each owner's. */
   readonly key: string | undefined
   readonly readyAt: number
   readonly startedAt: number
+  /** By when it has to start; infinite where it has no such time. */
+  readonly deadlineAt: number
   readonly finishedAt: string | null
   readonly losses: number
   readonly result: string | null
@@ -34,6 +38,9 @@ export interface ReplayedJob {
   /** A workflow, group or fan-out: it is never claimed. */
   readonly isComposite: boolean
   readonly isChild: boolean
+  readonly parent: string | null
+  /** A worker was lost that may have started it: its next claim starts it at once. */
+  readonly isCertain: boolean
   /** Its first start lies in the future: not active yet. */
   readonly isScheduled: boolean
   readonly task: string
@@ -47,6 +54,10 @@ export interface ReplayedLane {
   readonly perWorker: number | null
   readonly enabled: boolean
   readonly staleMs: number
+  readonly pollMs: number
+  readonly spread: boolean
+  /** How many jobs a worker may be assigned beyond its slots. */
+  readonly prefetch: number
 }
 
 export interface ReplayedLimits {
@@ -63,7 +74,7 @@ export interface Steps {
   readonly notes: { readonly jobId: string; readonly before: number; readonly after: number }[]
   /** Lanes in which somebody holds more slots than before. */
   readonly grown: Set<string>
-  /** Holdings, as `worker/lane`, whose slots changed, whose lane changed, or under which jobs began or ended to run. */
+  /** Holdings, as `worker/lane`, whose slots changed, whose lane changed, or under which jobs began or ended to run, or to be assigned. */
   readonly holdings: Set<string>
   readonly keys: Set<string>
   /** Attempts that went into the history, as `job/attempt`, with the way they ended. */
@@ -71,6 +82,11 @@ export interface Steps {
 }
 
 const TERMINAL = new Set(['completed', 'failed', 'cancelled', 'skipped'])
+
+/** Whether a worker has it: it runs, or is assigned. */
+export function isHeld(state: string | undefined): boolean {
+  return state === 'running' || state === 'assigned'
+}
 
 export function hasEnded(state: string): boolean {
   return TERMINAL.has(state)
@@ -82,6 +98,8 @@ export class ReplayedState {
   readonly runningUnder = new Counter()
   readonly runningIn = new Counter()
   readonly runningOn = new Counter()
+  /** Jobs that are assigned and not known to have started, by `worker/lane`. */
+  readonly assignedUnder = new Counter()
   readonly slotsIn = new Counter()
   readonly activeKeys = new Counter()
   /** Root jobs that have not ended: those whose first start lies in the future, the others, and of these the ones that wait, by task. */
@@ -100,6 +118,7 @@ export class ReplayedState {
   readonly #lanes = new Map<string, { readonly since: number; readonly lane: ReplayedLane }[]>()
   /** Slots by `worker/lane`. */
   readonly #holdings = new Map<string, number>()
+  readonly #lanesOf = new Map<string, Set<string>>()
   readonly #attempts = new Set<string>()
   readonly #notes = new Map<string, number>()
 
@@ -119,6 +138,11 @@ export class ReplayedState {
   /** The slots of a holding, given as `worker/lane`; `undefined` when there is no such holding. */
   slotsOf(holding: string): number | undefined {
     return this.#holdings.get(holding)
+  }
+
+  /** The lanes that a worker has holdings in. */
+  lanesOf(worker: string): string[] {
+    return [...(this.#lanesOf.get(worker) ?? [])]
   }
 
   /** True when this attempt, as `job/attempt`, is in the history. */
@@ -183,6 +207,9 @@ export class ReplayedState {
       perWorker: numberOrNull(row.per_worker),
       enabled: row.enabled === 'true',
       staleMs: Number(row.stale_ms),
+      pollMs: Number(row.poll_ms),
+      spread: row.placement === 'spread',
+      prefetch: Number(row.prefetch),
     }
     const settings = this.#lanes.get(row.name!) ?? []
     settings.push({ since: at, lane })
@@ -196,8 +223,16 @@ export class ReplayedState {
     const name = `${row.worker_id}/${row.lane}`
     const before = this.#holdings.get(name) ?? 0
     const after = kind === 'DELETE' ? 0 : Number(row.slots)
-    if (kind === 'DELETE') this.#holdings.delete(name)
-    else this.#holdings.set(name, after)
+    const lanes = this.#lanesOf.get(row.worker_id!) ?? new Set()
+    if (kind === 'DELETE') {
+      this.#holdings.delete(name)
+      lanes.delete(row.lane!)
+    } else {
+      this.#holdings.set(name, after)
+      lanes.add(row.lane!)
+    }
+    if (lanes.size > 0) this.#lanesOf.set(row.worker_id!, lanes)
+    else this.#lanesOf.delete(row.worker_id!)
     this.slotsIn.add(row.lane!, after - before)
     if (after > before) steps.grown.add(row.lane!)
     steps.holdings.add(name)
@@ -223,8 +258,8 @@ export class ReplayedState {
 
   #changeJob(id: string, after: ReplayedJob | undefined, at: number, steps: Steps): void {
     const before = this.#jobs.get(id)
-    if (after === undefined || after.state === 'running' || hasEnded(after.state)) this.#returned.delete(id)
-    else if (before?.state === 'running' && !after.isChild) this.#returned.set(id, { task: after.task, at })
+    if (after === undefined || isHeld(after.state) || hasEnded(after.state)) this.#returned.delete(id)
+    else if (isHeld(before?.state) && !after.isChild) this.#returned.set(id, { task: after.task, at })
     if (before !== undefined) this.#count(before, -1, steps)
     if (after === undefined) this.#jobs.delete(id)
     else {
@@ -238,14 +273,19 @@ export class ReplayedState {
     if (job.isScheduled) this.scheduled += by
     else if (!job.isChild && !hasEnded(job.state)) {
       this.active += by
-      if (job.state !== 'running') this.queued.add(job.task, by)
+      if (!isHeld(job.state)) this.queued.add(job.task, by)
     }
     if (job.key !== undefined && !hasEnded(job.state)) {
       this.activeKeys.add(job.key, by)
       steps.keys.add(job.key)
     }
-    if (job.state !== 'running' || job.isComposite) return
+    if (!isHeld(job.state) || job.isComposite) return
     const holding = `${job.worker}/${job.lane}`
+    if (job.state === 'assigned') {
+      this.assignedUnder.add(holding, by)
+      steps.holdings.add(holding)
+      return
+    }
     this.runningUnder.add(holding, by)
     this.runningIn.add(job.lane, by)
     this.runningOn.add(job.worker!, by)
@@ -258,18 +298,22 @@ export class ReplayedState {
       attempt: Number(row.attempt),
       worker: row.worker_id ?? null,
       lane: this.#classes.get(row.class_id!) ?? `of class ${row.class_id}`,
+      classId: row.class_id ?? '',
       key:
         row.key == null
           ? undefined
           : [row.task, JSON.stringify(row.key), row.key_owner ?? ''].join(' ').trimEnd(),
       readyAt: Date.parse(row.ready_at ?? ''),
       startedAt: Date.parse(row.started_at ?? ''),
+      deadlineAt: row.deadline_at == null ? Number.POSITIVE_INFINITY : Date.parse(row.deadline_at),
       finishedAt: row.finished_at ?? null,
       losses: Number(row.losses),
       result: row.result ?? null,
       error: row.error ?? null,
       isComposite: row.composite != null,
       isChild: row.parent_id != null,
+      parent: row.parent_id ?? null,
+      isCertain: row.certain === 'true',
       isScheduled: row.state === 'scheduled' && row.started_at == null && row.parent_id == null,
       task: row.task!,
       submittedAt: Date.parse(row.submitted_at ?? ''),
@@ -301,15 +345,13 @@ function workerOf(row: Change['row']): { capacity: number; cores: number; seenAt
 }
 
 function limitsOf(row: Change['row']): ReplayedLimits {
-  const queued = row.max_queued ?? '{}'
   const maxActive = numberOrNull(row.max_active)
   // As somebody said it, 0: no limit. Where nobody has, it comes with the ceiling.
   const said = numberOrNull(row.max_scheduled)
   return {
     maxActive,
     maxScheduled: said === null ? (maxActive === null ? null : 100_000) : said || null,
-    // As the decoder prints it; rows that were there before come as objects.
-    maxQueued: queued.startsWith('{') ? JSON.parse(queued) : {},
+    maxQueued: JSON.parse(row.max_queued ?? '{}'),
   }
 }
 

@@ -14,6 +14,18 @@ export interface ProxiedRequest {
   readonly repeatable: boolean
 }
 
+/** Whether it is a cycle of a worker, the general one or a steady one. */
+export function isCycle({ statement }: Pick<ProxiedRequest, 'statement'>): boolean {
+  return statement === 'run_cycle' || statement === 'run_steady_cycle'
+}
+
+/** The jobs that a cycle reports as completed: its first array, which in a cycle without any lists lanes. */
+export function completedIn({ text }: Pick<ProxiedRequest, 'text'>): readonly string[] {
+  const first = /\{([^{}]*)\}/.exec(text)?.[1] ?? ''
+  const ids = first.split(',').map((id) => id.replaceAll('"', ''))
+  return ids.every((id) => /^\d+$/.test(id)) ? ids : []
+}
+
 /** A request that has not reached the server. It stays so until somebody decides. */
 export interface HeldRequest extends ProxiedRequest {
   /**

@@ -3,7 +3,7 @@ import type { FillOrder } from '../../src/engine/fill-order.ts'
 import type { Log } from '../../src/engine/log.ts'
 import { endWorker, registerWorker } from '../../src/engine/worker-control.ts'
 import { WorkerSession } from '../../src/engine/worker-session.ts'
-import type { CycleAnswer, EndedAttempt } from '../../src/model/assignment.ts'
+import type { CycleAnswer, EndedAttempt, Prefetch } from '../../src/model/assignment.ts'
 import type { WorkerIdentity } from '../../src/model/worker-identity.ts'
 
 const SILENT: Log = { debug() {}, info() {}, warn() {}, error() {} }
@@ -20,6 +20,7 @@ export class SessionByHand {
   readonly #options: SessionByHandOptions
   readonly #session: WorkerSession
   readonly #running = new Map<string, number>()
+  readonly #over = new Set<string>()
 
   private constructor(options: SessionByHandOptions) {
     const { db, connection, identity, hears = () => true } = options
@@ -53,10 +54,29 @@ export class SessionByHand {
     this.#session.markOutOfStep()
   }
 
-  async cycle(ended: readonly EndedAttempt[], free: number, freeProcesses: number): Promise<CycleAnswer> {
+  /** From now on it does not name these jobs: it dropped them. */
+  drop(ids: readonly string[]): void {
+    for (const id of ids) this.#running.delete(id)
+  }
+
+  /** This job ends, and a later cycle reports it. */
+  noteEnd(id: string): void {
+    this.#over.add(id)
+  }
+
+  async cycle(
+    ended: readonly EndedAttempt[],
+    free: number,
+    freeProcesses: number,
+    prefetch?: Prefetch,
+  ): Promise<CycleAnswer> {
     for (const { id } of ended) this.#running.delete(id)
-    const running = () => [...this.#running].map(([id, attempt]) => ({ id, attempt }))
-    const answer = await this.#session.cycle({ ended, running, free, freeProcesses })
+    const running = () =>
+      [...this.#running].map(([id, attempt]) => ({ id, attempt, ended: this.#over.has(id) }))
+    const answer = await this.#session.cycle({
+      ...{ ended, running, free, freeProcesses },
+      ...(prefetch !== undefined && { prefetch }),
+    })
     for (const { id, attempt } of answer.assignments) this.#running.set(id, attempt)
     return answer
   }

@@ -1,5 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
+/** Goes on where a test lets no time pass for the code that it tests. */
+const now = performance.now.bind(performance)
+
 /**
  * Waits until `look` gives something other than false, null or undefined, and returns it.
  *
@@ -12,12 +15,12 @@ export async function until<T>(
   what: string,
   withinMs = 60_000,
 ): Promise<Exclude<T, false | null | undefined>> {
-  const end = performance.now() + withinMs
+  const end = now() + withinMs
   for (;;) {
     const seen = await look()
     if (seen !== false && seen !== null && seen !== undefined)
       return seen as Exclude<T, false | null | undefined>
-    if (performance.now() > end) throw new Error(`waited ${withinMs} ms in vain for ${what}`)
+    if (now() > end) throw new Error(`waited ${withinMs} ms in vain for ${what}`)
     await delay(10)
   }
 }
@@ -32,13 +35,13 @@ export async function untilNoneLeft(
   stuckMs = 60_000,
 ): Promise<void> {
   let least = Number.POSITIVE_INFINITY
-  let movedAt = performance.now()
+  let movedAt = now()
   for (;;) {
-    const now = await left()
-    if (now === 0) return
-    if (now < least) [least, movedAt] = [now, performance.now()]
-    else if (performance.now() - movedAt > stuckMs)
-      throw new Error(`waited in vain for ${what}: ${now} left, and none fewer for ${stuckMs} ms`)
+    const count = await left()
+    if (count === 0) return
+    if (count < least) [least, movedAt] = [count, now()]
+    else if (now() - movedAt > stuckMs)
+      throw new Error(`waited in vain for ${what}: ${count} left, and none fewer for ${stuckMs} ms`)
     await delay(10)
   }
 }
@@ -47,7 +50,7 @@ let lastFaultAt = 0
 
 /** A statement was made to fail: until everybody has come across all faults that are planned, waits go on. */
 export function noteFault(): void {
-  lastFaultAt = performance.now()
+  lastFaultAt = now()
 }
 
 /**

@@ -57,23 +57,24 @@ export function useCommitChecker(database: { readonly directUrl: string }): {
   return { catchUp: () => watched!.catchUp() }
 }
 
+/** Texts, as the decoder prints them. */
+const AS_DECODED: pg.CustomTypesConfig = {
+  getTypeParser: (id: number) => (text: string) =>
+    id === pg.types.builtins.BOOL ? String(text === 't') : text,
+}
+
 /** Rows that are there already, as if they had just been inserted. */
 async function present(url: string): Promise<Change[]> {
-  const client = new pg.Client(url)
+  const client = new pg.Client({ connectionString: url, options: '-c timezone=UTC' })
   await client.connect()
   try {
     const changes: Change[] = []
     for (const table of WATCHED) {
-      const { rows } = await client.query<{ row: Record<string, unknown> }>(
-        `select to_jsonb(t) as row from ${table} t`,
-      )
-      for (const { row } of rows) {
-        const texts = Object.entries(row).map(([name, value]) => [
-          name,
-          value === null ? null : String(value),
-        ])
-        changes.push({ table, kind: 'INSERT', row: Object.fromEntries(texts) })
-      }
+      const { rows } = await client.query<Change['row']>({
+        text: `select * from ${table}`,
+        types: AS_DECODED,
+      })
+      for (const row of rows) changes.push({ table, kind: 'INSERT', row })
     }
     return changes
   } finally {

@@ -10,7 +10,7 @@ import { until } from './until.ts'
 // Starting processes takes its time on a machine that is busy with other things. What must be quick is bounded by itself.
 vi.setConfig({ testTimeout: 240_000 })
 
-const PROGRAM = fileURLToPath(new URL('./programs/worker.mjs', import.meta.url))
+const PROGRAMS = new URL('./programs/', import.meta.url)
 
 /** What `programs/worker.mjs` tells. */
 export type WorkerMessage =
@@ -50,7 +50,7 @@ export interface WorkerProcessOptions {
   /** `false`: it submits only. */
   readonly work?: WorkOptions | false
   readonly tasks?: Readonly<Record<string, TaskSettings>>
-  /** Of `programs/`, in place of `worker.mjs`. */
+  /** In place of `worker.mjs`: one of `programs/`, or the path of another. */
   readonly program?: string
   /** Where it gets its jobs, in place of a database. `options` are then not used. */
   readonly remote?: { readonly server: string; readonly key: string; readonly grace?: string }
@@ -77,9 +77,8 @@ export class WorkerProcess {
   stderr = ''
 
   constructor(settings: WorkerProcessOptions) {
-    const { options, work = {}, tasks = { act: {} }, remote, program, within = [] } = settings
-    const path =
-      program === undefined ? PROGRAM : fileURLToPath(new URL(`./programs/${program}`, import.meta.url))
+    const { options, work = {}, tasks = { act: {} }, remote, program = 'worker.mjs', within = [] } = settings
+    const path = fileURLToPath(new URL(program, PROGRAMS))
     const given = JSON.stringify({ options: { ...SHORT_LEASES, ...options }, work, tasks, remote })
     const [command, ...args] = [...within, process.execPath, path, given]
     this.process = spawn(command!, args, {

@@ -12,8 +12,10 @@ export interface LaneRow {
   readonly slots: number | null
   readonly running: number
   readonly held: number
-  /** Jobs that could start and wait. */
+  /** Jobs that could start and wait for a worker. */
   readonly depth: number
+  /** Jobs that a worker has and has not started. The list of queued jobs has both. */
+  readonly assigned: number
   readonly waitedMs: number
 }
 
@@ -60,9 +62,9 @@ export const LANE_COLUMNS = {
     id: 'queued',
     head: 'Queued',
     align: 'right',
-    cell: ({ name, depth }) => (
+    cell: ({ name, depth, assigned }) => (
       <LaneJobs tab="queued" lane={name}>
-        {depth.toLocaleString()}
+        {(depth + assigned).toLocaleString()}
       </LaneJobs>
     ),
   },

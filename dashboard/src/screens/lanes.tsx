@@ -96,6 +96,7 @@ function useLanes(): { rows: ShownLane[] | undefined; error: unknown; again: () 
       reason: live?.reason ?? null,
       ...(live !== undefined && {
         running: live.running,
+        assigned: live.assigned,
         held: live.held,
         slots: live.slots,
         enabled: live.enabled,

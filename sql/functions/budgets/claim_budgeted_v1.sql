@@ -11,8 +11,11 @@
 --
 -- A class is served in its order: what does not fit yet is not overtaken by others of its class. Only what could never run on the
 -- devices of this worker is.
-create or replace function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes integer[], p_class_lane integer[],
-                                         p_counts integer[], out ids bigint[], out lanes integer[], out places jsonb)
+--   counts   beside p_classes: how many to take of each; 0 for a class that was planned, once that is taken
+--   lanes    run more by what is taken
+--   picked, places   the jobs to start, and on which devices
+create or replace function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes sluice.cycle_class_v1[], inout counts integer[],
+                                                    inout lanes sluice.cycle_lane_v1[], out picked tid[], out places jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
@@ -39,7 +42,7 @@ declare
   v_copy     text;
   v_late     bigint[] := '{}';   -- jobs past their start deadline: they fail instead of starting
 begin
-  ids := '{}'; lanes := '{}'; places := '{}';
+  picked := '{}'; places := '{}';
   if p_budget ? 'oom' then
     perform sluice.raise_jobs_v1(p_worker, p_budget -> 'oom');
   end if;
@@ -62,19 +65,21 @@ begin
 
   delete from sluice.reservations r using sluice.drawn_v1(p_budget) d
    where r.budget = d.budget and r.device = d.device
-     and not exists (select 1 from sluice.running j where j.id = r.job_id and j.attempt = r.attempt);
+     and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
   v_offers := sluice.offers_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
                   group by 1 order by min(s.ord) loop
-    v_ord := array_position(p_classes, v_class);
-    select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), p_counts[v_ord])::integer into v_starts, v_count
+    v_ord := (select c.ord from unnest(p_classes) with ordinality c(id, lane, most, rank, after, fresh, ord) where c.id = v_class);
+    continue when v_ord is null;
+    select jsonb_agg(s.start order by s.ord), least(sum((s.start ->> 'count')::integer), counts[v_ord])::integer into v_starts, v_count
       from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord) where (s.start ->> 'class')::integer = v_class;
+    counts[v_ord] := 0;
     continue when coalesce(v_count, 0) <= 0;
     v_seen := (select m.amounts from sluice.models m where m.name = v_starts -> 0 ->> 'model');
     for v_job in
-      select q.id, q.attempt, d.uses, q.deadline_at <= clock_timestamp() as late
+      select q.ctid, q.id, q.attempt, d.uses, q.deadline_at <= clock_timestamp() as late
         from sluice.queue q join sluice.job_data d on d.id = q.id
        where q.class_id = v_class and q.state = 'ready' and (d.uses is null or sluice.could_run_v1(d.uses, v_offers, v_seen))
        order by q.rank, q.id limit v_count for update of q skip locked
@@ -119,8 +124,8 @@ begin
           v_opened := v_opened || v_copy;
           v_copies := v_copies || jsonb_build_array(v_start || jsonb_build_object('devices', v_devices));
         end if;
-        ids := ids || v_job.id;
-        lanes := lanes || p_class_lane[v_ord];
+        picked := picked || v_job.ctid;
+        lanes[p_classes[v_ord].lane].run := lanes[p_classes[v_ord].lane].run + 1;
         places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
         -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
         v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
@@ -139,6 +144,6 @@ begin
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
   select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
     from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);
-  insert into sluice.reservations (job_id, attempt, budget, device, amount)
-  select r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
+  insert into sluice.reservations (worker_id, job_id, attempt, budget, device, amount)
+  select p_worker, r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
 end $$;

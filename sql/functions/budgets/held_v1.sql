@@ -14,8 +14,8 @@ begin
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > p_since), 0), count(*)::integer
     into by_jobs, unseen, running
     from sluice.reservations r
-   -- By id, for each of them: what runs is not read as a whole.
-   cross join lateral (select x.started_at from sluice.running x where x.id = r.job_id and x.attempt = r.attempt offset 0) j
+   -- For each of them in the claims of its worker: what runs is not read as a whole.
+   cross join lateral (select x.started_at from sluice.running x where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
    where r.budget = p_budget and r.device = p_device and r.job_id <> all (p_ended);
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
     into by_models, v_unseen

@@ -16,7 +16,7 @@ begin
     delete from sluice.residents r
      where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device
        and (r.unloading_at is not null or not exists (
-         select 1 from sluice.reservations v join sluice.running j on j.id = v.job_id and j.attempt = v.attempt
+         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
            join sluice.classes c on c.id = j.class_id
           where v.device = r.device and v.budget = r.budget and j.worker_id = p_worker and c.model = r.model));
     update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
@@ -34,7 +34,7 @@ begin
     update sluice.residents r set unloading_at = p_now
      where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
        and not exists (
-         select 1 from sluice.reservations v join sluice.running j on j.id = v.job_id and j.attempt = v.attempt
+         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
            join sluice.classes c on c.id = j.class_id
           where v.device = r.device and v.budget = r.budget and j.worker_id = r.worker_id and c.model = r.model);
     v_others := v_others or found and v_row.worker <> p_worker;

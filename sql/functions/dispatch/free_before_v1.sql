@@ -15,8 +15,8 @@ begin
        and (w.rank, w.id) < (v_self.rank, p_worker)
      order by w.rank desc, w.id desc limit 64
   loop
-    if v_peer.capacity = 0 or (select count(*) from (
-         select 1 from sluice.running r where r.worker_id = v_peer.id and r.started_at >= v_peer.busy_since limit v_peer.capacity) x) < v_peer.capacity then
+    if v_peer.capacity = 0 or (
+         select coalesce(sum(sluice.started_in_v1(c)), 0) from sluice.claims c where c.worker_id = v_peer.id and c.seq >= sluice.mark_v1(v_peer.busy_since)) < v_peer.capacity then
       v_free := v_free + 1;
       exit when v_free = 4;
     end if;

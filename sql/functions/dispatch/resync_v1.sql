@@ -2,11 +2,15 @@
 -- the old one does nothing, and tells what the worker runs. One row per lane it can serve, with the jobs running in it;
 -- a worker that can serve nothing yet gets one row without a lane. No rows: it has been declared dead and must start over
 -- as a new one.
---   p_named  [{id, attempt}] all that the worker runs, by its own words. What a crash of the server has forgotten of it is given back:
+-- What is assigned goes back to the queue if the worker starts none of it once it has asked.
+--   p_named  [{id, attempt, ended}] all that the worker has, by its own words; ended: only its ending is still to be recorded. What a crash of the server has forgotten of it is given back:
 --            sluice.readopt_v1. Null: somebody else asks, and this does not count as a word of the worker
-create or replace function sluice.resync_v1(p_worker bigint, p_named jsonb default null)
-returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
-language plpgsql as $$
+--   p_recall what is assigned and not named goes back. False: p_named may have been overtaken on its way, and by now the worker may have been given more
+create or replace function sluice.resync_v1(p_worker bigint, p_named jsonb default null, p_recall boolean default true)
+returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer, seq bigint, assigned boolean)
+language plpgsql
+set jit = off set enable_seqscan = off
+as $$
 declare
   v_epoch      integer;
   v_generation uuid := sluice.notice_generation_v1();
@@ -24,6 +28,13 @@ begin
      order by l.name for key share of l skip locked
     on conflict do nothing;
   if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
+    -- What may be given back. Before any claim is locked: others lock the queue first.
+    perform 1 from sluice.queue q where q.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint))) order by q.id + 0 for update;
+  end if;
+  if p_recall then
+    perform sluice.recall_v1(p_worker, p_named);
+  end if;
+  if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
     if p_named <> '[]' then
       perform sluice.readopt_v1(p_worker, v_generation, p_named);
     end if;
@@ -31,10 +42,10 @@ begin
     perform sluice.open_claims_v1();
   end if;
   return query
-  select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.mark
+  select h.lane, v_epoch, r.id, r.attempt, r.class_id, r.seq, r.assigned
     from (select 1) one
     left join sluice.holdings h on h.worker_id = p_worker
-    left join (select j.id, j.attempt, j.class_id, c.lane, sluice.mark_v1(j.started_at) as mark
-                 from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = p_worker) r on r.lane = h.lane
+    left join (select j.id, j.attempt, j.class_id, c.lane, j.seq, j.assigned
+                 from sluice.claimed j join sluice.classes c on c.id = j.class_id where j.worker_id = p_worker) r on r.lane = h.lane
    order by h.lane, r.id;
 end $$;

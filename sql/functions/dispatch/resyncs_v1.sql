@@ -1,22 +1,24 @@
--- The same for several workers that come to a server at once. Left out is who has been declared dead, who has to say itself what it
--- runs, and whoever somebody else is writing about just now: this never waits, so it need not keep the order of locks, and one of them does not hold up the others.
+-- The same as sluice.resync_v1 for several workers that come to a server at once. Leaves out workers that were declared dead, must report what they run
+-- (after a crash, or because jobs are assigned to them), or are locked. It never waits, so the lock order does not apply.
 create or replace function sluice.resyncs_v1(p_workers bigint[])
-returns table (worker_id bigint, lane text, epoch integer, job_id bigint, attempt integer, class_id integer, mark bigint)
+returns table (worker_id bigint, lane text, epoch integer, job_id bigint, attempt integer, class_id integer, seq bigint)
 language plpgsql
 set jit = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-  v_ids bigint[];
+  v_held bigint[];   -- a worker for each of its holdings that is locked
+  v_ids  bigint[];
 begin
+  -- In a statement of its own: the next one sees what a cycle assigned that had the locks until now.
+  v_held := array(select h.worker_id from sluice.holdings h where h.worker_id = any (p_workers) for no key update skip locked);
   v_ids := array(
-    with held as materialized (
-      select h.worker_id from sluice.holdings h where h.worker_id = any (p_workers) for no key update skip locked
-    )
+    with held as materialized (select x.id, count(*) as holdings from unnest(v_held) x(id) group by x.id)
     select w.id from sluice.workers w
      where w.id = any (p_workers) and w.ended_at is null
        and exists (select 1 from sluice.generation g where g.id = w.generation)
-       and (select count(*) from held x where x.worker_id = w.id) = (select count(*) from sluice.holdings h where h.worker_id = w.id)
+       and not exists (select 1 from sluice.claims c where c.worker_id = w.id and c.assigned is not null)
+       and coalesce((select x.holdings from held x where x.id = w.id), 0) = (select count(*) from sluice.holdings h where h.worker_id = w.id)
        for no key update skip locked);
   update sluice.holdings h set epoch = n.epoch
     from (select o.worker_id, max(o.epoch) + 1 as epoch from sluice.holdings o where o.worker_id = any (v_ids) group by o.worker_id) n
@@ -29,11 +31,11 @@ begin
      order by n.id, n.lane for key share of l skip locked
     on conflict do nothing;
   return query
-  select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.mark
+  select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.seq
     from unnest(v_ids) w(id)
     left join sluice.holdings h on h.worker_id = w.id
-    left join lateral (select j.id, j.attempt, j.class_id, sluice.mark_v1(j.started_at) as mark
-                         from sluice.running j join sluice.classes c on c.id = j.class_id
+    left join lateral (select j.id, j.attempt, j.class_id, j.seq
+                         from sluice.claimed j join sluice.classes c on c.id = j.class_id
                         where j.worker_id = w.id and c.lane = h.lane) r on true
    order by w.id, h.lane, r.id;
 end $$;

@@ -10,7 +10,8 @@ declare
   v_bytes bigint;
 begin
   is_full := false;
-  perform 1 from sluice.running r where r.id = p_job and r.attempt = p_attempt and r.worker_id + 0 = p_worker for key share;
+  perform 1 from sluice.claims c
+    where c.worker_id = p_worker and c.ids @> array[p_job] and coalesce(c.attempts[array_position(c.ids, p_job)], 1) = p_attempt for key share;
   held := found;
   if not held then
     return;

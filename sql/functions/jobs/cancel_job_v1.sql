@@ -1,5 +1,5 @@
 -- Ends a waiting job at once and asks a running one to stop; a composite with everything below it. Answers the state it is in
--- now, null when it had ended or does not exist.
+-- now, null when it had ended or does not exist. One that is assigned is asked to stop too, and is ready until it has ended.
 create or replace function sluice.cancel_job_v1(p_id bigint, p_reason text) returns sluice.job_state
 language plpgsql
 set jit = off set enable_seqscan = off
@@ -8,6 +8,7 @@ declare
   v_error     text := 'cancelled: ' || p_reason;
   v_composite boolean;
   v_job       record;
+  v_state     sluice.job_state;
 begin
   perform 1 from sluice.composites c where c.job_id = p_id for no key update;
   v_composite := found;
@@ -40,12 +41,9 @@ begin
         return 'running';
       end if;
     else
-      update sluice.running r
-         set error = case when r.cancel_at is null then v_error else r.error end, cancel_at = coalesce(r.cancel_at, clock_timestamp())
-       where r.id = p_id;
+      select s.state into v_state from sluice.stop_running_v1(array[p_id], v_error) s;
       if found then
-        perform pg_notify('sluice', 'cancel');
-        return 'running';
+        return v_state;
       end if;
     end if;
     if exists (select 1 from sluice.outcomes o where o.id = p_id) or not exists (select 1 from sluice.job_data d where d.id = p_id) then

@@ -1,5 +1,6 @@
 -- Changes the priority of jobs that have not started, and of composites that have not ended with everything below them. Small workflows
--- change at once; what is left of large ones is for the duty "follow". Answers what was changed, and the priorities before.
+-- change at once; what is left of large ones is for the duty "follow". Answers what was changed, and the priorities before. A job that is assigned to
+-- a worker keeps its place there, and has the new priority if it goes back to the queue.
 create or replace function sluice.reprioritise_v1(p_ids bigint[], p_priority integer) returns table (id bigint, before integer)
 language plpgsql
 set jit = off
@@ -7,15 +8,22 @@ as $$
 #variable_conflict use_column
 declare
   v_ids   bigint[];
+  v_more  bigint[] := '{}';   -- those that are assigned to workers
   v_roots bigint[];
   v_left  integer := 1000;
   v_batch record;
 begin
   perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
   v_ids := array(select q.id from sluice.queue q where q.id = any (p_ids) order by q.id for no key update);
+  if cardinality(v_ids) < cardinality(p_ids) then
+    v_more := array(select a.id from (select c.assigned from sluice.claims c where c.assigned && p_ids order by c.worker_id, c.seq for no key update) c
+                     cross join lateral unnest(c.assigned) a(id) where a.id = any (p_ids));
+  end if;
   return query
   with waiting as materialized (
     select q.id from sluice.queue q where q.id = any (v_ids)
+    union
+    select m.id from unnest(v_more) m(id)
     union
     select c.job_id from sluice.composites c where c.job_id = any (p_ids) and not c.ended
   ), before as materialized (

@@ -38,7 +38,8 @@ begin
            order by k.idx limit p_limit) k;
   -- A job's lock is the row it is in, and one that moves between tables meanwhile is found in neither: it is looked at again.
   v_locked := array(select q.id from sluice.queue q where q.id = any (v_leaves) for no key update skip locked)
-           || array(select r.id from sluice.running r where r.id = any (v_leaves) for no key update skip locked);
+           || array(select j.id from (select c.ids from sluice.claims c where c.parents @> array[v_id] for no key update skip locked) c
+                     cross join lateral unnest(c.ids) j(id) where j.id = any (v_leaves));
   update sluice.queue q
      set rank = sluice.rank_in_class_v1(q.class_id, v_mark.priority, (select d.submitted_at from sluice.job_data d where d.id = q.id))
    where q.id = any (v_locked);

@@ -2,10 +2,10 @@
 create or replace function sluice.create_lane_v1(p_name text, p_lane jsonb, p_given text[], p_by text) returns boolean
 language plpgsql as $$
 begin
-  insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, operator_set, updated_by)
-  select p_name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, p_given, p_by
+  insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, prefetch, operator_set, updated_by)
+  select p_name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, g.prefetch, p_given, p_by
     from jsonb_to_record(p_lane) as g(slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer, "ageingMs" integer,
-                                      enabled boolean, placement text)
+                                      enabled boolean, placement text, prefetch integer)
   on conflict do nothing;
   if not found then
     if not exists (select 1 from sluice.lanes l where l.name = p_name and l.deleted_at is not null) then

@@ -24,6 +24,7 @@ begin
     -- Before jobs are locked: a class that somebody else is making is waited for.
     v_targets := array(select sluice.intern_class_v1(c.task, m.lane, c.model, c.requires, null, c.chosen)
                          from unnest(v_classes, v_lanes) with ordinality m(id, lane, ord) join sluice.classes c on c.id = m.id order by m.ord);
+    -- It locks the jobs, which sluice.ready_v1 cannot.
     v_ids := array(select x.id from unnest(v_classes) m(id)
                     cross join lateral (select q.id from sluice.queue q where q.class_id = m.id and q.state = 'ready'
                                          order by q.rank, q.id limit p_limit for no key update skip locked) x limit p_limit);

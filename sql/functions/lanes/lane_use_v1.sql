@@ -7,7 +7,7 @@ declare
 begin
   return case
     when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ') || case when cardinality(v_tasks) > 3 then ' and others' else '' end
-    when exists (select 1 from sluice.running r where r.class_id = any (v_classes)) then 'jobs run in it'
+    when exists (select 1 from sluice.claimed r where r.class_id = any (v_classes)) then 'jobs run in it'
     -- A state at a time, as the indexes have them.
     when exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'ready')
       or exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'scheduled')

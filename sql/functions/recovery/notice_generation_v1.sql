@@ -35,7 +35,7 @@ begin
   update sluice.watch k set timeline = v_timeline;
   update sluice.holdings h set slots = least(h.slots, n.running)
     from (select o.worker_id, o.lane,
-                 (select count(*)::integer from sluice.running r join sluice.classes c on c.id = r.class_id
+                 (select count(*)::integer from sluice.claimed r join sluice.classes c on c.id = r.class_id
                    where r.worker_id = o.worker_id and c.lane = o.lane) as running
             from sluice.holdings o where o.slots > 0 for no key update of o skip locked) n
    where h.worker_id = n.worker_id and h.lane = n.lane;

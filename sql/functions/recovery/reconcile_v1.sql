@@ -29,16 +29,17 @@ begin
   end loop;
   -- Running under a worker that holds nothing: nobody would ever end it.
   for v_row in
-    select s.lane, array_agg(s.id) as ids
-      from (select r.id, c.lane from sluice.running r join sluice.classes c on c.id = r.class_id
-             where not exists (select 1 from sluice.holdings h where h.worker_id = r.worker_id and h.lane = c.lane)
-             order by r.id limit 1000 for update of r skip locked) s
-     group by s.lane
+    select s.worker_id, s.lane, array_agg(s.seq) as seqs
+      from (select c.worker_id, c.seq, k.lane from sluice.claims c join sluice.classes k on k.id = c.class_id
+             where not exists (select 1 from sluice.holdings h where h.worker_id = c.worker_id and h.lane = k.lane)
+             order by c.worker_id, c.seq limit 100 for update of c skip locked) s
+     group by s.worker_id, s.lane
   loop
     insert into sluice.recoveries (kind, lane, jobs, requeued, failed, cancelled, job_ids)
-    select 'orphan', v_row.lane, cardinality(v_row.ids), l.requeued, l.failed, l.cancelled, v_row.ids[:20]
-      from sluice.lose_jobs_v1(v_row.ids, 'no worker held this job') l;
-    worker_id := 0; lane := v_row.lane; held := 0; running := cardinality(v_row.ids);
+    select 'orphan', v_row.lane, cardinality(l.ids), l.requeued, l.failed, l.cancelled, l.ids[:20]
+      from sluice.lose_claims_v1(v_row.worker_id, v_row.seqs, 'no worker held this job') l
+    returning jobs into running;
+    worker_id := 0; lane := v_row.lane; held := 0;
     return next;
   end loop;
 end $$;

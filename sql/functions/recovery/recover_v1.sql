@@ -12,6 +12,7 @@ language plpgsql as $$
 #variable_conflict use_column
 declare
   v_dead    record;
+  v_seqs    bigint[];
   v_ids     bigint[];
   v_found   boolean := false;
 begin
@@ -38,11 +39,12 @@ begin
        and w.seen_at < clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0) for no key update;
     continue when not found;
 
-    v_ids := array(select r.id from sluice.running r
-                    where r.worker_id = v_dead.worker_id and r.class_id in (select c.id from sluice.classes c where c.lane = v_dead.lane)
-                    order by r.id + 0 for update);   -- sorted, not read in the order of the primary key: that is the whole table
-    select l.requeued, l.failed, l.cancelled into requeued, failed, cancelled
-      from sluice.lose_jobs_v1(v_ids,
+    -- All of the worker, since its other lanes may be next: claims are locked by worker and number.
+    perform 1 from sluice.claims c where c.worker_id = v_dead.worker_id order by c.seq for update;
+    v_seqs := array(select c.seq from sluice.claims c
+                     where c.worker_id = v_dead.worker_id and c.class_id in (select k.id from sluice.classes k where k.lane = v_dead.lane));
+    select coalesce(l.ids, '{}'), l.requeued, l.failed, l.cancelled into v_ids, requeued, failed, cancelled
+      from sluice.lose_claims_v1(v_dead.worker_id, v_seqs,
         -- It came back under its name: that is a restart, and no machine that went away.
         case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
                       and n.seen_at > clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0))

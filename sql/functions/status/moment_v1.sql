@@ -1,15 +1,18 @@
 -- How the system stands, in one answer of some kilobytes. Its cost grows with the jobs that run, the root jobs that are active where
 -- those have a ceiling, and the workers; of jobs that wait it looks at p_look of each state.
 --   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
--- While fewer jobs than that are queued, depth and oldest wait of a lane are counted now, so they agree with the list of queued jobs;
--- otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
+-- Depth and oldest wait of a lane are those of jobs that wait for a worker. While fewer jobs than p_look are queued, they are counted now, so depth and
+-- "assigned" add up to the list of queued jobs; otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
+--
+-- What lanes, workers and states share (busy, waiting, queued) is read once, so they are one statement. The settings below apply to moment_devices_v1 and
+-- moment_failures_v1 too, which nothing else calls.
 create or replace function sluice.moment_v1(p_look integer) returns jsonb
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
   with busy as materialized (
-    select c.lane, j.worker_id, count(*)::integer as n
-      from sluice.running j join sluice.classes c on c.id = j.class_id
+    select c.lane, j.worker_id, sum(sluice.started_in_v1(j))::integer as n, sum(coalesce(cardinality(j.assigned), 0))::integer as assigned
+      from sluice.claims j join sluice.classes c on c.id = j.class_id
      group by c.lane, j.worker_id
   ), waiting as materialized (
     -- A class in which nothing waits any more is not sampled again: its last sample says nothing. While the duty runs, the one of
@@ -24,28 +27,23 @@ as $$
     select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
            w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
       from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
-  ), failures as materialized (
-    select d.id, d.parent_id, d.root_id, d.composite, o.finished_at
-      from (select x.id, x.finished_at from sluice.outcomes x
-             where x.state = 'failed' and x.finished_at > statement_timestamp() - interval '1 hour'
-             order by x.finished_at desc, x.id desc limit 5 * p_look) o
-      join sluice.job_data d on d.id = o.id
-  ), touched as materialized (
-    -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
-    select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
-     where exists (select 1 from sluice.job_data s where s.root_id = r.root_id and s.superseded_at is not null)
   ), queued as materialized (
-    select j.class_id, j.parent_id, j.ready_at from sluice.queue j where j.state = 'ready' limit p_look
+    -- Those that are assigned and have not started are queued too.
+    (select j.class_id, j.parent_id, j.ready_at, false as assigned from sluice.queue j where j.state = 'ready' limit p_look)
+    union all
+    (select a.class_id, a.parent_id, a.ready_at, true from sluice.assigned_jobs_v1() a)
+    limit p_look
   ), depths as materialized (
     select c.lane, count(*)::integer as depth, min(q.ready_at) as oldest_at
       from queued q join sluice.classes c on c.id = q.class_id
-     where (select count(*) from queued) < p_look group by c.lane
+     where (select count(*) from queued) < p_look and not q.assigned group by c.lane
     union all
     select w.lane, sum(w.depth)::integer, min(w.oldest_at) from waiting w
      where (select count(*) from queued) >= p_look group by w.lane
   ), lane_use as materialized (
     select l.name, l.slots, l.per_worker, l.enabled,
            coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
+           coalesce((select sum(b.assigned) from busy b where b.lane = l.name), 0)::integer as assigned,
            coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
            coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
            (select d.oldest_at from depths d where d.lane = l.name) as oldest_at, s.obstacle, s.details
@@ -86,7 +84,7 @@ as $$
                     from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
                 'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
-                'running', l.running, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
+                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
@@ -101,38 +99,12 @@ as $$
                   'silent', count(*) filter (where w.silent),
                   'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
                   'running', coalesce(sum(w.running), 0)) from live w),
-    'devices', (select coalesce(jsonb_agg(jsonb_build_object(
-                  'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
-                  'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
-                  'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
-                  from sluice.devices d join sluice.budgets b on b.name = d.budget
-                 cross join lateral (
-                   select coalesce(sum(x.amount), 0) as amount, count(*) as n
-                     from sluice.reservations x
-                    cross join lateral (select 1 from sluice.running j where j.id = x.job_id and j.attempt = x.attempt offset 0) j
-                    where x.budget = d.budget and x.device = d.key) v
-                 cross join lateral (
-                   select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
-                            'model', x.model, 'worker', w.name,
-                            'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
-                            'running', (select count(*) from sluice.reservations y
-                                         cross join lateral (select z.worker_id, z.class_id from sluice.running z
-                                                              where z.id = y.job_id and z.attempt = y.attempt offset 0) j
-                                          join sluice.classes c on c.id = j.class_id
-                                         where y.budget = x.budget and y.device = x.device and j.worker_id = x.worker_id and c.model = x.model)
-                          ) order by x.claimed_at, x.model), '[]') as models
-                     from sluice.residents x join sluice.workers w on w.id = x.worker_id
-                    where x.budget = d.budget and x.device = d.key and w.ended_at is null) r),
+    'devices', sluice.moment_devices_v1(),
     'concerns', sluice.concerns_v1(),
     'states', (select jsonb_object_agg(s.state, s.n) from looked s),
     'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
-    'failed', (select jsonb_build_object(
-                 'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'),
-                 'tenMinutes', count(*) filter (where x.finished_at > clock_timestamp() - interval '10 minutes'), 'hour', count(*))
-                 from failures x
-                where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
-                           else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end),
+    'failed', sluice.moment_failures_v1(p_look),
     'recovered', (select jsonb_build_object(
                  'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),

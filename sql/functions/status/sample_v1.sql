@@ -8,8 +8,8 @@ as $$
     select c.id, c.lane, c.task, c.requires, c.budgeted, w.depth, w.oldest_at
       from sluice.classes c cross join lateral sluice.waiting_v1(c.id, p_exact) w
   ), running as (
-    select j.worker_id, c.lane, count(*)::integer as n
-      from sluice.running j join sluice.classes c on c.id = j.class_id group by j.worker_id, c.lane
+    select j.worker_id, c.lane, sum(sluice.started_in_v1(j))::integer as n
+      from sluice.claims j join sluice.classes c on c.id = j.class_id group by j.worker_id, c.lane
   ), lane_use as (
     select l.name, l.slots, l.per_worker, l.enabled, coalesce(sum(h.slots), 0)::integer as held,
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
@@ -17,7 +17,7 @@ as $$
   ), live as (
     select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
            array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > clock_timestamp()) as withdrawn,
-           coalesce((select count(*) from sluice.running j join sluice.classes c on c.id = j.class_id
+           coalesce((select sum(sluice.started_in_v1(j)) from sluice.claims j join sluice.classes c on c.id = j.class_id
                       where w.process_limit is not null and j.worker_id = w.id and c.task = any (w.pooled)), 0)::integer as in_process,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
       from sluice.workers w where w.ended_at is null

@@ -3,7 +3,7 @@ create or replace function sluice.end_worker_v1(p_worker bigint, p_why text) ret
 language plpgsql as $$
 begin
   perform 1 from sluice.holdings h where h.worker_id = p_worker order by h.lane for no key update;
-  if exists (select 1 from sluice.running r where r.worker_id = p_worker) then
+  if exists (select 1 from sluice.claimed r where r.worker_id = p_worker) then
     return false;
   end if;
   if exists (select 1 from sluice.holdings h join sluice.holdings o on o.lane = h.lane and o.wants and o.worker_id <> p_worker

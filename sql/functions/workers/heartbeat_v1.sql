@@ -15,11 +15,11 @@ begin
          -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
          -- A claim under way is not seen yet, and has its time from before it is committed.
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select r.started_at from sluice.running r where r.worker_id = p_worker
-                                and r.started_at >= w.busy_since order by r.started_at limit 1))
+                            (select c.started_at from sluice.claims c where c.worker_id = p_worker and c.seq >= sluice.mark_v1(w.busy_since)
+                                order by c.worker_id, c.seq limit 1))
    where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
-            array(select r.id from sluice.running r where r.worker_id = p_worker and r.cancel_at is not null),
+            array(select k::bigint from sluice.claims c cross join lateral jsonb_object_keys(c.cancels) k where c.worker_id = p_worker),
             w.draining, sluice.must_stop_v1(w),
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),

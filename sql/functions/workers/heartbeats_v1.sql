@@ -20,12 +20,12 @@ begin
   update sluice.workers w
      set seen_at = clock_timestamp(), blocked_since = null, blocking = '{}',
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select r.started_at from sluice.running r where r.worker_id = w.id
-                                and r.started_at >= w.busy_since order by r.started_at limit 1))
+                            (select c.started_at from sluice.claims c where c.worker_id = w.id and c.seq >= sluice.mark_v1(w.busy_since)
+                                order by c.worker_id, c.seq limit 1))
     from own join placed on placed.id = own.id left join sluice.pools p on p.name = (select x.pool from sluice.workers x where x.id = own.id)
    where w.id = own.id
   returning w.id, array(select h.lane from sluice.holdings h where h.worker_id = w.id order by h.lane),
-            array(select r.id from sluice.running r where r.worker_id = w.id and r.cancel_at is not null),
+            array(select k::bigint from sluice.claims c cross join lateral jsonb_object_keys(c.cancels) k where c.worker_id = w.id),
             w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
             coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w),
             not exists (select 1 from sluice.generation g where g.id = w.generation);

@@ -2,4 +2,4 @@
 create or replace function sluice.must_stop_v1(p_worker sluice.workers) returns boolean
 language sql stable
 return p_worker.stopping or p_worker.leaving is not null and p_worker.draining
-  and not exists (select 1 from sluice.running r where r.worker_id = p_worker.id);
+  and not exists (select 1 from sluice.claimed r where r.worker_id = p_worker.id);

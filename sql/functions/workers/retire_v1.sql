@@ -19,7 +19,7 @@ begin
   if v_worker.started_at < clock_timestamp() - make_interval(secs => v_pool.lifetime_ms / 1000.0) then
     v_why := format('lived for %s s, the lifetime in pool %s', round(v_pool.lifetime_ms / 1000.0, 1)::float8, v_pool.name);
   elsif p_idle_ms >= v_pool.idle_ms
-        and not exists (select 1 from sluice.running r where r.worker_id = p_worker) then
+        and not exists (select 1 from sluice.claimed r where r.worker_id = p_worker) then
     v_idle := true;
     v_why := format('idle for %s s in pool %s', round(p_idle_ms::numeric / 1000, 1)::float8, v_pool.name);
   else

@@ -1,4 +1,4 @@
--- Stops what is left below a composite: what has not started ends now, what runs is asked to stop. True when everything
+-- Stops what is left below a composite: what has not started ends now, what runs or is assigned is asked to stop. True when everything
 -- that has not ended has been told.
 create or replace function sluice.close_children_v1(p_parent bigint, p_error text) returns boolean
 language plpgsql as $$
@@ -10,7 +10,11 @@ declare
   v_held   bigint[];
   v_ended  integer;
   v_told   integer;
-  v_asked  integer;
+  v_asked  bigint[];   -- they run, and were asked to stop before
+  v_workers bigint[];   -- the claims of what runs below it
+  v_seqs   bigint[];
+  v_running bigint[];
+  v_stops  integer;
   v_woken  integer;
 begin
   v_groups := array(select c.job_id from sluice.composites c join sluice.job_data d on d.id = c.job_id
@@ -29,30 +33,29 @@ begin
    where c.job_id = any (v_locked) and not c.ended;
   perform sluice.cancel_held_v1(v_held, p_error);
 
+  v_asked := array(select k::bigint from sluice.claims c cross join lateral jsonb_object_keys(c.cancels) k where c.parents @> array[p_parent]);
   v_leaves := array(select d.id from sluice.job_data d
                      where d.parent_id = p_parent and d.superseded_at is null and d.composite is null
                        -- One by one: joined, a plan made while a table was empty reads all of it for every child.
                        and not exists (select 1 from sluice.outcomes o where o.id = d.id offset 0)
-                       and not exists (select 1 from sluice.running r where r.id = d.id and r.cancel_at is not null offset 0)
+                       and d.id <> all (v_asked)
                      order by d.idx limit 2000);
   select v_ended + count(*), count(*) into v_ended, v_told
     from sluice.end_queued_v1(array(select q.id from sluice.queue q where q.id = any (v_leaves) order by q.id for update skip locked),
                               'cancelled', p_error, true);
   -- In a statement of its own, which sees what has started since.
-  update sluice.running r set cancel_at = v_now, error = p_error
-   where r.id = any (array(select k.id from sluice.running k where k.id = any (v_leaves) and k.cancel_at is null
-                            order by k.id for no key update skip locked));
-  get diagnostics v_asked = row_count;
+  select array_agg(c.worker_id), array_agg(c.seq) into v_workers, v_seqs
+    from (select c.worker_id, c.seq from sluice.claims c where c.parents @> array[p_parent] order by c.worker_id, c.seq for no key update skip locked) c;
+  v_running := array(select r.id from unnest(v_workers, v_seqs) c(worker_id, seq) join sluice.claimed r on r.worker_id = c.worker_id and r.seq = c.seq
+                      where r.parent_id = p_parent and r.cancel_at is null);
+  v_stops := (select count(*) from sluice.ask_to_stop_v1(v_workers, v_seqs, v_running, p_error));
   if v_ended > 0 then
     insert into sluice.wakeups (job_id, cancelled) values (p_parent, v_ended);
-  end if;
-  if v_asked > 0 then
-    perform pg_notify('sluice', 'cancel');
   end if;
   if v_woken + v_ended > 0 then
     perform pg_notify('sluice', 'wake');
   end if;
   -- Who is just starting or ending was left out, and of very many some are left.
   return cardinality(v_groups) < 1000 and cardinality(v_leaves) < 2000
-     and cardinality(v_locked) = cardinality(v_groups) and v_told + v_asked = cardinality(v_leaves);
+     and cardinality(v_locked) = cardinality(v_groups) and v_told + v_stops = cardinality(v_leaves);
 end $$;

@@ -5,10 +5,9 @@ language plpgsql
 set jit = off set enable_seqscan = off
 as $$
 declare
-  v_level   bigint[];
-  v_all     bigint[] := '{}';
-  v_busy    bigint[] := '{}';
-  v_deleted integer;
+  v_level bigint[];
+  v_all   bigint[] := '{}';
+  v_busy  bigint[] := '{}';
 begin
   if cardinality(p_roots) = 0 then
     return 0;   -- most looks of the prune duty
@@ -36,7 +35,5 @@ begin
   delete from sluice.wakeups w where w.job_id = any (v_all);
   delete from sluice.trees t where t.root_id = any (v_all);
   delete from sluice.outcomes o where o.id = any (v_all);
-  delete from sluice.job_data j where j.id = any (v_all);
-  get diagnostics v_deleted = row_count;
-  return v_deleted;
+  return sluice.delete_job_rows_v1(v_all);
 end $$;

@@ -51,50 +51,8 @@ begin
   update sluice.job_data d set superseded_at = v_now where d.id = any (p_superseded) and d.superseded_at is null;
   get diagnostics superseded = row_count;
 
-  -- Their priority may have been changed after they ended. What was approved is asked for again, and so is what has been guarded since.
-  update sluice.job_data d
-     set class_id = coalesce(d.class_id, t.class_id), priority = v_priority, approved_by = null,
-         policy = case when t.approval then coalesce(d.policy, '{}') || '{"approval": true}' else d.policy end
-    from sluice.job_data k left join sluice.tasks t on t.name = k.task
-   where k.id = any (v_leaves) and d.id = k.id and exists (select 1 from sluice.outcomes o where o.id = k.id and o.state in ('failed', 'cancelled'))
-     and (k.class_id is null or k.priority <> v_priority or k.approved_by is not null or t.approval and not coalesce(k.policy ? 'approval', false));
-  with again as (
-    delete from sluice.outcomes o where o.id = any (v_leaves) and o.state in ('failed', 'cancelled') returning o.id, o.attempt
-  )
-  insert into sluice.queue (id, ready_at, parent_id, idx, class_id, state, rank, attempt, guarded)
-  select d.id, v_now, d.parent_id, d.idx, d.class_id, 'waiting', sluice.rank_in_class_v1(d.class_id, d.priority, d.submitted_at), a.attempt,
-         coalesce(d.policy ? 'approval', false)
-    from again a join sluice.job_data d on d.id = a.id;
-  get diagnostics jobs = row_count;
-
-  delete from sluice.outcomes o where o.id = any (p_composites);
-  update sluice.job_data d set priority = v_priority where d.id = any (p_composites) and d.priority <> v_priority;
-  insert into sluice.job_keys (task, key, owner, job_id)
-  select d.task, d.key, coalesce(d.key_owner, ''), d.id from sluice.job_data d where d.id = any (p_composites) and d.key is not null;
-  insert into sluice.queue (id, ready_at, parent_id, idx, state, attempt, keyed)
-  select d.id, case when d.id = p_root then v_due else v_now end, d.parent_id, d.idx,
-         case when d.id = p_root then 'scheduled'::sluice.job_state else 'waiting'::sluice.job_state end,
-         greatest(c.attempt, 1) + 1, d.key is not null
-    from sluice.job_data d join sluice.composites c on c.job_id = d.id
-   where d.id = any (p_composites) and (d.id <> p_root or v_due > v_now);
-
-  -- The children are counted again: what wake-ups had still to tell is in their states.
-  delete from sluice.wakeups w where w.job_id = any (p_composites);
-  update sluice.composites c
-     set ready_at = case when c.job_id = p_root then v_due else v_now end, started_at = case when c.job_id = p_root and v_due <= v_now then v_now end,
-         cancel_at = null, cancel_error = null, attempt = greatest(c.attempt, 1) + 1, ended = false,
-         taken_until = null, version = c.version + 1, tokens = 0, held = c.window_size is null, closing = null, closing_error = null,
-         closed = false, total = case when c.total is not null then n.children + n.items end,
-         completed = n.completed, failed = n.failed, cancelled = n.cancelled
-    from (select p.id, coalesce(k.children, 0) as children, coalesce(k.completed, 0) as completed, coalesce(k.failed, 0) as failed,
-                 coalesce(k.cancelled, 0) as cancelled,
-                 (select coalesce(sum(jsonb_array_length(h.items)), 0) from sluice.chunks h where h.job_id = p.id) as items
-            from unnest(p_composites) p(id)
-           cross join lateral (
-             select count(*) as children, count(*) filter (where o.state = 'completed') as completed,
-                    count(*) filter (where o.state = 'failed') as failed, count(*) filter (where o.state = 'cancelled') as cancelled
-               from sluice.job_data d left join sluice.outcomes o on o.id = d.id where d.parent_id = p.id and d.superseded_at is null) k) n
-   where c.job_id = n.id;
+  jobs := sluice.put_back_leaves_v1(v_leaves, v_priority, v_now);
+  perform sluice.put_back_composites_v1(p_root, p_composites, v_priority, v_now, v_due);
   if v_due <= v_now then
     perform sluice.start_composite_v1(p_root);
     perform sluice.hint_v1('wake', 'commit');

@@ -1,3 +1,4 @@
+import { statusOf } from '../../model/job.ts'
 import type { Declare, World } from '../command.ts'
 import { eachJob } from '../each-job.ts'
 import type { ExitCode } from '../exit-code.ts'
@@ -29,8 +30,8 @@ async function kill(world: World, ids: readonly string[], options: KillOptions):
     )
   return eachJob(world, options, ids, async (system, id) => {
     const state = await system.cancel(id, reason)
-    return state === 'running'
-      ? { words: 'asked to stop', fields: { status: 'running', cancelling: true } }
-      : { words: 'cancelled', fields: { status: 'cancelled', cancelling: false } }
+    if (state === 'cancelled') return { words: 'cancelled', fields: { status: state, cancelling: false } }
+    // One that is assigned to a worker is queued until it has ended.
+    return { words: 'asked to stop', fields: { status: statusOf(state), cancelling: true } }
   })
 }

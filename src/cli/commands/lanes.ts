@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { isElsewhere } from '../../engine/lane-control.ts'
 import { SluiceError } from '../../errors.ts'
 import { formatDuration } from '../../model/duration.ts'
-import { LANE_FIELDS, type LaneSource } from '../../model/settings.ts'
+import { DEFAULT_PREFETCH, LANE_FIELDS, type LaneSource } from '../../model/settings.ts'
 import type { Lane } from '../../store/list-lanes.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -19,6 +19,7 @@ interface SetOptions extends CommonOptions {
   readonly stale?: Given<number>
   readonly ageing?: Given<number | null>
   readonly placement?: Given<'fill' | 'spread'>
+  readonly prefetch?: Given<number>
 }
 
 /** A lane with what waits in it. */
@@ -43,6 +44,11 @@ function withSettings(command: Command): Command {
       '--placement <fill|spread>',
       'the first free worker gets a job, or the one that runs the fewest',
       setting(LANE_FIELDS.placement),
+    )
+    .option(
+      '--prefetch <number|off>',
+      'jobs a worker may be assigned beyond its slots',
+      setting(LANE_FIELDS.prefetch),
     )
 }
 
@@ -130,6 +136,12 @@ function columns(now: number): Column<LaneLoad>[] {
     },
     { title: 'RUNNING', value: (lane) => String(lane.running), align: 'right' },
     { title: 'SLOTS', value: (lane) => LANE_FIELDS.slots.format(lane.slots), align: 'right' },
+    {
+      title: 'ASSIGNED',
+      value: ({ assigned }) => (assigned === 0 ? '' : String(assigned)),
+      align: 'right',
+      optional: true,
+    },
     { title: 'WAITING', value: (lane) => String(lane.waiting), align: 'right' },
     {
       title: 'OLDEST',
@@ -148,6 +160,12 @@ function columns(now: number): Column<LaneLoad>[] {
     {
       title: 'PLACEMENT',
       value: ({ placement }) => (placement === 'fill' ? '' : placement),
+      optional: true,
+    },
+    {
+      title: 'PREFETCH',
+      value: ({ prefetch }) => (prefetch === DEFAULT_PREFETCH ? '' : LANE_FIELDS.prefetch.format(prefetch)),
+      align: 'right',
       optional: true,
     },
     { title: 'TASKS', value: (lane) => lane.tasks.join(' '), shrinks: true, optional: true },
@@ -171,7 +189,8 @@ function setByOperator(lane: Lane): string[] {
   return lane.operatorSet.map((field) => field.replace(/Ms$/, ''))
 }
 
-function fieldsOf({ slots, perWorker: each, poll, stale, ageing, placement }: SetOptions): LaneSource {
+function fieldsOf(options: SetOptions): LaneSource {
+  const { slots, perWorker: each, poll, stale, ageing, placement, prefetch } = options
   return {
     ...(slots !== undefined && { slots: slots.value }),
     ...(each !== undefined && { perWorker: each.value }),
@@ -179,6 +198,7 @@ function fieldsOf({ slots, perWorker: each, poll, stale, ageing, placement }: Se
     ...(stale !== undefined && { stale: stale.value }),
     ...(ageing !== undefined && { ageing: ageing.value }),
     ...(placement !== undefined && { placement: placement.value }),
+    ...(prefetch !== undefined && { prefetch: prefetch.value }),
   }
 }
 
@@ -227,7 +247,7 @@ async function setLane(world: World, name: string, options: SetOptions): Promise
   if (Object.keys(change).length === 0) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      'nothing to set: give --slots, --per-worker, --poll, --stale, --ageing or --placement',
+      'nothing to set: give --slots, --per-worker, --poll, --stale, --ageing, --placement or --prefetch',
     )
   }
   return operate(world, options, async (system) =>
@@ -279,7 +299,9 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
     ['stale', formatDuration(lane.staleMs)],
     ['ageing', LANE_FIELDS.ageing.format(lane.ageingMs)],
     ['placement', lane.placement],
+    ['prefetch', LANE_FIELDS.prefetch.format(lane.prefetch)],
     ['running', String(lane.running)],
+    ['assigned', String(lane.assigned)],
     ['set by operator', setByOperator(lane).join(', ') || 'nothing'],
   ])
   return EXIT.done

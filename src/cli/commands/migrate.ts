@@ -1,9 +1,12 @@
 import { findDatabase } from '../../app/open.ts'
-import { checkSuitable, loadMigrations, migrate } from '../../db/migrate.ts'
+import { checkSuitable, describeWait, migrate } from '../../db/migrate.ts'
+import { describeNewer } from '../../db/schema-state.ts'
+import type { HeldLock } from '../../model/held-lock.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { dataFolderOf, requireDatabase } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
+import { painter } from '../output/style.ts'
 
 interface MigrateOptions extends CommonOptions {
   readonly dryRun?: boolean
@@ -24,18 +27,20 @@ async function runMigrate(world: World, options: MigrateOptions): Promise<ExitCo
   try {
     const { applied, available } = await checkSuitable(place.url)
     const dryRun = options.dryRun === true
-    const ran = dryRun
-      ? (await loadMigrations()).filter(({ version }) => version > applied).map(({ name }) => name)
-      : (await migrate(place.url)).ran
+    const after = Math.max(applied, available)
+    const onWait = (lock: HeldLock) =>
+      world.err.line(`${painter(world.err)('yellow', 'warning:')} ${describeWait(lock)}`)
+    const { ran } = await migrate(place.url, { dryRun, onWait })
     if (options.json === true) {
       writeJson(world.out, {
         before: applied,
-        after: dryRun ? applied : available,
+        after: dryRun ? applied : after,
         available,
         dryRun,
         migrations: ran,
       })
-    } else if (ran.length === 0) world.out.line(`the schema is up to date, at version ${available}`)
+    } else if (applied > available) world.out.line(describeNewer({ applied, available }))
+    else if (ran.length === 0) world.out.line(`the schema is up to date, at version ${available}`)
     else {
       for (const name of ran) world.out.line(`${dryRun ? 'would apply' : 'applied'} ${name}`)
       world.out.line(

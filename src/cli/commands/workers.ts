@@ -79,6 +79,12 @@ function columns(now: number): Column<WorkerView>[] {
       value: (worker) => `${worker.running} of ${worker.capacity === 0 ? 'any' : worker.capacity}`,
       align: 'right',
     },
+    {
+      title: 'ASSIGNED',
+      value: ({ assigned }) => (assigned === 0 ? '' : String(assigned)),
+      align: 'right',
+      optional: true,
+    },
     { title: 'SEEN', value: (worker) => `${roughly(worker.silentMs)} ago`, align: 'right' },
     { title: 'UP', value: (worker) => roughly(now - worker.startedAt.getTime()), align: 'right' },
     { title: 'HOST', value: (worker) => worker.host },

@@ -69,9 +69,13 @@ export async function createCluster(
   await run(place, binaries.postgres, single, `${statements.join('\n')}\n`)
   await rename(fresh, place.cluster)
   await syncFolder(place.home)
+  await removeUnfinished(place)
 }
 
-/** What does not go now goes next time: the initdb of a killed keeper may still be writing there. */
+/**
+ * Called before and after the creation: an initdb of a killed keeper, or a server that it started, may still write there the
+ * first time. By the second it has usually ended. What is left even then goes when the keeper is next started.
+ */
 async function removeUnfinished(place: Place): Promise<void> {
   for (const name of await readdir(place.home)) {
     if (!name.startsWith(UNFINISHED)) continue

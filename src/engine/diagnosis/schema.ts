@@ -1,5 +1,5 @@
 import type { Database } from '../../db/database.ts'
-import type { MigrationState } from '../../db/migrate.ts'
+import { describeUnsupported, type MigrationState } from '../../db/schema-state.ts'
 import { examineIndexes } from '../../store/examine-indexes.ts'
 import { type Finding, ok } from '../finding.ts'
 import { type Drift, schemaDrift } from '../schema-drift.ts'
@@ -12,7 +12,7 @@ export async function checkSchema({
   db: Database
   schema: MigrationState
 }): Promise<Finding[]> {
-  const { applied, available } = schema
+  const { applied, compatibleSince, available } = schema
   if (applied === 0) return [problem('there is none in this database', 'sluice migrate creates it')]
   if (applied < available) {
     return [
@@ -22,23 +22,42 @@ export async function checkSchema({
       ),
     ]
   }
-  if (applied > available) {
-    return [problem(`at version ${applied}, this program knows ${available}`, 'upgrade this program')]
+  if (compatibleSince > available) {
+    return [problem(describeUnsupported(schema), 'upgrade this program')]
   }
+  return [
+    ...(applied > available ? [newer(schema)] : await compare(db, applied)),
+    ...(await invalidIndexes(db)),
+  ]
+}
+
+/** Only the newer program knows what its schema should be. */
+function newer({ applied, available }: MigrationState): Finding {
+  return {
+    check: 'schema',
+    level: 'note',
+    found: `at version ${applied}, newer than this program's ${available}, and supports it; drift was not checked`,
+    advice: 'upgrade this program when you can, or run sluice doctor of the newer release',
+  }
+}
+
+async function compare(db: Database, applied: number): Promise<Finding[]> {
   const drift = driftFindings(await schemaDrift(db))
-  const unusable = (await examineIndexes(db)).filter((index) => !index.valid)
   return [
     ok('schema', `at version ${applied}`),
     ...(drift.length === 0 ? [ok('schema drift', 'none: every object is as the migrations made it')] : drift),
-    ...unusable.map(
-      ({ name }): Finding => ({
-        check: 'schema drift',
-        level: 'problem',
-        found: `index sluice.${name} is not valid: no query uses it`,
-        advice: `run: reindex index concurrently sluice.${name}`,
-      }),
-    ),
   ]
+}
+
+async function invalidIndexes(db: Database): Promise<Finding[]> {
+  const invalid = (await examineIndexes(db)).filter((index) => !index.valid)
+  return invalid.map(({ name }) =>
+    drifted(
+      'problem',
+      `index sluice.${name} is not valid: no query uses it`,
+      `run: reindex index concurrently sluice.${name}`,
+    ),
+  )
 }
 
 function driftFindings(drift: Drift): Finding[] {

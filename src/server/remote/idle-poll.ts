@@ -1,16 +1,24 @@
 import type { WorkerSession } from '../../engine/worker-session.ts'
-import type { CycleAnswer, CycleRequest, JobAttempt, WorkerOrders } from '../../model/assignment.ts'
+import type { CycleAnswer, CycleRequest, NamedJob, WorkerOrders } from '../../model/assignment.ts'
+import { RECALL, type RemoteAnswer, type RemotePrefetch } from './prefetch.ts'
 
 /** A request as it comes over HTTP. */
-export interface RemoteCycle extends Omit<CycleRequest, 'running'> {
-  readonly running: readonly JobAttempt[]
+export interface RemoteCycle extends Omit<CycleRequest, 'running' | 'prefetch'> {
+  readonly running: readonly NamedJob[]
+  /** Absent: it takes jobs only for free slots. */
+  readonly prefetch?: RemotePrefetch
   /** The lanes to look at; left out: all. */
   readonly lanes?: ReadonlySet<string>
 }
 
 /** Nothing that a worker has to act upon. */
-export function saysNothing({ assignments, lost, again, unload = [] }: CycleAnswer): boolean {
-  return assignments.length === 0 && lost.length === 0 && unload.length === 0 && !again
+export function saysNothing({ assignments, lost, again, recall = false, unload = [] }: CycleAnswer): boolean {
+  return assignments.length === 0 && lost.length === 0 && unload.length === 0 && !again && !recall
+}
+
+/** All jobs that a worker names. */
+export function namedBy({ running, prefetch }: RemoteCycle): readonly NamedJob[] {
+  return prefetch === undefined || prefetch.waiting.length === 0 ? running : [...running, ...prefetch.waiting]
 }
 
 /** A request was judged when it came. One that waits no longer than others take is not judged again. */
@@ -35,7 +43,7 @@ export interface IdleWorker {
   readonly offersDevices: boolean
   draining: boolean
   /** A cycle of it, one at a time. */
-  look(request: RemoteCycle): Promise<CycleAnswer>
+  look(request: RemoteCycle): Promise<RemoteAnswer>
   noteOffer(): void
 }
 
@@ -47,12 +55,12 @@ export interface IdleWorker {
  */
 export class IdlePoll {
   readonly worker: IdleWorker
-  readonly answered: Promise<CycleAnswer>
+  readonly answered: Promise<RemoteAnswer>
   readonly #request: RemoteCycle
   readonly #checkRight: () => Promise<void>
   readonly #since = performance.now()
   readonly #timer: NodeJS.Timeout
-  #answer: (answer: CycleAnswer) => void = () => {}
+  #answer: (answer: RemoteAnswer) => void = () => {}
   #fail: (error: unknown) => void = () => {}
   #over = false
   #looking = false
@@ -126,6 +134,13 @@ export class IdlePoll {
       this.#fail(error)
       return 'over'
     }
+  }
+
+  /** The worker has to hand back what is waiting. Nothing is lost if this comes during a look: after 100 ms it does so by itself. */
+  recall(): void {
+    if (this.#over || this.#looking || (this.#request.prefetch?.waiting.length ?? 0) === 0) return
+    this.#finish()
+    this.#answer(RECALL)
   }
 
   tell(orders: WorkerOrders): void {

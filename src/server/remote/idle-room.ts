@@ -2,9 +2,9 @@ import type { HintTopic, Listener } from '../../db/listener.ts'
 import type { Log } from '../../engine/log.ts'
 import type { Orders } from '../../engine/remote-workers.ts'
 import { messageOf } from '../../errors.ts'
-import type { CycleAnswer } from '../../model/assignment.ts'
 import type { IdlePoll } from './idle-poll.ts'
 import { LikePolls } from './like-polls.ts'
+import type { RemoteAnswer } from './prefetch.ts'
 
 /**
  * The polls of all idle workers of this server.
@@ -21,6 +21,7 @@ export class IdleRoom {
   #ordering: Promise<void> | undefined
   #orderAgain = false
   #readyHints = 0
+  #slotHints = 0
   #orderHints = 0
   #ordersTold = 0
   #closed = false
@@ -41,6 +42,11 @@ export class IdleRoom {
     return this.#readyHints
   }
 
+  /** Changes with every hint about lanes or slots: what was decided about them may not hold any more. */
+  get slotHints(): number {
+    return this.#slotHints
+  }
+
   /** The same for cancels and drains: all who waited have been told what came before. */
   get ordersTold(): number {
     return this.#ordersTold
@@ -52,7 +58,7 @@ export class IdleRoom {
    * @param readyAt `readyHints` before its last look; `undefined`: it has not looked, and need not do so itself.
    * @param orderedAt `ordersTold` when it last waited.
    */
-  async wait(poll: IdlePoll, readyAt: number | undefined, orderedAt: number): Promise<CycleAnswer> {
+  async wait(poll: IdlePoll, readyAt: number | undefined, orderedAt: number): Promise<RemoteAnswer> {
     const { worker } = poll
     const { likeness } = worker
     if (this.#closed) poll.end()
@@ -99,11 +105,13 @@ export class IdleRoom {
         break
       case 'slots':
         for (const { worker } of this.#polls.values()) worker.session.slots.dropIdle()
+        this.#recallAll()
         this.#lookAll(false)
         break
       case 'lane':
       case 'classes':
         for (const { worker } of this.#polls.values()) worker.noteOffer()
+        if (topic === 'lane') this.#recallAll()
         this.#lookAll(topic === 'classes')
         break
       case 'cancel':
@@ -114,6 +122,11 @@ export class IdleRoom {
       default:
         break
     }
+  }
+
+  #recallAll(): void {
+    this.#slotHints++
+    for (const poll of this.#polls.values()) poll.recall()
   }
 
   #lookAll(again: boolean): void {

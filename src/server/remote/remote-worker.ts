@@ -4,8 +4,9 @@ import type { Beat, DoneJobs, Resynced, StoredWorker } from '../../engine/remote
 import { WorkerSession } from '../../engine/worker-session.ts'
 import type { CycleAnswer, JobAttempt } from '../../model/assignment.ts'
 import { allows, checkLaneScope } from '../../model/run-scope.ts'
-import { IdlePoll, type IdleWorker, type RemoteCycle, saysNothing } from './idle-poll.ts'
+import { IdlePoll, type IdleWorker, namedBy, type RemoteCycle, saysNothing } from './idle-poll.ts'
 import type { IdleRoom } from './idle-room.ts'
+import { prefetchOf, RECALL, RecallFirst, type RemoteAnswer, seenBy } from './prefetch.ts'
 import type { Turnstile } from './turnstile.ts'
 
 /** The answer that said it may have been lost. */
@@ -58,6 +59,8 @@ export class RemoteWorker implements IdleWorker {
   #giveBack: NodeJS.Timeout | undefined
   #offer: string | undefined
   #ordersTold: number
+  /** The hints about lanes and slots as of its last cycle. */
+  #slotHints: number
   /** The last poll brought nothing until its time was up: the same question need not be asked anew. */
   #rested: (Pick<RemoteCycle, 'free' | 'freeProcesses'> & { readonly readyHints: number }) | undefined
 
@@ -92,6 +95,7 @@ export class RemoteWorker implements IdleWorker {
     this.#room = room
     this.#returns = parts.returns
     this.#ordersTold = room.ordersTold
+    this.#slotHints = room.slotHints
     this.#lanesBefore = worker.heldLanes
     this.session = new WorkerSession({
       ...{ db, connection: cycles, tasks, labels, processTasks: new Set(pooled), resync, log, hears },
@@ -129,17 +133,18 @@ export class RemoteWorker implements IdleWorker {
    *
    * @param onGone Gives what is to be called when the client has gone.
    */
-  async cycle(request: WaitingCycle, onGone: (gone: () => void) => void): Promise<CycleAnswer> {
+  async cycle(request: WaitingCycle, onGone: (gone: () => void) => void): Promise<RemoteAnswer> {
     this.usedAt = performance.now()
     // Only the answer to its newest request counts for the worker.
     this.#room.end(this.id)
     if (request.resync) this.session.markOutOfStep()
+    if (this.#mustRecall(request)) return RECALL
     const { readyHints } = this.#room
     if (this.#mayRest(request)) return this.#wait(request, readyHints, onGone)
     const waits = request.waitMs > 0 && request.ended.length === 0 && request.news === undefined
     // One that comes with nothing and holds nothing is looked for with its like: of 500 that come at once, one looks.
-    if (waits && request.running.length === 0 && !this.offersDevices && this.session.isOutOfStep) {
-      await this.#inTurn(() => this.session.catchUp(toSession(request)))
+    if (waits && namedBy(request).length === 0 && !this.offersDevices && this.session.isOutOfStep) {
+      await this.#inTurn(() => this.session.catchUp(this.#toSession(request)))
       if (this.session.held.size === 0) return this.#wait(request, undefined, onGone)
     }
     const answer = await this.look(request)
@@ -148,14 +153,46 @@ export class RemoteWorker implements IdleWorker {
   }
 
   /** One cycle after the other. */
-  look(request: RemoteCycle): Promise<CycleAnswer> {
+  look(request: RemoteCycle): Promise<RemoteAnswer> {
     this.#rested = undefined
     return this.#inTurn(async () => {
-      const cycle = () => this.session.cycle(toSession(request))
-      if (!this.session.isOutOfStep) return this.#withoutRepeats(await cycle())
-      await this.session.catchUp(toSession(request))
-      return this.#withoutRepeats(await this.#returns.pass(cycle))
+      try {
+        const cycle = () => this.session.cycle(this.#toSession(request))
+        const isInStep = !this.session.isOutOfStep
+        if (!isInStep) await this.session.catchUp(this.#toSession(request))
+        const answer = this.#withoutRepeats(await (isInStep ? cycle() : this.#returns.pass(cycle)))
+        return request.prefetch === undefined ? answer : { ...answer, seen: seenBy(this.session) }
+      } catch (error) {
+        if (error instanceof RecallFirst) return RECALL
+        throw error
+      }
     })
+  }
+
+  /** Takes back what is assigned to it while its main loop is blocked. A cycle that is under way comes first: it may assign more. */
+  async handBack(work: () => Promise<void>): Promise<void> {
+    await this.#inTurn(async () => {
+      await work()
+      this.session.markOutOfStep()
+    })
+  }
+
+  /** Whether something has happened to lanes or slots since its last cycle, and it has jobs that may have to go back because of it. */
+  #mustRecall({ prefetch }: WaitingCycle): boolean {
+    const { slotHints } = this.#room
+    const hasNew = slotHints !== this.#slotHints
+    this.#slotHints = slotHints
+    return hasNew && prefetch !== undefined && prefetch.waiting.length > 0
+  }
+
+  #toSession(request: RemoteCycle) {
+    const { ended, running, free, freeProcesses, limits, news, lanes, prefetch } = request
+    return {
+      ...{ ended, free, freeProcesses, lanes, running: () => namedBy(request) },
+      ...(limits !== undefined && { limits }),
+      ...(news !== undefined && { news }),
+      ...(prefetch !== undefined && { prefetch: prefetchOf(prefetch, running, this.session) }),
+    }
   }
 
   /** What has to be unloaded is named until it is gone. A worker that unloads it need not hear it with every question. */
@@ -192,6 +229,7 @@ export class RemoteWorker implements IdleWorker {
     if (beat.resync) this.#room.end(this.id)
     if (this.#offer !== beat.offer) {
       this.#offer = beat.offer
+      this.#slotHints = -1
       this.noteOffer()
     }
   }
@@ -217,7 +255,7 @@ export class RemoteWorker implements IdleWorker {
     request: WaitingCycle,
     readyHints: number | undefined,
     onGone: (gone: () => void) => void,
-  ): Promise<CycleAnswer> {
+  ): Promise<RemoteAnswer> {
     const poll = new IdlePoll(this, request, request.waitMs, request.checkRight)
     onGone(() => poll.end())
     const answer = await this.#room.wait(poll, readyHints, this.#ordersTold)
@@ -243,7 +281,7 @@ export class RemoteWorker implements IdleWorker {
       request.limits === undefined &&
       request.free <= rested.free &&
       request.freeProcesses <= rested.freeProcesses &&
-      this.#holdsExactly(request.running)
+      this.#holdsExactly(namedBy(request))
     )
   }
 
@@ -270,20 +308,12 @@ export class RemoteWorker implements IdleWorker {
 
   #giveBackLater(): void {
     clearTimeout(this.#giveBack)
-    if (!this.session.slots.holdsIdle) return
+    // Idle slots may be those in which it starts what it is assigned. It reports so soon.
+    if (!this.session.slots.holdsIdle || this.session.holdsAssigned) return
     this.#giveBack = setTimeout(() => {
       // What fails here is found out by the next cycle.
       this.#inTurn(() => this.session.giveBack()).catch(() => this.session.markOutOfStep())
     }, GIVE_BACK_MS)
     this.#giveBack.unref()
-  }
-}
-
-function toSession(request: RemoteCycle) {
-  const { ended, running, free, freeProcesses, limits, news, lanes } = request
-  return {
-    ...{ ended, free, freeProcesses, lanes, running: () => running },
-    ...(limits !== undefined && { limits }),
-    ...(news !== undefined && { news }),
   }
 }

@@ -11,6 +11,7 @@ import {
   type DoneJobs,
   findEndedWorker,
   findRemoteWorkers,
+  handBack,
   loadOrders,
   loadStale,
   noteDone,
@@ -23,7 +24,7 @@ import {
 } from '../../engine/remote-workers.ts'
 import { leaveIfDue, workerEnded } from '../../engine/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
-import type { CycleAnswer } from '../../model/assignment.ts'
+import type { CycleAnswer, EndedAttempt } from '../../model/assignment.ts'
 import type { BlockedLoop } from '../../model/blocked-loop.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import { checkWorkerScope } from '../../model/run-scope.ts'
@@ -32,6 +33,7 @@ import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { ServerParts } from '../parts.ts'
 import { IdleRoom } from './idle-room.ts'
 import { LateEndings } from './late-endings.ts'
+import { type RemoteAnswer, readSeen } from './prefetch.ts'
 import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
 import { Together } from './together.ts'
 import { Turnstile } from './turnstile.ts'
@@ -167,7 +169,7 @@ export class RemoteWorkers {
     key: WorkerKey,
     request: WaitingCycle,
     onGone: (gone: () => void) => void,
-  ): Promise<CycleAnswer> {
+  ): Promise<RemoteAnswer> {
     let worker: RemoteWorker | undefined
     try {
       worker = await this.get(id, key)
@@ -187,8 +189,10 @@ export class RemoteWorkers {
   #noteRefused(worker: RemoteWorker, request: WaitingCycle, { refused, lost }: CycleAnswer): void {
     const gone = new Set(lost)
     const stopped = request.running.filter((each) => gone.has(each.id))
+    const unstarted = new Set(request.ended.filter(wasNotStarted).map(({ id }) => id))
+    const late = refused.filter(({ id }) => !unstarted.has(id))
     // Not waited for: it is for people.
-    if (refused.length > 0) void this.#late.note(worker, refused, 'it does not hold them, or no longer')
+    if (late.length > 0) void this.#late.note(worker, late, 'it does not hold them, or no longer')
     if (stopped.length > 0) void this.#late.note(worker, stopped, 'it lost the lane they run in')
   }
 
@@ -198,7 +202,8 @@ export class RemoteWorkers {
     // Only of workers of its own a key may tell anything.
     const worker = await findEndedWorker(this.#parts.room.calls, id).catch(() => undefined)
     if (worker?.keyId !== keyId) return
-    await this.#late.note(worker, [...ended, ...running], 'it was declared dead or has left, and came back')
+    const run = ended.filter((each) => !wasNotStarted(each))
+    await this.#late.note(worker, [...run, ...running], 'it was declared dead or has left, and came back')
   }
 
   /** Renews the worker's leases. @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN` */
@@ -235,6 +240,17 @@ export class RemoteWorkers {
     const worker = await this.get(id, key)
     worker.noteDevices(readings.length)
     return reportDevices(this.#parts.room.calls, id, readings)
+  }
+
+  /**
+   * Takes back what is assigned to a worker whose main loop is blocked.
+   *
+   * @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`
+   */
+  async handBack(id: string, key: WorkerKey, jobs: readonly string[], seen: string): Promise<void> {
+    const worker = await this.get(id, key)
+    const { epoch, newestClaim } = readSeen(seen)
+    await worker.handBack(() => handBack(this.#parts.room.calls, id, jobs, BigInt(newestClaim), epoch))
   }
 
   async close(id: string, key: WorkerKey, why: string): Promise<void> {
@@ -333,4 +349,8 @@ export class RemoteWorkers {
       if (worker !== undefined && worker.usedAt < before) this.#forget(id, worker)
     }
   }
+}
+
+function wasNotStarted({ ending }: EndedAttempt): boolean {
+  return ending.kind === 'unstarted'
 }

@@ -1,4 +1,5 @@
 import type {
+  AssignedBody,
   CycleAnswerBody,
   DevicesBody,
   EndedBody,
@@ -9,7 +10,7 @@ import type {
 import { checkJsonText } from '../../engine/remote-workers.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
 import { AMOUNT_RULE, amount, expressionIn, isExpression, type StoredAmount } from '../../model/amount.ts'
-import type { Assignment, CycleAnswer, EndedAttempt } from '../../model/assignment.ts'
+import type { Assignment, EndedAttempt } from '../../model/assignment.ts'
 import type { DeviceReading, ModelNews } from '../../model/device.ts'
 import { readDetail } from '../../model/error-detail.ts'
 import type { Ending } from '../../model/job.ts'
@@ -19,6 +20,7 @@ import { isName, NAME_RULE } from '../../model/setting-value.ts'
 import { isModelName, MODEL_RULE } from '../../model/task-fields.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import { parseExpression } from '../../workflow/expression/expression.ts'
+import type { RemoteAnswer } from './prefetch.ts'
 
 const MAX_ERROR = 16_384
 const MAX_KEY = 400
@@ -120,6 +122,7 @@ export function toEnded({
   delayMs = 0,
   needed,
   loading = false,
+  ranMs,
   detail: given,
 }: EndedBody): EndedAttempt {
   const text = toStorableText(withoutSecrets(error), MAX_ERROR)
@@ -129,6 +132,7 @@ export function toEnded({
     attempt,
     ending: toEnding({ kind: ending, result, error: text, delayMs, needed, loading }),
     ...(detail !== undefined && { detail }),
+    ...(ranMs !== undefined && { startedAt: performance.now() - ranMs }),
   }
 }
 
@@ -156,6 +160,8 @@ function toEnding(given: {
       return { kind, error, delayMs }
     case 'snoozed':
       return { kind, delayMs }
+    case 'unstarted':
+      return { kind }
     case 'returned':
       return error === '' ? { kind } : { kind, error }
     case 'out_of_memory':
@@ -166,11 +172,33 @@ function toEnding(given: {
 }
 
 /** What says nothing is left out: most jobs have no key, no tags and no failures, and thousands go out a second. */
-export function toAnswer(answer: CycleAnswer): CycleAnswerBody {
-  const { assignments, lost, refused, again, orders, unload = [], newsTaken = false } = answer
+export function toAnswer(answer: RemoteAnswer): CycleAnswerBody {
+  const {
+    assignments,
+    lost,
+    refused,
+    again,
+    orders,
+    recall = false,
+    unload = [],
+    newsTaken = false,
+    seen,
+  } = answer
   const fit = howManyFit(assignments)
+  const jobs: JobBody[] = []
+  const assigned: AssignedBody[] = []
+  for (const each of assignments.slice(0, fit)) {
+    if (each.prefetched === undefined) jobs.push(toJob(each))
+    else {
+      const { rank, again } = each.prefetched
+      assigned.push({ ...toJob(each), rank, ...(again === true && { again }) })
+    }
+  }
   return {
-    jobs: assignments.slice(0, fit).map(toJob),
+    jobs,
+    ...(assigned.length > 0 && { assigned }),
+    ...(seen !== undefined && { seen }),
+    ...(recall && { recall }),
     ...(lost.length > 0 && { lost: [...lost] }),
     ...(refused.length > 0 && { refused: refused.map((each) => ({ ...each, code: 'LEASE_LOST' })) }),
     ...(unload.length > 0 && { unload: [...unload] }),

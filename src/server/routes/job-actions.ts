@@ -52,7 +52,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       const { id } = request.params
       const { reason = `by ${request.caller.name}`, only } = request.query
       const done = await cancelOrDelete(parts, request, id, reason, only)
-      return reply.code(done.status === 'running' ? 202 : 200).send(done)
+      return reply.code(done.deleted || done.status === 'cancelled' ? 200 : 202).send(done)
     },
   )
 

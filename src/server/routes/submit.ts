@@ -99,9 +99,9 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       })
       const submitAll = <T>(submit: () => Promise<T>): Promise<T> =>
         submit().catch(async (error: unknown) => {
-          const entries = submissions.map(({ task, key, json }, index) => {
+          const entries = submissions.map(({ task, key, fields }, index) => {
             const { lane, input = null } = request.body.jobs[index]!
-            return { task, key, json, lane, input }
+            return { task, key, fields, lane, input }
           })
           throw await withIndex(room.calls, entries, error)
         })

@@ -9,6 +9,7 @@ import {
   DevicesAnswer,
   DevicesBody,
   Done,
+  HandBackBody,
   HeartbeatAnswer,
   HeartbeatBody,
   LeaseBody,
@@ -51,6 +52,7 @@ import { identifyAgain } from '../identify-again.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { highestPriorityOf } from '../priority-cap.ts'
 import { recordingRefusals } from '../refusals.ts'
+import { toPrefetch } from '../remote/prefetch.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
 import { recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
 import { whenGone } from '../when-gone.ts'
@@ -125,11 +127,12 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     },
     async (request, reply) => {
       const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false, news } = request.body
-      const { limits } = request.body
+      const { limits, prefetch } = request.body
       const reported = ended.map(toEnded)
       const told = {
         ...(news !== undefined && { news: toNews(news) }),
         ...(limits !== undefined && { limits: new Map(Object.entries(limits)) }),
+        ...(prefetch !== undefined && { prefetch: toPrefetch(prefetch) }),
       }
       const checkRight = async () => {
         await workers.get(request.params.id, await findAllowed(parts.connections.keys, request))
@@ -162,6 +165,24 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         request.body?.blocked,
       )
       return { ...beat, cancel: [...cancels], stop: stopping, ...(shares !== null && { shares }) }
+    },
+  )
+
+  server.post(
+    '/workers/:id/hand-back',
+    {
+      config,
+      schema: {
+        summary: 'Take back assigned jobs from a worker whose main loop is blocked',
+        tags,
+        params: WorkerParams,
+        body: HandBackBody,
+        response: { 200: Done },
+      },
+    },
+    async ({ params, caller, body }) => {
+      await workers.handBack(params.id, caller, body.jobs, body.seen)
+      return { done: true }
     },
   )
 

@@ -22,6 +22,7 @@ import {
 } from '../../engine/worker-control.ts'
 import { WorkerSession } from '../../engine/worker-session.ts'
 import { messageOf } from '../../errors.ts'
+import { AssignedCells } from '../../model/assigned-cells.ts'
 import { type Assignment, type CycleAnswer, firstDue } from '../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
@@ -57,6 +58,7 @@ export class DatabaseSource implements JobSource {
   readonly #schedule = new PollSchedule()
   readonly #recorder: Recorder
   readonly #store: AttemptStore
+  readonly assignedCells = new AssignedCells()
   #heartbeat: Heartbeat<Beat> | undefined
   #unsubscribe: (() => void) | undefined
   #offer: string | undefined
@@ -83,6 +85,7 @@ export class DatabaseSource implements JobSource {
       },
       hears: () => listener.hears,
       isLocal: true,
+      onResync: () => this.assignedCells.note(this.#session.known, this.#session.epoch),
     })
     this.#recorder = new Recorder(
       databaseTraces(db, () => this.#session.workerId),
@@ -93,6 +96,10 @@ export class DatabaseSource implements JobSource {
 
   get heartbeatMs(): number {
     return this.#options.heartbeatMs
+  }
+
+  get silentMs(): number {
+    return this.#heartbeat?.silentMs ?? 0
   }
 
   get staleByLane(): ReadonlyMap<string, number> {
@@ -118,7 +125,7 @@ export class DatabaseSource implements JobSource {
     await this.#register()
     await this.#session.catchUp({ ended: [], running: () => [] })
     this.#heartbeat = new Heartbeat({
-      thread: databaseBeats(db.url),
+      thread: databaseBeats(db.url, this.assignedCells.buffer),
       workerId: this.#session.workerId,
       heartbeatMs,
       registeredAt,
@@ -154,19 +161,21 @@ export class DatabaseSource implements JobSource {
     const lanes = poll ? this.#schedule.due(offer.polls, sentAt) : undefined
     this.#schedule.looked(lanes ?? offer.polls.keys(), sentAt, Math.random())
     if (resync) this.#session.markOutOfStep()
+    this.assignedCells.sent(this.#session.known, this.#session.epoch)
     try {
       const answer = await this.#session.cycle({ ...request, lanes })
       if (answer.refused.length > 0) log.info({ jobs: answer.refused.map(({ id }) => id) }, REFUSED)
       await noteLateWrites(db, identity.name, answer.lost, 'it lost the lane they run in')
       return answer
     } finally {
+      this.assignedCells.answered(this.#session.known, this.#session.epoch)
       if (request.ended.length > 0) onEnded?.(firstDue(request.ended))
     }
   }
 
-  /** A cycle that was sent before is given up, and a resync tells what became of it. */
-  renew(): void {
-    this.#connection.drop()
+  /** Gives up a cycle that was sent before the outage; a resync finds out what became of it. */
+  renew(since: number): void {
+    this.#connection.dropUnlessProven(since)
     this.#options.db.noteOutage()
   }
 
@@ -253,10 +262,12 @@ export class DatabaseSource implements JobSource {
         break
       case 'slots':
         this.#session.slots.dropIdle()
+        events.recall()
         events.wake(false)
         break
       case 'lane':
         this.#session.noteOffer()
+        events.recall()
         events.wake(false)
         break
       case 'classes':
@@ -324,6 +335,7 @@ export class DatabaseSource implements JobSource {
     if (offer === this.#offer) return
     this.#offer = offer
     this.#session.noteOffer()
+    events.recall()
     events.wake(false)
   }
 

@@ -1,6 +1,6 @@
 // A worker process for tests. argv[2] is JSON: the options of sluice() and work(), and the tasks by name. It tells its
 // parent over IPC what happens, and ends when the parent does.
-import { appendFileSync } from 'node:fs'
+import { appendFileSync, existsSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { remoteWorker, retryAt, sluice, task } from 'sluice'
 
@@ -26,7 +26,7 @@ function withResolvers() {
   return { promise, resolve }
 }
 
-/** The input says what the task does: `gate` waits for the test, which names the job; `deaf` ignores the signal. */
+/** The input says what the task does: `gate` waits for the test, which names the job; `deaf` ignores the signal; `blockUntil` blocks the loop until there is such a file. */
 async function act(input, ctx) {
   const { journal } = input
   if (!journal) return run(input, ctx)
@@ -39,7 +39,7 @@ async function act(input, ctx) {
   }
 }
 
-async function run({ gate, deaf, die, blockMs, sleepMs, fail, folder, step, stepFile }, ctx) {
+async function run({ gate, deaf, die, blockMs, blockUntil, sleepMs, fail, folder, step, stepFile }, ctx) {
   const { job, attempt, signal } = ctx
   const facts = { job: job.id, attempt, pid: process.pid }
   if (folder) facts.folder = ctx.workdir
@@ -49,11 +49,12 @@ async function run({ gate, deaf, die, blockMs, sleepMs, fail, folder, step, step
     return attempt
   }
   const stepped = stepFile && (await ctx.step('once', leave))
-  if (gate || folder || blockMs) tell({ kind: 'started', ...facts })
+  if (gate || folder || blockMs || blockUntil) tell({ kind: 'started', ...facts })
   if (die) process.kill(process.pid, 'SIGKILL')
   if (blockMs) {
     for (const end = Date.now() + blockMs; Date.now() < end; );
   }
+  if (blockUntil) while (!existsSync(blockUntil));
   if (sleepMs) await delay(sleepMs, undefined, deaf ? {} : { signal })
   if (gate) {
     const stopped = new Promise((_, reject) => {

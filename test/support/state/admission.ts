@@ -1,5 +1,6 @@
 import pg from 'pg'
 import type { Sql } from '../database.ts'
+import { until } from '../until.ts'
 
 /** Holds the lock under which jobs are admitted, until the returned function is called. */
 export async function holdAdmissionLock(url: string): Promise<() => Promise<void>> {
@@ -30,6 +31,22 @@ export async function readLedger(sql: Sql): Promise<{ bound: number; scheduled: 
 /** Whether every job is in the ledger; before that, all active jobs are counted. */
 export async function isLedgerComplete(sql: Sql): Promise<boolean> {
   return (await sql<{ complete: boolean }>('select complete from sluice.admission'))[0]!.complete
+}
+
+/** A ledger waits for every transaction on the server that is older than the limit, also those of tests that run beside this one. */
+export const LEDGER_MS = 300_000
+
+/** Waits until the ledger is complete. If it never is, the error names the transactions that it waits for. */
+export async function untilLedgerComplete(sql: Sql): Promise<void> {
+  try {
+    await until(() => isLedgerComplete(sql), 'the ledger to be complete', LEDGER_MS)
+  } catch (error) {
+    const open = await sql(
+      `select datname, application_name, state, backend_xid::text, xact_start, left(query, 100) as query
+         from pg_stat_activity where backend_xid is not null order by xact_start`,
+    )
+    throw new Error(`${(error as Error).message}; open transactions: ${JSON.stringify(open)}`)
+  }
 }
 
 /** Forgets what operators, files and programs have said about admission. */

@@ -48,6 +48,23 @@ export async function followsClock(sql: Sql, schedule: string): Promise<boolean>
   return rows.length > 0
 }
 
+/** Lets a schedule stand where nobody has fired it for two minutes. Such a schedule is fired alone. */
+export async function plantMissedTicks(sql: Sql, schedule: string): Promise<void> {
+  await sql(
+    `update sluice.schedules set next_at = date_trunc('second', clock_timestamp()) - interval '2 minutes' where name = $1`,
+    [schedule],
+  )
+}
+
+/** Whether no tick of a schedule is more than a minute late. */
+export async function hasDealtWithTicks(sql: Sql, schedule: string): Promise<boolean> {
+  const rows = await sql(
+    `select 1 from sluice.schedules s where s.name = $1 and s.next_at > clock_timestamp() - interval '1 minute'`,
+    [schedule],
+  )
+  return rows.length > 0
+}
+
 /** The time by the database's clock, to the microsecond. */
 export async function readTime(sql: Sql): Promise<string> {
   return (await sql<{ now: string }>('select clock_timestamp()::text as now'))[0]!.now

@@ -30,6 +30,11 @@ export async function settleHere(sql: Sql): Promise<void> {
   await sql('update sluice.generations set place = sluice.place_v1()')
 }
 
+/** Makes the database look as if the server had just recovered from a crash. */
+export async function forgetGeneration(sql: Sql): Promise<void> {
+  await sql('delete from sluice.generations')
+}
+
 /**
  * Makes the database look as if a standby had just been promoted: unlogged tables are empty there, and the server writes another timeline
  * than the one that was noted. Answers the time of that, by the database.

@@ -10,7 +10,10 @@ export async function plantDeadline(sql: Sql, ids: readonly string[], seconds: n
 }
 
 /** The tables that jobs are in. */
-export const JOB_TABLES = 'sluice.job_data, sluice.queue, sluice.running, sluice.outcomes, sluice.job_keys'
+export const JOB_TABLES = 'sluice.job_data, sluice.queue, sluice.claims, sluice.outcomes, sluice.job_keys'
+
+/** The same with everything that jobs leave behind. No foreign key ties these tables together, so a truncate names them all. */
+export const ALL_JOB_TABLES = `${JOB_TABLES}, sluice.composites, sluice.chunks, sluice.attempts, sluice.attempt_errors, sluice.steps, sluice.notes, sluice.logs, sluice.traces, sluice.priority_changes`
 
 /** Deletes every job, as if the database were new. */
 export async function forgetJobs(sql: Sql): Promise<void> {
@@ -46,10 +49,13 @@ export async function plantResults(sql: Sql, parent: string, characters: number)
   )
 }
 
-/** Begins a transaction that holds the row of a running job, as somebody does who looks at it `for update` and forgets to commit. */
+/** Begins a transaction that holds the claim of a running job, as somebody does who looks at it `for update` and forgets to commit. */
 export async function lockRunningJob(client: Client, id: string): Promise<void> {
   await client.query('begin')
-  const { rowCount } = await client.query('select 1 from sluice.running where id = $1 for update', [id])
+  const { rowCount } = await client.query(
+    'select 1 from sluice.claims where ids @> array[$1::bigint] for update',
+    [id],
+  )
   if (rowCount !== 1) throw new Error(`job ${id} does not run`)
 }
 

@@ -60,3 +60,11 @@ export async function waitingSessions(sql: Sql): Promise<number> {
 export async function setStale(sql: Sql, lane: string, ms: number): Promise<void> {
   await sql('update sluice.lanes set stale_ms = $2 where name = $1', [lane, ms])
 }
+
+/** Pauses or resumes a lane without a hint, as if the hint had been lost. */
+export async function enableWithoutHint(sql: Sql, lane: string, enabled: boolean): Promise<void> {
+  await sql('update sluice.lanes set enabled = $2, updated_at = clock_timestamp() where name = $1', [
+    lane,
+    enabled,
+  ])
+}

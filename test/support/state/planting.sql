@@ -7,7 +7,7 @@ create schema if not exists planting;
 -- The table that a job in this state is in.
 create or replace function planting.place(p_state sluice.job_state, p_composite sluice.composite_kind) returns text language sql immutable
 return case when p_state >= 'completed' then 'outcomes' when p_state < 'running' then 'queue'
-            when p_composite is null then 'running' else 'composites' end;
+            when p_composite is null then 'claims' else 'composites' end;
 
 -- What a column becomes: the new value where the statement changed it, else what is stored.
 create or replace function planting.changed(p_old anyelement, p_new anyelement, p_stored anyelement) returns anyelement language sql immutable
@@ -27,6 +27,56 @@ begin
   end if;
 end $$;
 
+-- Makes a claim of its own for a running job, with a higher number than every other claim of its worker.
+create or replace function planting.put_claim(j sluice.jobs, p_keyed boolean) returns void language sql as $$
+  insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors,
+                             cancels)
+  select j.worker_id, greatest(sluice.mark_v1(j.started_at), (select max(c.seq) + 1 from sluice.claims c where c.worker_id = j.worker_id)), j.class_id,
+         j.started_at, array[j.id], array[j.ready_at], case when j.deadline_at is not null then array[j.deadline_at] end,
+         case when j.attempt <> 1 then array[j.attempt] end, case when j.failures <> 0 then array[j.failures] end,
+         case when j.losses <> 0 then array[j.losses] end, case when j.parent_id is not null then array[j.parent_id] end,
+         case when j.idx is not null then array[j.idx] end, case when p_keyed then array[p_keyed] end,
+         case when j.cancel_at is null and j.error is not null then array[j.error] end,
+         case when j.cancel_at is not null then jsonb_build_object(j.id, jsonb_build_object('at', j.cancel_at, 'error', j.error)) end;
+$$;
+
+-- Rewrites what a claim says of one of its jobs. A claim has one worker, class and start: a job that differs from the others of its claim in one of
+-- them gets a claim of its own. The caller has locked the claim.
+create or replace function planting.change_claim(p_worker bigint, p_seq bigint, j sluice.jobs, p_keyed boolean) returns void language plpgsql as $$
+declare
+  v_claim sluice.claims;
+  v_alone boolean;
+begin
+  select * into strict v_claim from sluice.claims c where c.worker_id = p_worker and c.seq = p_seq;
+  v_alone := cardinality(v_claim.ids) = 1;
+  if j.worker_id <> p_worker or (not v_alone and (j.class_id, j.started_at) is distinct from (v_claim.class_id, v_claim.started_at)) then
+    perform sluice.remove_from_claims_v1(p_worker, array[p_seq], array[j.id]);
+    perform planting.put_claim(j, p_keyed);
+    return;
+  end if;
+  update sluice.claims c
+     set class_id = j.class_id, started_at = j.started_at,
+         (ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors) = (
+           select array_agg(n.ready_at), case when count(n.deadline_at) > 0 then array_agg(n.deadline_at) end,
+                  case when bool_or(n.attempt <> 1) then array_agg(n.attempt) end, case when bool_or(n.failures <> 0) then array_agg(n.failures) end,
+                  case when bool_or(n.losses <> 0) then array_agg(n.losses) end, case when count(n.parent_id) > 0 then array_agg(n.parent_id) end,
+                  case when count(n.idx) > 0 then array_agg(n.idx) end, case when bool_or(n.keyed) then array_agg(n.keyed) end,
+                  case when count(n.error) > 0 then array_agg(n.error) end
+             from unnest(c.ids, c.ready_ats, c.deadlines, c.attempts, c.failures, c.losses, c.parents, c.idxs, c.keyed, c.errors)
+                  as o(id, ready_at, deadline_at, attempt, failures, losses, parent_id, idx, keyed, error)
+            cross join lateral (
+                  select o.ready_at, o.deadline_at, coalesce(o.attempt, 1) as attempt, coalesce(o.failures, 0::smallint) as failures,
+                         coalesce(o.losses, 0::smallint) as losses, o.parent_id, o.idx, coalesce(o.keyed, false) as keyed, o.error
+                   where o.id <> j.id
+                  union all
+                  select j.ready_at, j.deadline_at, j.attempt, j.failures, j.losses, j.parent_id, j.idx, p_keyed,
+                         case when j.cancel_at is null then j.error else o.error end
+                   where o.id = j.id) n),
+         cancels = case when j.cancel_at is null then nullif(c.cancels - j.id::text, '{}')
+                        else coalesce(c.cancels, '{}') || jsonb_build_object(j.id, jsonb_build_object('at', j.cancel_at, 'error', j.error)) end
+   where c.worker_id = p_worker and c.seq = p_seq;
+end $$;
+
 create or replace function planting.put(j sluice.jobs) returns void language plpgsql as $$
 begin
   case planting.place(j.state, j.composite)
@@ -36,10 +86,7 @@ begin
               j.attempt, j.failures, j.losses, j.key is not null, j.error);
       update sluice.composites c set ready_at = j.ready_at, started_at = null, cancel_at = null, cancel_error = null, attempt = j.attempt, ended = false
        where c.job_id = j.id;
-    when 'running' then
-      insert into sluice.running (id, worker_id, started_at, ready_at, deadline_at, cancel_at, parent_id, idx, class_id, attempt, failures, losses, keyed, error)
-      values (j.id, j.worker_id, j.started_at, j.ready_at, j.deadline_at, j.cancel_at, j.parent_id, j.idx, j.class_id, j.attempt, j.failures, j.losses,
-              j.key is not null, j.error);
+    when 'claims' then perform planting.put_claim(j, j.key is not null);
     when 'composites' then
       update sluice.composites c
          set ready_at = j.ready_at, started_at = j.started_at, cancel_at = j.cancel_at, cancel_error = j.error, attempt = j.attempt, ended = false
@@ -83,6 +130,8 @@ declare
   v_to text := planting.place(new.state, new.composite);
   v_had_key boolean := old.key is not null and old.state < 'completed';
   v_has_key boolean := new.key is not null and new.state < 'completed';
+  v_run sluice.running;
+  v_job sluice.jobs := new;
 begin
   perform planting.check_job(new);
   if old.composite is not null then
@@ -90,8 +139,9 @@ begin
   end if;
   case v_from
     when 'queue' then perform 1 from sluice.queue q where q.id = old.id and q.state = old.state for update;
-    when 'running' then
-      perform 1 from sluice.running r where r.id = old.id and r.worker_id = old.worker_id and r.attempt = old.attempt for update;
+    when 'claims' then
+      perform 1 from sluice.claims c where c.worker_id = old.worker_id and c.ids @> array[old.id] for update;
+      select r.* into v_run from sluice.running r where r.worker_id = old.worker_id and r.id = old.id and r.attempt = old.attempt;
     when 'outcomes' then perform 1 from sluice.outcomes o where o.id = old.id and o.state = old.state for update;
     else
       perform 1 from sluice.job_data d
@@ -102,7 +152,7 @@ begin
   if v_from <> v_to then
     case v_from
       when 'queue' then delete from sluice.queue q where q.id = old.id;
-      when 'running' then delete from sluice.running r where r.id = old.id;
+      when 'claims' then perform sluice.remove_from_claims_v1(old.worker_id, array[v_run.seq], array[old.id]);
       when 'outcomes' then delete from sluice.outcomes o where o.id = old.id;
       else null;
     end case;
@@ -115,15 +165,16 @@ begin
            attempt = planting.changed(old.attempt, new.attempt, q.attempt), failures = planting.changed(old.failures, new.failures, q.failures),
            losses = planting.changed(old.losses, new.losses, q.losses), keyed = v_has_key, error = planting.changed(old.error, new.error, q.error)
      where q.id = old.id;
-  elsif v_to = 'running' then
-    update sluice.running r
-       set worker_id = new.worker_id, started_at = planting.changed(old.started_at, new.started_at, r.started_at),
-           ready_at = planting.changed(old.ready_at, new.ready_at, r.ready_at), deadline_at = planting.changed(old.deadline_at, new.deadline_at, r.deadline_at),
-           cancel_at = planting.changed(old.cancel_at, new.cancel_at, r.cancel_at), parent_id = new.parent_id, idx = new.idx,
-           class_id = planting.changed(old.class_id, new.class_id, r.class_id), attempt = new.attempt,
-           failures = planting.changed(old.failures, new.failures, r.failures), losses = planting.changed(old.losses, new.losses, r.losses),
-           keyed = v_has_key, error = planting.changed(old.error, new.error, r.error)
-     where r.id = old.id;
+  elsif v_to = 'claims' then
+    v_job.started_at := planting.changed(old.started_at, new.started_at, v_run.started_at);
+    v_job.ready_at := planting.changed(old.ready_at, new.ready_at, v_run.ready_at);
+    v_job.deadline_at := planting.changed(old.deadline_at, new.deadline_at, v_run.deadline_at);
+    v_job.cancel_at := planting.changed(old.cancel_at, new.cancel_at, v_run.cancel_at);
+    v_job.class_id := planting.changed(old.class_id, new.class_id, v_run.class_id);
+    v_job.failures := planting.changed(old.failures, new.failures, v_run.failures);
+    v_job.losses := planting.changed(old.losses, new.losses, v_run.losses);
+    v_job.error := planting.changed(old.error, new.error, v_run.error);
+    perform planting.change_claim(old.worker_id, v_run.seq, v_job, v_has_key);
   elsif v_to = 'outcomes' then
     update sluice.outcomes o
        set finished_at = new.finished_at, ready_at = new.ready_at, started_at = new.started_at, deadline_at = new.deadline_at, cancel_at = new.cancel_at,
@@ -161,16 +212,19 @@ begin
 end $$;
 
 create or replace function planting.delete_job() returns trigger language plpgsql as $$
+declare
+  v_claim record;
 begin
   if old.composite is not null then
     perform 1 from sluice.composites c where c.job_id = old.id for update;
   end if;
   delete from sluice.queue q where q.id = old.id;
-  delete from sluice.running r where r.id = old.id;
+  for v_claim in select c.worker_id, c.seq from sluice.claims c where c.ids @> array[old.id] for update loop
+    perform sluice.remove_from_claims_v1(v_claim.worker_id, array[v_claim.seq], array[old.id]);
+  end loop;
   delete from sluice.outcomes o where o.id = old.id;
   delete from sluice.job_keys k where k.job_id = old.id;
-  delete from sluice.job_data d where d.id = old.id;
-  if not found then return null; end if;
+  if sluice.delete_job_rows_v1(array[old.id]) = 0 then return null; end if;
   return old;
 end $$;
 

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { useDatabase } from '../database.ts'
 
 const database = useDatabase()
@@ -70,6 +70,66 @@ test('moves an updated job, and keeps what the statement does not change', async
   await database.sql(`update sluice.jobs set state = 'ready', finished_at = null where id = $1`, [id])
   expect(await places(id)).toBe('data keys queue')
   expect(await job(id)).toMatchObject({ state: 'ready', attempt: 1 })
+})
+
+describe('a running job', () => {
+  type Claim = { readonly ids: string[]; readonly errors: string[] | null; readonly losses: number[] | null }
+  const claims = () =>
+    database.sql<Claim>('select ids, losses, errors from sluice.claims where worker_id = 7 order by seq')
+  const start = (id: string) =>
+    database.sql(
+      `update sluice.jobs set state = 'running', worker_id = 7, attempt = 1, started_at = '2026-01-01' where id = $1`,
+      [id],
+    )
+  /** Jobs in one claim, as a cycle makes it. */
+  async function together(count: number): Promise<string[]> {
+    const ids: string[] = []
+    for (let n = 0; n < count; n++) ids.push(await insert())
+    await database.sql(
+      `select sluice.start_jobs_v1(7, now(), 0, array(select ctid from sluice.queue where id = any ($1)))`,
+      [ids],
+    )
+    return ids
+  }
+
+  test('gets a claim of its own, with a higher number than the others of its worker', async () => {
+    const [first, second] = [await insert(), await insert()]
+    await start(first)
+    await start(second)
+    expect(await claims()).toMatchObject([{ ids: [first] }, { ids: [second] }])
+    const [row] = await database.sql(
+      `select min(seq) = sluice.mark_v1('2026-01-01') as own, max(seq) - min(seq) as next from sluice.claims`,
+    )
+    expect(row).toEqual({ own: true, next: '1' })
+  })
+
+  test('changes in its claim, and the other jobs of the claim stay as they are', async () => {
+    const [first, second, third] = (await together(3)) as [string, string, string]
+    await database.sql(`update sluice.jobs set losses = 2, error = 'x' where id = $1`, [second])
+    await database.sql(`update sluice.jobs set cancel_at = now(), error = 'stop' where id = $1`, [third])
+    expect(await claims()).toEqual([
+      { ids: [first, second, third], losses: [0, 2, 0], errors: [null, 'x', null] },
+    ])
+    expect(await job(first)).toMatchObject({ attempt: 1, losses: 0, error: null, cancel_at: null })
+    expect(await job(second)).toMatchObject({ attempt: 1, losses: 2, error: 'x', cancel_at: null })
+    expect(await job(third)).toMatchObject({ losses: 0, error: 'stop', cancel_at: expect.any(Date) })
+    await database.sql('update sluice.jobs set losses = 0, error = null, cancel_at = null')
+    expect(await claims()).toEqual([{ ids: [first, second, third], losses: null, errors: null }])
+    expect(await database.sql('select cancels from sluice.claims')).toEqual([{ cancels: null }])
+  })
+
+  test('leaves its claim when it moves, starts at another time, changes hands or is deleted', async () => {
+    const [first, second, third, fourth] = (await together(4)) as [string, string, string, string]
+    await database.sql(`update sluice.jobs set started_at = now() + interval '1 s' where id = $1`, [first])
+    expect(await claims()).toMatchObject([{ ids: [second, third, fourth] }, { ids: [first] }])
+    await database.sql('update sluice.jobs set worker_id = 8 where id = $1', [second])
+    await database.sql(`update sluice.jobs set state = 'ready', worker_id = null where id = $1`, [first])
+    expect(await claims()).toMatchObject([{ ids: [third, fourth] }])
+    await database.sql('delete from sluice.jobs where id = $1', [third])
+    expect(await claims()).toMatchObject([{ ids: [fourth] }])
+    await database.sql('delete from sluice.jobs')
+    expect(await database.sql('select ids from sluice.claims')).toEqual([])
+  })
 })
 
 test('removes every row of a deleted job', async () => {

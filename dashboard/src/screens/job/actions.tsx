@@ -81,7 +81,7 @@ function useActions(job: Job) {
         run: async (reason) => {
           const status = await because(reason).cancel(job.id, reason === '' ? undefined : reason)
           await changed()
-          return status === 'running' ? `${name} is asked to stop` : `${name} is cancelled`
+          return status === 'cancelled' ? `${name} is cancelled` : `${name} is asked to stop`
         },
       }),
     retry: () =>

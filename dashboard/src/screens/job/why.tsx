@@ -11,7 +11,7 @@ import { Ago, durationWords, Since } from '../../parts/time.tsx'
 /** Places in line change without a word from the job itself. */
 const LOOK_MS = 3000
 
-/** What the job waits for, in words, with who stands in its way and when its turn comes. */
+/** What the job waits for, in words, with who blocks it and when its turn comes. */
 export function WhyWaiting({ job }: { job: Job }) {
   const {
     data: why,

@@ -52,6 +52,7 @@ export function LaneDetails({
             ['A worker is lost after', durationWords(lane.staleMs)],
             ['Ageing', lane.ageingMs === null ? 'off' : `1 priority each ${durationWords(lane.ageingMs)}`],
             ['Of several free workers', PLACEMENTS[lane.placement]],
+            ['Prefetch', prefetchWords(lane.prefetch)],
             ['Slots held by workers', lane.held],
             ['Set by operators', lane.operatorSet.join(', ') || 'nothing: as the files say'],
           ]}
@@ -69,6 +70,10 @@ function perWorkerWords(perWorker: number | null): string {
   if (perWorker === null) return 'no limit'
   if (perWorker === -1) return 'its capacity, or its cores where it has none'
   return perWorker === 0 ? 'as many as it has cores' : `${perWorker} at once`
+}
+
+function prefetchWords(prefetch: number): string {
+  return prefetch === 0 ? 'off' : `up to ${prefetch} jobs in each worker`
 }
 
 function ResetButton({ lane }: { lane: ShownLane }) {
@@ -97,6 +102,7 @@ const PLACEMENTS: Readonly<Record<ShownLane['placement'], string>> = {
 }
 
 const PER_WORKER = /^(?:\d{0,9}|capacity|cores)$/
+const PREFETCH = /^(?:\d{1,3}|1000|off)$/
 const DURATION = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/
 
 function perWorkerText(perWorker: number | null): string {
@@ -107,6 +113,14 @@ function perWorkerText(perWorker: number | null): string {
 function readPerWorker(text: string): number | null {
   if (text === '') return null
   return text === 'capacity' ? -1 : text === 'cores' ? 0 : Number(text)
+}
+
+function prefetchText(prefetch: number): string {
+  return prefetch === 0 ? 'off' : String(prefetch)
+}
+
+function readPrefetch(text: string): number {
+  return text === 'off' ? 0 : Number(text)
 }
 
 /** The settings that are seldom changed, in the words of the config file. */
@@ -122,11 +136,13 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
   const [stale, setStale] = useState(given.stale)
   const [ageing, setAgeing] = useState(given.ageing)
   const [placement, setPlacement] = useState(lane.placement)
+  const [prefetch, setPrefetch] = useState(prefetchText(lane.prefetch))
   const wrong = {
     perWorker: PER_WORKER.test(perWorker) ? undefined : 'A whole number, capacity, cores, or nothing',
     poll: DURATION.test(poll) ? undefined : 'A duration, such as 2s',
     stale: DURATION.test(stale) ? undefined : 'A duration, such as 15s',
     ageing: ageing === '' || DURATION.test(ageing) ? undefined : 'A duration such as 10m, or nothing',
+    prefetch: PREFETCH.test(prefetch) ? undefined : 'A whole number from 0 to 1000, or off',
   }
   const change = {
     ...(perWorker !== perWorkerText(lane.perWorker) && { perWorker: readPerWorker(perWorker) }),
@@ -134,6 +150,7 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
     ...(stale !== given.stale && { stale }),
     ...(ageing !== given.ageing && { ageing: ageing === '' ? null : ageing }),
     ...(placement !== lane.placement && { placement }),
+    ...(readPrefetch(prefetch) !== lane.prefetch && { prefetch: readPrefetch(prefetch) }),
   }
   const names = Object.keys(change)
   const bad = Object.values(wrong).some((each) => each !== undefined)
@@ -182,6 +199,13 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
             </option>
           ))}
         </Select>
+      </Field>
+      <Field
+        label="Prefetch"
+        hint="Jobs a worker may be assigned beyond its slots. off: none."
+        error={wrong.prefetch}
+      >
+        <Input value={prefetch} onChange={(event) => setPrefetch(event.target.value)} />
       </Field>
       <div className="dialog-foot lane-form-foot">
         <Button onClick={onClose}>Back</Button>

@@ -9,7 +9,7 @@ type Lane = Now['lanes'][number]
 
 const HALF_HOUR_MS = 1_800_000
 
-/** Each lane as a bar, what waits, and what stands in its way. */
+/** Each lane as a bar, what waits, and what blocks them. */
 export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Series | undefined }) {
   const go = useGo()
   const lines = useMemo(() => linesByLane(series), [series])

@@ -6,6 +6,7 @@ import type {
   DevicesAnswer,
   DevicesBody,
   HeartbeatAnswer,
+  PrefetchBody,
   ProcessesAnswer,
   RegisterBody,
   Registered,
@@ -14,10 +15,19 @@ import type {
 import { builtEntry } from '../../../built-entry.ts'
 import { Heartbeat } from '../../../engine/heartbeat.ts'
 import type { Log } from '../../../engine/log.ts'
+import { divideRoom } from '../../../engine/prefetch-bound.ts'
 import { Recorder } from '../../../engine/recorder.ts'
 import { hasCode, messageOf } from '../../../errors.ts'
-import type { Assignment, CycleAnswer, CycleRequest } from '../../../model/assignment.ts'
+import { AssignedCells, MAX_AHEAD } from '../../../model/assigned-cells.ts'
+import type {
+  Assignment,
+  CycleAnswer,
+  CycleRequest,
+  EndedAttempt,
+  Prefetch,
+} from '../../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../../model/device.ts'
+import { taskInLane } from '../../../model/task-in-lane.ts'
 import type { AttemptServices } from '../../attempt.ts'
 import type { JobSource, SourceEvents, SourceRequest } from '../../job-source.ts'
 import { httpServices, httpTraces } from './http-services.ts'
@@ -71,6 +81,12 @@ export class HttpSource implements JobSource {
   /** What the standing question says, as the last cycle had it. */
   #running: CycleRequest['running'] = () => []
   #limits: CycleBody['limits']
+  #prefetch: Prefetch | undefined
+  /** What the answers whose jobs this worker took have given it. */
+  #seen: string | undefined
+  /** Tasks and lanes that it was given jobs of, of which more may be assigned. */
+  readonly #given = new Map<string, { readonly task: string; readonly lane: string }>()
+  readonly assignedCells = new AssignedCells()
   #closed = false
 
   constructor(options: HttpSourceOptions) {
@@ -86,7 +102,7 @@ export class HttpSource implements JobSource {
       link: this.#link,
       request: () => ({
         path: this.#path('cycle'),
-        running: [...this.#running()],
+        ...this.#names(this.#running, this.#prefetch),
         ...(this.#limits !== undefined && { limits: this.#limits }),
       }),
       onAnswer: (answer, asked, ageMs) => this.#hear(answer, asked, ageMs),
@@ -100,6 +116,10 @@ export class HttpSource implements JobSource {
 
   get heartbeatMs(): number {
     return this.#heartbeatMs
+  }
+
+  get silentMs(): number {
+    return this.#heartbeat?.silentMs ?? 0
   }
 
   get staleByLane(): ReadonlyMap<string, number> {
@@ -116,7 +136,10 @@ export class HttpSource implements JobSource {
     await this.#register()
     const { server, key, inlineTasks, log } = this.#options
     this.#heartbeat = new Heartbeat<HeartbeatAnswer>({
-      thread: { entry: builtEntry('./heartbeat-thread', import.meta.url), target: { server, key } },
+      thread: {
+        entry: builtEntry('./heartbeat-thread', import.meta.url),
+        target: { server, key, assigned: this.assignedCells.buffer },
+      },
       workerId: this.#workerId,
       heartbeatMs: this.#heartbeatMs,
       registeredAt,
@@ -142,6 +165,7 @@ export class HttpSource implements JobSource {
     const sameLimits = isDeepStrictEqual(limits, this.#limits)
     this.#limits = limits
     this.#running = running
+    this.#prefetch = request.prefetch
     const reports = ended.length > 0 || news !== undefined || resync
     return !reports && sameLimits && this.#idle.covers(free, freeProcesses)
       ? NOTHING
@@ -242,21 +266,40 @@ export class HttpSource implements JobSource {
     freeProcesses,
     resync,
     news,
+    prefetch,
   }: SourceRequest): Promise<CycleAnswer> {
     this.#idle.stop()
-    const sent = ended.slice(0, howManyFit(ended))
-    const unsent = ended.slice(sent.length)
+    const dropped = resync ? this.#drop(prefetch) : []
+    const sent = [...dropped, ...ended.slice(0, howManyFit(ended))]
+    const unsent = ended.slice(sent.length - dropped.length)
+    const now = performance.now()
+    const names = this.#names(running, prefetch)
     const body: CycleBody = {
-      running: [...running(), ...unsent.map(({ id, attempt }) => ({ id, attempt }))],
+      ...names,
+      ...(prefetch !== undefined && {
+        prefetch: {
+          ...names.prefetch,
+          ...(unsent.length > 0 ? { partial: true } : { ahead: this.#ahead(prefetch) }),
+        },
+      }),
+      running: [...names.running, ...unsent.map(({ id, attempt }) => ({ id, attempt, ended: true }))],
       free: unsent.length > 0 ? 0 : free,
       freeProcesses,
       ...(this.#limits !== undefined && { limits: this.#limits }),
-      ...(sent.length > 0 && { ended: sent.map(toEndedBody) }),
+      ...(sent.length > 0 && { ended: sent.map((each) => toEndedBody(each, now)) }),
       ...(resync && { resync }),
       ...(news !== undefined && { news: toNewsBody(news) }),
     }
     const options = { timeoutMs: CYCLE_TIMEOUT_MS }
-    const answer = toCycleAnswer(await this.#link.post<CycleAnswerBody>(this.#path('cycle'), body, options))
+    const answered = await this.#cycle(() =>
+      this.#link.post<CycleAnswerBody>(this.#path('cycle'), body, options),
+    )
+    if (answered.recall === true) {
+      // Nothing was done. What is handed back now goes with the same endings.
+      this.#events?.recall()
+      return { ...NOTHING, unsent: ended, again: true }
+    }
+    const answer = toCycleAnswer(answered)
     if (answer.refused.length > 0)
       this.#options.log.info({ jobs: answer.refused.map(({ id }) => id) }, REFUSED)
     if (unsent.length > 0) return { ...answer, unsent }
@@ -265,10 +308,76 @@ export class HttpSource implements JobSource {
     return answer
   }
 
+  /** The heartbeat thread hears that answers are to be read: what they assign to a blocked loop it hands back too. */
+  async #cycle(post: () => Promise<CycleAnswerBody>): Promise<CycleAnswerBody> {
+    const note = (what: 'sent' | 'answered') => {
+      const [epoch = 0, known = 0] = this.#seen?.split('.').map(Number) ?? []
+      this.assignedCells[what](known, epoch)
+    }
+    note('sent')
+    try {
+      const answer = await post()
+      this.#noteGiven(answer)
+      return answer
+    } finally {
+      note('answered')
+    }
+  }
+
+  #noteGiven({ jobs, assigned = [], seen }: CycleAnswerBody): void {
+    if (seen !== undefined) this.#seen = seen
+    for (const { task, lane } of [...jobs, ...assigned]) {
+      const key = taskInLane(task, lane)
+      if (!this.#given.has(key)) this.#given.set(key, { task, lane })
+    }
+  }
+
+  /** What this worker holds, and where assigned jobs may start until the answer comes. */
+  #names(
+    running: CycleRequest['running'],
+    prefetch: Prefetch | undefined,
+  ): Pick<CycleBody, 'running'> & { readonly prefetch?: PrefetchBody } {
+    const named = [...running()]
+    if (prefetch === undefined) return { running: named }
+    // Of those that have ended since it was sent, some had not started by then.
+    const waiting = named
+      .filter(({ id }) => prefetch.isWaiting(id))
+      .map(({ id, attempt }) => ({ id, attempt }))
+    const slots = [...this.#staleByLane.keys()].map((lane) => [lane, prefetch.slots(lane)] as const)
+    return {
+      running: waiting.length === 0 ? named : named.filter(({ id }) => !prefetch.isWaiting(id)),
+      prefetch: {
+        ...(waiting.length > 0 && { waiting }),
+        slots: Object.fromEntries(slots.filter(([, count]) => count > 0)),
+        ...(this.#seen !== undefined && { seen: this.#seen }),
+      },
+    }
+  }
+
+  /** How many jobs it may be assigned. */
+  #ahead(prefetch: Prefetch): NonNullable<PrefetchBody['ahead']> {
+    const given = [...this.#given.values()]
+    const asked = given.map(({ task, lane }) => prefetch.ahead(task, lane, MAX_AHEAD))
+    const jobs = divideRoom(asked, prefetch.room())
+    return given
+      .map(({ task, lane }, i) => ({ task, lane, jobs: jobs[i]! }))
+      .filter(({ task, lane, jobs }) => jobs > 0 || prefetch.holds(task, lane))
+      .slice(0, MAX_AHEAD)
+  }
+
+  /** What this worker holds is in doubt: it says of all jobs that are waiting that it does not start them. */
+  #drop(prefetch: Prefetch | undefined): EndedAttempt[] {
+    if (prefetch === undefined) return []
+    const waiting = this.#running().filter(({ id }) => prefetch.isWaiting(id))
+    prefetch.recall()
+    return waiting.map(({ id, attempt }) => ({ id, attempt, ending: { kind: 'unstarted' } }))
+  }
+
   async #register(): Promise<void> {
     const options = { timeoutMs: CALL_TIMEOUT_MS }
     const registered = await this.#link.post<Registered>('/workers', this.#options.registration, options)
     this.#workerId = registered.id
+    this.#seen = undefined
     this.#heartbeatMs = registered.heartbeatMs
     this.#staleByLane.clear()
     this.#noteStale(registered.staleMs)
@@ -286,6 +395,12 @@ export class HttpSource implements JobSource {
   /** An answer to the standing question. One that a newer request has overtaken brings only orders: its jobs come with that. */
   #hear(body: CycleAnswerBody, asked: Asked | undefined, ageMs: number): void {
     if (this.#closed) return
+    if (asked !== undefined) this.#noteGiven(body)
+    if (asked !== undefined && body.recall === true) {
+      this.#events?.recall()
+      // Also if all of it has started by now: the question has to be asked again.
+      this.#events?.wake(false)
+    }
     const answer = toCycleAnswer(body)
     const { assignments, lost, unload = [], again, orders } = answer
     if (asked === undefined) {
@@ -305,8 +420,9 @@ export class HttpSource implements JobSource {
     expectsEnding: boolean,
   ): void {
     if (this.#closed) return
-    const left = Math.max(0, free - given.length)
-    const processes = Math.max(0, freeProcesses - given.filter((job) => this.#pooled.has(job.task)).length)
+    const starting = given.filter((job) => job.prefetched === undefined)
+    const left = Math.max(0, free - starting.length)
+    const processes = Math.max(0, freeProcesses - starting.filter((job) => this.#pooled.has(job.task)).length)
     this.#idle.start(left, processes, left === 0 ? NOTHING_WANTED_MS : expectsEnding ? MORE_WANTED_MS : 0)
   }
 

@@ -20,7 +20,7 @@ export interface Asked {
 export interface IdleWaitOptions {
   readonly link: ServerLink
   /** What the worker runs, and where the request goes, at the moment it is sent. */
-  readonly request: () => { readonly path: string } & Pick<CycleBody, 'running' | 'limits'>
+  readonly request: () => { readonly path: string } & Pick<CycleBody, 'running' | 'limits' | 'prefetch'>
   /**
    * Everything it is told while it waits. `asked` is missing when a newer request has been sent: then jobs come with that.
    * `ageMs`: since it asked.
@@ -90,6 +90,13 @@ export class IdleWait {
   }
 }
 
-function isEmpty({ jobs, lost = [], unload = [], again = false }: CycleAnswerBody): boolean {
-  return jobs.length === 0 && lost.length === 0 && unload.length === 0 && !again
+function isEmpty({
+  jobs,
+  assigned = [],
+  lost = [],
+  unload = [],
+  again = false,
+  recall = false,
+}: CycleAnswerBody): boolean {
+  return jobs.length + assigned.length + lost.length + unload.length === 0 && !again && !recall
 }

@@ -1,5 +1,11 @@
 import { MAX_ATTEMPTS } from '../../../api/attempts-of-a-request.ts'
-import type { CycleAnswerBody, EndedBody, JobBody, ModelNewsBody } from '../../../api/worker-protocol.ts'
+import type {
+  AssignedBody,
+  CycleAnswerBody,
+  EndedBody,
+  JobBody,
+  ModelNewsBody,
+} from '../../../api/worker-protocol.ts'
 import type { Assignment, CycleAnswer, EndedAttempt } from '../../../model/assignment.ts'
 import type { LeafPolicy } from '../../../model/composite.ts'
 import type { ModelNews } from '../../../model/device.ts'
@@ -11,10 +17,10 @@ const NO_TAGS: readonly string[] = Object.freeze([])
 const MAX_BYTES = 16 * 1024 * 1024
 
 export function toCycleAnswer(body: CycleAnswerBody): CycleAnswer {
-  const { jobs, lost = [], refused = [], again = false, unload, newsTaken = false } = body
+  const { jobs, assigned = [], lost = [], refused = [], again = false, unload, newsTaken = false } = body
   const { cancel, draining, stop } = body
   return {
-    assignments: jobs.map(toAssignment),
+    assignments: [...jobs.map(toAssignment), ...assigned.map(toAssigned)],
     lost,
     refused,
     again,
@@ -46,16 +52,27 @@ function toAssignment(job: JobBody): Assignment {
   }
 }
 
-export function toEndedBody({ id, attempt, ending, detail }: EndedAttempt): EndedBody {
+/** A job that waits for a slot. */
+function toAssigned({ rank, again = false, ...job }: AssignedBody): Assignment {
+  return { ...toAssignment(job), prefetched: { rank, ...(again && { again }) } }
+}
+
+/** @param now By the clock that starts are measured with. */
+export function toEndedBody(
+  { id, attempt, ending, detail, startedAt }: EndedAttempt,
+  now: number,
+): EndedBody {
   const { kind } = ending
+  const ran = startedAt !== undefined && { ranMs: Math.round((now - startedAt) * 100) / 100 }
   if (kind === 'completed')
     return ending.result === 'null'
-      ? { id, attempt, ending: kind }
-      : { id, attempt, ending: kind, result: ending.result }
+      ? { id, attempt, ending: kind, ...ran }
+      : { id, attempt, ending: kind, result: ending.result, ...ran }
   return {
     id,
     attempt,
     ending: kind,
+    ...ran,
     ...('error' in ending && ending.error !== undefined && { error: ending.error }),
     ...('delayMs' in ending && { delayMs: ending.delayMs }),
     ...('needed' in ending && ending.needed !== undefined && { needed: ending.needed }),

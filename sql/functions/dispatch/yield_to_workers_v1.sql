@@ -10,20 +10,16 @@
 --
 -- It looks at the 64 workers just before this one, at most: where those are all busy, so are those before them, as a rule. Classes
 -- that draw from budgets go where the plan for them says.
---   most     p_class_max, with less for what is left to others. Where nothing is ready it is 0 in a cycle that ends nothing: what is
---            committed while it goes on was not looked at, and comes with a hint of its own. Endings may make jobs ready, and
---            those are taken by whoever ended what they waited for
+--   classes  those with something ready; of what is left to others less is taken
 --   ahead    how many of those who come first are free, as far as it looked; null: nothing is left to them
---   wait_ms  until the first job that is left may be taken all the same; null: nothing is ready
---   p_fresh  beside p_classes: how many milliseconds ago this worker last looked and saw jobs of the lane. Later ones are new to it
+--   wait_ms  in how long the first job that is left may be taken nevertheless
 --   p_hears  hints arrive
-create or replace function sluice.leave_v1(p_worker bigint, p_now timestamptz, p_lanes text[], p_run integer[], p_want integer[], p_free integer,
-                                p_classes integer[], p_class_lane integer[], p_class_max integer[], p_after_rank integer[],
-                                p_after_id bigint[], p_idle boolean, p_fresh integer[], p_hears boolean, out most integer[], out ahead integer, out wait_ms integer)
+create or replace function sluice.yield_to_workers_v1(p_worker bigint, p_now timestamptz, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_hears boolean,
+                                           inout classes sluice.cycle_class_v1[], out ahead integer, out wait_ms integer)
 language plpgsql stable as $$
 declare
   v_running  integer := (select sum(r)::integer from unnest(p_run) r);
-  v_young    integer[]   := '{}';   -- classes whose first job is new to this worker; the next seven run beside it
+  v_young    integer[]   := '{}';   -- classes whose first job is new to this worker; the next nine run beside it
   v_lane     text[];
   v_task     text[];
   v_requires jsonb[];
@@ -46,24 +42,11 @@ declare
   v_patience integer;
   v_left     integer;
 begin
-  most := p_class_max;
-  for v_peer in
-    select c.ord, h.ready_at, p_now - make_interval(secs => c.fresh / 1000.0) as since
-      from unnest(p_classes, p_class_max, p_after_rank, p_after_id, p_fresh) with ordinality c(id, most, rank, after, fresh, ord)
-      left join lateral (select j.ready_at from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit 1) h on true
-     where c.most > 0
-  loop
-    if v_peer.ready_at is null then
-      if p_idle then most[v_peer.ord] := 0; end if;
-    elsif v_peer.ready_at > v_peer.since then
-      v_young := v_young || v_peer.ord::integer;
-    end if;
-  end loop;
+  v_young := array(
+    select c.ordinality::integer from unnest(classes) with ordinality c
+     cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
+     where x.ready_at > p_now - make_interval(secs => c.fresh / 1000.0));
   if v_young = '{}' then
-    if p_idle and most = array_fill(0, array[cardinality(most)]) then
-      ahead := sluice.free_before_v1(p_worker, p_now);
-    end if;
     return;
   end if;
   -- Counting what is ready is worth it only where somebody may come first.
@@ -75,16 +58,14 @@ begin
                          or v_running > 0 and exists (select 1 from sluice.lanes s where s.name = any (p_lanes) and s.placement = 'spread'))) then
     return;
   end if;
-  select array_agg(c.ord), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
+  select array_agg(c.ordinality), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
          array_agg(s.placement = 'spread'), array_agg(s.poll_ms), array_agg(n.ready), array_agg(0), array_agg(0)
     into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_poll, v_ready, v_room, v_workers
-    from unnest(p_classes, p_class_lane, p_after_rank, p_after_id) with ordinality c(id, lane, rank, after, ord)
+    from unnest(classes) with ordinality c
     join sluice.classes k on k.id = c.id and not k.budgeted
     join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
-   cross join lateral (select count(*)::integer as ready from (
-                         select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready'
-                            and (j.rank, j.id) > (c.rank, c.after) order by j.rank, j.id limit p_free + 64) x) n
-   where c.ord = any (v_young) and p_want[c.lane] > 0;
+   cross join lateral (select count(*)::integer as ready from sluice.ready_v1(c.id, c.rank, c.after, p_free + 64)) n
+   where c.ordinality = any (v_young) and p_want[c.lane] > 0;
   if v_young is null then
     return;
   end if;
@@ -99,7 +80,7 @@ begin
      order by w.rank desc, w.id desc limit 64
   loop
     select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
-      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.started_at >= v_peer.busy_since limit 1000) j
+      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.seq >= sluice.mark_v1(v_peer.busy_since) limit 1000) j
       join sluice.classes k on k.id = j.class_id;
     v_useful := 0;
     for i in 1 .. cardinality(v_young) loop
@@ -131,7 +112,7 @@ begin
     v_fits := least(v_ready[i], greatest(v_ready[i] - v_room[i], v_left));
     v_left := v_left - v_fits;
     if v_fits < v_ready[i] then
-      most[v_young[i]] := least(most[v_young[i]], v_fits);
+      classes[v_young[i]].most := least(classes[v_young[i]].most, v_fits);
       ahead := greatest(ahead, v_workers[i]);
       wait_ms := least(wait_ms, v_patience);
     end if;

@@ -1,0 +1,48 @@
+-- The classes of a cycle of which something is ready. With many classes, those of the queue are walked from one to the next, so that classes with
+-- nothing to do cost nothing. At most 64 are named. Each turn begins 64 classes after the one before, by their ids: with n classes, n / 64 turns in a row
+-- reach them all.
+--
+-- What is new to the worker may belong to workers that come first. Retries come to the head of a backlog, and the jobs behind them show that it is one: where one
+-- of the first 16 is not new, those who come first had the time to take it and did not, so they are busy, and nothing is left to them.
+--   p_fresh  beside p_classes: what became ready in the last so many milliseconds is new; null: nothing is. The answer has 0 where nothing is left to others
+create or replace function sluice.ready_classes_v1(p_now timestamptz, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[],
+                                                   p_after bigint[], p_fresh integer[], p_turn integer) returns sluice.cycle_class_v1[]
+language plpgsql stable as $$
+declare
+  v_from integer;
+begin
+  if cardinality(p_classes) <= 64 then
+    return array(
+      select row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1
+        from unnest(p_classes, p_lane, p_most, p_rank, p_after, p_fresh) c(id, lane, most, rank, after, fresh)
+       cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
+       cross join lateral (
+         select case when x.ready_at > f.since and exists (select 1 from sluice.ready_v1(c.id, c.rank, c.after, 16) y where y.ready_at <= f.since)
+                  then 0 else coalesce(c.fresh, 0) end as fresh
+           from (select p_now - make_interval(secs => c.fresh / 1000.0) as since) f) n
+       where c.most > 0 and c.lane is not null);
+  end if;
+  v_from := (select c.id from unnest(p_classes) c(id) order by c.id offset 64::bigint * p_turn % cardinality(p_classes) limit 1);
+  -- Only classes that the cycle can use count towards the 64, so fewer than 64 are all that there are.
+  return array(
+    with recursive walk as (
+      select v_from - 1 as class_id, false as again, false as is_found
+      union all
+      select n.class_id, n.again, true from walk w cross join lateral (
+        (select q.class_id, w.again from sluice.queue q where q.state = 'ready' and q.class_id > w.class_id and (not w.again or q.class_id < v_from)
+          order by q.class_id limit 1)
+        union all
+        (select q.class_id, true from sluice.queue q where not w.again and q.state = 'ready' and q.class_id < v_from order by q.class_id limit 1)
+        limit 1) n
+    )
+    select row(w.class_id, p_lane[c.ord], p_most[c.ord], p_rank[c.ord], p_after[c.ord], n.fresh)::sluice.cycle_class_v1
+      from walk w cross join lateral (select array_position(p_classes, w.class_id) as ord offset 0) c
+     cross join lateral sluice.ready_v1(w.class_id, p_rank[c.ord], p_after[c.ord], 1) x
+     cross join lateral (
+       select case when x.ready_at > f.since
+                        and exists (select 1 from sluice.ready_v1(w.class_id, p_rank[c.ord], p_after[c.ord], 16) y where y.ready_at <= f.since)
+                then 0 else coalesce(p_fresh[c.ord], 0) end as fresh
+         from (select p_now - make_interval(secs => p_fresh[c.ord] / 1000.0) as since) f) n
+     where w.is_found and p_most[c.ord] > 0 and p_lane[c.ord] is not null
+     limit 64);
+end $$;

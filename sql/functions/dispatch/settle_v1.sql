@@ -1,0 +1,35 @@
+-- Writes what the worker holds now, and tells others of slots that they wait for. Shrinking needs no lock: a sum that is too high is only cautious.
+--   p_free       how many it could take at first
+--   p_classes    what it can run, and which of p_lanes each is in
+create or replace function sluice.settle_v1(p_worker bigint, p_now timestamptz, p_free integer, p_lanes text[], p_classes integer[],
+                                            p_class_lane integer[], p_held sluice.cycle_lane_v1[]) returns void
+language plpgsql as $$
+declare
+  v_hint  boolean := false;
+  v_lane  sluice.cycle_lane_v1;
+begin
+  foreach v_lane in array p_held loop
+    -- What it left to others it wants back once they are through.
+    v_lane.wants := v_lane.wants or v_lane.yielded and (select sum(l.run - l.ran) from unnest(p_held) l) < p_free;
+    v_lane.slots := case
+      when v_lane.lim is null then 0
+      -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it has slots for only
+      -- because others were taking the same rows, and handing slots to and fro costs more than it gives. Never above what was held
+      -- or granted under the lane's lock, whatever the worker says it runs.
+      when v_lane.asked then
+        least(v_lane.slots, greatest(v_lane.run, case when v_lane.run > v_lane.ran then least(v_lane.cap, v_lane.slots) - v_lane.yield else 0 end))
+      else least(v_lane.slots, greatest(v_lane.run, least(v_lane.cap, v_lane.keep))) end;
+    v_hint := v_hint or v_lane.slots < v_lane.before and v_lane.asked or v_lane.wants and not v_lane.wanted
+      -- Others left slots to this one, more than it took.
+      or v_lane.wanted and not v_lane.wants and v_lane.asked and v_lane.spare > v_lane.slots - v_lane.before;
+    continue when v_lane.slots = v_lane.before and v_lane.wants = v_lane.wanted
+      and not (v_lane.wants and coalesce(v_lane.asked_at < p_now - interval '1 second', true));
+    update sluice.holdings h
+       set slots = v_lane.slots, wants = v_lane.wants, asked_at = case when v_lane.wants then p_now end,
+           asks = case when v_lane.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where p_lanes[c.lane] = v_lane.name) end
+     where h.worker_id = p_worker and h.lane = v_lane.name;
+  end loop;
+  if v_hint then
+    perform pg_notify('sluice', 'slots');
+  end if;
+end $$;
