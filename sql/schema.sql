@@ -2898,9 +2898,11 @@ declare
   v_wait     integer;
   v_more     boolean;                  -- classes were left out, and it can take more
   v_locked   text[];
+  v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
     v_ready := sluice.ready_classes_v1(v_now, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id, v_fresh, p_turn);
+    v_scan_ms := 1000 * extract(epoch from clock_timestamp() - v_now);
     if p_ordered and v_free > 0 and v_ready <> '{}' then
       v_part := sluice.yield_to_workers_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_hears, v_ready);
       v_ahead := v_part.ahead; v_wait := v_part.wait_ms;
@@ -2919,6 +2921,11 @@ begin
     end if;
     if v_ahead is not null then
       report := jsonb_build_object('ahead', v_ahead, 'waitMs', v_wait);
+    end if;
+    if v_scan_ms > 5 then
+      report := coalesce(report, '{}') || jsonb_build_object('scanMs', v_scan_ms);
+    end if;
+    if report is not null then
       return next;
     end if;
     return;
@@ -2979,10 +2986,7 @@ begin
     end if;
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64 and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
-  if v_more then
-    v_lanes := sluice.keep_asking_v1(p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
-  end if;
-  perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_lanes);
+  perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
 
   if not v_whole then
     report := jsonb_build_object('resync', true);
@@ -2994,6 +2998,9 @@ begin
   end if;
   if v_locked <> '{}' then
     report := coalesce(report, '{}') || jsonb_build_object('locked', v_locked);
+  end if;
+  if v_scan_ms > 5 then
+    report := coalesce(report, '{}') || jsonb_build_object('scanMs', v_scan_ms);
   end if;
   if report is not null then
     return next;
@@ -4374,29 +4381,6 @@ begin
     from (select k.name, case when k.uses is not null then sluice.refusal_v1(k.uses, k.per_job) end as refusal
             from sluice.tasks k where k.uses is not null or k.refusal is not null) g
    where t.name = g.name and t.refusal is distinct from g.refusal;
-end $function$;
-
---- function sluice.keep_asking_v1(p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[])
-CREATE OR REPLACE FUNCTION sluice.keep_asking_v1(p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[])
- RETURNS sluice.cycle_lane_v1[]
- LANGUAGE plpgsql
- STABLE
-AS $function$
-declare
-  v_looked  text[]    := array(select lanes[r.lane].name from unnest(p_ready) r);
-  v_asked   integer[] := array(select array_position(p_lanes, l.name) from unnest(lanes) l where l.wanted and not l.wants and l.name <> all (v_looked));
-  v_waiting text[];
-begin
-  if v_asked = '{}' then
-    return;
-  end if;
-  v_waiting := array(select p_lanes[c.lane] from unnest(p_classes, p_class_lane) c(id, lane)
-                      where c.lane = any (v_asked) and exists (select 1 from sluice.ready_v1(c.id, -2147483648, 0, 1) offset 0));
-  for i in 1 .. cardinality(lanes) loop
-    if lanes[i].name = any (v_waiting) then
-      lanes[i].wants := true;
-    end if;
-  end loop;
 end $function$;
 
 --- function sluice.lane_locks_v1()
@@ -7762,18 +7746,24 @@ begin
   return v_count;
 end $function$;
 
---- function sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_held sluice.cycle_lane_v1[])
-CREATE OR REPLACE FUNCTION sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_held sluice.cycle_lane_v1[])
+--- function sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], p_held sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], p_held sluice.cycle_lane_v1[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
   v_hint  boolean := false;
+  v_more  boolean := (select sum(l.run - l.ran) from unnest(p_held) l) < p_free;   -- it can take more
+  v_seen  text[]  := array(select p_held[r.lane].name from unnest(p_ready) r);
+  v_keeps boolean;   -- the request stands
   v_lane  sluice.cycle_lane_v1;
 begin
   foreach v_lane in array p_held loop
     -- What it left to others it wants back once they are through.
-    v_lane.wants := v_lane.wants or v_lane.yielded and (select sum(l.run - l.ran) from unnest(p_held) l) < p_free;
+    v_lane.wants := v_lane.wants or v_lane.yielded and v_more;
+    v_keeps := v_lane.wanted and not v_lane.wants and v_more and v_lane.name <> all (v_seen) and exists (
+      select 1 from sluice.holdings h cross join lateral unnest(h.asks) a(id) cross join lateral sluice.ready_v1(a.id, -2147483648, 0, 1)
+       where h.worker_id = p_worker and h.lane = v_lane.name);
     v_lane.slots := case
       when v_lane.lim is null then 0
       -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it has slots for only
@@ -7784,12 +7774,13 @@ begin
       else least(v_lane.slots, greatest(v_lane.run, least(v_lane.cap, v_lane.keep))) end;
     v_hint := v_hint or v_lane.slots < v_lane.before and v_lane.asked or v_lane.wants and not v_lane.wanted
       -- Others left slots to this one, more than it took.
-      or v_lane.wanted and not v_lane.wants and v_lane.asked and v_lane.spare > v_lane.slots - v_lane.before;
-    continue when v_lane.slots = v_lane.before and v_lane.wants = v_lane.wanted
+      or v_lane.wanted and not v_lane.wants and not v_keeps and v_lane.asked and v_lane.spare > v_lane.slots - v_lane.before;
+    continue when v_lane.slots = v_lane.before and (v_lane.wants = v_lane.wanted or v_keeps)
       and not (v_lane.wants and coalesce(v_lane.asked_at < p_now - interval '1 second', true));
     update sluice.holdings h
-       set slots = v_lane.slots, wants = v_lane.wants, asked_at = case when v_lane.wants then p_now end,
-           asks = case when v_lane.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where p_lanes[c.lane] = v_lane.name) end
+       set slots = v_lane.slots, wants = v_lane.wants or v_keeps, asked_at = case when v_lane.wants then p_now when v_keeps then h.asked_at end,
+           asks = case when v_lane.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where p_lanes[c.lane] = v_lane.name)
+                       when v_keeps then h.asks end
      where h.worker_id = p_worker and h.lane = v_lane.name;
   end loop;
   if v_hint then
@@ -8153,7 +8144,7 @@ begin
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
-  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_steady into v_see
+  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_steady, clock_timestamp() as at into v_see
     from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
                             v_held.slots, v_held.wants, v_held.has_asked) s
    where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
@@ -8195,6 +8186,11 @@ begin
   v_slots := greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep);
   if v_held.slots > v_slots then
     update sluice.holdings h set slots = v_slots where h.worker_id = p_worker and h.lane = p_lane;
+  end if;
+  if v_see.at > v_now + interval '5 milliseconds' then
+    -- As sluice.cycle_v1 reports it.
+    report := jsonb_build_object('scanMs', 1000 * extract(epoch from v_see.at - v_now));
+    return next;
   end if;
 end $function$;
 

@@ -252,7 +252,7 @@ export class Claiming {
     if (report.ahead === undefined) this.order.leftNothing(jobs.length, look)
     else this.order.left(report.ahead, report.waitMs ?? null, look, performance.now())
     this.#locked.note(report.locked ?? [], wanted, performance.now())
-    this.#places.put(classes, jobs, free, look.at, performance.now() - look.at)
+    this.#places.put(classes, jobs, free, look.at, report.scanMs)
     if (counts.size > 0) this.#compare(counts, jobs)
     this.#partial = report.more === true ? this.#partial + 1 : 0
     // A steady cycle reports it when it looked at no class, because it had waited for a lock.

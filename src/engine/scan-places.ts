@@ -9,15 +9,15 @@ const TOP: Place = { rank: -2_147_483_648, id: '0' }
 /** A place is used for at least this long before the next scan from the top. */
 const SHORTEST_MS = 50
 
-/** A cycle from the top that took less did not have to step over many dead entries. */
-const CHEAP_MS = 5
+/** A cycle walks the dead entries about twice, and a tenth of the time is enough for that. */
+const SCAN_SHARE = 20
 
 interface Memory {
   /** The last entry taken. */
   place: Place | undefined
   /** Scans start at the place until then. */
   until: number
-  /** What the last cycle from the top took. */
+  /** How long the last scan from the top took, in the database; 0: not long enough to count. */
   topMs: number
   fromTop: boolean
 }
@@ -28,11 +28,14 @@ interface Memory {
  * Scans start from the top, so that order is exact. But entries of jobs taken a
  * moment ago may still lie there, and under a transaction held open they stay:
  * in a prototype the drain from the top then fell from 14,600 to 4,100 jobs a
- * second; with a remembered place it stayed flat. So a place is used until 50 ms, or ten times
+ * second; with a remembered place it stayed flat. So a place is used until 50 ms, or twenty times
  * what the last scan from the top took, have passed: at most a tenth of the time
- * goes into stepping over the dead. A scan that reached the end of the queue goes
- * back to the top at once while that is cheap. Lanes with one slot promise strict
+ * goes into stepping over the dead. A scan that reached the end of the queue, or found no slot for the
+ * jobs it saw, goes back to the top at once while that is cheap. Lanes with one slot promise strict
  * order and always scan from the top.
+ *
+ * Only what the database measured counts. The time of the whole cycle also contains what a busy machine adds, and jobs of
+ * higher priority would wait for the place to expire although nothing is dead.
  */
 export class ScanPlaces {
   readonly #memories = new Map<number, Memory>()
@@ -46,13 +49,17 @@ export class ScanPlaces {
     })
   }
 
-  /** Learns from an answer: row[1] is the class, row[4] the rank, row[0] the id. */
+  /**
+   * Learns from an answer: row[1] is the class, row[4] the rank, row[0] the id.
+   *
+   * @param scanMs How long the scans took, as the database reports it if it was long.
+   */
   put(
     classes: readonly { id: number }[],
     rows: readonly (readonly [string | null, number, number, number, number, ...unknown[]])[],
     free: number,
     now: number,
-    tookMs: number,
+    scanMs = 0,
   ): void {
     const full = rows.length >= free
     this.#topDueAt = Number.POSITIVE_INFINITY
@@ -61,11 +68,11 @@ export class ScanPlaces {
       const last = lastOf(id, rows)
       if (last !== undefined) memory.place = last
       if (memory.fromTop) {
-        memory.topMs = tookMs
-        memory.until = now + Math.max(SHORTEST_MS, 10 * tookMs)
+        memory.topMs = scanMs
+        memory.until = now + Math.max(SHORTEST_MS, SCAN_SHARE * scanMs)
       }
       if (full && last !== undefined) continue
-      if (memory.topMs < CHEAP_MS) memory.until = 0
+      if (memory.topMs === 0) memory.until = 0
       if (!memory.fromTop) this.#topDueAt = Math.min(this.#topDueAt, memory.until)
     }
   }

@@ -15,6 +15,8 @@ export interface CycleReport {
   readonly waitMs?: number | null
   /** Not all classes were looked at, and it can take more. */
   readonly more?: true
+  /** How long the database took to find the first ready jobs, if that was long: there are many dead entries before them. */
+  readonly scanMs?: number
 }
 
 /**

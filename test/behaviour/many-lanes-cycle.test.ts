@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
+import { withoutScanTime } from '../support/scan-time.ts'
 import {
   type ManyLanes,
   plantFullLanes,
@@ -54,12 +55,12 @@ interface Asked {
   readonly endedIn?: string
 }
 
-function cycle(asked: Asked = {}): Promise<Row[]> {
+async function cycle(asked: Asked = {}): Promise<Row[]> {
   const { worker, lanes, classes } = planted
   const { epoch = planted.epoch, runs = [], turn = 0, free = 1000, endedIn } = asked
   const known = runs.reduce((newest, { seq }) => (BigInt(seq!) > newest ? BigInt(seq!) : newest), 0n)
   const endings = [{ id: 1, seq: 1, ending: 'failed', error: 'x' }]
-  return database.sql<Row>(
+  const rows = await database.sql<Row>(
     `with each as materialized (
        select array_agg(0) as none, array_agg(2147483647) as most, array_agg(-2147483648) as top, array_agg(0::bigint) as first,
               array_agg($7::integer) as want, array_agg(ord::integer) as lane, array_agg(case when name = $5 then 1 else 0 end) as ended,
@@ -73,6 +74,7 @@ function cycle(asked: Asked = {}): Promise<Row[]> {
       ...[classes, free, turn, known, classesOf(runs)],
     ],
   )
+  return withoutScanTime(rows)
 }
 
 const classesOf = (rows: readonly Row[]) => rows.map(({ class_id }) => class_id)

@@ -1,5 +1,6 @@
 import { beforeEach } from 'vitest'
 import type { TestDatabase } from './database.ts'
+import { withoutScanTime } from './scan-time.ts'
 import { forgetJobs } from './state/jobs.ts'
 
 /** The worker whose cycles a test makes, and another one that serves the same lane. Each may run four jobs. */
@@ -46,6 +47,10 @@ export interface AskedGeneral extends AskedCycle {
   readonly lane?: string
   /** How many jobs it runs in the second lane. Default: none. */
   readonly runElsewhere?: number
+  /** It looks at the classes named in `others` only. */
+  readonly onlyOthers?: boolean
+  /** It looks for jobs of a rank above this one. Default: for all. */
+  readonly afterRank?: number
   /** Further lanes of the worker, and how many jobs it runs in each. Their names come last. */
   readonly more?: Readonly<Record<string, number>>
   /** Jobs that have failed for good. */
@@ -101,10 +106,10 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
   const idsOf = (rows: readonly CycleRow[] | undefined) => rows?.map(({ id }) => id) ?? null
   const seqsOf = (rows: readonly CycleRow[] | undefined) => rows?.map(({ seq }) => seq) ?? null
 
-  function steady(asked: AskedCycle = {}): Promise<CycleRow[]> {
+  async function steady(asked: AskedCycle = {}): Promise<CycleRow[]> {
     const { known = '0', epoch = EPOCH, done, begun, run = 0, keep = 4, free = 4, ahead = 0 } = asked
     const { fresh = null, others = [] } = asked
-    return database.sql<CycleRow & Record<string, unknown>>(
+    const rows = await database.sql<CycleRow & Record<string, unknown>>(
       `select id, seq, class_id, assigned, report
          from sluice.steady_v1($1, $2, $3, $4, $5, null, null, $11, $12, 'steady', $6, $7, $8, $13, $9, -2147483648, 0, $10, false,
                               $14, array_fill(-2147483648, array[cardinality($14::integer[])]), array_fill(0::bigint, array[cardinality($14::integer[])])) order by id`,
@@ -113,10 +118,11 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
         ...[idsOf(begun), seqsOf(begun), ahead, others],
       ],
     )
+    return withoutScanTime(rows)
   }
 
   /** The same through `sluice.cycle_v1`. */
-  function general(asked: AskedGeneral = {}): Promise<CycleRow[]> {
+  async function general(asked: AskedGeneral = {}): Promise<CycleRow[]> {
     const { known = '0', epoch = EPOCH, done, begun, run = 0, keep = 4, free = 4, ahead = 0 } = asked
     const {
       fresh = null,
@@ -125,6 +131,8 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
       lane,
       runElsewhere = 0,
       more = {},
+      onlyOthers = false,
+      afterRank = -2_147_483_648,
       failed = [],
       back = [],
     } = asked
@@ -132,14 +140,14 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
       ([{ id, seq }, ending]) => ({ id: Number(id), seq, ...ending }),
     )
     const lanes = [...(lane === undefined ? ['steady'] : ['steady', lane]), ...Object.keys(more)]
-    const classes = [classId, ...others]
+    const classes = [...(onlyOthers ? [] : [classId]), ...others]
     const each = <T>(value: T) => classes.map(() => value)
     const none = Object.keys(more).map(() => 0)
     const byLane = (own: number, elsewhere = 0, further = none) => [
       ...(lane === undefined ? [own] : [own, elsewhere]),
       ...further,
     ]
-    return database.sql<CycleRow & Record<string, unknown>>(
+    const rows = await database.sql<CycleRow & Record<string, unknown>>(
       `select id, seq, class_id, assigned, report
          from sluice.cycle_v1($1, $2, $3, $4, $5, null, null, $22, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $15, $16, $17, $18, $19, $20,
                               false, null, $21, true) order by id`,
@@ -152,10 +160,14 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
           byLane(keep),
           free,
         ],
-        ...[classes, classes.map((_, at) => (at === 0 || lane === undefined ? 1 : 2)), each(2_147_483_647)],
+        ...[
+          classes,
+          classes.map((id) => (id === classId || lane === undefined ? 1 : 2)),
+          each(2_147_483_647),
+        ],
         ...[
           classes.map((id) => (id === classId ? ahead : othersAhead)),
-          each(-2_147_483_648),
+          each(afterRank),
           each(0),
           each(fresh ?? 0),
           fresh !== null,
@@ -163,6 +175,7 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
         ],
       ],
     )
+    return withoutScanTime(rows)
   }
 
   async function submit(count: number, of = classId): Promise<void> {

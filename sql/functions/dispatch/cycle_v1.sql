@@ -12,6 +12,7 @@
 --   resync  fewer jobs ended than were sent      locked  lanes left out, because another session has locked them
 --   ahead   how many free workers come first     waitMs  in how long it may take what it left to them
 --   more    not all classes were looked at, and it can take more
+--   scanMs  how long it took to find the first ready jobs, if that was more than 5 ms: there are many dead entries before them
 --
 -- The plans are pinned by the settings below: a plan cached while the table was empty would otherwise scan and sort it once it is full (in a
 -- prototype: 110-170 ms a cycle instead of 3). They are generic, because with arrays for parameters a plan of its own for every call looks
@@ -75,9 +76,11 @@ declare
   v_wait     integer;
   v_more     boolean;                  -- classes were left out, and it can take more
   v_locked   text[];
+  v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
     v_ready := sluice.ready_classes_v1(v_now, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id, v_fresh, p_turn);
+    v_scan_ms := 1000 * extract(epoch from clock_timestamp() - v_now);
     if p_ordered and v_free > 0 and v_ready <> '{}' then
       v_part := sluice.yield_to_workers_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_hears, v_ready);
       v_ahead := v_part.ahead; v_wait := v_part.wait_ms;
@@ -96,6 +99,11 @@ begin
     end if;
     if v_ahead is not null then
       report := jsonb_build_object('ahead', v_ahead, 'waitMs', v_wait);
+    end if;
+    if v_scan_ms > 5 then
+      report := coalesce(report, '{}') || jsonb_build_object('scanMs', v_scan_ms);
+    end if;
+    if report is not null then
       return next;
     end if;
     return;
@@ -156,10 +164,7 @@ begin
     end if;
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64 and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
-  if v_more then
-    v_lanes := sluice.keep_asking_v1(p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
-  end if;
-  perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_lanes);
+  perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
 
   if not v_whole then
     report := jsonb_build_object('resync', true);
@@ -171,6 +176,9 @@ begin
   end if;
   if v_locked <> '{}' then
     report := coalesce(report, '{}') || jsonb_build_object('locked', v_locked);
+  end if;
+  if v_scan_ms > 5 then
+    report := coalesce(report, '{}') || jsonb_build_object('scanMs', v_scan_ms);
   end if;
   if report is not null then
     return next;

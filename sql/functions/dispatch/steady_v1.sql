@@ -40,7 +40,7 @@ begin
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
-  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_steady into v_see
+  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_steady, clock_timestamp() as at into v_see
     from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
                             v_held.slots, v_held.wants, v_held.has_asked) s
    where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
@@ -82,5 +82,10 @@ begin
   v_slots := greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep);
   if v_held.slots > v_slots then
     update sluice.holdings h set slots = v_slots where h.worker_id = p_worker and h.lane = p_lane;
+  end if;
+  if v_see.at > v_now + interval '5 milliseconds' then
+    -- As sluice.cycle_v1 reports it.
+    report := jsonb_build_object('scanMs', 1000 * extract(epoch from v_see.at - v_now));
+    return next;
   end if;
 end $$;
