@@ -2,6 +2,8 @@ import type { Declare } from './command.ts'
 
 export interface CatalogueEntry {
   readonly name: string
+  /** Other names of the command. Help does not list them. */
+  readonly aliases?: readonly string[]
   readonly summary: string
   readonly group: string
   /** The code of a command is only loaded when it is called: `sluice --help` loads none of it. */
@@ -130,10 +132,11 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/fleet.ts')).declareFleet,
   },
   {
-    name: 'gpu',
-    summary: 'devices, models on them, what waits and what comes next',
+    name: 'devices',
+    aliases: ['gpu'],
+    summary: 'devices, the models on them, and the jobs that wait',
     group: LOOK,
-    load: async () => (await import('./commands/gpu.ts')).declareGpu,
+    load: async () => (await import('./commands/devices.ts')).declareDevices,
   },
   {
     name: 'budgets',
@@ -150,18 +153,20 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/schedules.ts')).declareSchedules,
   },
   {
-    name: 'kill',
+    name: 'cancel',
+    aliases: ['kill'],
     summary: 'cancel jobs, waiting or running',
     group: OPERATE,
     changes: true,
-    load: async () => (await import('./commands/kill.ts')).declareKill,
+    load: async () => (await import('./commands/cancel.ts')).declareCancel,
   },
   {
-    name: 'nice',
-    summary: 'change the priority of a waiting job or of a workflow',
+    name: 'priority',
+    aliases: ['nice'],
+    summary: 'change the priority of waiting jobs or of workflows',
     group: OPERATE,
     changes: true,
-    load: async () => (await import('./commands/nice.ts')).declareNice,
+    load: async () => (await import('./commands/priority.ts')).declarePriority,
   },
   {
     name: 'window',
@@ -199,11 +204,12 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     load: async () => (await import('./commands/rm.ts')).declareRm,
   },
   {
-    name: 'drain',
+    name: 'pause',
+    aliases: ['drain'],
     summary: 'pause a lane: it starts no more jobs',
     group: OPERATE,
     changes: true,
-    load: async () => (await import('./commands/drain.ts')).declareDrain,
+    load: async () => (await import('./commands/pause.ts')).declarePause,
   },
   {
     name: 'resume',

@@ -24,7 +24,7 @@ database in DATABASE_URL, else to an embedded one in .sluice/ (or SLUICE_DATA).
 export async function runProgram(argv: readonly string[], world: World): Promise<ExitCode> {
   const json = argv.includes('--json')
   try {
-    return await parse(argv, world)
+    return await parse(withoutAlias(argv), world)
   } catch (error) {
     return reportError(world.err, error, {
       json,
@@ -102,20 +102,26 @@ function addReasonOption(command: Command): void {
     command.option('--reason <text>', 'why; kept in the audit')
 }
 
-/** Words that people try, and the commands that do it. */
+/** Words that people try, and the commands they mean. */
 const MEANT: Readonly<Record<string, string>> = {
-  status: 'ps',
   list: 'ps',
   jobs: 'ps',
-  cancel: 'kill',
-  stop: 'kill',
+  stop: 'cancel',
   delete: 'rm',
-  priority: 'nice',
-  pause: 'drain',
-  devices: 'gpu',
   start: 'up',
   init: 'up',
   work: 'worker',
+}
+
+const ALIASES: ReadonlyMap<string, string> = new Map(
+  CATALOGUE.flatMap(({ name, aliases = [] }) => aliases.map((alias) => [alias, name] as const)),
+)
+
+/** Replaces an alias by the name of its command: everything that follows knows one name only. */
+function withoutAlias(argv: readonly string[]): readonly string[] {
+  const at = argv.findIndex((each) => !each.startsWith('-') && each !== 'help')
+  const name = ALIASES.get(argv[at] ?? '')
+  return name === undefined ? argv : argv.with(at, name)
 }
 
 /**
@@ -145,8 +151,9 @@ function toUsageError(error: unknown, argv: readonly string[], program: Command)
     return unknownSubcommand(command!, second ?? '')
   if (error.code === 'commander.unknownCommand') {
     const word = argv.find((each) => !each.startsWith('-')) ?? ''
-    const meant = suggest(word, [...CATALOGUE.map(({ name }) => name), ...Object.keys(MEANT)])
-    const near = meant === undefined ? undefined : (MEANT[meant] ?? meant)
+    const names = CATALOGUE.map(({ name }) => name)
+    const meant = suggest(word, [...names, ...ALIASES.keys(), ...Object.keys(MEANT)])
+    const near = meant === undefined ? undefined : (ALIASES.get(meant) ?? MEANT[meant] ?? meant)
     return new SluiceError('INVALID_ARGUMENT', `unknown command ${JSON.stringify(word)}`, {
       details: {
         [HINT]: `${near === undefined ? '' : `did you mean sluice ${near}? `}sluice --help lists the commands`,

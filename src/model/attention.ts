@@ -523,7 +523,7 @@ function doomedFanOuts({ concerns }: AttentionFacts): Attention[] {
     severity: 'warning',
     subject: `fan-out ${step}`,
     text: `of job ${root} is still running but will fail: ${why}`,
-    advice: `See why with: sluice trace ${id}. Let the other children finish, or stop them with: sluice kill ${id}`,
+    advice: `See why with: sluice trace ${id}. Let the other children finish, or stop them with: sluice cancel ${id}`,
     link: `/workflows/${root}`,
   }))
 }
@@ -536,7 +536,7 @@ function lostDevices({ devices }: AttentionFacts): Attention[] {
       severity: 'warning',
       subject: `device ${name}`,
       text: `of ${budget}${host === null ? '' : ` on ${host}`} is gone`,
-      advice: 'See whether its machine still reports it: sluice gpu',
+      advice: 'See whether its machine still reports it: sluice devices',
       link: '/gpu',
     }))
 }

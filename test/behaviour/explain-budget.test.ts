@@ -93,7 +93,7 @@ test("a job that an operator's limit keeps from starting says so, and gets no es
       found: expect.stringMatching(
         /^1 waiting in lane default, .*an operator's limit holds \S+, the largest that a worker offers, at 12GB$/,
       ),
-      advice: 'sluice gpu shows what holds it, and what comes next',
+      advice: 'sluice devices shows what holds it, and what comes next',
     },
   ])
   await app.setBudget('vram', { limits: { gpu0: null } })

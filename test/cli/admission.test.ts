@@ -104,7 +104,7 @@ describe.each(WAYS)('over %s', (way) => {
     )
     expect(await cli.json('submit', 'noop')).toBeDefined()
     expect((await cli.run(['admission'])).stdout).toMatch(/^scheduled +1 of at most 1$/m)
-    await cli.run(['kill', id])
+    await cli.run(['cancel', id])
     expect(await cli.json('submit', 'noop', '--run-at', '1d')).toBeDefined()
     expect(await cli.json<Admission>('admission', '--max-scheduled', 'none')).toMatchObject({
       maxScheduled: null,

@@ -347,7 +347,7 @@ describe('lanes, workers and queues', () => {
   test('what differs from the config is told with who decided', async () => {
     await cli.run(['lanes', 'set', 'interactive', '--slots', '9'])
     await database.sql(`update sluice.lanes set poll_ms = 50 where name = 'interactive'`)
-    await cli.run(['drain', 'system'])
+    await cli.run(['pause', 'system'])
     undo.push(
       `update sluice.lanes set slots = 2, poll_ms = 2000, operator_set = '{}' where name = 'interactive'`,
       `update sluice.lanes set enabled = true, operator_set = '{}' where name = 'system'`,

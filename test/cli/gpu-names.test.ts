@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 const database = useDatabase()
 const apps = useApps(database)
 
-test('gpu cuts no name where there is no terminal', async () => {
+test('devices cuts no name where there is no terminal', async () => {
   const model = `model-${'m'.repeat(60)}`
   const long = task({ name: 'long', model, uses: { vram: '9GB' }, run: () => null })
   const app = await apps.open({ tasks: [long], budgets: { vram: { gpu0: '24GB' } } })
@@ -36,6 +36,6 @@ test('gpu cuts no name where there is no terminal', async () => {
     now: () => new Date(),
     open: async () => shown,
   }
-  expect(await runProgram(['gpu'], world as unknown as World)).toBe(0)
+  expect(await runProgram(['devices'], world as unknown as World)).toBe(0)
   expect(lines.find((line) => line.startsWith('  loaded'))).toContain(`${model}  9GB, idle`)
 })

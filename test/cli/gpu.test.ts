@@ -42,25 +42,25 @@ describe.each(WAYS)('over %s', (way) => {
   })
 
   test('without budgets, both say how there could be some', async () => {
-    for (const command of ['gpu', 'budgets']) {
+    for (const command of ['devices', 'budgets']) {
       const { code, stdout } = await cli.run([command])
       expect([code, stdout]).toEqual([
         0,
         expect.stringContaining('there are no budgets; a config file names them'),
       ])
     }
-    expect(await cli.json('gpu')).toEqual({ budgets: [], models: [], queues: [] })
+    expect(await cli.json('devices')).toEqual({ budgets: [], models: [], queues: [] })
     expect(await cli.json('budgets')).toEqual([])
   })
 
-  test('gpu shows devices, what is on them, what waits, and what comes next and why', {
+  test('devices shows devices, what is on them, what waits, and what comes next and why', {
     timeout: 90_000,
   }, async () => {
     worker = direct.start(['worker', '--name', 'w1', '--capacity', '0'])
     await worker.says('ready to take jobs')
     // It offers its devices with its first heartbeat.
     const idle = await until(async () => {
-      const { stdout } = await cli.run(['gpu'])
+      const { stdout } = await cli.run(['devices'])
       return stdout.includes('offered by') && stdout
     }, 'the worker to offer its devices')
     expect(idle).toContain(`vram on ${GPU}  offered by w1\n  held      ${'░'.repeat(24)}  0 of 24GB\n`)
@@ -74,7 +74,7 @@ describe.each(WAYS)('over %s', (way) => {
     await cli.json('submit', 'chat')
     await cli.json('submit', 'draw')
     const view = await until(async () => {
-      const found = await cli.json<BudgetsView>('gpu')
+      const found = await cli.json<BudgetsView>('devices')
       const copy = found.budgets.find(({ name }) => name === 'vram')!.devices[0]!.copies[0]
       return copy?.state === 'loaded' ? found : undefined
     }, 'the model to be loaded')
@@ -90,7 +90,7 @@ describe.each(WAYS)('over %s', (way) => {
       ],
     })
 
-    const { stdout } = await cli.run(['gpu'])
+    const { stdout } = await cli.run(['devices'])
     expect(stdout).toMatch(/^licences\n {2}held {6}░{24} {2}0 of 2\n\n/)
     expect(stdout).toContain(
       `  held      ${'█'.repeat(16)}${'░'.repeat(8)}  16GB of 24GB, 16GB of it by models\n`,
@@ -133,7 +133,7 @@ describe.each(WAYS)('over %s', (way) => {
     )
     expect(changed).toMatchObject({ safety: 2 * GB, quantum: 4.5, maxWaitMs: 90_000 })
     expect(changed.devices[0]).toMatchObject({ limit: 20 * GB, capacity: 20 * GB, total: 24 * GB })
-    expect((await cli.run(['gpu'])).stdout).toContain(
+    expect((await cli.run(['devices'])).stdout).toContain(
       "16GB of 20GB, 16GB of it by models (an operator's limit; it has 24GB)\n",
     )
     expect((await cli.run(['budgets'])).stdout).toMatch(/ maxWait quantum safety limit\n/)
@@ -209,7 +209,7 @@ describe.each(WAYS)('over %s', (way) => {
       'all jobs to end',
     )
     await worker.end('SIGTERM')
-    const { stdout } = await cli.run(['gpu'])
+    const { stdout } = await cli.run(['devices'])
     expect(stdout).toContain(
       `vram on ${GPU}  no live worker offers it\n  held      ${'░'.repeat(24)}  0 of 24GB\n`,
     )

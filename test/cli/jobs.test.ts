@@ -342,7 +342,7 @@ describe.each(WAYS)('over %s', (way) => {
       const running = await submit('hold', '--input', JSON.stringify(`${cli.folder}/never`))
       await inState(running, 'running')
       const { code, stdout, stderr } = await cli.run([
-        'kill',
+        'cancel',
         waiting,
         '99999999',
         running,
@@ -354,7 +354,7 @@ describe.each(WAYS)('over %s', (way) => {
       expect(stderr).toMatch(/there is no job 99999999( in database \S+ on \S+)? \(JOB_NOT_FOUND\)/)
       expect((await row(waiting)).error).toBe('cancelled: enough')
       await inState(running, 'cancelled')
-      const again = await cli.run(['kill', waiting, '--json'])
+      const again = await cli.run(['cancel', waiting, '--json'])
       expect([again.code, JSON.parse(again.stdout)]).toMatchObject([
         1,
         [{ id: waiting, error: { code: 'ILLEGAL_TRANSITION' } }],
@@ -363,7 +363,7 @@ describe.each(WAYS)('over %s', (way) => {
 
     test('nice changes the priority of one that waits, also to a negative one', async () => {
       const id = await submit('parked')
-      expect((await cli.run(['nice', id, '-5'])).stdout).toBe(`job ${id}: has priority -5\n`)
+      expect((await cli.run(['priority', id, '-5'])).stdout).toBe(`job ${id}: has priority -5\n`)
       expect((await row(id)).priority).toBe(-5)
     })
 
@@ -416,8 +416,8 @@ describe.each(WAYS)('over %s', (way) => {
         [{ id: waiting, error: { code: 'ILLEGAL_TRANSITION' } }],
       ])
       expect((await row(waiting)).state).toBe('ready')
-      await cli.run(['kill', waiting])
-      expect((await cli.run(['kill', waiting])).stderr).toContain('ILLEGAL_TRANSITION')
+      await cli.run(['cancel', waiting])
+      expect((await cli.run(['cancel', waiting])).stderr).toContain('ILLEGAL_TRANSITION')
       expect((await row(waiting)).state).toBe('cancelled')
     })
   })

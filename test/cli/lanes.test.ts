@@ -183,7 +183,7 @@ describe.each(WAYS)('over %s', (way) => {
     })
 
     test('drain stops a lane from starting jobs, resume lets it go on', async () => {
-      const drained = await cli.run(['drain', 'interactive'])
+      const drained = await cli.run(['pause', 'interactive'])
       expect(drained.stdout).toBe(
         'lane interactive is paused: it starts no more jobs; nothing runs in it; sluice resume interactive resumes it\n',
       )
@@ -210,7 +210,7 @@ describe.each(WAYS)('over %s', (way) => {
       expect(stderr).toContain(
         'hint:  sluice resume takes the name of a lane. Run job 111 again with: sluice retry 111',
       )
-      expect((await cli.run(['drain', '111'])).stderr).toContain('Cancel job 111 with: sluice kill 111')
+      expect((await cli.run(['pause', '111'])).stderr).toContain('Cancel job 111 with: sluice cancel 111')
     })
 
     test('one with 0 slots is closed: a resume says that it still is, and doctor tells it once', async () => {
@@ -228,7 +228,7 @@ describe.each(WAYS)('over %s', (way) => {
           .map(({ check, found }) => `${check} ${found}`)
       expect(await told()).toEqual(['lane interactive is closed (0 slots) while 1 job waits'])
       await cli.run(['lanes', 'reset', 'interactive'])
-      await cli.run(['drain', 'interactive'])
+      await cli.run(['pause', 'interactive'])
       const paused = await direct.json<{ id: string }>('submit', 'noop')
       expect(await told()).toEqual([
         expect.stringMatching(/^lane interactive is paused while \d jobs? waits?; paused by \S+$/),
@@ -241,7 +241,7 @@ describe.each(WAYS)('over %s', (way) => {
         )
     })
 
-    test.each([['drain'], ['resume'], ['lanes', 'reset'], ['lanes', 'set', '--slots', '1']])(
+    test.each([['pause'], ['resume'], ['lanes', 'reset'], ['lanes', 'set', '--slots', '1']])(
       '%s of a lane that is not there tells which there are',
       async (...args) => {
         const { code, stderr } = await cli.run([...args, 'nowhere'])

@@ -76,31 +76,32 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
   }
 
   test('kill counts what a filter finds, and cancels it', async () => {
-    const dry = await run('kill', '--task', 'idle', '--status', 'queued', '--dry-run')
+    const dry = await run('cancel', '--task', 'idle', '--status', 'queued', '--dry-run')
     expect(dry).toEqual({ code: 0, stdout: '3 jobs would be cancelled, or asked to stop\n', stderr: '' })
     expect(await statuses()).toEqual({ 'idle ready': 3, 'other ready': 2 })
 
-    const done = await run('kill', '--tag', 'old', '--reason', 'too old')
+    const done = await run('cancel', '--tag', 'old', '--reason', 'too old')
     expect(done).toEqual({ code: 0, stdout: '3 jobs cancelled, or asked to stop\n', stderr: '' })
     expect(await statuses()).toEqual({ 'idle cancelled': 3, 'other ready': 2 })
     const [job] = await server.app.listJobs({ tag: 'old', limit: 1 })
     expect(job!.error).toBe('cancelled: too old')
   })
 
-  test('nice changes the priority of all it finds, also to a negative one', async () => {
-    const done = await run('nice', '-7', '--lane', 'shut', '--json')
+  test('changes the priority of all it finds, also to a negative one', async () => {
+    const done = await run('priority', '-7', '--lane', 'shut', '--json')
     expect(JSON.parse(done.stdout)).toEqual({ matched: 5, changed: 5, refused: [], dryRun: false })
     for (const { priority } of await server.app.listJobs()) expect(priority).toBe(-7)
   })
 
-  test('nice changes the priority of a running workflow and of its steps, by id and by filter', async () => {
+  test('changes the priority of a running workflow and of its steps, by id and by filter', async () => {
     await server.app.work()
     const { id } = await server.app.submit('parked', {})
     const step = await until(() => findStep(database.sql, id, 'only'), 'its step')
     await server.app.stopWorking()
-    expect((await run('nice', id, '3')).stdout).toBe(`job ${id}: has priority 3\n`)
+    expect((await run('nice', id, '4')).stdout).toBe(`job ${id}: has priority 4\n`)
+    expect((await run('priority', id, '3')).stdout).toBe(`job ${id}: has priority 3\n`)
     expect((await server.app.getJob(step)).priority).toBe(3)
-    const done = await run('nice', '8', '--task', 'parked', '--json')
+    const done = await run('priority', '8', '--task', 'parked', '--json')
     expect(JSON.parse(done.stdout)).toMatchObject({ matched: 1, changed: 1 })
     expect((await server.app.getJob(step)).priority).toBe(8)
   })
@@ -178,14 +179,14 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
   })
 
   test('a filter that finds nothing says so', async () => {
-    const { code, stdout } = await run('kill', '--task', 'nobody')
+    const { code, stdout } = await run('cancel', '--task', 'nobody')
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^no such jobs in /)])
-    const killed = await run('kill', '--task', 'idel', '--dry-run')
+    const killed = await run('cancel', '--task', 'idel', '--dry-run')
     expect([killed.code, killed.stderr]).toEqual([
       0,
       'warning: there is no task "idel"; did you mean idle?\n',
     ])
-    const niced = await run('nice', '5', '--lane', 'defualt', '--dry-run')
+    const niced = await run('priority', '5', '--lane', 'defualt', '--dry-run')
     expect([niced.code, niced.stderr]).toEqual([
       0,
       'warning: there is no lane "defualt"; did you mean default?\n',
@@ -194,14 +195,14 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
 })
 
 test.each([
-  [['kill'], 'say which jobs: by their ids, or by a filter'],
-  [['kill', '5', '--task', 'idle'], 'exclude each other'],
-  [['kill', '5', '--dry-run'], '--dry-run: counts what a filter finds'],
+  [['cancel'], 'say which jobs: by their ids, or by a filter'],
+  [['cancel', '5', '--task', 'idle'], 'exclude each other'],
+  [['cancel', '5', '--dry-run'], '--dry-run: counts what a filter finds'],
   [['retry'], 'say which jobs'],
   [['retry', '--task', 'idle', '--from', 'step'], '--from'],
-  [['nice', '5'], 'say which jobs'],
-  [['nice', '5', '6', '--task', 'idle'], 'exclude each other'],
-  [['nice', 'high', '--task', 'idle'], 'whole number'],
+  [['priority', '5'], 'say which jobs'],
+  [['priority', '5', '6', '--task', 'idle'], 'exclude each other'],
+  [['priority', 'high', '--task', 'idle'], 'whole number'],
 ])('%j is refused, and nothing is done', async (args, words) => {
   const { code, stderr } = await cli.run(args, { environment: { DATABASE_URL: database.url } })
   expect(code).toBe(2)

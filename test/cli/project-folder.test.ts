@@ -27,7 +27,7 @@ test.each([
   [['why', '1']],
   [['logs', '1']],
   [['trace', '1']],
-  [['kill', '1']],
+  [['cancel', '1']],
   [['doctor']],
   [['lanes']],
   [['workers']],
@@ -39,7 +39,7 @@ test.each([
   [['budgets']],
   [['admission']],
   [['fleet']],
-  [['gpu']],
+  [['devices']],
   [['migrate', '--dry-run']],
 ])('sluice %s creates no database where there is none', async (args) => {
   const empty = await folder('empty')

@@ -53,7 +53,7 @@ test.each(['in the environment', 'on the command line'])(
     const { worker, folder, log } =
       where === 'in the environment'
         ? await start([], { SLUICE_SERVER: server.url, SLUICE_KEY: key })
-        : await start(['--server', server.url, '--key', key], {})
+        : await start(['--server', server.url, '--api-key', key], {})
     expect(readFileSync(`/proc/${worker.pid}/cmdline`, 'utf8')).not.toContain(key)
     const job = await server.app.submit('environment', null)
     const environment = (await job.result({ timeout: '30s' })) as string[]

@@ -388,7 +388,7 @@ describe('--resume', () => {
     const running = start(flow)
     await held(flow, 2)
     const [root] = await cli.json<JobView[]>('ps', '--task', 'holding')
-    await cli.run(['kill', root!.id, '--reason', 'not today'])
+    await cli.run(['cancel', root!.id, '--reason', 'not today'])
     expect(await running.exited).toBe(1)
     expect((await run(flow, '--resume')).stderr).toContain(
       `hint:  the last one, job ${root!.id}, is cancelled; --resume ${root!.id} continues it`,

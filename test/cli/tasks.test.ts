@@ -47,7 +47,7 @@ describe.each(WAYS)('over %s', (way) => {
     const [first, second] = [await cli.run(again), await cli.run(again)]
     if (way === 'the database') {
       expect(first.code).toBe(2)
-      expect(first.stderr).toContain('--idempotency-key needs a server')
+      expect(first.stderr).toContain('--idempotency-key requires --server')
       return
     }
     expect([first.code, second.stdout]).toEqual([0, first.stdout])

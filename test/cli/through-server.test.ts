@@ -144,7 +144,7 @@ describe('--json is the same over a server and over the database:', () => {
     ['keys'],
     ['roles'],
     ['audit', '--action', 'lane.'],
-    ['kill', '999999', 'failed'],
+    ['cancel', '999999', 'failed'],
     ['retry', 'tree'],
   ])('sluice %s %s', async (...args) => {
     const named = args.map((each) => (Object.hasOwn(ids, each) ? ids[each as keyof typeof ids] : each))
@@ -176,7 +176,7 @@ describe('a server that cannot be spoken to:', () => {
     expect(await failure(['ps'], { environment: { SLUICE_KEY: '' } })).toMatchObject({
       exit: 2,
       code: 'INVALID_ARGUMENT',
-      message: 'a key is needed to speak to a server',
+      message: 'a server requires an API key',
       hint: expect.stringContaining('SLUICE_KEY'),
     })
   })
@@ -191,7 +191,7 @@ describe('a server that cannot be spoken to:', () => {
     })
     expect(JSON.stringify(found)).not.toContain(secret)
     // Concerns all jobs that were named, and is told once.
-    const { code, stderr } = await remote.run(['kill', '1', '2'], { environment: { SLUICE_KEY: secret } })
+    const { code, stderr } = await remote.run(['cancel', '1', '2'], { environment: { SLUICE_KEY: secret } })
     expect([code, stderr.match(/UNAUTHENTICATED/g)]).toEqual([1, ['UNAUTHENTICATED']])
   })
 
@@ -283,11 +283,11 @@ describe('which one is spoken to', () => {
     const elsewhere = { environment: { SLUICE_SERVER: 'http://127.0.0.1:1', SLUICE_KEY: 'slk_wrong' } }
     for (const args of [
       ['ps', '--server', url],
-      ['lanes', '--server', url, '--key', admin],
-      ['lanes', 'reset', 'system', '--server', url, '--key', admin],
-      ['lanes', '--server', url, '--key', admin, 'reset', 'system'],
+      ['lanes', '--server', url, '--api-key', admin],
+      ['lanes', 'reset', 'system', '--server', url, '--api-key', admin],
+      ['lanes', '--server', url, '--api-key', admin, 'reset', 'system'],
     ]) {
-      const environment = args.includes('--key')
+      const environment = args.includes('--api-key')
         ? elsewhere.environment
         : { ...elsewhere.environment, SLUICE_KEY: admin }
       const { code, stderr } = await remote.run(args, { environment })
@@ -300,18 +300,20 @@ describe('which one is spoken to', () => {
     expect((await remote.run(['ps', '--all'], { environment })).code).toBe(0)
   })
 
-  test('--key of submit and ps is the key of a job', async () => {
+  test('--key is the key of a job', async () => {
     const id = await submit('parked', '--key', 'mine')
     expect(await remote.json<object[]>('ps', '--key', 'mine')).toMatchObject([{ id, key: 'mine' }])
   })
 
   test('a key on the command line does not stay in the list of processes', async () => {
     const id = await submit('hold', '--input', JSON.stringify(`${direct.folder}/never-shown`))
-    const following = remote.start(['logs', '-f', id, '--key', admin], { environment: { SLUICE_KEY: '' } })
+    const following = remote.start(['logs', '-f', id, '--api-key', admin], {
+      environment: { SLUICE_KEY: '' },
+    })
     await following.says('begun')
     expect(readFileSync(`/proc/${following.process.pid}/cmdline`, 'utf8')).not.toContain(admin)
     await following.end('SIGINT')
-    await remote.run(['kill', id])
+    await remote.run(['cancel', id])
   })
 
   test.each(['migrate', 'doctor'])('%s needs the database, and says so', async (name) => {
@@ -453,5 +455,5 @@ test('a key that is revoked ends the following with the code', async () => {
   await remote.json('keys', 'revoke', keyId)
   expect(await following.exited).toBe(1)
   expect(following.stderr).toContain('code:  UNAUTHENTICATED')
-  await remote.run(['kill', id])
+  await remote.run(['cancel', id])
 })

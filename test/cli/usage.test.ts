@@ -24,6 +24,17 @@ describe('help', () => {
     expect(stdout).toMatch(/--slots <number\|none> +jobs at once in the whole system/)
   })
 
+  test.each(CATALOGUE.flatMap(({ name, aliases = [] }) => aliases.map((alias) => [alias, name] as const)))(
+    'of the alias %s is that of %s, and the list of commands shows the name only',
+    async (alias, name) => {
+      const own = await cli.run([name, '--help'])
+      expect(own.stdout).toContain(`Usage: sluice ${name} `)
+      expect(await cli.run([alias, '--help'])).toEqual(own)
+      expect(await cli.run(['help', alias])).toEqual(own)
+      expect((await cli.run(['--help'])).stdout).not.toMatch(new RegExp(`^  ${alias} `, 'm'))
+    },
+  )
+
   test('of schedules create is its own', async () => {
     const { code, stdout } = await cli.run(['schedules', 'create', '--help'])
     expect(code).toBe(0)
@@ -44,7 +55,9 @@ describe('help', () => {
 describe.concurrent('a wrong command line', () => {
   test.each([
     [['sbumit'], 'unknown command "sbumit"', 'did you mean sluice submit? sluice --help lists the commands'],
-    [['stauts'], 'unknown command "stauts"', 'did you mean sluice ps?'],
+    [['cancle'], 'unknown command "cancle"', 'did you mean sluice cancel?'],
+    [['kil'], 'unknown command "kil"', 'did you mean sluice cancel?'],
+    [['jobs'], 'unknown command "jobs"', 'did you mean sluice ps?'],
     [
       ['schedules', 'crate', 'x', '--task', 'a'],
       'sluice schedules has no subcommand "crate"',
@@ -58,8 +71,8 @@ describe.concurrent('a wrong command line', () => {
     [['show', 'seven'], '"seven" is no job id; a job id is a whole number, such as 42', undefined],
     [['ps', '--status', 'done'], 'Write some of awaiting_approval, queued, running', 'sluice ps'],
     [['ps', '--limit', '0'], 'Write a whole number of at least 1.', 'sluice ps'],
-    [['nice', '1', 'high'], 'Write a whole number.', 'sluice nice'],
-    [['nice', '1', '1000001'], 'priority: 1000001 must be a whole number from', undefined],
+    [['priority', '1', 'high'], 'Write a whole number.', 'sluice priority'],
+    [['priority', '1', '1000001'], 'priority: 1000001 must be a whole number from', undefined],
     [['lanes', 'set', 'system'], 'nothing to set: give --slots', undefined],
     [
       ['lanes', 'set', 'system', '--slots', '-1'],

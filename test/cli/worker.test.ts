@@ -64,7 +64,7 @@ describe('stopping', () => {
       expect(await worker.exited).toBe(0)
       expect((await state(id)).state).toBe('completed')
       expect(await endings(file)).toEqual(['stopped'])
-      await cli.run(['kill', later])
+      await cli.run(['cancel', later])
     },
   )
 
@@ -82,7 +82,7 @@ describe('stopping', () => {
     expect(worker.stderr).toContain('stopping at once')
     expect(isAlive(pid)).toBe(false)
     expect(await state(id)).toMatchObject({ state: 'ready', failures: 0 })
-    await cli.run(['kill', id])
+    await cli.run(['cancel', id])
   })
 })
 

@@ -27,7 +27,7 @@ export function Screen() {
       {isPending && <Loading lines={12} />}
       {data?.budgets.length === 0 && (
         <Panel>
-          <Empty title="There are no budgets" command="sluice gpu">
+          <Empty title="There are no budgets" command="sluice devices">
             Tasks that need memory of a GPU, or something else of which there is only so much, draw from
             budgets. They are declared under <code>budgets</code> in the config.
           </Empty>

@@ -1,5 +1,5 @@
 import type { CommonOptions, Declare } from '../command.ts'
-import { setEnabled } from './drain.ts'
+import { setEnabled } from './pause.ts'
 
 /** `sluice resume LANE` */
 export const declareResume: Declare = (command, act) => {

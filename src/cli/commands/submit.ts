@@ -46,25 +46,21 @@ export const declareSubmit: Declare = (command, act) => {
       setting(TASK_FIELDS.deadline),
     )
     .option('--tag <tag>', 'a word to find it by; may be repeated', several)
-    .option('--idempotency-key <key>', 'with a server: sent again with the same key, it is done once')
+    .option('--idempotency-key <key>', 'with --server: a repeated request with the same key submits once')
     .option('--wait', 'wait for the end; print the result, or exit with 1')
     .addHelpText(
       'after',
-      '\nThe lanes, tasks and workflows of the config file are made known first, if there is one.' +
-        '\nWith --server they are not: the server knows its own. Its key is in SLUICE_KEY; --key is the key of the job.',
+      '\nRegisters the lanes, tasks and workflows of the config file first, if there is one.' +
+        '\nWith --server, it does not: the server has its own config.',
     )
     .action((task: string, options: SubmitCommandOptions) => act((world) => submit(world, task, options)))
 }
 
 async function submit(world: World, task: string, options: SubmitCommandOptions): Promise<ExitCode> {
   if (options.idempotencyKey !== undefined && world.server === undefined)
-    throw new SluiceError(
-      'INVALID_ARGUMENT',
-      '--idempotency-key needs a server: a database keeps no answers',
-      {
-        details: { [HINT]: 'name one with --server or SLUICE_SERVER, or use --key: one active job per key' },
-      },
-    )
+    throw new SluiceError('INVALID_ARGUMENT', '--idempotency-key requires --server', {
+      details: { [HINT]: 'name one with --server or SLUICE_SERVER, or use --key: one active job per key' },
+    })
   const input = await readInput(world, options.input)
   const config =
     world.server === undefined ? await loadConfig({ path: options.config, folder: world.folder }) : undefined

@@ -54,7 +54,7 @@ async function askPolicy(
 function adviceFor(obstacle: WaitObstacle, lane: string, task: string): string {
   switch (obstacle) {
     case 'budget':
-      return 'sluice gpu shows what holds it, and what comes next'
+      return 'sluice devices shows what holds it, and what comes next'
     case 'labels':
       return 'start a worker with these labels: sluice worker --label NAME=VALUE'
     case 'withdrawn':

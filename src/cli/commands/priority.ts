@@ -5,10 +5,10 @@ import { eachJob } from '../each-job.ts'
 import type { ExitCode } from '../exit-code.ts'
 import { addManyOptions, isFiltered, type ManyFlags, manyJobs } from '../many-jobs.ts'
 
-/** `sluice nice JOB PRIORITY`, `sluice nice PRIORITY --task NAME ...` */
-export const declareNice: Declare = (command, act) => {
+/** `sluice priority JOB PRIORITY`, `sluice priority PRIORITY --task NAME ...` */
+export const declarePriority: Declare = (command, act) => {
   command
-    .usage('[options] JOB PRIORITY\n       sluice nice [options] PRIORITY --task NAME')
+    .usage('[options] JOB PRIORITY\n       sluice priority [options] PRIORITY --task NAME')
     .argument(
       '<numbers...>',
       'the id of a waiting job or of a workflow, and its priority; with a filter only the priority',
@@ -19,10 +19,10 @@ export const declareNice: Declare = (command, act) => {
       'after',
       '\nA higher priority starts first, within a lane. A workflow passes it on to its jobs that have not started.\nWith a filter: all waiting jobs and all workflows that match.',
     )
-    .action((numbers: string[], options: ManyFlags) => act((world) => nice(world, numbers, options)))
+    .action((numbers: string[], options: ManyFlags) => act((world) => setPriority(world, numbers, options)))
 }
 
-async function nice(world: World, numbers: readonly string[], options: ManyFlags): Promise<ExitCode> {
+async function setPriority(world: World, numbers: readonly string[], options: ManyFlags): Promise<ExitCode> {
   const ids = numbers.slice(0, -1)
   if (ids.length > 1) throw new InvalidArgumentError('Write JOB PRIORITY, or PRIORITY and a filter.')
   const filtered = isFiltered(ids, options)

@@ -6,15 +6,15 @@ import { count } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { HINT } from '../report-error.ts'
 
-/** `sluice drain LANE` */
-export const declareDrain: Declare = (command, act) => {
+/** `sluice pause LANE` */
+export const declarePause: Declare = (command, act) => {
   command
     .argument('<lane>', 'name of the lane')
-    .addHelpText('after', '\nWhat runs goes on; what waits stays, until sluice resume.')
+    .addHelpText('after', '\nRunning jobs continue. Waiting jobs stay in the lane until sluice resume.')
     .action((name: string, options: CommonOptions) => act((world) => setEnabled(world, name, false, options)))
 }
 
-/** Lets a lane start jobs, or not. It is an operator's change: files leave it alone. */
+/** Resumes or pauses a lane. This is an operator's change: config files do not undo it. */
 export function setEnabled(
   world: World,
   name: string,
@@ -36,13 +36,13 @@ export function setEnabled(
   })
 }
 
-/** A number is most likely the id of a job. */
+/** A number is most likely a job id. */
 function pointToJob(error: unknown, name: string, enabled: boolean): never {
   if (!hasCode(error, 'UNKNOWN_LANE') || !/^[1-9]\d*$/.test(name)) throw error
-  const way = enabled
+  const command = enabled
     ? `Run job ${name} again with: sluice retry ${name}`
-    : `Cancel job ${name} with: sluice kill ${name}`
-  const hint = `sluice ${enabled ? 'resume' : 'drain'} takes the name of a lane. ${way}`
+    : `Cancel job ${name} with: sluice cancel ${name}`
+  const hint = `sluice ${enabled ? 'resume' : 'pause'} takes the name of a lane. ${command}`
   throw new SluiceError(error.code, error.message, {
     details: { ...error.details, [HINT]: hint },
     cause: error,

@@ -4,12 +4,12 @@ import { eachJob } from '../each-job.ts'
 import type { ExitCode } from '../exit-code.ts'
 import { addManyOptions, isFiltered, type ManyFlags, manyJobs } from '../many-jobs.ts'
 
-interface KillOptions extends ManyFlags {
+interface CancelOptions extends ManyFlags {
   readonly reason: string
 }
 
-/** `sluice kill JOB...`, `sluice kill --task NAME ...` */
-export const declareKill: Declare = (command, act) => {
+/** `sluice cancel JOB...`, `sluice cancel --task NAME ...` */
+export const declareCancel: Declare = (command, act) => {
   command
     .argument('[job...]', 'ids of jobs')
     .option('--reason <text>', 'why; kept with the job and in the audit', 'on request')
@@ -19,10 +19,10 @@ export const declareKill: Declare = (command, act) => {
       'after',
       '\nA waiting job is cancelled at once. A running one is asked to stop; programs and processes\nare killed after the grace. With a filter in place of ids: all jobs that match and have not ended.',
     )
-    .action((ids: string[], options: KillOptions) => act((world) => kill(world, ids, options)))
+    .action((ids: string[], options: CancelOptions) => act((world) => cancel(world, ids, options)))
 }
 
-async function kill(world: World, ids: readonly string[], options: KillOptions): Promise<ExitCode> {
+async function cancel(world: World, ids: readonly string[], options: CancelOptions): Promise<ExitCode> {
   const { reason } = options
   if (isFiltered(ids, options))
     return manyJobs(world, options, 'cancelled, or asked to stop', (system, filter, dry) =>

@@ -14,12 +14,12 @@ import { cut, printable, widthOf } from '../output/text-width.ts'
 /** Beyond these a device has more models or queues than anybody reads. */
 const MOST_LINES = 12
 
-/** `sluice gpu`: devices, what is on them, what waits for them and why. */
-export const declareGpu: Declare = (command, act) => {
-  command.action((options: CommonOptions) => act((world) => gpu(world, options)))
+/** `sluice devices`: devices, the models on them, and the jobs that wait for them, with reasons. */
+export const declareDevices: Declare = (command, act) => {
+  command.action((options: CommonOptions) => act((world) => showDevices(world, options)))
 }
 
-function gpu(world: World, options: CommonOptions): Promise<ExitCode> {
+function showDevices(world: World, options: CommonOptions): Promise<ExitCode> {
   return operate(world, options, async (system) => {
     const view = await system.budgets()
     if (options.json === true) writeJson(world.out, view)
