@@ -18,6 +18,7 @@ import * as jobControl from '../engine/job-control.ts'
 import { type JobCriteria, type JobFilter, listJobs } from '../engine/job-list.ts'
 import { type LaneOverrides, laneOverrides, type TaskPlace } from '../engine/lane-control.ts'
 import type { Log } from '../engine/log.ts'
+import { type Now, readNow } from '../engine/now.ts'
 import type { PoolNumbers } from '../engine/pool-control.ts'
 import { ResultWaiter } from '../engine/result-waiter.ts'
 import { planRetry, type Retried, type TreeRetryOptions } from '../engine/retry-tree.ts'
@@ -609,6 +610,11 @@ export class Sluice {
     await settleAdmission(this.#calls)
     this.#gate.forget()
     return getAdmission(this.#calls)
+  }
+
+  /** The whole system at one time: jobs by state, lanes, workers, devices, failures, and what needs attention. */
+  async snapshot(): Promise<Now> {
+    return readNow(this.#calls)
   }
 
   async listWorkers(): Promise<WorkerView[]> {

@@ -1,18 +1,4 @@
-import type { Declare } from './command.ts'
-
-export interface CatalogueEntry {
-  readonly name: string
-  /** Other names of the command. Help does not list them. */
-  readonly aliases?: readonly string[]
-  readonly summary: string
-  readonly group: string
-  /** The code of a command is only loaded when it is called: `sluice --help` loads none of it. */
-  readonly load: () => Promise<Declare>
-  /** What it does when a server is named: `refuses`, since it needs the database; `ignores`, since it works here. Else it speaks to it. */
-  readonly withServer?: 'refuses' | 'ignores'
-  /** What takes a --reason for the audit: the command itself, or these of the commands below it. */
-  readonly changes?: true | readonly string[]
-}
+import type { CatalogueEntry } from './command.ts'
 
 const RUN = 'Run jobs:'
 const LOOK = 'Look:'
@@ -53,6 +39,18 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     summary: 'store a job or a workflow, and wait for it if asked to',
     group: RUN,
     load: async () => (await import('./commands/submit.ts')).declareSubmit,
+  },
+  {
+    name: 'status',
+    summary: 'the whole system at a glance, and what needs attention',
+    group: LOOK,
+    load: async () => (await import('./commands/status.ts')).declareStatus,
+  },
+  {
+    name: 'top',
+    summary: 'the same and the running jobs, refreshed every second',
+    group: LOOK,
+    load: async () => (await import('./commands/top.ts')).declareTop,
   },
   {
     name: 'ps',
@@ -98,7 +96,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'tasks',
-    summary: 'list what can be submitted; forget a task',
+    summary: 'list tasks and workflows; delete one',
     group: LOOK,
     changes: ['delete'],
     load: async () => (await import('./commands/tasks.ts')).declareTasks,
@@ -128,8 +126,14 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     name: 'fleet',
     summary: 'pools of workers, what overflows, who was started and why',
     group: LOOK,
-    changes: ['set', 'reset'],
     load: async () => (await import('./commands/fleet.ts')).declareFleet,
+  },
+  {
+    name: 'pools',
+    summary: 'list pools of workers; change one',
+    group: LOOK,
+    changes: ['set', 'reset'],
+    load: async () => (await import('./commands/pools.ts')).declarePools,
   },
   {
     name: 'devices',
@@ -147,9 +151,9 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'schedules',
-    summary: 'list schedules; add, change, fire or remove one',
+    summary: 'list schedules; create, change, fire or delete one',
     group: LOOK,
-    changes: ['add', 'set', 'enable', 'disable', 'reset', 'rm', 'fire'],
+    changes: ['create', 'set', 'enable', 'disable', 'reset', 'delete', 'fire'],
     load: async () => (await import('./commands/schedules.ts')).declareSchedules,
   },
   {
@@ -234,16 +238,16 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'keys',
-    summary: 'list API keys; make, change or revoke one',
+    summary: 'list API keys; create, change or revoke one',
     group: LOOK_AFTER,
-    changes: ['create', 'set', 'revoke'],
+    changes: ['create', 'set', 'delete'],
     load: async () => (await import('./commands/keys.ts')).declareKeys,
   },
   {
     name: 'roles',
-    summary: 'list roles; make or change one',
+    summary: 'list roles; create, change or delete one',
     group: LOOK_AFTER,
-    changes: ['create', 'change', 'delete'],
+    changes: ['create', 'set', 'delete'],
     load: async () => (await import('./commands/roles.ts')).declareRoles,
   },
   {
@@ -265,6 +269,20 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
     group: LOOK_AFTER,
     withServer: 'refuses',
     load: async () => (await import('./commands/doctor.ts')).declareDoctor,
+  },
+  {
+    name: 'completion',
+    summary: 'print the completion script of a shell',
+    group: LOOK_AFTER,
+    withServer: 'ignores',
+    load: async () => (await import('./commands/completion.ts')).declareCompletion,
+  },
+  {
+    name: 'version',
+    summary: 'print the versions of Sluice and Node',
+    group: LOOK_AFTER,
+    withServer: 'ignores',
+    load: async () => (await import('./commands/version.ts')).declareVersion,
   },
   {
     name: 'tour',

@@ -24,6 +24,8 @@ export interface World {
   open(options: OpenOptions): Promise<Sluice>
   /** The server to speak to instead of a database, if one was named. */
   readonly server?: ServerOptions | undefined
+  /** Every command of the program. */
+  readonly catalogue: readonly CatalogueEntry[]
   /** Why the command changes what it changes, for the audit. */
   readonly reason?: string | undefined
 }
@@ -53,3 +55,18 @@ export type Act = (work: (world: World) => Promise<ExitCode>) => Promise<void>
 
 /** Declares arguments and options of a command, and what it does with them. */
 export type Declare = (command: Command, act: Act) => void
+
+/** A command as the help lists it. */
+export interface CatalogueEntry {
+  readonly name: string
+  /** Other names of the command. Help does not list them. */
+  readonly aliases?: readonly string[]
+  readonly summary: string
+  readonly group: string
+  /** The code of a command is only loaded when it is called: `sluice --help` loads none of it. */
+  readonly load: () => Promise<Declare>
+  /** What it does when a server is named: `refuses`, since it needs the database; `ignores`, since it works here. Else it speaks to it. */
+  readonly withServer?: 'refuses' | 'ignores'
+  /** What takes a --reason for the audit: the command itself, or these of the commands below it. */
+  readonly changes?: true | readonly string[]
+}

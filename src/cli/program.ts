@@ -3,8 +3,9 @@ import { SluiceError } from '../errors.ts'
 import { suggest } from '../model/suggest.ts'
 import { VERSION } from '../version.ts'
 import { CATALOGUE } from './catalogue.ts'
-import { addServerOptions, chooseServer, refuseServer } from './choose-server.ts'
+import { chooseServer, refuseServer } from './choose-server.ts'
 import type { World } from './command.ts'
+import { addCommandOptions } from './command-options.ts'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import { HINT, reportError } from './report-error.ts'
 
@@ -21,10 +22,13 @@ database in DATABASE_URL, else to an embedded one in .sluice/ (or SLUICE_DATA).
  * @param argv Without the names of node and of the program.
  * @returns the exit code. Errors have been reported.
  */
-export async function runProgram(argv: readonly string[], world: World): Promise<ExitCode> {
+export async function runProgram(
+  argv: readonly string[],
+  world: Omit<World, 'catalogue'>,
+): Promise<ExitCode> {
   const json = argv.includes('--json')
   try {
-    return await parse(withoutAlias(argv), world)
+    return await parse(withoutAlias(argv), { ...world, catalogue: CATALOGUE })
   } catch (error) {
     return reportError(world.err, error, {
       json,
@@ -52,7 +56,8 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
   program.helpCommand('help [command]', 'print the help of a command')
 
   const named = argv.filter((each) => !each.startsWith('-')).slice(0, 2)
-  for (const { name, summary, group, load, changes = [], withServer = 'speaks' } of CATALOGUE) {
+  for (const entry of CATALOGUE) {
+    const { name, summary, group, load, withServer = 'speaks' } = entry
     const command = program.command(name).description(summary).helpGroup(group)
     if (!named.includes(name)) continue
     const declare = await load()
@@ -62,11 +67,7 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
       exitCode = await work({ ...world, server, reason })
     })
     command.enablePositionalOptions()
-    for (const each of [command, ...command.commands]) {
-      addCommonOptions(each)
-      if (withServer !== 'ignores') addServerOptions(each, withServer === 'refuses')
-      if (changes === true || changes.includes(each.name())) addReasonOption(each)
-    }
+    addCommandOptions(command, entry)
     command.hook('preAction', (_, called) => {
       if (called.getOptionValueSource('reason') === 'cli') reason = called.opts().reason
       if (withServer === 'refuses') refuseServer(called, world.environment)
@@ -87,19 +88,6 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
     throw toUsageError(error, argv, program)
   }
   return exitCode
-}
-
-function addCommonOptions(command: Command): void {
-  if (!command.options.some((option) => option.long === '--config')) {
-    command.option('--config <file>', 'the config file; the embedded database lies beside it')
-  }
-  command.option('--json', 'print JSON')
-}
-
-/** Some have a reason of their own, which is also the one for the audit. */
-function addReasonOption(command: Command): void {
-  if (!command.options.some((option) => option.long === '--reason'))
-    command.option('--reason <text>', 'why; kept in the audit')
 }
 
 /** Words that people try, and the commands they mean. */

@@ -52,6 +52,7 @@ export interface System
     | 'fleet'
     | 'setPool'
     | 'resetPool'
+    | 'snapshot'
     | 'listWorkers'
     | 'drainWorker'
     | 'stopWorker'

@@ -13,7 +13,7 @@ const MAX_STDIN_BYTES = 64 * 1024 * 1024
  *
  * @param gone Called when nobody reads the standard output any more.
  */
-export function realWorld(interrupts: Interrupts, gone: () => void): World {
+export function realWorld(interrupts: Interrupts, gone: () => void): Omit<World, 'catalogue'> {
   const environment = process.env
   const err = new StreamOutput(process.stderr, environment, () => {})
   return {

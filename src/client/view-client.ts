@@ -32,6 +32,11 @@ export class ViewClient {
     this.link = link
   }
 
+  /** The whole system at one time: jobs by state, lanes, workers, devices, failures, and what needs attention. */
+  async snapshot(): Promise<Now> {
+    return dated(NowBody, await this.get<NowBody>('/admin/snapshot'))
+  }
+
   /** How the system stood in the last minutes, oldest first: a point every 10 s while something ran or waited. */
   async series(options: { readonly minutes?: number } = {}): Promise<Series> {
     return dated(SeriesBody, await this.get<SeriesBody>('/admin/series', options))

@@ -200,7 +200,7 @@ const NO_CHANGES: ReadonlySet<string> = new Set([
   ...['room', 'access', 'place', 'databaseUrl', 'job', 'getJob', 'listJobs', 'errorGroups', 'listAttempts'],
   ...['readLogs', 'followLogs', 'why', 'watchTree', 'tree', 'trace', 'listLanes', 'laneOverrides', 'budgets'],
   ...['listSchedules', 'getSchedule', 'listFirings', 'admission', 'fleet', 'listWorkers', 'listTasks'],
-  ...['sampleQueues', 'work', 'startDuties', 'provision', 'stopWorking', 'close'],
+  ...['sampleQueues', 'snapshot', 'work', 'startDuties', 'provision', 'stopWorking', 'close'],
   ...['access.listKeys', 'access.listRoles', 'access.readAudit'],
 ])
 

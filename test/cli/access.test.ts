@@ -65,19 +65,19 @@ describe.each(WAYS)('over %s', (way) => {
 
     test('are revoked by their id', async () => {
       const { id } = await cli.json<Key>('keys', 'create', 'gone', '--role', 'worker')
-      expect(await cli.json<Key>('keys', 'revoke', id)).toMatchObject({ id, state: 'revoked' })
-      expect((await cli.run(['keys', 'revoke', id])).code).toBe(0)
+      expect(await cli.json<Key>('keys', 'delete', id)).toMatchObject({ id, state: 'revoked' })
+      expect((await cli.run(['keys', 'delete', id])).code).toBe(0)
     })
 
     test('take over a name, and are revoked with the schedules of their owner', async () => {
       const first = await cli.json<Key>('keys', 'create', 'leaver', '--role', 'submitter')
-      const revoked = await cli.run(['keys', 'revoke', first.id, '--with-schedules'])
+      const revoked = await cli.run(['keys', 'delete', first.id, '--with-schedules'])
       expect([revoked.code, revoked.stdout]).toEqual([
         0,
         `key ${first.id} of leaver is revoked\nleaver has no enabled schedules\n`,
       ])
       const second = await cli.json<Key>('keys', 'create', 'leaver', '--role', 'submitter', '--takeover')
-      const again = await cli.json('keys', 'revoke', second.id, '--with-schedules')
+      const again = await cli.json('keys', 'delete', second.id, '--with-schedules')
       expect(again).toMatchObject({ id: second.id, state: 'revoked', pausedSchedules: [] })
     })
 
@@ -88,16 +88,16 @@ describe.each(WAYS)('over %s', (way) => {
       expect([noRole.code, noRole.stderr]).toEqual([2, expect.stringContaining('--role')])
       const badTime = await cli.run(['keys', 'create', 'x', '--role', 'viewer', '--expires', 'soon'])
       expect([badTime.code, badTime.stderr]).toEqual([2, expect.stringContaining('duration')])
-      const missing = await cli.run(['keys', 'revoke', '99999'])
+      const missing = await cli.run(['keys', 'delete', '99999'])
       expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('KEY_NOT_FOUND')])
-      const noId = await cli.run(['keys', 'revoke', 'slk_abc'])
+      const noId = await cli.run(['keys', 'delete', 'slk_abc'])
       expect(noId.code).toBe(2)
     })
 
     test('of the last administrator stay', async () => {
       const keys = await cli.json<Key[]>('keys')
       const { id } = keys.find(({ role }) => role === 'platform_admin')!
-      const { code, stderr } = await cli.run(['keys', 'revoke', id])
+      const { code, stderr } = await cli.run(['keys', 'delete', id])
       expect([code, stderr]).toEqual([1, expect.stringContaining('LAST_ADMIN')])
     })
   })
@@ -113,7 +113,7 @@ describe.each(WAYS)('over %s', (way) => {
         permissions: ['jobs:read', 'jobs:read:all', 'access:manage'],
         builtIn: false,
       })
-      const changed = await cli.json('roles', 'change', 'auditor', '--allow', 'access:manage')
+      const changed = await cli.json('roles', 'set', 'auditor', '--allow', 'access:manage')
       expect(changed).toMatchObject({ permissions: ['access:manage'] })
       expect(await cli.json('roles', 'delete', 'auditor')).toEqual({ name: 'auditor', deleted: true })
       const builtIn = await cli.run(['roles', 'delete', 'viewer'])

@@ -315,8 +315,8 @@ describe('schedules', () => {
   test('that nobody fires, that would be refused, and that an operator changed are told', async () => {
     undo.push('delete from sluice.schedules where true')
     await cli.run(['submit', 'idle'])
-    await cli.run(['schedules', 'add', 'late', '--task', 'idle', '--cron', '@hourly'])
-    await cli.run(['schedules', 'add', 'lost', '--task', 'idle', '--cron', '@hourly'])
+    await cli.run(['schedules', 'create', 'late', '--task', 'idle', '--cron', '@hourly'])
+    await cli.run(['schedules', 'create', 'lost', '--task', 'idle', '--cron', '@hourly'])
     await database.sql(`update sluice.schedules set next_at = now() - interval '1 hour' where name = 'late'`)
     await database.sql(`update sluice.schedules set task = 'gone', declared = '{}' where name = 'lost'`)
     undo.push(`truncate ${ALL_JOB_TABLES} cascade`)

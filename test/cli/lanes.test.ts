@@ -56,7 +56,6 @@ describe.each(WAYS)('over %s', (way) => {
       await database.sql('delete from sluice.holdings where worker_id = $1', [holder])
       await database.sql('delete from sluice.workers where id = $1', [holder])
       await cli.run(['lanes', 'reset', 'interactive'])
-      await cli.run(['wait', id])
     })
 
     test('a change stays whatever files say, until it is reset', async () => {

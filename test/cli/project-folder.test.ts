@@ -39,6 +39,7 @@ test.each([
   [['budgets']],
   [['admission']],
   [['fleet']],
+  [['pools']],
   [['devices']],
   [['migrate', '--dry-run']],
 ])('sluice %s creates no database where there is none', async (args) => {

@@ -48,7 +48,7 @@ schedules: { nightly: { workflow: chain, cron: "0 3 * * *", timezone: Europe/Ber
 
     test('are added, changed, disabled, enabled and removed', { timeout: 120_000 }, async () => {
       const { code, stdout } = await cli.run([
-        ...['schedules', 'add', 'often', '--task', 'noop', '--cron', '*/5 * * * *', '--input', '{"n":1}'],
+        ...['schedules', 'create', 'often', '--task', 'noop', '--cron', '*/5 * * * *', '--input', '{"n":1}'],
         ...[
           '--key',
           'k',
@@ -88,7 +88,7 @@ schedules: { nightly: { workflow: chain, cron: "0 3 * * *", timezone: Europe/Ber
         },
       )
       expect(await cli.json('schedules', 'disable', 'often')).toMatchObject({ enabled: false })
-      expect((await cli.run(['schedules', 'rm', 'often'])).stdout).toBe('schedule often is removed\n')
+      expect((await cli.run(['schedules', 'delete', 'often'])).stdout).toBe('schedule often is deleted\n')
       expect(await cli.json<ScheduleView[]>('schedules')).toHaveLength(1)
     })
 
@@ -107,9 +107,9 @@ schedules: { nightly: { workflow: chain, cron: "0 3 * * *", timezone: Europe/Ber
         enabled: true,
         operatorSet: [],
       })
-      const { code, stderr } = await cli.run(['schedules', 'rm', 'nightly'])
+      const { code, stderr } = await cli.run(['schedules', 'delete', 'nightly'])
       expect(code).toBe(0)
-      expect(stderr).toContain('it comes back when that starts')
+      expect(stderr).toContain('it comes back when that program starts')
       await direct.run(['submit', 'noop'])
       expect(await cli.json<ScheduleView[]>('schedules')).toMatchObject([{ name: 'nightly' }])
     })
@@ -124,11 +124,11 @@ schedules: { nightly: { workflow: chain, cron: "0 3 * * *", timezone: Europe/Ber
 
     test.each([
       [['show', 'nightl'], 1, 'there is no schedule "nightl"'],
-      [['add', 'nightly', '--task', 'noop', '--cron', '@daily'], 1, 'there is a schedule nightly already'],
-      [['add', 'x', '--task', 'noop', '--cron', '0 99 * * *'], 2, 'Invalid value for hour: 99'],
-      [['add', 'x', '--cron', '@daily'], 2, 'has neither task nor workflow'],
-      [['add', 'x', '--task', 'noop', '--cron', '@daily', '--overlap', 'queue'], 2, 'allow or skip'],
-      [['add', 'x', '--task', 'nop', '--cron', '@daily'], 1, 'did you mean noop?'],
+      [['create', 'nightly', '--task', 'noop', '--cron', '@daily'], 1, 'there is a schedule nightly already'],
+      [['create', 'x', '--task', 'noop', '--cron', '0 99 * * *'], 2, 'Invalid value for hour: 99'],
+      [['create', 'x', '--cron', '@daily'], 2, 'has neither task nor workflow'],
+      [['create', 'x', '--task', 'noop', '--cron', '@daily', '--overlap', 'queue'], 2, 'allow or skip'],
+      [['create', 'x', '--task', 'nop', '--cron', '@daily'], 1, 'did you mean noop?'],
       [['set', 'nightly'], 2, 'nothing to set'],
     ])('%j fails with a reason', async (args, exitCode, message) => {
       const { code, stderr } = await cli.run(['schedules', ...args])

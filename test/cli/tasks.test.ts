@@ -7,7 +7,7 @@ describe.each(WAYS)('over %s', (way) => {
   const { cli, direct } = useWay(way, database)
 
   test('sluice tasks lists what can be submitted', async () => {
-    expect((await cli.run(['tasks'])).stdout).toMatch(/^no task or workflow is known yet: name one/)
+    expect((await cli.run(['tasks'])).stdout).toMatch(/^No task or workflow is registered\. Define one/)
     await cli.write(
       'sluice.yaml',
       'tasks: { noop: { exec: [/bin/true] } }\nworkflows: { twice: { steps: { one: { task: noop } } } }\n',

@@ -452,7 +452,7 @@ test('a key that is revoked ends the following with the code', async () => {
   const id = await submit('hold', '--input', JSON.stringify(`${direct.folder}/never`))
   const following = remote.start(['logs', '-f', id], { environment: { SLUICE_KEY: key } })
   await following.says('begun')
-  await remote.json('keys', 'revoke', keyId)
+  await remote.json('keys', 'delete', keyId)
   expect(await following.exited).toBe(1)
   expect(following.stderr).toContain('code:  UNAUTHENTICATED')
   await remote.run(['cancel', id])

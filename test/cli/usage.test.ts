@@ -38,7 +38,7 @@ describe('help', () => {
   test('of schedules create is its own', async () => {
     const { code, stdout } = await cli.run(['schedules', 'create', '--help'])
     expect(code).toBe(0)
-    expect(stdout).toContain('Usage: sluice schedules add|create [options] <name>')
+    expect(stdout).toContain('Usage: sluice schedules create [options] <name>')
   })
 
   test('is what a call without a command gets, on stderr and with exit code 2', async () => {
@@ -87,7 +87,7 @@ describe.concurrent('a wrong command line', () => {
     [
       ['schedules', 'pause', 'tick'],
       'sluice schedules has no subcommand "pause"',
-      'there are add, set, show, enable, disable',
+      'there are list, create, set, show, enable, disable',
     ],
     [['lanes', 'rest', 'x'], 'sluice lanes has no subcommand "rest"', 'did you mean reset?'],
     [['lanes', 'set', 'system', '--stale', '10s'], 'must be greater than twice the heartbeat', undefined],

@@ -70,6 +70,7 @@ export const DECISIONS: Readonly<Record<string, Access>> = {
 
   'GET /api/v1/live': ['workers:view', 'jobs:read'],
   'GET /api/v1/admin/series': 'workers:view',
+  'GET /api/v1/admin/snapshot': 'workers:view',
   'GET /api/v1/admin/devices/history': 'workers:view',
   'GET /api/v1/admin/recovery': 'workers:view',
 

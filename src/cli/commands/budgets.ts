@@ -8,6 +8,7 @@ import { duration, MAX_STORED_MS } from '../../model/setting-value.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
@@ -24,9 +25,16 @@ interface SetOptions extends CommonOptions {
 
 const wait = duration({ min: 1, max: MAX_STORED_MS })
 
-/** `sluice budgets`, `sluice budgets set NAME ...`, `sluice budgets reset NAME`, `sluice budgets delete NAME` */
+/** `sluice budgets`, and `list`, `show`, `set`, `reset` and `delete` below it */
 export const declareBudgets: Declare = (command, act) => {
-  command.action((options: CommonOptions) => act((world) => listBudgets(world, options)))
+  declareList(command, act, listBudgets)
+  declareShowOne(command, act, {
+    noun: 'budget',
+    missing: 'BUDGET_NOT_FOUND',
+    all: async (system) => (await system.budgets()).budgets,
+    nameOf: (budget: BudgetView) => budget.name,
+    print: printBudget,
+  })
   command
     .command('set')
     .description('change a budget; the change stays, whatever files say, until reset')

@@ -8,6 +8,7 @@ import type { KeyView } from '../../store/list-keys.ts'
 import { duration, type Given, list, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
@@ -35,9 +36,17 @@ interface RevokeOptions extends CommonOptions {
 const MAX_CAPACITY = orNone(count({ min: 1 }))
 const MIN_RANK = count({ min: -1_000_000, max: 1_000_000 })
 
-/** `sluice keys`, `sluice keys create NAME --role ROLE`, `sluice keys set ID`, `sluice keys revoke ID` */
+/** `sluice keys`, and `list`, `show`, `create`, `set` and `delete` below it */
 export const declareKeys: Declare = (command, act) => {
-  command.action((options: CommonOptions) => act((world) => listKeys(world, options)))
+  declareList(command, act, listKeys)
+  declareShowOne(command, act, {
+    noun: 'key',
+    missing: 'KEY_NOT_FOUND',
+    all: (system) => system.access.listKeys(),
+    nameOf: (key: KeyView) => key.name,
+    idOf: (key) => key.id,
+    print: printKey,
+  })
   const created = command
     .command('create')
     .description('make a key for the HTTP API; it is shown once')
@@ -54,8 +63,8 @@ export const declareKeys: Declare = (command, act) => {
     .action((id: string, options: ScopeOptions) => act((world) => setKey(world, id, options)))
   scopeOptions(set)
   command
-    .command('revoke')
-    .description('revoke a key, at once and on every server')
+    .command('delete')
+    .description('revoke a key, at once and on every server; the list keeps it as revoked')
     .argument('<id>', 'id of the key')
     .option('--with-schedules', 'also disable the schedules of its owner, which go on otherwise')
     .action((id: string, options: RevokeOptions) => act((world) => revokeKey(world, id, options)))
@@ -133,6 +142,23 @@ function shortly(runs: RunScope | null): string {
   if (runs === null || runsNothing(runs)) return ''
   const lanes = runs.lanes.join() === '*' ? '' : ` in ${runs.lanes.join(', ')}`
   return `${runs.tasks.join(', ')}${lanes}`
+}
+
+function printKey(world: World, key: KeyView, options: CommonOptions): ExitCode {
+  if (options.json === true) writeJson(world.out, key)
+  else
+    writeFacts(world.out, [
+      ['key', key.id],
+      ['name', key.name],
+      ['role', key.role],
+      ['state', key.state],
+      ['runs', key.runs === null ? undefined : inWords(key.runs)],
+      ['created', `${key.createdAt.toISOString()} by ${key.createdBy}`],
+      ['last used', key.lastUsedAt?.toISOString() ?? 'never'],
+      ['expires', key.expiresAt?.toISOString() ?? 'never'],
+      ['revoked', key.revokedAt === null ? undefined : `${key.revokedAt.toISOString()} by ${key.revokedBy}`],
+    ])
+  return EXIT.done
 }
 
 function createKey(world: World, name: string, options: CreateOptions): Promise<ExitCode> {

@@ -7,6 +7,7 @@ import type { Lane } from '../../store/list-lanes.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
@@ -60,9 +61,16 @@ interface MoveOptions extends CommonOptions {
   readonly reset?: boolean
 }
 
-/** `sluice lanes`, and `create`, `set`, `delete`, `move` and `reset` below it */
+/** `sluice lanes`, and `list`, `show`, `create`, `set`, `delete`, `move` and `reset` below it */
 export const declareLanes: Declare = (command, act) => {
-  command.action((options: CommonOptions) => act((world) => listLanes(world, options)))
+  declareList(command, act, listLanes)
+  declareShowOne(command, act, {
+    noun: 'lane',
+    missing: 'UNKNOWN_LANE',
+    all: (system) => system.listLanes(),
+    nameOf: (lane: Lane) => lane.name,
+    print: printLane,
+  })
   withSettings(command.command('create').description('create a lane; no file has to declare it'))
     .argument('<name>', 'name of the lane')
     .action((name: string, options: SetOptions) => act((world) => createLane(world, name, options)))
@@ -302,6 +310,7 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
     ['prefetch', LANE_FIELDS.prefetch.format(lane.prefetch)],
     ['running', String(lane.running)],
     ['assigned', String(lane.assigned)],
+    ['tasks', lane.tasks.join(', ') || 'none'],
     ['set by operator', setByOperator(lane).join(', ') || 'nothing'],
   ])
   return EXIT.done

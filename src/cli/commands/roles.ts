@@ -2,6 +2,7 @@ import type { RoleView } from '../../store/list-roles.ts'
 import { list } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
@@ -10,9 +11,16 @@ interface AllowOptions extends CommonOptions {
   readonly allow: readonly string[]
 }
 
-/** `sluice roles`, `sluice roles create NAME --allow LIST`, `sluice roles change NAME --allow LIST`, `sluice roles delete NAME` */
+/** `sluice roles`, and `list`, `show`, `create`, `set` and `delete` below it */
 export const declareRoles: Declare = (command, act) => {
-  command.action((options: CommonOptions) => act((world) => listRoles(world, options)))
+  declareList(command, act, listRoles)
+  declareShowOne(command, act, {
+    noun: 'role',
+    missing: 'ROLE_NOT_FOUND',
+    all: (system) => system.access.listRoles(),
+    nameOf: (role: RoleView) => role.name,
+    print: printRole,
+  })
   command
     .command('create')
     .description('make a role of your own')
@@ -20,7 +28,7 @@ export const declareRoles: Declare = (command, act) => {
     .requiredOption('--allow <list>', 'permissions, with commas between', list)
     .action((name: string, options: AllowOptions) => act((world) => saveRole(world, name, options, true)))
   command
-    .command('change')
+    .command('set')
     .description('change what a role of your own allows, for all keys that have it')
     .argument('<name>', 'name of the role')
     .requiredOption('--allow <list>', 'all its permissions, with commas between', list)
@@ -53,16 +61,19 @@ function saveRole(world: World, name: string, options: AllowOptions, isNew: bool
   return operate(world, options, async (system) => {
     const { access } = system
     const role = isNew ? await access.createRole(name, allow) : await access.changeRole(name, allow)
-    if (options.json === true) writeJson(world.out, role)
-    else {
-      writeFacts(world.out, [
-        ['role', role.name],
-        ['may', role.permissions.join(', ')],
-        ['keys', String(role.keys)],
-      ])
-    }
-    return EXIT.done
+    return printRole(world, role, options)
   })
+}
+
+function printRole(world: World, role: RoleView, options: CommonOptions): ExitCode {
+  if (options.json === true) writeJson(world.out, role)
+  else
+    writeFacts(world.out, [
+      ['role', role.name],
+      ['may', role.permissions.join(', ')],
+      ['keys', String(role.keys)],
+    ])
+  return EXIT.done
 }
 
 function deleteRole(world: World, name: string, options: CommonOptions): Promise<ExitCode> {

@@ -6,6 +6,7 @@ import type { Firing } from '../../store/list-firings.ts'
 import { type Given, setting, several } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { declareList } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
@@ -32,15 +33,15 @@ interface DescribedOptions extends CommonOptions {
 
 const SHOWN_FIRINGS = 20
 
-/** `sluice schedules`, and `add`, `set`, `show`, `enable`, `disable`, `reset`, `rm`, `fire` of one. */
+/** `sluice schedules`, and `list`, `show`, `create`, `set`, `enable`, `disable`, `reset`, `delete` and `fire` below it */
 export const declareSchedules: Declare = (command, act) => {
   const named = (name: string, description: string) =>
     command.command(name).description(description).argument('<name>', 'name of the schedule')
 
-  command.action((options: CommonOptions) => act((world) => list(world, options)))
-  described(named('add', 'create a schedule').alias('create'))
+  declareList(command, act, list)
+  described(named('create', 'create a schedule'))
     .option('--disabled', 'let its ticks go by until it is enabled')
-    .action((name: string, options: DescribedOptions) => act((world) => add(world, name, options)))
+    .action((name: string, options: DescribedOptions) => act((world) => create(world, name, options)))
   described(named('set', 'change a schedule; the change stays, whatever files say, until reset')).action(
     (name: string, options: DescribedOptions) => act((world) => set(world, name, options)),
   )
@@ -57,7 +58,7 @@ export const declareSchedules: Declare = (command, act) => {
     (name: string, options: CommonOptions) =>
       act((world) => change(world, options, (system) => system.resetSchedule(name))),
   )
-  named('rm', 'remove a schedule; jobs it has submitted stay').action(
+  named('delete', 'delete a schedule; jobs that it has submitted stay').action(
     (name: string, options: CommonOptions) => act((world) => remove(world, name, options)),
   )
   named('fire', 'submit its job now; its ticks come as before').action(
@@ -118,7 +119,9 @@ function list(world: World, options: CommonOptions): Promise<ExitCode> {
     const schedules = await system.listSchedules()
     if (options.json === true) writeJson(world.out, schedules)
     else if (schedules.length === 0)
-      world.out.line('there is no schedule; sluice schedules add creates one, and so does the config file')
+      world.out.line(
+        'There are no schedules. Create one with sluice schedules create, or in the config file.',
+      )
     else writeTable(world.out, columns(world.now().getTime()), schedules)
     return EXIT.done
   })
@@ -157,7 +160,7 @@ function describeLast(last: ScheduleView['last'], now: number): string {
   return last.jobId === null ? `${ago}, skipped: ${last.skipped}` : `${ago}, job ${last.jobId}`
 }
 
-async function add(world: World, name: string, given: DescribedOptions): Promise<ExitCode> {
+async function create(world: World, name: string, given: DescribedOptions): Promise<ExitCode> {
   const options = await optionsOf(world, given)
   return change(world, given, (system) => system.createSchedule(name, options))
 }
@@ -262,11 +265,13 @@ function remove(world: World, name: string, options: CommonOptions): Promise<Exi
   return operate(world, options, async (system) => {
     const { declared } = await system.getSchedule(name)
     await system.removeSchedule(name)
-    if (options.json === true) writeJson(world.out, { name, removed: true, declared })
+    if (options.json === true) writeJson(world.out, { name, deleted: true, declared })
     else {
-      world.out.line(`schedule ${name} is removed`)
+      world.out.line(`schedule ${name} is deleted`)
       if (declared)
-        world.err.line('a file or program names it: it comes back when that starts; remove it there too')
+        world.err.line(
+          'A file or program declares it, so it comes back when that program starts. Remove it there too.',
+        )
     }
     return EXIT.done
   })

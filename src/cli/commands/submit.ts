@@ -122,7 +122,7 @@ async function submitTo(
       near !== undefined
         ? `did you mean ${near}?`
         : names.length === 0
-          ? 'no task or workflow is known yet: name one in the config file, or start the program that has it'
+          ? 'no task or workflow is registered: define one in the config file, or start the program that has it'
           : `known are ${names.slice(0, 20).join(', ')}`
     throw new SluiceError('UNKNOWN_TASK', error.message, {
       details: { name: task, [HINT]: hint },

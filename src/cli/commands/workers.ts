@@ -4,18 +4,27 @@ import type { WorkerView } from '../../store/list-workers.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { labelsOf, labelTexts } from '../labels.ts'
+import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { count, roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
-import { type Column, writeTable } from '../output/table.ts'
+import { type Column, writeFacts, writeTable } from '../output/table.ts'
 
 interface WhichOptions extends CommonOptions {
   readonly label?: readonly string[]
 }
 
-/** `sluice workers`, `sluice workers drain NAME`, `sluice workers undrain NAME`, `sluice workers stop NAME` */
+/** `sluice workers`, and `list`, `show`, `drain`, `undrain` and `stop` below it */
 export const declareWorkers: Declare = (command, act) => {
-  command.action((options: CommonOptions) => act((world) => listWorkers(world, options)))
+  declareList(command, act, listWorkers)
+  declareShowOne(command, act, {
+    noun: 'worker',
+    missing: 'WORKER_NOT_FOUND',
+    all: (system) => system.listWorkers(),
+    nameOf: (worker: WorkerView) => worker.name,
+    idOf: (worker) => worker.id,
+    print: printWorker,
+  })
   command
     .command('drain')
     .description('let a worker finish what it runs and take nothing new')
@@ -44,16 +53,14 @@ function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
   return operate(world, options, async (system) => {
     const workers = await system.listWorkers()
     if (options.json === true) writeJson(world.out, workers)
-    else if (workers.length === 0) world.out.line('no worker is alive; sluice worker starts one')
+    else if (workers.length === 0) world.out.line('No worker is alive. Start one with: sluice worker')
     else {
       writeTable(world.out, columns(world.now().getTime()), workers)
-      for (const { name, withdrawn } of workers)
-        for (const { task, why, retryAt } of withdrawn)
-          world.out.line(`${name} cannot start task ${task}: ${why}; retries at ${retryAt.toISOString()}`)
+      for (const line of workers.flatMap(withdrawnTasks)) world.out.line(line)
       for (const { name, broken } of workers)
         if (broken !== null)
           world.out.line(
-            `${name} cannot start jobs: ${broken}; mend that, then sluice workers undrain ${name}`,
+            `${name} cannot start jobs: ${broken}. Repair the cause, then run: sluice workers undrain ${name}`,
           )
     }
     return EXIT.done
@@ -96,6 +103,42 @@ function columns(now: number): Column<WorkerView>[] {
     { title: 'LABELS', value: labelsInWords, shrinks: true, optional: true },
     { title: 'TASKS', value: (worker) => worker.tasks.join(' '), shrinks: true, optional: true },
   ]
+}
+
+function printWorker(world: World, worker: WorkerView, options: CommonOptions): ExitCode {
+  if (options.json === true) {
+    writeJson(world.out, worker)
+    return EXIT.done
+  }
+  const now = world.now().getTime()
+  writeFacts(world.out, [
+    ['worker', worker.name],
+    ['id', worker.id],
+    ['state', stateOf(worker)],
+    ['broken', worker.broken ?? undefined],
+    ['running', String(worker.running)],
+    ['assigned', String(worker.assigned)],
+    ['capacity', worker.capacity === 0 ? 'any' : String(worker.capacity)],
+    ['processes', processesInWords(worker) || undefined],
+    ['host', `${worker.host}, process ${worker.pid}`],
+    ['seen', `${roughly(worker.silentMs)} ago`],
+    ['up', roughly(now - worker.startedAt.getTime())],
+    ['version', worker.version],
+    ['build', worker.build ?? undefined],
+    ['pool', worker.pool ?? undefined],
+    ['rank', String(worker.rank)],
+    ['labels', labelsInWords(worker) || undefined],
+    ['tasks', worker.tasks.join(', ') || 'none'],
+  ])
+  for (const line of withdrawnTasks(worker)) world.out.line(line)
+  return EXIT.done
+}
+
+function withdrawnTasks({ name, withdrawn }: WorkerView): string[] {
+  return withdrawn.map(
+    ({ task, why, retryAt }) =>
+      `${name} cannot start task ${task}: ${why}. It retries at ${retryAt.toISOString()}.`,
+  )
 }
 
 /** Of its process pool: how many it may have, and would take. */

@@ -4,14 +4,14 @@ import {
   DeviceHistoryBody,
   DeviceHistoryQuery,
   LiveQuery,
-  type NowBody,
+  NowBody,
   SeriesBody,
   SeriesQuery,
 } from '../../api/live.ts'
 import { readDeviceHistory } from '../../engine/device-history.ts'
 import { type JobCriteria, type JobPage, toSearch } from '../../engine/job-list.ts'
 import { LiveFeed, type LiveList } from '../../engine/live-feed.ts'
-import { type Now, readSeries, SERIES_MS } from '../../engine/now.ts'
+import { type Now, readNow, readSeries, SERIES_MS } from '../../engine/now.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import type { JobStatus } from '../../model/job.ts'
 import { forbidden } from '../access.ts'
@@ -66,6 +66,20 @@ export function liveRoutes(
         feed.open({ now, list, lastId, reader: request.caller.keyId }, sink),
       )
     },
+  )
+
+  server.get(
+    '/admin/snapshot',
+    {
+      config: { access: 'workers:view' },
+      schema: {
+        summary: 'The whole system at one time',
+        description: 'The same as one `now` event of /live.',
+        tags: ['live'],
+        response: { 200: NowBody },
+      },
+    },
+    async () => toNowBody(await readNow(calls)),
   )
 
   server.get(

@@ -1,0 +1,134 @@
+import type { PoolView } from '../../engine/fleet-view.ts'
+import type { PoolNumbers } from '../../engine/pool-control.ts'
+import { SluiceError } from '../../errors.ts'
+import { POOL_FIELDS } from '../../model/pool.ts'
+import { type Given, setting } from '../arguments.ts'
+import type { CommonOptions, Declare, World } from '../command.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { declareList, declareShowOne } from '../noun.ts'
+import { operate } from '../operate.ts'
+import { roughly } from '../output/in-words.ts'
+import { writeJson } from '../output/json.ts'
+import { type Column, writeTable } from '../output/table.ts'
+
+const FIELDS = ['min', 'max', 'capacity', 'idle', 'lifetime', 'cooldown', 'arrival'] as const
+type Field = (typeof FIELDS)[number]
+type SetOptions = CommonOptions & Partial<Record<Field, Given<unknown>>>
+
+/** `sluice pools`, and `list`, `show`, `set` and `reset` below it */
+export const declarePools: Declare = (command, act) => {
+  declareList(command, act, listPools)
+  declareShowOne(command, act, {
+    noun: 'pool',
+    missing: 'POOL_NOT_FOUND',
+    all: async (system) => (await system.fleet({ limit: 1 })).pools,
+    nameOf: (pool: PoolView) => pool.name,
+    print: printPool,
+  })
+  command
+    .command('set')
+    .description('change a pool; the change overrides files until reset')
+    .argument('<name>', 'name of the pool')
+    .option('--min <number>', 'workers to keep even without jobs', setting(POOL_FIELDS.min))
+    .option('--max <number>', 'most workers at once', setting(POOL_FIELDS.max))
+    .option(
+      '--capacity <number>',
+      'jobs that each worker runs at once; 0: no limit',
+      setting(POOL_FIELDS.capacity),
+    )
+    .option(
+      '--idle <duration>',
+      'a worker leaves after this long without a job; none: it stays',
+      setting(POOL_FIELDS.idle),
+    )
+    .option(
+      '--lifetime <duration>',
+      'a worker leaves after this long; none: it stays',
+      setting(POOL_FIELDS.lifetime),
+    )
+    .option(
+      '--cooldown <duration>',
+      'least time between two requests for workers',
+      setting(POOL_FIELDS.cooldown),
+    )
+    .option(
+      '--arrival <duration>',
+      'how long a requested worker may take to register',
+      setting(POOL_FIELDS.arrival),
+    )
+    .action((name: string, options: SetOptions) => act((world) => setPool(world, name, options)))
+  command
+    .command('reset')
+    .description('undo what operators changed: the values of the files apply again')
+    .argument('<name>', 'name of the pool')
+    .action((name: string, options: CommonOptions) => act((world) => resetPool(world, name, options)))
+}
+
+function listPools(world: World, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) => {
+    const { pools } = await system.fleet({ limit: 1 })
+    if (options.json === true) writeJson(world.out, pools)
+    else if (pools.length === 0) world.out.line(NO_POOLS)
+    else writeTable(world.out, poolColumns(world.now().getTime()), pools)
+    return EXIT.done
+  })
+}
+
+function setPool(world: World, name: string, options: SetOptions): Promise<ExitCode> {
+  const given = FIELDS.filter((field) => options[field] !== undefined)
+  if (given.length === 0)
+    throw new SluiceError(
+      'INVALID_ARGUMENT',
+      `nothing to set: give ${FIELDS.map((field) => `--${field}`).join(', ')}`,
+    )
+  const change = Object.fromEntries(given.map((field) => [field, options[field]!.value])) as PoolNumbers
+  return operate(world, options, async (system) =>
+    printPool(world, await system.setPool(name, change), options),
+  )
+}
+
+function resetPool(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) => printPool(world, await system.resetPool(name), options))
+}
+
+function printPool(world: World, pool: PoolView, options: CommonOptions): ExitCode {
+  if (options.json === true) writeJson(world.out, pool)
+  else writeTable(world.out, poolColumns(world.now().getTime()), [pool])
+  return EXIT.done
+}
+
+export const NO_POOLS =
+  'There are no pools. Declare them in a config file under fleet.pools:, such as burst: { max: 3 }'
+
+export function poolColumns(now: number): Column<PoolView>[] {
+  const lasting = (ms: number | null) => (ms === null ? 'none' : roughly(ms))
+  return [
+    { title: 'POOL', value: (pool) => pool.name },
+    {
+      title: 'WORKERS',
+      value: ({ workers, draining }) => `${workers}${draining > 0 ? ` + ${draining} leaving` : ''}`,
+      align: 'right',
+    },
+    { title: 'MIN', value: ({ min }) => String(min), align: 'right' },
+    { title: 'MAX', value: ({ max }) => String(max), align: 'right' },
+    { title: 'RUNNING', value: ({ running }) => String(running), align: 'right' },
+    {
+      title: 'OVERFLOW',
+      value: ({ overflow, since }) =>
+        overflow === 0 || since === null ? '' : `${overflow} for ${roughly(now - since.getTime())}`,
+      align: 'right',
+      colour: ({ overflow }) => (overflow > 0 ? 'yellow' : undefined),
+    },
+    { title: 'ASKED', value: ({ requests }) => String(requests), align: 'right' },
+    {
+      title: 'IN VAIN',
+      value: ({ failed }) => String(failed),
+      align: 'right',
+      colour: ({ failed }) => (failed > 0 ? 'red' : undefined),
+    },
+    { title: 'CAME', value: ({ arrived }) => String(arrived), align: 'right' },
+    { title: 'IDLE', value: ({ idleMs }) => lasting(idleMs), align: 'right', optional: true },
+    { title: 'LIFETIME', value: ({ lifetimeMs }) => lasting(lifetimeMs), align: 'right', optional: true },
+    { title: 'STARTED BY', value: ({ provisioner }) => provisioner },
+  ]
+}

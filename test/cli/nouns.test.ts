@@ -1,0 +1,88 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { useDatabase } from '../support/database.ts'
+import { plantHolder } from '../support/state/assigned.ts'
+import { useWay, WAYS } from './ways.ts'
+
+const FILE = `
+lanes: { narrow: { slots: 3, tasks: [noop] } }
+tasks: { noop: { exec: [/bin/true] } }
+budgets: { licences: 2 }
+schedules: { nightly: { task: noop, cron: '0 3 * * *' } }
+fleet: { pools: { burst: { max: 3, provisioner: command, options: { argv: [/bin/true] } } } }
+`
+
+describe.each(WAYS)('over %s', (way) => {
+  const database = useDatabase({ asMigrated: true })
+  const { cli, direct } = useWay(way, database)
+
+  beforeAll(async () => {
+    await cli.write('sluice.yaml', FILE)
+    await direct.run(['submit', 'noop'])
+    await plantHolder(database.sql, 'w1', 'narrow')
+    if (way === 'the database') await cli.run(['keys', 'create', 'root', '--role', 'platform_admin'])
+    await cli.run(['keys', 'create', 'ann', '--role', 'viewer'])
+  })
+
+  const NOUNS = [
+    ['tasks', 'noop', 'nop', 'task', 'UNKNOWN_TASK'],
+    ['lanes', 'narrow', 'narow', 'lane', 'UNKNOWN_LANE'],
+    ['budgets', 'licences', 'licence', 'budget', 'BUDGET_NOT_FOUND'],
+    ['pools', 'burst', 'brust', 'pool', 'POOL_NOT_FOUND'],
+    ['schedules', 'nightly', 'nightl', 'schedule', 'SCHEDULE_NOT_FOUND'],
+    ['workers', 'w1', 'w2', 'worker', 'WORKER_NOT_FOUND'],
+    ['keys', 'ann', 'anne', 'key', 'KEY_NOT_FOUND'],
+    ['roles', 'viewer', 'viewr', 'role', 'ROLE_NOT_FOUND'],
+  ] as const
+
+  test.each(NOUNS)('%s list is %s without a verb', async (noun) => {
+    const bare = await cli.json<object[]>(noun)
+    expect(bare.length).toBeGreaterThan(0)
+    const listed = await cli.json<object[]>(noun, 'list')
+    expect(withoutTimes(listed)).toEqual(withoutTimes(bare))
+    const { code, stdout } = await cli.run([noun, 'list'])
+    expect([code, stdout === '']).toEqual([0, false])
+  })
+
+  test.each(NOUNS)('%s show %s shows it', async (noun, name) => {
+    const all = await cli.json<{ name: string }[]>(noun)
+    const shown = await cli.json<{ name: string }>(noun, 'show', name)
+    const listed = all.find((each) => each.name === name)!
+    expect(Object.keys(withoutTimes(shown))).toEqual(
+      expect.arrayContaining(
+        Object.keys(withoutTimes(listed)).filter((field) => field !== 'waiting' && field !== 'oldestAt'),
+      ),
+    )
+    expect(shown.name).toBe(name)
+    const { code, stdout } = await cli.run([noun, 'show', name])
+    expect(code).toBe(0)
+    expect(stdout).toContain(name)
+  })
+
+  test.each(NOUNS)(
+    '%s: a name that does not exist (not %s but %s) is rejected with its code',
+    async (noun, _, wrong, singular, errorCode) => {
+      const { code, stdout, stderr } = await cli.run([noun, 'show', wrong])
+      expect([code, stdout]).toEqual([1, ''])
+      expect(stderr).toContain(`there is no ${singular} "${wrong}"`)
+      expect(stderr).toContain(`code:  ${errorCode}`)
+      // On a database the engine itself names what is near; through a server it cannot.
+      expect(stderr).toMatch(
+        /(did you mean \w+\?|list them with: sluice \w+|; there (is|are) |no schedule "nightl")/,
+      )
+    },
+  )
+
+  test('of two keys with one name, show asks for an id', async () => {
+    const { id } = await cli.json<{ id: string }>('keys', 'create', 'ann', '--role', 'viewer')
+    const { code, stderr } = await cli.run(['keys', 'show', 'ann'])
+    expect(code).toBe(2)
+    expect(stderr).toContain('2 keys are called "ann"')
+    expect(stderr).toMatch(new RegExp(`^hint: {2}name one by its id: \\d+, ${id}$`, 'm'))
+    expect(await cli.json('keys', 'show', id)).toMatchObject({ id, name: 'ann' })
+  })
+})
+
+/** Ages differ between two calls. */
+function withoutTimes<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value, (field, each) => (/(Ms|At)$/.test(field) ? undefined : each)))
+}
