@@ -226,36 +226,53 @@ test('without ageing the highest priority goes first however long others wait', 
 /** More than a worker ends while the next ones are submitted. */
 const BACKLOG = 5000
 
-/** Keeps a worker of 20 slots busy with thousands of short jobs, so that its scans remember where they are. */
-async function underLoad<T>(name: string, work: (app: Sluice) => Promise<T>): Promise<T> {
+/** How the jobs of the backlog are claimed. */
+const CLAIMED = ['into slots', 'ahead of slots'] as const
+type Claimed = (typeof CLAIMED)[number]
+
+/**
+ * Keeps a worker of 20 slots busy with thousands of short jobs, so that its scans remember where they are. The jobs to watch are of the same class: they have
+ * an input, and those whose input is `returns` go back to the queue once.
+ */
+async function underLoad<T>(
+  what: string,
+  claimed: Claimed,
+  work: (app: Sluice, name: string) => Promise<T>,
+): Promise<T> {
+  const isAhead = claimed === 'ahead of slots'
+  const name = `${what}-${isAhead ? 'ahead' : 'off'}`
+  const lane = `load-${name}`
   const busy = task({
-    name: `busy-${name}`,
-    lane: `load-${name}`,
-    run: () => new Promise((resolve) => setImmediate(resolve)),
-  })
-  const watched = task({
-    name: `watched-${name}`,
-    lane: `load-${name}`,
-    run: (_: unknown, ctx) => {
-      if (name === 'returned' && ctx.attempt === 1) throw snooze(0)
+    name,
+    lane,
+    run: async (input: string | null, ctx) => {
+      if (input === 'returns' && ctx.attempt === 1) throw snooze(0)
+      // With prefetch, a worker of jobs that do nothing would outrun the feeder, and then nothing would wait.
+      if (input === null)
+        await new Promise((resolve) => (isAhead ? setTimeout(resolve, 2) : setImmediate(resolve)))
     },
   })
   const app = await apps.open({
-    tasks: [busy, watched],
-    // With prefetch the worker outruns the feeder, and then nothing waits.
-    lanes: { [`load-${name}`]: { slots: 20, poll: '2s', prefetch: 'off' } },
+    tasks: [busy],
+    lanes: { [lane]: { slots: 20, poll: '2s', ...(!isAhead && { prefetch: 'off' }) } },
   })
-  await app.submitMany(busy, Array.from({ length: BACKLOG }))
+  const feed = () => app.submitMany(busy, Array(BACKLOG).fill(null))
+  await feed()
   await app.work({ capacity: 20 })
   let over = false
   const feeding = (async () => {
     while (!over) {
-      await app.submitMany(busy, Array.from({ length: BACKLOG }))
+      await feed()
       await until(async () => over || (await depth(busy.name)) < BACKLOG, 'the backlog to shrink')
     }
   })()
   try {
-    return await work(app)
+    if (isAhead) await until(async () => (await assignedIn(lane)) > 0, 'jobs to be assigned')
+    const result = await work(app, name)
+    // They still are, so the scan positions were tried beside prefetched jobs.
+    if (isAhead) await until(async () => (await assignedIn(lane)) > 0, 'jobs to be assigned all the time')
+    else expect(await assignedIn(lane)).toBe(0)
+    return result
   } finally {
     over = true
     await feeding
@@ -263,6 +280,16 @@ async function underLoad<T>(name: string, work: (app: Sluice) => Promise<T>): Pr
       `update sluice.jobs set state = 'cancelled', finished_at = now(), error = 'x' where state = 'ready'`,
     )
   }
+}
+
+/** How many jobs of the lane are assigned to a worker and wait for a slot. */
+async function assignedIn(lane: string): Promise<number> {
+  const [row] = await database.sql<{ n: number }>(
+    `select coalesce(sum(cardinality(c.assigned)), 0)::integer as n
+       from sluice.claims c join sluice.classes k on k.id = c.class_id where k.lane = $1`,
+    [lane],
+  )
+  return row!.n
 }
 
 async function depth(name: string): Promise<number> {
@@ -286,48 +313,57 @@ async function startOf(app: Sluice, id: string): Promise<number> {
 /** The lanes' poll with its jitter, and a little for a busy machine. */
 const POLL_MS = 2200 + 300
 
-test('a job committed long after its place in line has passed is found within a poll', async () => {
-  await underLoad('late', async (app) => {
-    const client = new pg.Client(database.url)
-    await client.connect()
-    try {
-      for (let round = 0; round < 3; round++) {
-        await client.query('begin')
-        const job = await app.submit('watched-late', round, { transaction: client, priority: 50 })
-        // One that comes after it in line runs and ends while it cannot be seen.
-        const later = await app.submit('watched-late', 'later', { priority: 50 })
-        await later.result()
-        const committed = await now()
-        await client.query('commit')
-        expect((await startOf(app, job.id)) - committed).toBeLessThan(POLL_MS)
+test.each(CLAIMED)(
+  'a job committed long after its place in line has passed is found within a poll (jobs claimed %s)',
+  async (claimed) => {
+    await underLoad('late', claimed, async (app, name) => {
+      const client = new pg.Client(database.url)
+      await client.connect()
+      try {
+        for (let round = 0; round < 3; round++) {
+          await client.query('begin')
+          const job = await app.submit(name, 'late', { transaction: client, priority: 50 })
+          // One that comes after it in line runs and ends while it cannot be seen.
+          const later = await app.submit(name, 'later', { priority: 50 })
+          await later.result()
+          const committed = await now()
+          await client.query('commit')
+          expect((await startOf(app, job.id)) - committed).toBeLessThan(POLL_MS)
+        }
+      } finally {
+        await client.end()
       }
-    } finally {
-      await client.end()
-    }
-  })
-})
+    })
+  },
+)
 
-test('a job that was raised while the worker is far down the line starts within a poll', async () => {
-  await underLoad('raised', async (app) => {
-    for (let round = 0; round < 3; round++) {
-      const job = await app.submit('watched-raised', round, { priority: -100 })
-      await app.submit('watched-raised', round, { priority: 50 }).then((other) => other.result())
-      expect(await app.getJob(job.id)).toMatchObject({ status: 'queued' })
-      const raised = await now()
-      await app.reprioritise(job.id, 100)
-      expect((await startOf(app, job.id)) - raised).toBeLessThan(POLL_MS)
-    }
-  })
-})
+test.each(CLAIMED)(
+  'a job that was raised while the worker is far down the line starts within a poll (jobs claimed %s)',
+  async (claimed) => {
+    await underLoad('raised', claimed, async (app, name) => {
+      for (let round = 0; round < 3; round++) {
+        const job = await app.submit(name, 'raised', { priority: -100 })
+        await app.submit(name, 'other', { priority: 50 }).then((other) => other.result())
+        expect(await app.getJob(job.id)).toMatchObject({ status: 'queued' })
+        const raised = await now()
+        await app.reprioritise(job.id, 100)
+        expect((await startOf(app, job.id)) - raised).toBeLessThan(POLL_MS)
+      }
+    })
+  },
+)
 
-test('a job that went back to the queue starts again within a poll', async () => {
-  await underLoad('returned', async (app) => {
-    for (let round = 0; round < 3; round++) {
-      const job = await app.submit('watched-returned', round, { priority: 1 })
-      await job.result()
-      const [first] = await app.listAttempts(job.id)
-      expect(first).toMatchObject({ ending: 'snoozed' })
-      expect((await startOf(app, job.id)) - first!.endedAt!.getTime()).toBeLessThan(POLL_MS)
-    }
-  })
-})
+test.each(CLAIMED)(
+  'a job that went back to the queue starts again within a poll (jobs claimed %s)',
+  async (claimed) => {
+    await underLoad('returned', claimed, async (app, name) => {
+      for (let round = 0; round < 3; round++) {
+        const job = await app.submit(name, 'returns', { priority: 1 })
+        await job.result()
+        const [first] = await app.listAttempts(job.id)
+        expect(first).toMatchObject({ ending: 'snoozed' })
+        expect((await startOf(app, job.id)) - first!.endedAt!.getTime()).toBeLessThan(POLL_MS)
+      }
+    })
+  },
+)
