@@ -3,6 +3,7 @@ import { SluiceError } from '../../src/errors.ts'
 import { AssignedCells } from '../../src/model/assigned-cells.ts'
 import type { SourceBeat } from '../../src/worker/job-source.ts'
 import { HAND_BACK_MS } from '../../src/worker/prefetched.ts'
+import { task } from '../../src/worker/task.ts'
 import type { Worker } from '../../src/worker/worker.ts'
 import {
   AnsweredSource,
@@ -453,6 +454,29 @@ test('a task whose jobs have waited for 100 ms is measured again before more of 
   expect(spin).toBe(0)
   expect(other).toBeGreaterThan(0)
   held.open()
+  source.answerAll()
+  await worker.stop()
+})
+
+test('asks for jobs ahead of slots for an inline task, and for none of a process pool, a program or a task that fails when it is lost', async () => {
+  const source = new AnsweredSource()
+  const run = () => null
+  const tasks = [
+    task({ name: 'inline', run }),
+    task({ name: 'pooled', execution: 'process', module: import.meta.url, run }),
+    { ...task({ name: 'program', run }), execution: 'exec' as const },
+    task({ name: 'once', onLost: 'fail', run }),
+  ]
+  // Each job takes a millisecond. All tasks are measured, and any of them would be fast enough.
+  const execute = () => vi.advanceTimersByTimeAsync(1)
+  const worker = await startLoop(source, execute, { capacity: tasks.length, tasks })
+  for (const round of ['1', '2', '3']) {
+    const jobs = tasks.map(({ name }) => assignment(name + round, { task: name }))
+    ;(await source.next()).answer({ assignments: jobs })
+  }
+  const measured = await source.next()
+  const ahead = tasks.map(({ name }) => [name, measured.request.prefetch!.ahead(name, 'default', 1000) > 0])
+  expect(Object.fromEntries(ahead)).toEqual({ inline: true, pooled: false, program: false, once: false })
   source.answerAll()
   await worker.stop()
 })

@@ -8,7 +8,7 @@ import type { Attempt } from '../../src/worker/attempt.ts'
 import { DeviceWatch } from '../../src/worker/devices/device-watch.ts'
 import type { JobSource, SourceBeat, SourceEvents, SourceRequest } from '../../src/worker/job-source.ts'
 import { ModelKeeper } from '../../src/worker/models/model-keeper.ts'
-import { task } from '../../src/worker/task.ts'
+import { type AnyTask, task } from '../../src/worker/task.ts'
 import { Workdirs } from '../../src/worker/workdir.ts'
 import { Worker } from '../../src/worker/worker.ts'
 
@@ -167,25 +167,26 @@ export function assigned(id: string, more: Partial<Assignment> = {}): Assignment
   return assignment(id, { prefetched: { rank: 0 }, ...more })
 }
 
-/** Starts a worker that runs jobs of these tasks. Its folder goes when the test has ended. */
+/** Starts a worker that runs jobs of these tasks, inline unless it is given the task itself, and each by `execute`. Its folder goes when the test has ended. */
 export async function startLoop(
   source: ControlledSource,
   execute: (attempt: Attempt) => unknown,
   {
     capacity = 10,
     tasks = ['spin'],
-  }: { readonly capacity?: number; readonly tasks?: readonly string[] } = {},
+  }: { readonly capacity?: number; readonly tasks?: readonly (string | AnyTask)[] } = {},
 ): Promise<Worker> {
   const root = await mkdtemp(join(tmpdir(), 'sluice-loop-'))
   onTestFinished(() => rm(root, { recursive: true, force: true }))
   const log = { info() {}, warn() {}, error() {} }
+  const all = tasks.map((each) => (typeof each === 'string' ? task({ name: each, run: () => null }) : each))
   const devices = new DeviceWatch({ source, host: 'here', log })
   const worker = new Worker({
     source,
     devices,
     models: new ModelKeeper({ models: new Map(), devices, log, onNews() {} }),
-    tasks: new Map(tasks.map((name) => [name, task({ name, run: () => null })])),
-    executors: new Map(tasks.map((name) => [name, execute])),
+    tasks: new Map(all.map((each) => [each.name, each])),
+    executors: new Map(all.map(({ name }) => [name, execute])),
     name: 'loop',
     pool: undefined,
     share: undefined,
