@@ -23,13 +23,15 @@ beforeAll(async () => {
   const picky = task({ name: 'picky', lane: 'filled', requires: { gpu: true }, run: () => null })
   const bounded = task({ name: 'bounded', lane: 'bounded', run: () => null })
   const even = task({ name: 'even', lane: 'even', run: () => null })
+  const tight = task({ name: 'tight', lane: 'tight', run: () => null })
   const app = await sluice({
     database: database.url,
-    tasks: [plain, other, picky, bounded, even],
+    tasks: [plain, other, picky, bounded, even, tight],
     lanes: {
       filled: { slots: null, perWorker: null },
       bounded: { slots: null, perWorker: 1 },
       even: { slots: null, perWorker: null, placement: 'spread' },
+      tight: { slots: 2, perWorker: null },
     },
   })
   await app.close()
@@ -48,7 +50,7 @@ async function worker(identity: Partial<WorkerIdentity> = {}, hears = true): Pro
   const connection = new Connection({ url: database.url, applicationName: 'order', timeoutMs: 15_000 })
   connections.push(connection)
   const all = { name: 'w', host: 'h', pid: 1, version: '0', capacity: 1, cores: 2, labels: {} }
-  const tasks = ['plain', 'other', 'picky', 'bounded', 'even']
+  const tasks = ['plain', 'other', 'picky', 'bounded', 'even', 'tight']
   return SessionByHand.open({
     db,
     connection,
@@ -192,6 +194,24 @@ test('a backlog is shared at once: only what those before it have room for is le
   const [, second] = [await worker({ capacity: 2 }, false), await worker({ capacity: 9 }, false)]
   for (let n = 0; n < 5; n++) await submit('plain', 60)
   expect(await take(second, 9)).toBe(3)
+})
+
+test('in a lane with a limit, a worker fills the slots that its jobs leave, and leaves those that nobody uses to the first', async () => {
+  const second = await worker({ rank: 5, capacity: 4 })
+  await submit('tight')
+  await submit('tight')
+  const { assignments } = await second.cycle([], 4, 0)
+  expect(assignments).toHaveLength(2)
+  const first = await worker({ capacity: 4 })
+
+  await submit('tight')
+  const [{ id, attempt }] = assignments as [(typeof assignments)[0]]
+  const next = await second.cycle([{ id, attempt, ending: { kind: 'completed', result: 'null' } }], 3, 0)
+  expect(next.assignments).toHaveLength(1)
+
+  await database.sql(`update sluice.lanes set slots = 3 where name = 'tight'`)
+  await submit('tight')
+  expect([await take(second, 2), await take(first, 4)]).toEqual([0, 1])
 })
 
 test('a worker that drains is given nothing, whatever it asks for', async () => {

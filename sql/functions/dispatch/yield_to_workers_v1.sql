@@ -6,7 +6,9 @@
 -- has not withdrawn the task, and has room in the lane. Who is busy is passed over at once. So jobs wait for nobody, unless somebody looks
 -- free and is not: then for 20 ms with one of them, 30 with two, 50 with four and more. Where hints do not arrive each worker finds the
 -- job with its next poll, and it is left to them for that long. What all of them together have no room for is not left, which is how a
--- backlog is shared. What was ready at an earlier look belongs to whoever comes, and such a look costs one step into the index for each class.
+-- backlog is shared. In a lane with a limit, they have room for no more than the slots that were free before this cycle: the slots of the jobs
+-- whose endings it reports are this worker's to fill. What was ready at an earlier look belongs to whoever comes, and such a look costs one step
+-- into the index for each class.
 --
 -- It looks at the 64 workers just before this one, at most: where those are all busy, so are those before them, as a rule. Classes
 -- that draw from budgets go where the plan for them says.
@@ -27,6 +29,7 @@ declare
   v_spread   boolean[];
   v_poll     integer[];   -- how often the lane is polled
   v_ready    integer[];   -- how many there are
+  v_spare    integer[];   -- slots of the lane that nobody holds, or that this worker holds and does not use; null: no limit
   v_room     integer[];   -- how many of them those who come first could take
   v_workers  integer[];   -- and how many workers that are
   v_rank     integer;
@@ -34,6 +37,7 @@ declare
   v_peer     record;
   v_lanes    text[];      -- of what a peer runs, once for each job; and how many of them take a process
   v_pooled   integer;
+  v_idle     integer;     -- slots of the lane that a peer holds and does not use
   v_fits     integer;
   v_useful   integer;
   v_wanted   integer;     -- of all classes: ready, and room before this worker
@@ -59,8 +63,13 @@ begin
     return;
   end if;
   select array_agg(c.ordinality), array_agg(s.name), array_agg(k.task), array_agg(k.requires), array_agg(s.per_worker),
-         array_agg(s.placement = 'spread'), array_agg(s.poll_ms), array_agg(n.ready), array_agg(0), array_agg(0)
-    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_poll, v_ready, v_room, v_workers
+         array_agg(s.placement = 'spread'), array_agg(s.poll_ms), array_agg(n.ready), array_agg(0), array_agg(0),
+         -- What this cycle reports as ended has not been recorded, so it counts as running.
+         array_agg(case when s.slots is not null then greatest(0, s.slots
+           - (select coalesce(sum(h.slots), 0) from sluice.holdings h where h.lane = s.name and h.worker_id <> p_worker)
+           - greatest(p_run[c.lane], (select sum(sluice.started_in_v1(r)) from sluice.claims r join sluice.classes x on x.id = r.class_id
+                                       where r.worker_id = p_worker and x.lane = s.name)))::integer end)
+    into v_young, v_lane, v_task, v_requires, v_each, v_spread, v_poll, v_ready, v_room, v_workers, v_spare
     from unnest(classes) with ordinality c
     join sluice.classes k on k.id = c.id and not k.budgeted
     join sluice.lanes s on s.name = p_lanes[c.lane] and (s.placement = 'fill' or v_running > 0)
@@ -89,6 +98,12 @@ begin
       v_fits := least(case when v_peer.capacity > 0 then v_peer.capacity - cardinality(v_lanes) else 1000 end,
                       sluice.per_worker_v1(v_each[i], v_peer.capacity, v_peer.cores) - cardinality(array_positions(v_lanes, v_lane[i])),
                       case when v_peer.process_limit is not null and v_task[i] = any (v_peer.pooled) then v_peer.processes - v_pooled end);
+      if v_spare[i] is not null and v_fits > 0 then
+        v_idle := coalesce((select h.slots from sluice.holdings h where h.worker_id = v_peer.id and h.lane = v_lane[i]), 0)
+          - cardinality(array_positions(v_lanes, v_lane[i]));
+        v_fits := least(v_fits, v_idle + v_spare[i]);
+        v_spare[i] := v_spare[i] - greatest(0, v_fits - v_idle);
+      end if;
       if v_fits > 0 then
         v_room[i] := v_room[i] + v_fits;
         v_workers[i] := v_workers[i] + 1;
