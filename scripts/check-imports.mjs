@@ -1,5 +1,5 @@
 // Fails when a folder of src/ imports one it may not see, when imports form a cycle, when SQL or the driver appears
-// outside its place, or when a pure folder reads the clock, the dice or the machine. Runs on plain Node, without a build.
+// outside its place, when more files of src/store name the tables of jobs, or when a pure folder reads the clock, the dice or the machine. Runs on plain Node, without a build.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 
@@ -76,6 +76,46 @@ const SQL = new RegExp(
   'i',
 )
 
+/** How jobs are stored. Everybody else reads the view sluice.jobs, or calls a function. */
+const JOB_TABLES = /\bsluice\.(?:job_data|queue|claims|outcomes|job_keys|composites)\b/
+/** Files of src/store that name these tables. The list only gets shorter: a change of a table has to look at each of them. */
+const KNOW_JOB_TABLES = new Set([
+  'append-logs',
+  'claim-duties',
+  'count-below',
+  'count-failures',
+  'count-leaves',
+  'describe-composite',
+  'explain-wait',
+  'explain-window',
+  'find-drift',
+  'find-good-run',
+  'find-jobs',
+  'find-key-holder',
+  'find-owners',
+  'find-roots',
+  'latest-samples',
+  'list-failures',
+  'list-lanes',
+  'list-workers',
+  'load-branches',
+  'load-claimed',
+  'load-decisions',
+  'load-ended-children',
+  'load-endings',
+  'load-orders',
+  'load-outcomes',
+  'load-path',
+  'load-same-places',
+  'load-step',
+  'load-tree-nodes',
+  'nears-deadline',
+  'note-late-endings',
+  'recent-claims',
+  'save-checkpoint',
+  'save-progress',
+])
+
 /** Another folder may be named, for the test of this script. */
 const root = resolve(process.argv[2] ?? join(import.meta.dirname, '..', 'src'))
 const problems = new Set()
@@ -85,6 +125,10 @@ const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
 const sources = new Map(files.map((file) => [file, withoutComments(readFileSync(file, 'utf8'))]))
 const imports = new Map(files.map((file) => [file, importsOf(file)]))
 
+if (process.argv[2] === undefined)
+  for (const name of KNOW_JOB_TABLES)
+    if (!sources.has(join(root, 'store', `${name}.ts`)))
+      problems.add(`src/store/${name}.ts does not exist: remove it from KNOW_JOB_TABLES`)
 for (const file of files) {
   checkFolders(file)
   checkContent(file)
@@ -156,7 +200,10 @@ function checkContent(file) {
   }
   if (/from\s*'pg'/.test(source) && folder !== 'db')
     report(file, 'imports pg: only src/db speaks to the driver')
-  if (folder === 'store') return
+  if (folder === 'store') {
+    checkJobTables(file, source)
+    return
+  }
   if (/(?<!function )\bstatement\(\s*['`]/.test(source))
     report(file, 'declares a statement: that belongs in src/store')
   if (SQL_ALLOWED[nameOf(file)] !== undefined) return
@@ -164,6 +211,15 @@ function checkContent(file) {
     if (SQL.test(literal))
       report(file, `contains SQL (${literal.trim().slice(0, 40)}): that belongs in src/store`)
   }
+}
+
+function checkJobTables(file, source) {
+  const [table] = JOB_TABLES.exec(source) ?? []
+  const isKnown = KNOW_JOB_TABLES.has(nameOf(file).replace(/^store\/|\.ts$/g, ''))
+  if (table !== undefined && !isKnown)
+    report(file, `names ${table}: read the view sluice.jobs, or put the statement into a function`)
+  if (table === undefined && isKnown)
+    report(file, 'names no table of jobs any more: remove it from KNOW_JOB_TABLES')
 }
 
 function findCycle(file, path) {

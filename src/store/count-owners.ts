@@ -3,7 +3,7 @@ import { type Queryable, statement } from '../db/database.ts'
 const COUNT = statement(
   'count_owners',
   `select count(distinct j.submitted_by)::integer as owners
-     from (select k.submitted_by, k.parent_id from sluice.job_data k order by k.id desc limit $1) j
+     from (select k.submitted_by, k.parent_id from sluice.jobs k order by k.id desc limit $1) j
     where j.parent_id is null`,
 )
 

@@ -3,7 +3,7 @@ import { type Queryable, statement } from '../db/database.ts'
 const FIND = statement(
   'find_choosers',
   `select coalesce(r.chosen_by, '{}') as names
-     from sluice.job_data j join sluice.job_data r on r.id = coalesce(j.root_id, j.id) where j.id = $1`,
+     from sluice.jobs r where r.id = (select coalesce(j.root_id, j.id) from sluice.jobs j where j.id = $1)`,
 )
 
 /** Who chose what a job runs with, besides who submitted it: editors of its schedule, authors of retries with an input. */

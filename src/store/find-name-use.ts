@@ -16,7 +16,7 @@ const FIND = statement(
                     and (k.expires_at is null or k.expires_at > statement_timestamp())) as live,
           exists (select 1 from sluice.api_keys k where k.name = $1
                     and (k.revoked_at is not null or k.expires_at <= statement_timestamp())) as past,
-          exists (select 1 from sluice.job_data d where d.submitted_by = $1 and d.parent_id is null) as jobs,
+          exists (select 1 from sluice.jobs d where d.submitted_by = $1 and d.parent_id is null) as jobs,
           exists (select 1 from sluice.schedules s where s.owner = $1) as schedules`,
 )
 

@@ -12,9 +12,9 @@ const MOST = 100
 const LIST = statement(
   'list_job_acts',
   `with recursive path as (
-     select j.id, j.parent_id from sluice.job_data j where j.id = $1
+     select j.id, j.parent_id from sluice.jobs j where j.id = $1
      union all
-     select j.id, j.parent_id from path p join sluice.job_data j on j.id = p.parent_id
+     select j.id, j.parent_id from path p join sluice.jobs j on j.id = p.parent_id
    )
    select a.at, a.actor as by, split_part(a.action, '.', 2) as what
      from path p join sluice.audit a on a.target = 'job ' || p.id

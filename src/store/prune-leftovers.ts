@@ -6,7 +6,7 @@ const SAMPLES = statement(
   'prune_samples',
   `delete from sluice.samples s
     where s.at < statement_timestamp() - interval '1 hour'
-      and (s.obstacle is null or s.at < coalesce((select j.submitted_at from sluice.job_data j order by j.id limit 1), 'infinity'))`,
+      and (s.obstacle is null or s.at < coalesce((select j.submitted_at from sluice.jobs j order by j.id limit 1), 'infinity'))`,
 )
 const MOST_SAMPLES = statement(
   'prune_most_samples',
@@ -30,7 +30,7 @@ const DECISIONS = statement(
 )
 const RESUBMISSIONS = statement(
   'prune_resubmissions',
-  'delete from sluice.resubmissions r where not exists (select 1 from sluice.job_data j where j.id = r.job_id)',
+  'delete from sluice.resubmissions r where not exists (select 1 from sluice.jobs j where j.id = r.job_id)',
 )
 const WAITERS = statement(
   'prune_waiters',

@@ -102,3 +102,19 @@ test('names SQL, the driver and impure code outside their place', async () => {
     'src/model/c.ts is in a pure folder and uses Date.now: take it as a parameter',
   ])
 })
+
+test('names a statement about the tables of jobs in a file that may not know them, and a listed file that no longer does', async () => {
+  const read = (from: string) => `const s = statement('s', 'select 1 from ${from}')`
+  const found = await complaints({
+    ...LOOSE,
+    'store/new-reader.ts': read('sluice.outcomes o'),
+    'store/by-view.ts': read('sluice.jobs'),
+    'store/of-others.ts': read('sluice.queue_samples'),
+    'store/load-step.ts': read('sluice.job_data'),
+    'store/find-drift.ts': read('sluice.claimed'),
+  })
+  expect(found).toEqual([
+    'src/store/find-drift.ts names no table of jobs any more: remove it from KNOW_JOB_TABLES',
+    'src/store/new-reader.ts names sluice.outcomes: read the view sluice.jobs, or put the statement into a function',
+  ])
+})
