@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { Chaos } from '../support/chaos.ts'
 import { QUICK_FAULTS } from '../support/chaos-faults.ts'
 import { useDatabase } from '../support/database.ts'
+import { countAssignedToRemotes } from '../support/state/workers.ts'
 import { WatchedCommits } from '../support/watched-commits.ts'
 
 const database = useDatabase()
@@ -14,6 +15,7 @@ test('eight workers keep every promise at every commit while processes, connecti
   console.log(`chaos with seed ${seed}; SLUICE_CHAOS_SEED repeats its plan`)
   const commits = await WatchedCommits.open(database.directUrl)
   onTestFinished(() => commits.close())
+  let remotes = 0
   // Without these a run proves nothing.
   const missing = (): string[] => {
     const { seen, peak, budgets, prefetch } = commits.checker
@@ -30,6 +32,7 @@ test('eight workers keep every promise at every commit while processes, connecti
       '30 ends of such jobs, which say when they started': prefetch.seen.knownDeadlines > 30,
       'assigned jobs that were handed back': prefetch.seen.returned > 0,
       'assigned jobs that came back without a loss': prefetch.seen.lost > 0,
+      '30 jobs assigned to workers behind a server': remotes > 30,
       'a lane with seven jobs at once': (peak.get('a') ?? 0) >= 7,
     }
     return Object.entries(wanted).flatMap(([what, isSeen]) => (isSeen ? [] : [what]))
@@ -44,7 +47,10 @@ test('eight workers keep every promise at every commit while processes, connecti
       stuckMs: 60_000,
     })
     const { seen, peak, budgets, prefetch } = commits.checker
-    const counts = { seen, budgets: budgets.seen, prefetch: prefetch.seen, peak: Object.fromEntries(peak) }
+    remotes = await countAssignedToRemotes(database.sql, prefetch)
+    const counts = {
+      ...{ seen, budgets: budgets.seen, prefetch: prefetch.seen, remotes, peak: Object.fromEntries(peak) },
+    }
     console.log(JSON.stringify({ ...report, ...counts }))
   }
   expect(missing(), 'what did not happen').toEqual([])

@@ -1,10 +1,15 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Sluice, sluice, task } from '../../src/index.ts'
+import { startServer } from '../../src/server/start-server.ts'
 import { useDatabase } from '../support/database.ts'
+import { losesCycles, startHttpProxy } from '../support/http-proxy.ts'
 import { readJournal, secondStartsIn } from '../support/journal.ts'
+import { countAssignedToRemotes } from '../support/state/workers.ts'
+import { workerKey } from '../support/through-server.ts'
 import { until, untilNoneLeft } from '../support/until.ts'
 import { useCommitChecker } from '../support/watched-commits.ts'
 import { SHORT_LEASES, startWorker, type WorkerProcess } from '../support/worker-process.ts'
@@ -13,6 +18,8 @@ const database = useDatabase()
 const commits = useCommitChecker(database)
 
 const WORKERS = 8
+/** Every third worker is behind a server: three of them. */
+const isRemote = (place: number) => place % 3 === 0
 const CAPACITY = 4
 /** A slot for each job that the workers can run: nobody waits for slots, so that jobs are assigned ahead of them. */
 const SLOTS = WORKERS * CAPACITY
@@ -28,15 +35,24 @@ const MIN_JOBS = 8000
 /** How often the operator resizes, pauses and resumes the lane. */
 const MIN_ROUNDS = 15
 
-test('eight processes that race for assigned jobs start each job once, also while some are killed or stopped and the lane is resized and paused', async () => {
+test('eight processes, three of them behind a server, start each assigned job once while some are killed or stopped and the lane is resized and paused', async () => {
   const race = await Race.open()
   await Promise.all([race.operate(), race.harm()]).finally(() => race.end())
   await race.drained()
 
   const { violations, seen, prefetch } = await commits.catchUp()
   const { faults, late, ...journal } = race.read()
+  const remotes = await countAssignedToRemotes(database.sql, prefetch)
   console.log(
-    JSON.stringify({ ...race.counts, ...journal, late: late.length, seen, prefetch: prefetch.seen }),
+    JSON.stringify({
+      ...race.counts,
+      cuts: race.cuts,
+      ...journal,
+      late: late.length,
+      seen,
+      prefetch: prefetch.seen,
+      remotes,
+    }),
   )
   expect(violations.slice(0, 10)).toEqual([])
   expect(faults.slice(0, 10), 'second starts').toEqual([])
@@ -49,13 +65,22 @@ test('eight processes that race for assigned jobs start each job once, also whil
   expect(await database.sql('select 1 from sluice.queue union all select 1 from sluice.claims')).toEqual([])
   expect(seen.takeovers).toBeGreaterThan(0)
   expect(prefetch.seen.assigned).toBeGreaterThan(2000)
+  expect(race.cuts.answers, 'answers of the server that were lost').toBeGreaterThan(0)
+  expect(remotes, 'jobs assigned to workers behind a server').toBeGreaterThan(100)
   expect(prefetch.seen.starts).toBeGreaterThan(1000)
   expect(prefetch.seen.returned, 'assigned jobs that were handed back').toBeGreaterThan(20)
   expect(prefetch.seen.lost, 'assigned jobs of lost workers').toBeGreaterThan(0)
 }, 240_000)
 
+/** How many requests and answers of workers behind the server were lost. */
+interface Cuts {
+  readonly requests: number
+  readonly answers: number
+}
+
 class Race {
   readonly counts = { jobs: 0, rounds: 0 }
+  readonly cuts: Cuts
   readonly #app: Sluice
   readonly #journal: string
   readonly #workers: readonly WorkerProcess[]
@@ -68,9 +93,10 @@ class Race {
   #isHarmed = false
   #isOver = false
 
-  private constructor(app: Sluice, workers: readonly WorkerProcess[], journal: string) {
+  private constructor(app: Sluice, workers: readonly WorkerProcess[], cuts: Cuts, journal: string) {
     this.#app = app
     this.#workers = workers
+    this.cuts = cuts
     this.#journal = journal
     this.#feeding = this.#feed()
   }
@@ -81,13 +107,35 @@ class Race {
     const act = task({ name: 'act', lane: 'race', losses: 10, run: () => null })
     const app = await sluice({ database: database.url, ...SHORT_LEASES, lanes, tasks: [act] })
     onTestFinished(() => app.close())
-    const start = () =>
+    const server = await startServer({
+      app,
+      log: pino({ level: 'silent' }),
+      host: '127.0.0.1',
+      port: 0,
+      graceMs: 2000,
+    })
+    onTestFinished(() => server.stop())
+    const proxy = await startHttpProxy(server.url)
+    onTestFinished(() => proxy.close())
+    const decide = losesCycles(100)
+    const cuts = { requests: 0, answers: 0 }
+    proxy.decide = (path, body) => {
+      const fate = decide(path, body)
+      if (fate === 'cut before') cuts.requests++
+      if (fate === 'cut after') cuts.answers++
+      return fate
+    }
+    const key = await workerKey(app)
+    const start = (_: unknown, place: number) =>
       startWorker({
-        options: { database: database.url, lanes },
+        ...(isRemote(place)
+          ? { remote: { server: proxy.url, key, grace: '200ms' } }
+          : { options: { database: database.url, lanes } }),
         work: { capacity: CAPACITY },
         tasks: { act: { lane: 'race', losses: 10 } },
       })
-    return new Race(app, await Promise.all(Array.from({ length: WORKERS }, start)), join(folder, 'journal'))
+    const workers = await Promise.all(Array.from({ length: WORKERS }, start))
+    return new Race(app, workers, cuts, join(folder, 'journal'))
   }
 
   /** Submits more jobs as the workers get through them, until the race is over and there have been enough. */
@@ -109,41 +157,45 @@ class Race {
         await until(async () => (await held()) <= slots, `no more than ${slots} slots to be held`)
       }
       await this.#app.setLane('race', { slots: SLOTS })
-      await until(() => this.#findAssigned(), 'jobs to be assigned again')
+      await until(async () => (await this.#findAssigned()).length > 0, 'jobs to be assigned again')
       await this.#app.setLane('race', { enabled: false })
       await until(
         async () => (await database.sql('select 1 from sluice.claims')).length === 0,
         'the lane to be idle',
       )
       await this.#app.setLane('race', { enabled: true })
-      await until(() => this.#findAssigned(), 'jobs to be assigned after the pause')
+      await until(async () => (await this.#findAssigned()).length > 0, 'jobs to be assigned after the pause')
       this.counts.rounds++
     } while (!this.#isHarmed || this.counts.rounds < MIN_ROUNDS)
   }
 
-  /** Stops two workers for longer than their leases, and kills three. Each has assigned jobs when that happens. */
+  /**
+   * Stops two workers for longer than their leases, and kills three: by turns one behind a server and one with access to the database. Each has assigned jobs
+   * when that happens.
+   */
   async harm(): Promise<void> {
     try {
       const stopped: WorkerProcess[] = []
-      while (stopped.length < STOPS) stopped.push(await this.#stopAssigned())
-      await this.#killAssigned()
+      while (stopped.length < STOPS) stopped.push(await this.#stopAssigned(isTurnOfRemote(stopped.length)))
+      await this.#killAssigned(isTurnOfRemote(0))
       await Promise.all(stopped.map((worker) => this.#letExpire(worker)))
-      for (let kills = 1; kills < KILLS; kills++) await this.#killAssigned()
+      for (let kills = 1; kills < KILLS; kills++) await this.#killAssigned(isTurnOfRemote(kills))
     } finally {
       this.#isHarmed = true
     }
   }
 
-  /** A worker that jobs are assigned to, and that nothing has happened to. */
-  async #findAssigned(): Promise<WorkerProcess | undefined> {
+  /** Workers that nothing has happened to, and that jobs are assigned to. */
+  async #findAssigned(): Promise<WorkerProcess[]> {
     const pids = await assignedPids()
-    return this.#workers.find((each) => each.running && !this.#stopped.has(each) && pids.has(each.pid))
+    return this.#workers.filter((each) => each.running && !this.#stopped.has(each) && pids.has(each.pid))
   }
 
   /** Stops a worker that has assigned jobs. */
-  async #stopAssigned(): Promise<WorkerProcess> {
+  async #stopAssigned(remote: boolean): Promise<WorkerProcess> {
     const worker = await until(async () => {
-      const found = await this.#findAssigned()
+      const all = await this.#findAssigned()
+      const found = all.find((each) => isRemote(this.#workers.indexOf(each)) === remote)
       if (found === undefined) return undefined
       await found.pause()
       // It may have started all of them meanwhile.
@@ -155,8 +207,8 @@ class Race {
     return worker
   }
 
-  async #killAssigned(): Promise<void> {
-    const worker = await this.#stopAssigned()
+  async #killAssigned(remote: boolean): Promise<void> {
+    const worker = await this.#stopAssigned(remote)
     await worker.kill()
     this.#lapses.set(worker.pid, Number.POSITIVE_INFINITY)
   }
@@ -198,6 +250,8 @@ class Race {
     return { starts, starved: starved.length, ...secondStartsIn(lines, this.#lapses) }
   }
 }
+
+const isTurnOfRemote = (turn: number) => turn % 2 === 0
 
 /** How many slots of the lane workers hold. */
 async function held(): Promise<number> {

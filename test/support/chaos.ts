@@ -1,16 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import pino from 'pino'
 import { expect } from 'vitest'
 import { hasCode, type Sluice, sluice } from '../../src/index.ts'
+import { startServer } from '../../src/server/start-server.ts'
 import { chooseFault, type Fault, type Victims } from './chaos-faults.ts'
 import { query } from './embedded.ts'
 import { type RequestProxy, startRequestProxy } from './request-proxy.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { startProxy, type TcpProxy } from './tcp-proxy.ts'
+import { workerKey } from './through-server.ts'
 import { until, untilNoneLeft } from './until.ts'
 import type { WatchedCommits } from './watched-commits.ts'
-import { type TaskSettings, WorkerProcess } from './worker-process.ts'
+import { type TaskSettings, WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
 
 const SUBMITTER = fileURLToPath(new URL('./programs/submitter.mjs', import.meta.url))
 const HEARTBEAT_MS = 200
@@ -58,6 +61,8 @@ const SHORT_TASKS: Readonly<Record<string, TaskSettings>> = {
 }
 const SHORT_WORKERS = [['e1', 'e2'], ['e1', 'e2'], ['f1']]
 const WORKERS = 8
+/** The second of the workers for short jobs is behind a server. The connections of this server fail like those of the workers. */
+const isRemote = (place: number) => place === WORKERS + 1
 /** So many short jobs come at once: a worker gets through them in some dozens of milliseconds. */
 const BURST = 80
 /** Both bind. The depth of each task of the submitters leaves room for bursts. */
@@ -85,7 +90,7 @@ export interface ChaosReport {
 }
 
 /**
- * Eight workers, three more for short jobs, two submitters and an operator at work, while processes are
+ * Eight workers, three more for short jobs, one of them behind a server, two submitters and an operator at work, while processes are
  * killed and stopped and the network between them and the database fails in
  * every way the proxies know. Then the faults end, and all must come right by itself.
  */
@@ -96,6 +101,7 @@ export class Chaos implements Victims {
   readonly requests: RequestProxy
   readonly #options: ChaosOptions
   readonly #app: Sluice
+  readonly #gateway: Gateway
   readonly #workers: WorkerProcess[] = []
   readonly #submitters: ChildProcess[] = []
   readonly #accepted: string[] = []
@@ -106,9 +112,16 @@ export class Chaos implements Victims {
   #ending = false
   #closed = false
 
-  private constructor(options: ChaosOptions, app: Sluice, connections: TcpProxy, requests: RequestProxy) {
+  private constructor(
+    options: ChaosOptions,
+    app: Sluice,
+    gateway: Gateway,
+    connections: TcpProxy,
+    requests: RequestProxy,
+  ) {
     this.#options = options
     this.#app = app
+    this.#gateway = gateway
     this.connections = connections
     this.requests = requests
     this.random = new SeededRandom(options.seed)
@@ -124,7 +137,8 @@ export class Chaos implements Victims {
     })
     const requests = await startRequestProxy(options.url)
     const connections = await startProxy(requests.url)
-    const chaos = new Chaos(options, app, connections, requests)
+    const gateway = await openGateway(app, connections.url)
+    const chaos = new Chaos(options, app, gateway, connections, requests)
     try {
       await chaos.#begin()
       const end = performance.now() + options.seconds * 1000
@@ -135,6 +149,7 @@ export class Chaos implements Victims {
       chaos.#closed = true
       for (const process of [...chaos.#workers.map((worker) => worker.process), ...chaos.#submitters])
         process.kill('SIGKILL')
+      await gateway.close()
       await connections.close()
       await requests.close()
       await app.close()
@@ -194,14 +209,21 @@ export class Chaos implements Victims {
   #startWorker(place: number): void {
     const names = Object.keys(TASKS)
     const short = SHORT_WORKERS[place - WORKERS]
+    const served = short ?? (place % 4 === 3 ? names.slice(0, 3) : names)
+    const all = Object.entries({ ...TASKS, ...SHORT_TASKS })
     const worker = new WorkerProcess({
-      options: { database: this.connections.url, ...LEASES, lanes: LANES, ...BUDGETS, migrate: false },
+      ...(isRemote(place)
+        ? { remote: this.#gateway.remote }
+        : {
+            options: { database: this.connections.url, ...LEASES, lanes: LANES, ...BUDGETS, migrate: false },
+          }),
       work: {
         capacity: short === undefined ? 3 + (place % 2) : 6,
         ...(this.random.chance(0.5) && { name: `worker-${place}` }),
-        tasks: short ?? (place % 4 === 3 ? names.slice(0, 3) : names),
+        tasks: served,
       },
-      tasks: { ...TASKS, ...SHORT_TASKS },
+      // A worker behind a server runs every task that it has.
+      tasks: Object.fromEntries(all.filter(([name]) => !isRemote(place) || served.includes(name))),
     })
     this.#workersStarted++
     this.#workers[place] = worker
@@ -343,6 +365,26 @@ export class Chaos implements Victims {
     for (const worker of this.workers()) expect(worker.hasLogged('DRIFT')).toBe(false)
     const { violations } = await commits.catchUp()
     expect(violations.slice(0, 20), `promises broken, seed ${seed}`).toEqual([])
+  }
+}
+
+/** What the worker behind a server needs of it. */
+interface Gateway {
+  readonly remote: NonNullable<WorkerProcessOptions['remote']>
+  close(): Promise<void>
+}
+
+/** A server in this process that reaches the database at this address. The key for its worker is made by a program whose connection does not fail. */
+async function openGateway(app: Sluice, database: string): Promise<Gateway> {
+  const log = pino({ level: 'silent' })
+  const served = await sluice({ database, ...LEASES, lanes: LANES, ...BUDGETS, migrate: false, log })
+  const server = await startServer({ app: served, log, host: '127.0.0.1', port: 0, graceMs: 2000 })
+  return {
+    remote: { server: server.url, key: await workerKey(app), grace: '200ms' },
+    async close() {
+      await server.stop()
+      await served.close()
+    },
   }
 }
 

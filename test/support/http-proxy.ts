@@ -14,6 +14,16 @@ export interface HttpProxy {
   close(): Promise<void>
 }
 
+/** Decides for a proxy of workers: of so many cycles, one never arrives, and the answer to another one is lost. */
+export function losesCycles(every: number): HttpProxy['decide'] {
+  let cycles = 0
+  return (path) => {
+    if (!path.endsWith('/cycle')) return 'pass'
+    const at = ++cycles % every
+    return at === 0 ? 'cut after' : at === Math.floor(every / 2) ? 'cut before' : 'pass'
+  }
+}
+
 /** Stands between a client and an HTTP server, and cuts connections where it is told to. */
 export async function startHttpProxy(target: string): Promise<HttpProxy> {
   const server = createServer((request, response) => {

@@ -84,3 +84,12 @@ export async function forgetWorker(sql: Sql, name: string): Promise<void> {
   )
   await sql('delete from sluice.workers where name = $1', [name])
 }
+
+/** How many jobs were assigned, beyond their slots, to workers behind a server. */
+export async function countAssignedToRemotes(
+  sql: Sql,
+  { assignedTo }: { readonly assignedTo: ReadonlyMap<string, number> },
+): Promise<number> {
+  const remotes = await sql<{ id: string }>('select id from sluice.workers where key_id is not null')
+  return remotes.reduce((sum, { id }) => sum + (assignedTo.get(id) ?? 0), 0)
+}
