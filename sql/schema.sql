@@ -3230,6 +3230,30 @@ AS $function$
     from jsonb_each_text(p_start -> 'shared') s
 $function$;
 
+--- function sluice.drop_ended_v1(p_workers bigint[])
+CREATE OR REPLACE FUNCTION sluice.drop_ended_v1(p_workers bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_row record;
+begin
+  for v_row in
+    select r.worker_id, r.seq, array_agg(r.id) as ids from sluice.claimed r
+     where r.worker_id = any (p_workers) and exists (select 1 from sluice.outcomes o where o.id = r.id offset 0)
+     group by r.worker_id, r.seq
+  loop
+    perform 1 from sluice.claims c where c.worker_id = v_row.worker_id and c.seq = v_row.seq for update skip locked;
+    if found then
+      perform sluice.remove_from_claims_v1(v_row.worker_id, array[v_row.seq], v_row.ids);
+    end if;
+  end loop;
+end $function$;
+
 --- function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
 CREATE OR REPLACE FUNCTION sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
  RETURNS integer
@@ -3253,7 +3277,7 @@ begin
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
       from jsonb_to_recordset(p_endings) as e(id bigint, seq bigint, ending text, error text, detail jsonb, "delayMs" bigint, "ranMs" double precision)
-  ), judged as materialized (
+  ), wanted as (
     select r.id, r.worker_id, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.failures, r.losses, r.keyed, r.error,
            case when e.ending <> 'unstarted' then r.attempt else r.attempt - 1 end as attempt,
            -- One that was not started keeps the start of the attempt before.
@@ -3267,6 +3291,8 @@ begin
              when coalesce(e."delayMs", 0) > 0 then 'scheduled'
              else 'ready' end::sluice.job_state as next
       from given e join sluice.claimed r on r.worker_id = p_worker and r.seq = e.seq and r.id = e.id
+  ), judged as materialized (
+    select w.* from wanted w where w.next > 'running' or not exists (select 1 from sluice.outcomes o where o.id = w.id offset 0)
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case j.ending when 'retry' then 'failed' else j.ending end, j.said
@@ -4924,6 +4950,7 @@ declare
   v_places  integer[];
   v_states  sluice.job_state[];
 begin
+  perform sluice.drop_ended_v1(array[p_worker]);
   with gone as (
     delete from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs)
   ), judged as materialized (
@@ -7211,6 +7238,7 @@ begin
     -- What may be given back. Before any claim is locked: others lock the queue first.
     perform 1 from sluice.queue q where q.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint))) order by q.id + 0 for update;
   end if;
+  perform sluice.drop_ended_v1(array[p_worker]);
   if p_recall then
     perform sluice.recall_v1(p_worker, p_named);
   end if;
@@ -7262,6 +7290,7 @@ begin
       join sluice.lanes l on l.name = n.lane
      order by n.id, n.lane for key share of l skip locked
     on conflict do nothing;
+  perform sluice.drop_ended_v1(v_ids);
   return query
   select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.seq
     from unnest(v_ids) w(id)

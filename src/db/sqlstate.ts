@@ -1,3 +1,4 @@
+import type { DatabaseError } from 'pg'
 import { type ErrorCode, messageOf, SluiceError } from '../errors.ts'
 
 /** SQLSTATEs raised by Sluice's own SQL functions, and what they mean to a caller. */
@@ -67,6 +68,11 @@ export function isFenced(error: unknown): boolean {
 /** The server refuses what it was given, and would again: bad data, a broken rule of the table, a limit of a value. */
 export function blamesValues(error: unknown): boolean {
   return /^(?:22|23|54)/.test(sqlState(error) ?? '')
+}
+
+/** A job that has an outcome was to get another one: the primary key of `sluice.outcomes` refused it, and the first one stands. */
+export function isSecondOutcome(error: unknown): error is DatabaseError {
+  return sqlState(error) === '23505' && (error as DatabaseError).constraint === 'outcomes_pkey'
 }
 
 export function isRetryable(error: unknown): boolean {

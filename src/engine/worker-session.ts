@@ -1,5 +1,5 @@
 import type { Queryable, RawQueryable } from '../db/database.ts'
-import { blamesValues, isFenced, sqlState } from '../db/sqlstate.ts'
+import { blamesValues, isFenced, isSecondOutcome, sqlState } from '../db/sqlstate.ts'
 import { messageOf } from '../errors.ts'
 import type {
   Assignment,
@@ -19,12 +19,13 @@ import { Offer, type Served } from './offer.ts'
 import { SlotKeeper } from './slot-keeper.ts'
 import { workerEnded } from './worker-control.ts'
 
-/** A fence is lifted by a resync. One that comes back at once is another server's that serves the same worker. */
+/** A refusal is lifted by a resync. A fence that comes back at once is another server's that serves the same worker. */
 const TRIES = 3
 /** The other kinds only end an attempt. */
 const ENDS_JOB: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
 const NOTHING: Ask = { free: 0, freeProcesses: 0 }
 const IN_AGREEMENT = { lost: [], undelivered: [] } as const
+const ENDS_TWICE = 'DRIFT: a job that has an outcome was to end again; the first outcome stands'
 const REFUSED = 'some endings were refused: this worker no longer held the jobs'
 
 export interface SessionOptions extends Served {
@@ -52,8 +53,8 @@ export type SessionRequest = CycleRequest & Pick<Ask, 'lanes'>
  * One worker as the database sees it: the lanes it serves, the jobs it holds, and whether that picture can be trusted. A worker with
  * access to the database has a session of its own; a server has one for each worker that connects to it.
  *
- * The session is a cache, and the database has the last word. A cycle whose outcome is unknown, that was fenced, or that ended fewer
- * jobs than were sent leaves it out of step. The next cycle then resyncs first: the database says what the worker holds. What the
+ * The session is a cache, and the database has the last word. A cycle whose outcome is unknown, that was fenced, that would have given a
+ * job a second outcome, or that ended fewer jobs than were sent leaves it out of step. The next cycle then resyncs first: the database says what the worker holds. What the
  * worker does not name was given to it by an answer that it never got, and is given again; what it names and does not hold is lost.
  */
 export class WorkerSession {
@@ -169,8 +170,11 @@ export class WorkerSession {
         return await this.#cycle(request, recorded)
       } catch (error) {
         // An error with a SQLSTATE is an answer: nothing happened. Any other may have lost the answer.
-        if (isFenced(error) || sqlState(error) === undefined) this.#outOfStep = true
-        if (!isFenced(error) || tries === TRIES) throw error
+        const endsTwice = isSecondOutcome(error)
+        if (endsTwice) this.#options.log.error({ worker: this.#workerId, detail: error.detail }, ENDS_TWICE)
+        const isRefused = isFenced(error) || endsTwice
+        if (isRefused || sqlState(error) === undefined) this.#outOfStep = true
+        if (!isRefused || tries === TRIES) throw error
       }
     }
   }
@@ -303,7 +307,7 @@ export class WorkerSession {
     try {
       answer = await this.#run(ended, ask, recorded)
     } catch (error) {
-      if (!blamesValues(error) || ended.length === 0) throw error
+      if (!blamesValues(error) || isSecondOutcome(error) || ended.length === 0) throw error
       await this.#sendOneByOne(ended, claimingNothing(ask), error, recorded)
       return { rows: [], isWhole: false }
     }

@@ -1,5 +1,6 @@
 -- The other endings of an attempt: everything but success. Returns how many attempts ended. Workers that rest hear of jobs that are ready again.
--- The caller has locked the claims, by a statement of its own.
+-- The caller has locked the claims, by a statement of its own. A job that has an outcome does not go back: it is left out, so the caller finds that too few
+-- have ended. If it is to end again, the primary key of the outcomes refuses the whole call.
 --   failed     for good                       retry      after "delayMs", a failure counted
 --   snoozed    after "delayMs", not counted   returned   at once, not counted: the worker is leaving
 --   cancelled  as asked                      out_of_memory   at once, not counted: it comes back with a higher estimate.
@@ -23,7 +24,7 @@ begin
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
       from jsonb_to_recordset(p_endings) as e(id bigint, seq bigint, ending text, error text, detail jsonb, "delayMs" bigint, "ranMs" double precision)
-  ), judged as materialized (
+  ), wanted as (
     select r.id, r.worker_id, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.failures, r.losses, r.keyed, r.error,
            case when e.ending <> 'unstarted' then r.attempt else r.attempt - 1 end as attempt,
            -- One that was not started keeps the start of the attempt before.
@@ -37,6 +38,8 @@ begin
              when coalesce(e."delayMs", 0) > 0 then 'scheduled'
              else 'ready' end::sluice.job_state as next
       from given e join sluice.claimed r on r.worker_id = p_worker and r.seq = e.seq and r.id = e.id
+  ), judged as materialized (
+    select w.* from wanted w where w.next > 'running' or not exists (select 1 from sluice.outcomes o where o.id = w.id offset 0)
   ), history as (
     insert into sluice.attempts (job_id, attempt, worker_id, started_at, ended_at, ending, error)
     select j.id, j.attempt, j.worker_id, j.started_at, v_now, case j.ending when 'retry' then 'failed' else j.ending end, j.said

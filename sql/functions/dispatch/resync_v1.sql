@@ -2,6 +2,7 @@
 -- the old one does nothing, and tells what the worker runs. One row per lane it can serve, with the jobs running in it;
 -- a worker that can serve nothing yet gets one row without a lane. No rows: it has been declared dead and must start over
 -- as a new one.
+-- A job that has an outcome is none of them any more: sluice.drop_ended_v1.
 -- What is assigned goes back to the queue if the worker starts none of it once it has asked.
 --   p_named  [{id, attempt, ended}] all that the worker has, by its own words; ended: only its ending is still to be recorded. What a crash of the server has forgotten of it is given back:
 --            sluice.readopt_v1. Null: somebody else asks, and this does not count as a word of the worker
@@ -31,6 +32,7 @@ begin
     -- What may be given back. Before any claim is locked: others lock the queue first.
     perform 1 from sluice.queue q where q.id = any (array(select n.id from jsonb_to_recordset(p_named) n(id bigint))) order by q.id + 0 for update;
   end if;
+  perform sluice.drop_ended_v1(array[p_worker]);
   if p_recall then
     perform sluice.recall_v1(p_worker, p_named);
   end if;

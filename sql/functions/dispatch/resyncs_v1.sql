@@ -30,6 +30,7 @@ begin
       join sluice.lanes l on l.name = n.lane
      order by n.id, n.lane for key share of l skip locked
     on conflict do nothing;
+  perform sluice.drop_ended_v1(v_ids);
   return query
   select w.id, h.lane, coalesce(h.epoch, 1), r.id, r.attempt, r.class_id, r.seq
     from unnest(v_ids) w(id)

@@ -1,5 +1,5 @@
 -- Ends the attempts of claims that nobody holds any more, as the tasks of their jobs say: back in line, or failed. The caller has locked
--- the claims. Whether a job that was assigned has started is not known: it counts no loss, and the next time it is not prefetched, so that another
+-- the claims. A job that has an outcome is left out. Whether a job that was assigned has started is not known: it counts no loss, and the next time it is not prefetched, so that another
 -- loss would be certain. It may have, so it fails where its task must not run twice (onLost: fail): it was assigned before the task said so.
 create or replace function sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[], p_why text,
                                                  out ids bigint[], out requeued integer, out failed integer, out cancelled integer)
@@ -11,6 +11,7 @@ declare
   v_places  integer[];
   v_states  sluice.job_state[];
 begin
+  perform sluice.drop_ended_v1(array[p_worker]);
   with gone as (
     delete from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs)
   ), judged as materialized (
