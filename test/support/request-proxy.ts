@@ -26,6 +26,26 @@ export function completedIn({ text }: Pick<ProxiedRequest, 'text'>): readonly st
   return ids.every((id) => /^\d+$/.test(id)) ? ids : []
 }
 
+/** The values that a request binds to its last statement, in order, as text. Statements before it are settings. */
+export function valuesIn({ text }: Pick<ProxiedRequest, 'text'>): readonly (string | null)[] {
+  const bind = new Messages()
+    .push(Buffer.from(text, 'latin1'), false)
+    .findLast(({ type }) => type === BIND)?.bytes
+  if (bind === undefined) return []
+  // After the type and the length come the names of portal and statement, the formats of the values, and the values.
+  let at = bind.indexOf(0, bind.indexOf(0, 5) + 1) + 1
+  at += 2 + 2 * bind.readInt16BE(at)
+  const values: (string | null)[] = Array(bind.readInt16BE(at))
+  at += 2
+  for (let i = 0; i < values.length; i++) {
+    const length = bind.readInt32BE(at)
+    at += 4
+    values[i] = length < 0 ? null : bind.toString('utf8', at, at + length)
+    at += Math.max(0, length)
+  }
+  return values
+}
+
 /** A request that has not reached the server. It stays so until somebody decides. */
 export interface HeldRequest extends ProxiedRequest {
   /**
