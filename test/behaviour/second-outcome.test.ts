@@ -218,14 +218,6 @@ describe('of a job of a worker', () => {
       expect(await queue()).toEqual([])
       expect((await outcomes()).filter(({ id }) => id === jobs[1]!.id)).toEqual(before)
       expect(gate.arrivals.filter((n) => n === '2')).toEqual(['2'])
-      if (ending !== 'is retried')
-        expect(apps.logged).toContainEqual(
-          expect.objectContaining({
-            level: 'error',
-            message: 'DRIFT: a job that has an outcome was to end again; the first outcome stands',
-            fields: expect.objectContaining({ detail: expect.stringContaining(`(${jobs[1]!.id})`) }),
-          }),
-        )
     },
   )
 })
