@@ -1599,16 +1599,16 @@ declare
   -- All of its capacity is in use, so that one lane can only take more if another takes less.
   v_shared boolean := p_capacity > 0 and p_run >= p_capacity;
 begin
-  -- Nearly always the case where a worker was idle: what was ready has just been started.
-  if not exists (select 1 from unnest(p_ready) c cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1)) then
-    return v_picked;
-  end if;
   for v_class in
     select c.id, c.lane, c.rank, c.after, c.fresh, a.ahead, s.prefetch
       from unnest(p_ready) c
       join unnest(p_classes, p_ahead) a(id, ahead) on a.id = c.id and a.ahead > 0
       join sluice.lanes s on s.name = p_lanes[c.lane].name and s.enabled and s.prefetch > 0 and s.slots is distinct from 1 and s.placement = 'fill'
       join sluice.workers w on w.id = p_worker
+      -- Where the first job must start at once, nothing of the class is assigned.
+      join lateral (select sluice.must_start_v1(v_now, p_now - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
+                      from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
+                     order by q.rank, q.id limit 1) h on h.must_start is not true
      where p_lanes[c.lane].run > 0 and p_lanes[c.lane].cap is null and not p_lanes[c.lane].asked
        and (s.slots is null or p_lanes[c.lane].run <= p_lanes[c.lane].slots)
        and coalesce(p_lanes[c.lane].run <= sluice.per_worker_v1(s.per_worker, p_capacity, p_cores), true)
@@ -1626,8 +1626,9 @@ begin
   if v_open = '{}' then
     return v_picked;
   end if;
-  v_counts := sluice.count_by_class_v1(v_open, p_lanes);
+  v_counts := sluice.count_ahead_v1(p_now, v_now, v_open, p_lanes);
   for i in 1 .. cardinality(v_open) loop
+    continue when v_counts[i] = 0;
     select h.rank, h.id into v_end
       from unnest(p_ready) o join unnest(p_classes, p_ahead) a(id, ahead) on a.id = o.id and a.ahead < 0
      cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1) h
@@ -2761,6 +2762,31 @@ begin
       select u.key, (u.value ->> 'devices')::integer, (u.value ->> 'each')::double precision from jsonb_each(p_uses -> 'perJob') u) a
      group by a.budget
     having coalesce((p_offers -> a.budget ->> max(a.devices) - 1)::double precision < sum(a.each), true));
+end $function$;
+
+--- function sluice.count_ahead_v1(p_begun timestamp with time zone, p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.count_ahead_v1(p_begun timestamp with time zone, p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_lanes sluice.cycle_lane_v1[])
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return array(
+    select coalesce(n.jobs, 0)
+      from unnest(p_classes) with ordinality c
+      left join (
+        select h.ord, count(*)::integer as jobs
+          from (select s.ord, s.lane, row_number() over (partition by s.lane order by s.rank, s.id) as place
+                  from (select c.ordinality as ord, c.lane, x.rank, x.id, bool_or(x.must_start) over (partition by c.ordinality order by x.rank, x.id) as is_behind
+                          from unnest(p_classes) with ordinality c
+                         cross join lateral (
+                           select q.rank, q.id, sluice.must_start_v1(p_now, p_begun - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at,
+                                                                     q.ready_at, q.parent_id) as must_start
+                             from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
+                            order by q.rank, q.id limit least(p_lanes[c.lane].take, c.most)) x) s
+                 where s.is_behind is not true) h
+         where h.place <= p_lanes[h.lane].take group by h.ord) n on n.ord = c.ordinality
+     order by c.ordinality);
 end $function$;
 
 --- function sluice.count_by_class_v1(p_classes sluice.cycle_class_v1[], p_lanes sluice.cycle_lane_v1[])

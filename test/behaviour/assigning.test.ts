@@ -114,6 +114,18 @@ describe.each([
   })
 })
 
+test('the general cycle locks no row that it does not take, so that no other worker steps over it', async () => {
+  await submit(8)
+  await database.sql(`update sluice.queue set certain = true where id = ${LAST_BUT_ONE}`)
+  const rows = await general({ ahead: 4 })
+  expect(assignedOf(rows)).toEqual(started(2))
+  const locked = () => database.sql('select id from sluice.queue where xmax::text::bigint > 0')
+  expect(await locked()).toEqual([])
+  // The job that must start at once is the first one now.
+  expect(await general({ known: rows.at(-1)!.seq, run: 4, free: 0, ahead: 4 })).toEqual([])
+  expect(await locked()).toEqual([])
+})
+
 test('the general cycle assigns nothing after the limit of the lane was lowered', async () => {
   await submit(12)
   const rows = await general({ ahead: 0 })

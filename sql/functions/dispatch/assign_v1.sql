@@ -25,16 +25,16 @@ declare
   -- All of its capacity is in use, so that one lane can only take more if another takes less.
   v_shared boolean := p_capacity > 0 and p_run >= p_capacity;
 begin
-  -- Nearly always the case where a worker was idle: what was ready has just been started.
-  if not exists (select 1 from unnest(p_ready) c cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1)) then
-    return v_picked;
-  end if;
   for v_class in
     select c.id, c.lane, c.rank, c.after, c.fresh, a.ahead, s.prefetch
       from unnest(p_ready) c
       join unnest(p_classes, p_ahead) a(id, ahead) on a.id = c.id and a.ahead > 0
       join sluice.lanes s on s.name = p_lanes[c.lane].name and s.enabled and s.prefetch > 0 and s.slots is distinct from 1 and s.placement = 'fill'
       join sluice.workers w on w.id = p_worker
+      -- Where the first job must start at once, nothing of the class is assigned.
+      join lateral (select sluice.must_start_v1(v_now, p_now - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
+                      from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
+                     order by q.rank, q.id limit 1) h on h.must_start is not true
      where p_lanes[c.lane].run > 0 and p_lanes[c.lane].cap is null and not p_lanes[c.lane].asked
        and (s.slots is null or p_lanes[c.lane].run <= p_lanes[c.lane].slots)
        and coalesce(p_lanes[c.lane].run <= sluice.per_worker_v1(s.per_worker, p_capacity, p_cores), true)
@@ -52,8 +52,9 @@ begin
   if v_open = '{}' then
     return v_picked;
   end if;
-  v_counts := sluice.count_by_class_v1(v_open, p_lanes);
+  v_counts := sluice.count_ahead_v1(p_now, v_now, v_open, p_lanes);
   for i in 1 .. cardinality(v_open) loop
+    continue when v_counts[i] = 0;
     select h.rank, h.id into v_end
       from unnest(p_ready) o join unnest(p_classes, p_ahead) a(id, ahead) on a.id = o.id and a.ahead < 0
      cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1) h
