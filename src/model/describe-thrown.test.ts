@@ -161,6 +161,25 @@ test('frames of the runtime, of dependencies and of Sluice are not the task’s 
   ])
 })
 
+test('a stack ends where the task was called, and is kept whole where nothing of it is the task’s own', () => {
+  const error = new Error('m')
+  const called = '    at run (/opt/sluice/dist/worker/inline.js:9:9)'
+  error.stack = [
+    'Error: m',
+    '    at send (/app/node_modules/x/index.js:1:1)',
+    '    at pay (/app/pay.js:1:1)',
+    called,
+  ].join('\n')
+  expect(describeThrown(error, { foreign: ['/opt/sluice/dist/'] }).stack).toEqual([
+    { line: 'send (/app/node_modules/x/index.js:1:1)' },
+    { line: 'pay (/app/pay.js:1:1)', own: true },
+  ])
+  error.stack = ['Error: m', called].join('\n')
+  expect(describeThrown(error, { foreign: ['/opt/sluice/dist/'] }).stack).toEqual([
+    { line: 'run (/opt/sluice/dist/worker/inline.js:9:9)' },
+  ])
+})
+
 test('whatever is thrown, its detail can be stored and has at most 16 kB', () => {
   const anything = fc.anything({
     withBigInt: true,

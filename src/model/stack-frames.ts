@@ -1,6 +1,9 @@
 import type { StackFrame } from './error-detail.ts'
 
-/** The frames in an error's stack as V8 writes it. `foreign`: beginnings of paths that are not the task's own code. */
+/**
+ * The frames in an error's stack as V8 writes it, the innermost first. Where some are of the task's own code, those that called it are left out: they are Sluice's
+ * and the same for every error, and most of what is stored of one. `foreign`: beginnings of paths that are not the task's own code.
+ */
 export function stackFrames(stack: string, foreign: readonly string[], most: number): StackFrame[] {
   const frames: StackFrame[] = []
   for (const text of stack.split('\n', 10 * most)) {
@@ -10,7 +13,8 @@ export function stackFrames(stack: string, foreign: readonly string[], most: num
     frames.push(isOwn(line, foreign) ? { line, own: true } : { line })
     if (frames.length === most) break
   }
-  return frames
+  const outermost = frames.findLastIndex(({ own }) => own === true)
+  return outermost < 0 ? frames : frames.slice(0, outermost + 1)
 }
 
 function isOwn(line: string, foreign: readonly string[]): boolean {
