@@ -3334,10 +3334,12 @@ begin
            j.started_at,
            -- It has started in time; from here on only retries decide. Not so where it, or its program, has not been started.
            case when j.ending = 'unstarted' or j.ending = 'returned' and j.said is not null then j.deadline_at end,
-           j.parent_id, j.idx, d.class_id, sluice.rank_in_class_v1(d.class_id, d.priority, d.submitted_at),
+           -- Written out: sluice.rank_in_class_v1 would not be inlined.
+           j.parent_id, j.idx, d.class_id, sluice.rank_v1(d.priority, l.ageing_ms, d.submitted_at),
            j.attempt, j.failures + case when j.ending = 'retry' then 1 else 0 end, j.losses, j.keyed,
            case when j.ending = 'retry' then j.said else j.error end
-      from judged j join sluice.job_data d on d.id = j.id where j.next < 'running'
+      from judged j join sluice.job_data d on d.id = j.id join sluice.classes c on c.id = d.class_id join sluice.lanes l on l.name = c.lane
+     where j.next < 'running'
   ), kept as (
     insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root, error)
     select j.id, j.next, v_now, j.ready_at, j.started_at, j.cancel_at, j.worker_id, j.class_id, j.attempt,

@@ -127,10 +127,11 @@ export interface CycleAnswer {
   readonly orders?: WorkerOrders
 }
 
-/** After how long the first of the jobs that come back is due; null: none comes back. */
+/** After how long the first of the jobs that come back later is due; null: none does. One without a delay, to the millisecond, is ready at once. */
 export function firstDue(ended: readonly EndedAttempt[]): number | null {
   let first: number | null = null
   for (const { ending } of ended)
-    if ('delayMs' in ending && (first === null || ending.delayMs < first)) first = ending.delayMs
+    if ('delayMs' in ending && Math.round(ending.delayMs) > 0 && (first === null || ending.delayMs < first))
+      first = ending.delayMs
   return first
 }
