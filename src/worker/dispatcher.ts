@@ -33,6 +33,8 @@ export interface DispatcherOptions {
 /** Looks again this long after a hint that came to nothing: the commit it announced may be a moment behind it. */
 const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
 const RETRY_MS = 500
+/** While prefetched jobs keep its slots in use, a worker gathers endings for this long before it reports them: a cycle costs as much for one as for ten. */
+const GATHER_MS = 5
 
 const LATE =
   'jobs came when no heartbeat got through any more; they are not started before the database was asked'
@@ -74,6 +76,8 @@ export class Dispatcher {
   /** The next cycle is a poll: nothing has happened. */
   #polls = false
   #timer: NodeJS.Timeout | undefined
+  /** Ends the time in which endings are gathered. */
+  #gathering: NodeJS.Timeout | undefined
   /** No heartbeat gets through, or none has yet: what it claimed now it might have to give up at once. */
   #silent = true
   /** What this worker holds is in doubt. */
@@ -91,7 +95,8 @@ export class Dispatcher {
       mayStart: () => this.#mayTake(),
       onHandedBack: (ended) => {
         this.#ended.push(...ended)
-        this.report()
+        // Others may start them: this is not gathered.
+        if (this.#mode !== 'new') void this.#cycle()
       },
       onDoubt: () => {
         this.#resync = true
@@ -143,6 +148,7 @@ export class Dispatcher {
     this.#mode = 'new'
     await this.#cycling
     clearTimeout(this.#timer)
+    clearTimeout(this.#gathering)
     this.#prefetcher.close()
     this.#received.length = 0
   }
@@ -160,9 +166,16 @@ export class Dispatcher {
     this.#prefetcher.fill()
   }
 
-  /** Runs the cycle that reports what has been noted, unless one is under way: then that one goes round once more. */
+  /** Runs the cycle that reports what has been noted, unless more may be gathered first or one is under way: then that one goes round once more. */
   report(): void {
-    if (this.#cycling === undefined && this.#mode !== 'new') void this.#cycle()
+    if (this.#cycling !== undefined || this.#mode === 'new') return
+    if (this.#mayGather()) this.#gathering ??= setTimeout(() => void this.#cycle(), GATHER_MS)
+    else void this.#cycle()
+  }
+
+  /** Whether endings may wait a little for others: no slot is idle meanwhile. */
+  #mayGather(): boolean {
+    return this.#mode === 'taking' && this.#prefetcher.keepsSlotsBusy
   }
 
   /** This worker cannot start jobs. Takes none until somebody brings it back. */
@@ -179,14 +192,19 @@ export class Dispatcher {
     this.#cycling ??= this.#cycleUntilIdle().finally(() => {
       this.#cycling = undefined
       // What came after the last round began its way out would otherwise wait for the poll.
-      if (this.#reached && (this.#again || this.#ended.length > 0)) void this.#cycle()
-      else this.#rest()
+      if (this.#reached && this.#again) void this.#cycle()
+      else {
+        this.#rest()
+        if (this.#reached && this.#ended.length > 0) this.report()
+      }
     })
     return this.#cycling
   }
 
   async #cycleUntilIdle(): Promise<void> {
     clearTimeout(this.#timer)
+    clearTimeout(this.#gathering)
+    this.#gathering = undefined
     this.#reached = true
     while (this.#again) {
       this.#again = false
@@ -207,7 +225,7 @@ export class Dispatcher {
         return
       }
       await this.#act(answer)
-      if (this.#ended.length > 0 || answer.again) this.#again = true
+      if (answer.again || (this.#ended.length > 0 && !this.#mayGather())) this.#again = true
       if (free > 0 && answer.assignments.length >= free && this.#free() > 0) this.#again = true
     }
   }

@@ -12,7 +12,7 @@ export interface PrefetcherOptions {
   readonly source: Pick<JobSource, 'staleByLane'>
   readonly assignedCells: AssignedCells
   /** Runs the jobs that start, and measures how fast they end. */
-  readonly attempts: Pick<Attempts, 'countIn' | 'start' | 'pace'>
+  readonly attempts: Pick<Attempts, 'countIn' | 'size' | 'start' | 'pace'>
   /** Tasks whose jobs may be assigned before there is a slot for them. */
   readonly prefetchable: ReadonlySet<string>
   /** False while the worker takes nothing: it drains, stops, is broken, or no heartbeat gets through. */
@@ -52,6 +52,8 @@ export class Prefetcher {
   readonly #prefetched: Prefetched
   /** How many jobs of a lane may run: as many as the last cycle said, and those that its answer gave a slot. */
   #slots = new Map<string, number>()
+  /** The same, of all lanes together. */
+  #allSlots = 0
   /** Jobs that were waiting when the last cycle was sent, or came with its answer, and wait no more. */
   readonly #leftSince = new Set<string>()
   /** The answer took so long that what it assigns might start after its deadline. */
@@ -90,6 +92,11 @@ export class Prefetcher {
 
   named(): JobAttempt[] {
     return this.#prefetched.named()
+  }
+
+  /** Jobs wait, and none of the slots that the worker had with the last cycle is idle. */
+  get keepsSlotsBusy(): boolean {
+    return this.#prefetched.size > 0 && this.#options.attempts.size >= this.#allSlots
   }
 
   /** How many slots wait for prefetched jobs, in all lanes. */
@@ -145,6 +152,8 @@ export class Prefetcher {
     for (const lane of source.staleByLane.keys())
       slots.set(lane, attempts.countIn(lane) + this.#reservedIn(lane))
     this.#slots = slots
+    this.#allSlots = 0
+    for (const each of slots.values()) this.#allSlots += each
   }
 
   #reservedIn(lane: string): number {
@@ -160,6 +169,7 @@ export class Prefetcher {
   /** The database has given a slot to a job of this lane. */
   grant(lane: string): void {
     this.#slots.set(lane, (this.#slots.get(lane) ?? 0) + 1)
+    this.#allSlots++
   }
 
   /** An answer brings this job. @param now By `performance.now()`. */
@@ -179,13 +189,14 @@ export class Prefetcher {
    *
    * Worker and database work at the same time only if the next cycle has endings to report and jobs are left to run meanwhile. With enough endings, all jobs wait
    * for the cycle, because starting them would only delay it. With fewer, one half of the jobs starts at once, so that the cycle has their endings to report, and
-   * the other half runs while the database records these.
+   * the other half runs while the database records these. While jobs that take some time keep the slots busy, endings are gathered before the next cycle: half
+   * of the waiting jobs are left for it.
    *
    * @returns false when all wait: the next cycle should be sent at once.
    */
   startSome(endings: number): boolean {
     const waiting = this.#prefetched.size
-    const isEnough = waiting > 0 && endings > 0 && endings >= waiting / 2
+    const isEnough = waiting > 0 && endings > 0 && endings >= waiting / 2 && !this.keepsSlotsBusy
     this.#keptBack = isEnough ? waiting : waiting / 2
     if (!isEnough) this.fill()
     return !isEnough
@@ -287,7 +298,9 @@ export class Prefetcher {
 
   /** What this worker holds is in doubt: it runs no more than it does now, until an answer gives it more slots. */
   #useNoMoreSlots(): void {
-    for (const lane of this.#slots.keys()) this.#slots.set(lane, this.#options.attempts.countIn(lane))
+    const { attempts } = this.#options
+    for (const lane of this.#slots.keys()) this.#slots.set(lane, attempts.countIn(lane))
+    this.#allSlots = attempts.size
   }
 
   close(): void {

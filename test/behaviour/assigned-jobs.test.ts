@@ -543,6 +543,45 @@ test('with enough to report, the next cycle is sent before an assigned job start
   await worker.stop()
 })
 
+test('endings are gathered for 5 ms, but only while assigned jobs take the slots that they leave', async () => {
+  const source = new AnsweredSource()
+  const ends = new Map<string, () => void>()
+  const execute = ({ job }: { readonly job: { readonly id: string } }) =>
+    new Promise<void>((resolve) => ends.set(job.id, resolve))
+  const worker = await startLoop(source, execute, { capacity: SLOTS })
+  const end = async (id: string) => {
+    ends.get(id)!()
+    await settle()
+  }
+  const first = await source.next()
+  first.answer({
+    assignments: [assignment('1'), assignment('2'), ...WAITING.map((id) => assigned(id))],
+  })
+  await settle()
+
+  await end('1')
+  expect([...ends.keys()]).toEqual(['1', '2', '3'])
+  expect(source.sent).toBeUndefined()
+  vi.advanceTimersByTime(5)
+  const second = await source.next()
+  expect(second.ended).toEqual(['1: completed'])
+  second.answer({})
+  await settle()
+
+  await end('2')
+  await end('3')
+  expect(source.sent).toBeUndefined()
+  // Two of three jobs have started. The last one is left until the next cycle is on its way, so this slot is idle.
+  await end('4')
+  const third = await source.next()
+  expect(third.ended).toEqual(['2: completed', '3: completed', '4: completed'])
+  source.answerAll()
+  await settle()
+  await end('5')
+  await end('6')
+  await worker.stop()
+})
+
 test('a slot that waits for assigned jobs counts as used and is not asked for again', async () => {
   const { source, worker } = await quick()
   const cycle = await source.next()
