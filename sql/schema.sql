@@ -8169,8 +8169,8 @@ CREATE OR REPLACE FUNCTION sluice.started_in_v1(p_claim sluice.claims)
  IMMUTABLE
 RETURN (cardinality((p_claim).ids) - COALESCE(cardinality((p_claim).assigned), 0));
 
---- function sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[], p_other_ranks integer[], p_other_afters bigint[])
-CREATE OR REPLACE FUNCTION sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[] DEFAULT '{}'::integer[], p_other_ranks integer[] DEFAULT '{}'::integer[], p_other_afters bigint[] DEFAULT '{}'::bigint[])
+--- function sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[], p_other_ranks integer[], p_other_afters bigint[], p_endings jsonb)
+CREATE OR REPLACE FUNCTION sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[] DEFAULT '{}'::integer[], p_other_ranks integer[] DEFAULT '{}'::integer[], p_other_afters bigint[] DEFAULT '{}'::bigint[], p_endings jsonb DEFAULT NULL::jsonb)
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -8192,7 +8192,7 @@ declare
   v_must  boolean[];
   v_slots integer;
 begin
-  if p_done is null and p_begun is null and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
+  if p_done is null and p_endings is null and p_begun is null and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
     -- An idle poll locks nothing.
     report := '{"unsteady": true}';
     return next;
@@ -8211,10 +8211,10 @@ begin
     return next;
     return;
   end if;
-  if p_done is null then
+  if p_done is null and p_endings is null then
     perform set_config('synchronous_commit', 'off', true);
   end if;
-  v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, null, p_begun, p_begun_seqs,
+  v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                              p_hint and v_see.is_waited_for);
   if not v_done.is_whole then
     report := '{"resync": true}';

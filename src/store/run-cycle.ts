@@ -68,7 +68,7 @@ export interface CycleRows {
 const STEADY = statement(
   'run_steady_cycle',
   `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, seq, policy, trace, place, assigned, report
-     from sluice.steady_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`,
+     from sluice.steady_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
 )
 
 /** Records endings and takes new jobs, in one round trip; in two where it looks steady and is not. */
@@ -84,7 +84,7 @@ export async function runCycle(connection: RawQueryable, cycle: CycleArguments):
 }
 
 /**
- * Whether `sluice.steady_v1` may do: the worker uses the slots of one lane, takes jobs of one class (`at`), and has nothing but successes to report.
+ * Whether `sluice.steady_v1` may do: the worker uses the slots of one lane and takes jobs of one class (`at`).
  * There may be jobs of its other classes: the database looks.
  */
 function looksSteady(
@@ -99,8 +99,7 @@ function looksSteady(
     cycle.classMax[at]! >= most &&
     cycle.budget === null &&
     (run[lane]! + ended.length > 0 || keep[lane]! > 0) &&
-    lanes.every((_, i) => i === lane || run[i]! + endedBy[i]! + keep[i]! === 0) &&
-    ended.every(({ ending }) => ending.kind === 'completed')
+    lanes.every((_, i) => i === lane || run[i]! + endedBy[i]! + keep[i]! === 0)
   )
 }
 
@@ -113,7 +112,7 @@ async function runSteady(
   connection: RawQueryable,
   cycle: CycleArguments,
   at: number,
-  { done, seqs, results, ran }: EncodedEndings,
+  { done, seqs, results, ran, endings }: EncodedEndings,
 ): Promise<ClaimedRow[]> {
   const { begun, begunSeqs } = encodeBegun(cycle.begun)
   const lane = cycle.classLane[at]! - 1
@@ -141,6 +140,7 @@ async function runSteady(
     others(cycle.classes),
     others(cycle.afterRank),
     others(cycle.afterId),
+    endings,
   ])
 }
 

@@ -44,6 +44,28 @@ test('records what completed and takes the next jobs in order', async () => {
   ])
 })
 
+test('records attempts that failed beside those that completed, and takes the jobs that come back', async () => {
+  await submit(5)
+  const first = await cycle()
+  const [one, two, three, four] = first as [CycleRow, CycleRow, CycleRow, CycleRow]
+  const rest = await cycle({
+    known: four.seq,
+    done: [one, two],
+    failed: [three],
+    back: [[four, { ending: 'retry' }]],
+  })
+  expect(rest.map(({ id }) => id)).toEqual([four.id, String(Number(four.id) + 1)])
+  const ended = await database.sql('select id::text, state from sluice.outcomes order by id')
+  expect(ended.map(({ state }) => state)).toEqual(['completed', 'completed', 'failed'])
+  expect(await count('attempts')).toBe(1)
+  // An ending that it no longer holds asks for a resync.
+  expect(
+    (await cycle({ known: rest.at(-1)!.seq, back: [[three, { ending: 'retry' }]] })).at(-1)!.report,
+  ).toEqual({
+    resync: true,
+  })
+})
+
 test('an idle poll locks nothing', async () => {
   expect(await cycle()).toEqual(UNSTEADY)
   const [row] = await database.sql<{ locked: boolean }>(

@@ -106,16 +106,28 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
   const idsOf = (rows: readonly CycleRow[] | undefined) => rows?.map(({ id }) => id) ?? null
   const seqsOf = (rows: readonly CycleRow[] | undefined) => rows?.map(({ seq }) => seq) ?? null
 
-  async function steady(asked: AskedCycle = {}): Promise<CycleRow[]> {
+  const endingsOf = ({ failed = [], back = [] }: Pick<AskedGeneral, 'failed' | 'back'>) =>
+    [...failed.map((row) => [row, { ending: 'failed', error: 'x' }] as const), ...back].map(
+      ([{ id, seq }, ending]) => ({ id: Number(id), seq, ...ending }),
+    )
+
+  async function steady(asked: AskedCycle & Pick<AskedGeneral, 'failed' | 'back'> = {}): Promise<CycleRow[]> {
     const { known = '0', epoch = EPOCH, done, begun, run = 0, keep = 4, free = 4, ahead = 0 } = asked
     const { fresh = null, others = [] } = asked
+    const endings = endingsOf(asked)
     const rows = await database.sql<CycleRow & Record<string, unknown>>(
       `select id, seq, class_id, assigned, report
          from sluice.steady_v1($1, $2, $3, $4, $5, null, null, $11, $12, 'steady', $6, $7, $8, $13, $9, -2147483648, 0, $10, false,
-                              $14, array_fill(-2147483648, array[cardinality($14::integer[])]), array_fill(0::bigint, array[cardinality($14::integer[])])) order by id`,
+                              $14, array_fill(-2147483648, array[cardinality($14::integer[])]), array_fill(0::bigint, array[cardinality($14::integer[])]), $15) order by id`,
       [
         ...[WORKER, epoch, known, idsOf(done), seqsOf(done), run, keep, free, classId, fresh],
-        ...[idsOf(begun), seqsOf(begun), ahead, others],
+        ...[
+          idsOf(begun),
+          seqsOf(begun),
+          ahead,
+          others,
+          endings.length === 0 ? null : JSON.stringify(endings),
+        ],
       ],
     )
     return withoutScanTime(rows)
@@ -133,12 +145,8 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
       more = {},
       onlyOthers = false,
       afterRank = -2_147_483_648,
-      failed = [],
-      back = [],
     } = asked
-    const endings = [...failed.map((row) => [row, { ending: 'failed', error: 'x' }] as const), ...back].map(
-      ([{ id, seq }, ending]) => ({ id: Number(id), seq, ...ending }),
-    )
+    const endings = endingsOf(asked)
     const lanes = [...(lane === undefined ? ['steady'] : ['steady', lane]), ...Object.keys(more)]
     const classes = [...(onlyOthers ? [] : [classId]), ...others]
     const each = <T>(value: T) => classes.map(() => value)

@@ -1,5 +1,4 @@
--- The cycle of a worker that goes on as it did: it uses one lane, only one of its classes has jobs, what it reports has completed, and the
--- slots in hand are enough. A busy worker nearly always does this, and it takes fewer statements than sluice.cycle_v1, which has the reasons
+-- The cycle of a worker that goes on as it did: it uses one lane, only one of its classes has jobs, and the slots in hand are enough. A busy worker nearly always does this, and it takes fewer statements than sluice.cycle_v1, which has the reasons
 -- for each step. Anything else is left to that function: nothing is done then, and the report says so. A worker that could run more than its
 -- lane has slots for is steady too, once it has asked for more and as long as there are none. So is one that could run more than is ready: under light
 -- load, the slot of one job serves the next.
@@ -7,12 +6,13 @@
 --   p_begun   assigned jobs that have started since the last cycle and go on, with their claims; null: none
 --   p_ahead   how many to assign beyond p_free
 --   p_others  its other classes, and after which entries of their indexes to look: if one has a job that is ready, the cycle is not steady
+--   p_endings the other endings, as sluice.cycle_v1 has them
 --   p_fresh   jobs that became ready in the last so many milliseconds may belong to workers that come first; null: none does
 create or replace function sluice.steady_v1(
   p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[],
   p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer,
   p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean,
-  p_others integer[] default '{}', p_other_ranks integer[] default '{}', p_other_afters bigint[] default '{}'
+  p_others integer[] default '{}', p_other_ranks integer[] default '{}', p_other_afters bigint[] default '{}', p_endings jsonb default null
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamptz,
                  key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
 language plpgsql
@@ -31,7 +31,7 @@ declare
   v_must  boolean[];
   v_slots integer;
 begin
-  if p_done is null and p_begun is null and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
+  if p_done is null and p_endings is null and p_begun is null and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
     -- An idle poll locks nothing.
     report := '{"unsteady": true}';
     return next;
@@ -50,10 +50,10 @@ begin
     return next;
     return;
   end if;
-  if p_done is null then
+  if p_done is null and p_endings is null then
     perform set_config('synchronous_commit', 'off', true);
   end if;
-  v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, null, p_begun, p_begun_seqs,
+  v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                              p_hint and v_see.is_waited_for);
   if not v_done.is_whole then
     report := '{"resync": true}';
