@@ -3575,23 +3575,27 @@ declare
   v_keyed bigint[];
   v_rest  record;
 begin
-  with sent as (
-    select e.seq, array_agg(e.id) as ids, array_agg(e.ord) as ords from unnest(p_seqs, p_ids) with ordinality e(seq, id, ord) group by e.seq
+  with sent as materialized (
+    select s.seq, s.n, s.before, p_ids[s.before + 1 : s.before + s.n] as ids
+      from (select c.seq, cardinality(c.ids) as n, array_position(p_ids, c.ids[1]) - 1 as before
+              from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs) offset 0) s
+     where p_seqs[s.before + 1 : s.before + s.n] = array_fill(s.seq, array[s.n])
   ), over as (
-    delete from sluice.claims c using sent s where c.worker_id = p_worker and c.seq = s.seq and c.ids = s.ids returning c.*, s.ords
+    delete from sluice.claims c using sent s where c.worker_id = p_worker and c.seq = s.seq and c.ids = s.ids
+    returning c.*, s.n, s.before
   ), kept as (
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
-    select j.id, 'completed', nullif(p_results -> (j.ord - 1)::integer, 'null'), p_now, j.ready_at,
-           greatest(c.started_at, p_now - make_interval(secs => p_ran[j.ord] / 1000)), j.deadline_at, (c.cancels -> j.id::text ->> 'at')::timestamptz,
-           p_worker, c.class_id, coalesce(j.attempt, 1), coalesce(j.failures, 0), coalesce(j.losses, 0), j.parent_id is null
-      from over c cross join lateral unnest(c.ids, c.ords, c.ready_ats, c.deadlines, c.attempts, c.failures, c.losses, c.parents)
-                                     as j(id, ord, ready_at, deadline_at, attempt, failures, losses, parent_id)
+    select c.ids[i], 'completed', nullif(p_results -> (c.before + i - 1), 'null'), p_now, c.ready_ats[i],
+           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end, c.deadlines[i],
+           case when c.cancels is not null then (c.cancels -> c.ids[i]::text ->> 'at')::timestamptz end, p_worker, c.class_id,
+           coalesce(c.attempts[i], 1), coalesce(c.failures[i], 0), coalesce(c.losses[i], 0), c.parents[i] is null
+      from over c cross join lateral generate_series(1, c.n) i
   )
   select coalesce(sum(cardinality(c.ids)), 0), array_agg(c.seq),
-         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id) where j.parent_id is not null),
-         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx) where j.parent_id is not null),
-         (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where j.keyed)
+         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id) where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx) where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where p.keyed is not null and j.keyed)
     into ended, v_over, parents, places, v_keyed from over c;
   if ended < cardinality(p_ids) then
     v_rest := sluice.finish_some_v1(p_worker, p_now, v_over, p_seqs, p_ids, p_results, p_ran);
@@ -6477,9 +6481,8 @@ CREATE OR REPLACE FUNCTION sluice.record_v1(p_worker bigint, p_now timestamp wit
 AS $function$
 declare
   v_seqs  bigint[] := p_begun_seqs || p_done_seqs;
-  v_sent  integer := coalesce(cardinality(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
-  v_begun integer := coalesce(cardinality(p_begun), 0);
-  v_ended integer := 0;
+  v_begun integer;
+  v_ended integer;
   v_done  record;
 begin
   if p_endings is not null then
@@ -6488,7 +6491,7 @@ begin
   -- For all the functions below, in the order in which everybody locks claims. They see what was committed before: a new priority, a cancel.
   perform 1 from sluice.claims c where c.worker_id = p_worker and c.seq = any (v_seqs) order by c.seq for update;
   if p_begun is not null then
-    v_begun := v_begun - sluice.report_starts_v1(p_worker, p_begun_seqs, p_begun);
+    v_begun := sluice.report_starts_v1(p_worker, p_begun_seqs, p_begun);
   end if;
   if p_endings is not null then
     -- First: a claim that is left with what completed is over.
@@ -6496,10 +6499,11 @@ begin
   end if;
   if p_done is not null then
     v_done := sluice.finish_v1(p_worker, p_now, p_done_seqs, p_done, p_results, p_ran);
-    v_ended := v_ended + v_done.ended; parents := v_done.parents; places := v_done.places;
+    v_ended := coalesce(v_ended, 0) + v_done.ended; parents := v_done.parents; places := v_done.places;
   end if;
-  is_whole := v_ended = v_sent and v_begun = 0;
-  if is_whole and v_sent > 0 and p_hint then
+  is_whole := coalesce(v_ended, 0) = coalesce(cardinality(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0)
+    and coalesce(v_begun, 0) = coalesce(cardinality(p_begun), 0);
+  if p_hint and is_whole and (p_done is not null or p_endings is not null) then
     perform pg_notify('sluice', 'done');
   end if;
 end $function$;
@@ -8074,18 +8078,22 @@ AS $function$
 #variable_conflict use_column
 declare
   v_parts   integer   := sluice.count_claims_v1(p_rows, 1);
-  v_classes integer[] := coalesce(p_classes, array(select distinct q.class_id from sluice.queue q where q.ctid = any (p_rows)));
+  v_classes integer[] := p_classes;
 begin
+  if p_classes is null then
+    v_classes := array(select distinct q.class_id from sluice.queue q where q.ctid = any (p_rows));
+  end if;
   return query
   with taken as (
     delete from sluice.queue q using unnest(p_rows) with ordinality r(at, ord) where q.ctid = r.at
     returning q.id, q.class_id, q.failures, q.losses, q.rank, q.keyed, q.error, q.parent_id, q.idx,
-           q.attempt + case when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2 else 1 end as attempt,
+           q.attempt + case when p_skip is null then 1
+                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2 else 1 end as attempt,
            case q.state when 'waiting' then p_now else q.ready_at end as ready_at,
            -- It starts in time, but a loss must not give it more time than a child that was ready first.
            case q.state when 'waiting' then p_now + make_interval(secs => (select d.deadline_ms / 1000.0 from sluice.job_data d where d.id = q.id))
              else q.deadline_at end as deadline_at,
-           p_seq + v_parts * (array_position(v_classes, q.class_id) - 1) + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
+           p_seq + case when cardinality(v_classes) = 1 then 0 else v_parts * (array_position(v_classes, q.class_id) - 1) end + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
   ), claimed as (
     insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors,
                                assigned)
@@ -8098,7 +8106,7 @@ begin
       from taken t group by t.seq, t.class_id
   )
   select t.id, t.class_id, t.attempt, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input, t.seq, d.policy, d.trace,
-         p_places -> t.id::text, coalesce(t.assigned, false)
+         case when p_places is not null then p_places -> t.id::text end, coalesce(t.assigned, false)
     from taken t join sluice.job_data d on d.id = t.id;
 end $function$;
 
@@ -8197,6 +8205,14 @@ begin
     report := '{"unsteady": true}';
     return next;
     return;
+  if p_done is null and p_begun is null then
+    -- Nested, because an expression with a query in it is set up even where its first half decides.
+    if not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
+      -- An idle poll locks nothing.
+      report := '{"unsteady": true}';
+      return next;
+      return;
+    end if;
   end if;
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;

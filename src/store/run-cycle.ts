@@ -73,7 +73,7 @@ const STEADY = statement(
 
 /** Records endings and takes new jobs, in one round trip; in two where it looks steady and is not. */
 export async function runCycle(connection: RawQueryable, cycle: CycleArguments): Promise<CycleRows> {
-  const endings = encodeEndings(cycle.ended)
+  const endings = encodeEndings(byClaim(cycle.ended))
   const at = cycle.steadyClass === undefined ? -1 : cycle.classes.indexOf(cycle.steadyClass)
   const wasTried = at >= 0 && looksSteady(cycle, at)
   if (wasTried) {
@@ -191,6 +191,12 @@ export function howManyFit(ended: readonly EndedAttempt[]): number {
     if (i > 0 && characters > MAX_RESULTS) return i
   }
   return ended.length
+}
+
+/** The endings of each claim together, in their order: the database records a claim that ends as a whole without a search for each job. */
+function byClaim(ended: readonly ClaimedEnding[]): readonly ClaimedEnding[] {
+  const isInOrder = ended.every(({ seq }, i) => i === 0 || ended[i - 1]!.seq <= seq)
+  return isInOrder ? ended : ended.toSorted((a, b) => a.seq - b.seq)
 }
 
 interface EncodedEndings {

@@ -1,5 +1,6 @@
 -- Records completed attempts: their outcomes are written, and they leave their claims. Answers how many there were, and of those with a
--- parent the parent and the place. Claims whose jobs all end here, and are named in their order, are deleted without a look at each job.
+-- parent the parent and the place. Claims whose jobs all end here, and are named one after the other in their order, are deleted without a
+-- search for each job.
 -- The caller has locked the claims, by a statement of its own.
 --   p_seqs     beside p_ids: the claim of each
 --   p_results  what they returned, in the order of p_ids; null: none returned anything
@@ -12,23 +13,27 @@ declare
   v_keyed bigint[];
   v_rest  record;
 begin
-  with sent as (
-    select e.seq, array_agg(e.id) as ids, array_agg(e.ord) as ords from unnest(p_seqs, p_ids) with ordinality e(seq, id, ord) group by e.seq
+  with sent as materialized (
+    select s.seq, s.n, s.before, p_ids[s.before + 1 : s.before + s.n] as ids
+      from (select c.seq, cardinality(c.ids) as n, array_position(p_ids, c.ids[1]) - 1 as before
+              from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs) offset 0) s
+     where p_seqs[s.before + 1 : s.before + s.n] = array_fill(s.seq, array[s.n])
   ), over as (
-    delete from sluice.claims c using sent s where c.worker_id = p_worker and c.seq = s.seq and c.ids = s.ids returning c.*, s.ords
+    delete from sluice.claims c using sent s where c.worker_id = p_worker and c.seq = s.seq and c.ids = s.ids
+    returning c.*, s.n, s.before
   ), kept as (
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
-    select j.id, 'completed', nullif(p_results -> (j.ord - 1)::integer, 'null'), p_now, j.ready_at,
-           greatest(c.started_at, p_now - make_interval(secs => p_ran[j.ord] / 1000)), j.deadline_at, (c.cancels -> j.id::text ->> 'at')::timestamptz,
-           p_worker, c.class_id, coalesce(j.attempt, 1), coalesce(j.failures, 0), coalesce(j.losses, 0), j.parent_id is null
-      from over c cross join lateral unnest(c.ids, c.ords, c.ready_ats, c.deadlines, c.attempts, c.failures, c.losses, c.parents)
-                                     as j(id, ord, ready_at, deadline_at, attempt, failures, losses, parent_id)
+    select c.ids[i], 'completed', nullif(p_results -> (c.before + i - 1), 'null'), p_now, c.ready_ats[i],
+           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end, c.deadlines[i],
+           case when c.cancels is not null then (c.cancels -> c.ids[i]::text ->> 'at')::timestamptz end, p_worker, c.class_id,
+           coalesce(c.attempts[i], 1), coalesce(c.failures[i], 0), coalesce(c.losses[i], 0), c.parents[i] is null
+      from over c cross join lateral generate_series(1, c.n) i
   )
   select coalesce(sum(cardinality(c.ids)), 0), array_agg(c.seq),
-         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id) where j.parent_id is not null),
-         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx) where j.parent_id is not null),
-         (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where j.keyed)
+         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id) where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx) where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where p.keyed is not null and j.keyed)
     into ended, v_over, parents, places, v_keyed from over c;
   if ended < cardinality(p_ids) then
     v_rest := sluice.finish_some_v1(p_worker, p_now, v_over, p_seqs, p_ids, p_results, p_ran);

@@ -7,9 +7,8 @@ create or replace function sluice.record_v1(
 language plpgsql as $$
 declare
   v_seqs  bigint[] := p_begun_seqs || p_done_seqs;
-  v_sent  integer := coalesce(cardinality(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0);
-  v_begun integer := coalesce(cardinality(p_begun), 0);
-  v_ended integer := 0;
+  v_begun integer;
+  v_ended integer;
   v_done  record;
 begin
   if p_endings is not null then
@@ -18,7 +17,7 @@ begin
   -- For all the functions below, in the order in which everybody locks claims. They see what was committed before: a new priority, a cancel.
   perform 1 from sluice.claims c where c.worker_id = p_worker and c.seq = any (v_seqs) order by c.seq for update;
   if p_begun is not null then
-    v_begun := v_begun - sluice.report_starts_v1(p_worker, p_begun_seqs, p_begun);
+    v_begun := sluice.report_starts_v1(p_worker, p_begun_seqs, p_begun);
   end if;
   if p_endings is not null then
     -- First: a claim that is left with what completed is over.
@@ -26,10 +25,11 @@ begin
   end if;
   if p_done is not null then
     v_done := sluice.finish_v1(p_worker, p_now, p_done_seqs, p_done, p_results, p_ran);
-    v_ended := v_ended + v_done.ended; parents := v_done.parents; places := v_done.places;
+    v_ended := coalesce(v_ended, 0) + v_done.ended; parents := v_done.parents; places := v_done.places;
   end if;
-  is_whole := v_ended = v_sent and v_begun = 0;
-  if is_whole and v_sent > 0 and p_hint then
+  is_whole := coalesce(v_ended, 0) = coalesce(cardinality(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0)
+    and coalesce(v_begun, 0) = coalesce(cardinality(p_begun), 0);
+  if p_hint and is_whole and (p_done is not null or p_endings is not null) then
     perform pg_notify('sluice', 'done');
   end if;
 end $$;

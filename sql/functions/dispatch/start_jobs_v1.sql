@@ -14,18 +14,22 @@ language plpgsql as $$
 #variable_conflict use_column
 declare
   v_parts   integer   := sluice.count_claims_v1(p_rows, 1);
-  v_classes integer[] := coalesce(p_classes, array(select distinct q.class_id from sluice.queue q where q.ctid = any (p_rows)));
+  v_classes integer[] := p_classes;
 begin
+  if p_classes is null then
+    v_classes := array(select distinct q.class_id from sluice.queue q where q.ctid = any (p_rows));
+  end if;
   return query
   with taken as (
     delete from sluice.queue q using unnest(p_rows) with ordinality r(at, ord) where q.ctid = r.at
     returning q.id, q.class_id, q.failures, q.losses, q.rank, q.keyed, q.error, q.parent_id, q.idx,
-           q.attempt + case when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2 else 1 end as attempt,
+           q.attempt + case when p_skip is null then 1
+                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2 else 1 end as attempt,
            case q.state when 'waiting' then p_now else q.ready_at end as ready_at,
            -- It starts in time, but a loss must not give it more time than a child that was ready first.
            case q.state when 'waiting' then p_now + make_interval(secs => (select d.deadline_ms / 1000.0 from sluice.job_data d where d.id = q.id))
              else q.deadline_at end as deadline_at,
-           p_seq + v_parts * (array_position(v_classes, q.class_id) - 1) + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
+           p_seq + case when cardinality(v_classes) = 1 then 0 else v_parts * (array_position(v_classes, q.class_id) - 1) end + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
   ), claimed as (
     insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors,
                                assigned)
@@ -38,6 +42,6 @@ begin
       from taken t group by t.seq, t.class_id
   )
   select t.id, t.class_id, t.attempt, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input, t.seq, d.policy, d.trace,
-         p_places -> t.id::text, coalesce(t.assigned, false)
+         case when p_places is not null then p_places -> t.id::text end, coalesce(t.assigned, false)
     from taken t join sluice.job_data d on d.id = t.id;
 end $$;

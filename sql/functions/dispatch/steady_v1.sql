@@ -31,11 +31,14 @@ declare
   v_must  boolean[];
   v_slots integer;
 begin
-  if p_done is null and p_endings is null and p_begun is null and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
-    -- An idle poll locks nothing.
-    report := '{"unsteady": true}';
-    return next;
-    return;
+  if p_done is null and p_endings is null and p_begun is null then
+    -- Nested, because an expression with a query in it is set up even where its first half decides.
+    if not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
+      -- An idle poll locks nothing.
+      report := '{"unsteady": true}';
+      return next;
+      return;
+    end if;
   end if;
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
