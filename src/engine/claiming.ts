@@ -56,8 +56,8 @@ interface PreparedClaim {
   readonly counts: ReadonlyMap<number, number>
 }
 
-/** A worker with several lanes looks at all of them at least this often. */
-const WHOLE_EVERY_MS = 200
+/** A worker with several lanes looks at all of them at least this often: a request for slots may have become needless. */
+const WHOLE_EVERY_MS = 1000
 /** For so long after a steady cycle was tried in vain, none is tried: it costs a round trip. */
 const UNSTEADY_MS = 50
 /** How often a worker with many classes looks at those of which nothing is assigned, while prefetched jobs keep its slots in use. */
@@ -89,7 +89,9 @@ export class Claiming {
   #steadyAt = 0
   #sawAllAt = 0
   /** When a cycle last looked at all lanes and gave back their idle slots. */
-  #wholeAt = 0
+  #wholeAt = Number.NEGATIVE_INFINITY
+  /** The lanes that it left without a slot. Only another such cycle takes slots of them. */
+  #unused: ReadonlySet<string> = new Set()
   /** How many cycles in a row, since a job last ended, have left out classes that have ready jobs. */
   #partial = 0
   #hasMore = false
@@ -135,8 +137,9 @@ export class Claiming {
     this.planner.startOver()
   }
 
-  /** A resync left these lanes out because other sessions have locked them. */
-  noteLeftOut(lanes: readonly string[]): void {
+  /** After a resync, which left these lanes out because other sessions have locked them. What was lost before it may have taken slots. */
+  noteResync(lanes: readonly string[]): void {
+    this.#unused = new Set()
     this.#locked.note(lanes, new Set(), performance.now())
   }
 
@@ -234,18 +237,25 @@ export class Claiming {
     return true
   }
 
-  /** The class that the next cycle is likely to be about alone. Now and then all lanes are looked at, so that none keeps slots that are idle. */
+  /**
+   * The class that the next cycle is likely to be about alone. A cycle about one class gives back no slots of other lanes, so these must have none. Now and
+   * then all lanes are looked at anyway.
+   */
   #steadyClass(lanes: readonly string[], now: number): number | undefined {
-    if (now < this.#steadyAt) return undefined
-    return lanes.length === 1 || now - this.#wholeAt < WHOLE_EVERY_MS ? this.#onlyClass : undefined
+    const only = this.#onlyClass
+    if (only === undefined || now < this.#steadyAt) return undefined
+    if (lanes.length === 1) return only
+    const own = this.#offer.laneOf(only)
+    const hasOthers = lanes.some((lane) => lane !== own && !this.#unused.has(lane))
+    return hasOthers || now - this.#wholeAt >= WHOLE_EVERY_MS ? undefined : only
   }
 
   learn(
-    { look, classes, wanted, counts }: PreparedClaim,
+    { look, classes, wanted, counts, arguments: asked }: PreparedClaim,
     { jobs, report, steady, wasTried }: CycleRows,
     free: number,
   ): void {
-    if (!steady) this.#wholeAt = look.at
+    if (!steady) this.#noteWhole(look.at, asked, jobs)
     if (wasTried && !steady) this.#steadyAt = look.at + UNSTEADY_MS
     if (jobs.length > 0)
       this.#onlyClass = jobs.every((row) => row[1] === jobs[0]![1]) ? jobs[0]![1] : undefined
@@ -258,6 +268,12 @@ export class Claiming {
     // A steady cycle reports it when it looked at no class, because it had waited for a lock.
     this.#hasMore = this.#partial > 0 && (steady || this.#partial * CLASSES_AT_ONCE < classes.length)
     if (!this.#hasMore) this.#partial = 0
+  }
+
+  #noteWhole(at: number, { lanes, run, keep }: ClaimArguments, jobs: readonly ClaimedRow[]): void {
+    const used = new Set(jobs.map((row) => this.#offer.laneOf(row[1])))
+    this.#wholeAt = at
+    this.#unused = new Set(lanes.filter((lane, i) => run[i] === 0 && keep[i] === 0 && !used.has(lane)))
   }
 
   /** Plans the classes that draw from budgets. A worker without such classes does nothing here. */

@@ -78,6 +78,11 @@ export class Offer {
     return this.#byId.get(id)!
   }
 
+  /** The lane of a class, unless it serves that class no more. */
+  laneOf(id: number): string | undefined {
+    return this.#byId.get(id)?.lane
+  }
+
   /** Lanes that it serves and that are not among these. */
   lanesBeyond(lanes: readonly string[]): string[] {
     const known = new Set(lanes)

@@ -221,9 +221,9 @@ export class WorkerSession {
     const { ended, news, prefetch } = request
     const sent = new Map<string, EndedAttempt>()
     for (const each of ended) if (this.#mayEnd(each, prefetch) && !sent.has(each.id)) sent.set(each.id, each)
-    const refused = ended.filter(
-      (each) => sent.get(each.id) !== each && !recorded.has(each.id) && !this.#wasTakenBack(each),
-    )
+    const isRefused = (each: EndedAttempt) =>
+      sent.get(each.id) !== each && !recorded.has(each.id) && !this.#wasTakenBack(each)
+    const refused = sent.size < ended.length ? ended.filter(isRefused) : []
     const compares = this.#options.isLocal !== true || this.#resynced
     const { lost, undelivered } = compares ? this.#compare(request.running(), sent) : IN_AGREEMENT
     // What an earlier answer gave it fills the slots it asks for now.
@@ -393,7 +393,7 @@ export class WorkerSession {
     this.#epoch = state.epoch
     this.#lanes = state.lanes
     this.#missing = this.offer.lanesBeyond(state.lanes)
-    this.claiming.noteLeftOut(this.#missing)
+    this.claiming.noteResync(this.#missing)
     this.#known = Math.max(0, ...state.running.map((job) => job.seq))
     const theirs = new Map(state.running.map((job) => [job.id, job.attempt]))
     // What can fail comes first: what is forgotten below is reported only once.
