@@ -9,6 +9,8 @@ import { SluiceError } from '../errors.ts'
  * `graceMs` has passed. Deciding what the ending means is not its business.
  */
 export interface Attempt {
+  readonly jobId: string
+  /** Made when it is first read, which most tasks never do. */
   readonly job: JobFacts
   /** 1 on the first try. */
   readonly number: number

@@ -7,8 +7,8 @@ import type { AnyTask } from './task.ts'
 /** Runs a task's function in the worker's own event loop. */
 export function createInlineExecutor(task: AnyTask): Executor {
   return task.schema === undefined
-    ? (attempt) => runningJob.run(attempt.job.id, task.run, attempt.input, createContext(attempt))
-    : (attempt) => runningJob.run(attempt.job.id, runChecked, task, attempt)
+    ? (attempt) => runningJob.run(attempt.jobId, task.run, attempt.input, createContext(attempt))
+    : (attempt) => runningJob.run(attempt.jobId, runChecked, task, attempt)
 }
 
 async function runChecked(task: AnyTask, attempt: Attempt): Promise<unknown> {

@@ -76,4 +76,16 @@ describe('how many jobs are assigned ahead', () => {
     expect(pace.ahead('act', now)).toBe(0)
     expect(pace.ahead('act', run(pace, 10, 1, now))).toBeGreaterThan(0)
   })
+
+  test('a quarter of the window after a reset, until jobs have started in time', () => {
+    const pace = new Pace()
+    let now = run(pace, 100, 0.01)
+    expect(pace.ahead('act', now)).toBe(64)
+    pace.reset('act', now)
+    now = run(pace, 100, 0.01, now)
+    expect(pace.ahead('act', now)).toBe(16)
+    for (let i = 0; i < 16; i++) pace.waited('act', 5)
+    now = run(pace, 100, 0.01, now)
+    expect(pace.ahead('act', now)).toBe(32)
+  })
 })

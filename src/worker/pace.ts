@@ -73,11 +73,11 @@ export class Pace {
     return Math.min(each.window, Math.floor(each.rate * AHEAD_MS))
   }
 
-  /** Assigned jobs have waited for too long: it is measured again before others are assigned. */
+  /** Assigned jobs have waited for too long: it is measured again before others are assigned, and these are fewer. */
   reset(key: string, now: number): void {
     const each = this.#measured.get(key)
     if (each === undefined) return
-    Object.assign(each, NOTHING, { rate: undefined, window: FIRST_WINDOW, busySince: now })
+    Object.assign(each, NOTHING, { rate: undefined, window: Math.ceil(each.window / 4), busySince: now })
   }
 }
 

@@ -101,7 +101,8 @@ export class Prefetched {
   #remove(waiting: Waiting): boolean {
     const { id, lane } = waiting.assignment
     const inLane = this.#lanes.get(lane)!
-    inLane.splice(inLane.indexOf(waiting), 1)
+    if (inLane[0] === waiting) inLane.shift()
+    else inLane.splice(inLane.indexOf(waiting), 1)
     if (inLane.length === 0) this.#lanes.delete(lane)
     this.#waiting.delete(id)
     this.#count(waiting.assignment, -1)

@@ -48,6 +48,10 @@ export class RunningAttempt implements Attempt {
     this.#workdirs = workdirs
   }
 
+  get jobId(): string {
+    return this.assignment.id
+  }
+
   get job(): JobFacts {
     if (this.#job === undefined) {
       const { id, task, key, priority, tags, submittedAt } = this.assignment

@@ -49,6 +49,10 @@ export class RecordedAttempt implements Attempt, AttemptServices {
       })
   }
 
+  get jobId(): string {
+    return this.job.id
+  }
+
   get signal(): AbortSignal {
     return this.#controller.signal
   }

@@ -62,6 +62,10 @@ export class RemoteAttempt implements Attempt, AttemptServices {
     this.#send = send
   }
 
+  get jobId(): string {
+    return this.job.id
+  }
+
   get signal(): AbortSignal {
     return this.#controller.signal
   }
