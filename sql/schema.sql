@@ -7689,10 +7689,11 @@ AS $function$
                                       or not p_wants and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_slots - p_run + 1)
                                                                      offset p_slots - p_run)))
          and (q.id is null or coalesce(q.ready_at <= p_since, true) and coalesce(q.deadline_at > p_now, true))
-         -- It knows of all its claims, and none that ends has children: their parents have to be told.
+         -- It knows of all its claims, and none that ends has a place in a window, which the general cycle gives to the next child at once.
          and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
          and not exists (select 1 from sluice.claims c
-                          where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null offset 0)
+                          where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
+                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0)
     from sluice.workers w
     join sluice.generation g on g.one
     join sluice.lanes l on l.name = p_lane
@@ -8239,6 +8240,9 @@ begin
     report := '{"resync": true}';
     return next;
     return;
+  end if;
+  if v_done.parents is not null then
+    perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
   end if;
   if clock_timestamp() > v_now + interval '100 milliseconds' then
     -- A claim was waited for: by now the lane may be disabled, its limit lower, or the worker draining.

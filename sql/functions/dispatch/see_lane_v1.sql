@@ -24,10 +24,11 @@ language sql stable as $$
                                       or not p_wants and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_slots - p_run + 1)
                                                                      offset p_slots - p_run)))
          and (q.id is null or coalesce(q.ready_at <= p_since, true) and coalesce(q.deadline_at > p_now, true))
-         -- It knows of all its claims, and none that ends has children: their parents have to be told.
+         -- It knows of all its claims, and none that ends has a place in a window, which the general cycle gives to the next child at once.
          and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
          and not exists (select 1 from sluice.claims c
-                          where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null offset 0)
+                          where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
+                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0)
     from sluice.workers w
     join sluice.generation g on g.one
     join sluice.lanes l on l.name = p_lane

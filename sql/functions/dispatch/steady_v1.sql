@@ -63,6 +63,9 @@ begin
     return next;
     return;
   end if;
+  if v_done.parents is not null then
+    perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
+  end if;
   if clock_timestamp() > v_now + interval '100 milliseconds' then
     -- A claim was waited for: by now the lane may be disabled, its limit lower, or the worker draining.
     report := '{"more": true}';
