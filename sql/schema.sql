@@ -1364,6 +1364,22 @@ begin
   return new;
 end $function$;
 
+--- function sluice.advance_and_take_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb, p_limit integer, p_ms integer, p_taker uuid, p_bytes bigint)
+CREATE OR REPLACE FUNCTION sluice.advance_and_take_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb, p_limit integer, p_ms integer, p_taker uuid, p_bytes bigint)
+ RETURNS TABLE(job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb, window_size integer, total integer, completed integer, failed integer, cancelled integer, closing sluice.job_state, closing_error text, closed boolean, timed_out boolean, chunk integer, chunk_items jsonb, children jsonb, wakeups bigint[])
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_commit text := current_setting('synchronous_commit');
+begin
+  perform sluice.advance_v1(p_batch, p_children, p_chunks);
+  if p_limit is not null then
+    return query select * from sluice.take_composites_v1(p_limit, p_ms, p_taker, p_bytes);
+    -- A crash may forget what was taken, but not what was advanced.
+    perform set_config('synchronous_commit', v_commit, true);
+  end if;
+end $function$;
+
 --- function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb)
 CREATE OR REPLACE FUNCTION sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb)
  RETURNS SETOF bigint
@@ -5034,11 +5050,12 @@ CREATE OR REPLACE FUNCTION sluice.make_children_v1(p_jobs bigint[], p_children j
 AS $function$
 declare
   v_ready boolean;
+  v_first jsonb;   -- children of those that were made
 begin
   with given as materialized (
     select g.* from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
              input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
-             total integer)
+             total integer, first jsonb)
      where g.parent = any (p_jobs)
   ), refused as materialized (
     select r.* from sluice.refuse_composites_v1(p_children, p_jobs) r
@@ -5091,7 +5108,8 @@ begin
       join made m on m.parent_id = k.parent and m.idx = k.idx and m.state < 'completed'
   ), woken as (
     insert into sluice.wakeups (job_id, due_at, completed, failed)
-    select m.id, p_now, 0, 0 from made m where m.composite is not null and m.state = 'running'
+    select m.id, p_now, 0, 0 from made m join given g on g.parent = m.parent_id and g.idx = m.idx
+     where m.composite is not null and m.state = 'running' and g.first is null
     union all
     select h.job_id, p_now + make_interval(secs => h.timeout_ms / 1000.0), 0, 0
       from halves h join made m on m.id = h.job_id where h.timeout_ms is not null and m.state = 'running'
@@ -5100,9 +5118,16 @@ begin
     select m.parent_id, p_now, 0, count(*)::integer from made m where m.state = 'failed' group by m.parent_id
     returning 1
   )
-  select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken) into v_ready, has_woken;
+  select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken),
+         (select jsonb_agg(f.step || jsonb_build_object('parent', m.id))
+            from made m join given g on g.parent = m.parent_id and g.idx = m.idx cross join lateral jsonb_array_elements(g.first) f(step)
+           where m.state = 'running')
+    into v_ready, has_woken, v_first;
   if v_ready then
     perform sluice.hint_v1('ready', 'soon');
+  end if;
+  if v_first is not null then
+    has_woken := sluice.make_children_v1(array(select (f ->> 'parent')::bigint from jsonb_array_elements(v_first) f), v_first, '[]', p_now) or has_woken;
   end if;
 end $function$;
 
@@ -8204,12 +8229,7 @@ declare
   v_must  boolean[];
   v_slots integer;
 begin
-  if p_done is null and p_endings is null and p_begun is null and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
-    -- An idle poll locks nothing.
-    report := '{"unsteady": true}';
-    return next;
-    return;
-  if p_done is null and p_begun is null then
+  if p_done is null and p_endings is null and p_begun is null then
     -- Nested, because an expression with a query in it is set up even where its first half decides.
     if not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
       -- An idle poll locks nothing.
@@ -8485,11 +8505,12 @@ CREATE OR REPLACE FUNCTION sluice.take_composites_v1(p_limit integer, p_ms integ
 AS $function$
 #variable_conflict use_column
 declare
+  v_now timestamptz := clock_timestamp();   -- not that of the statement: it may have woken some itself
   v_ids bigint[];
 begin
   select array_agg(distinct d.job_id) into v_ids from (
     select w.job_id from sluice.wakeups w join sluice.composites c on c.job_id = w.job_id
-     where w.due_at <= statement_timestamp() and (c.taken_until is null or c.taken_until < statement_timestamp() or c.taken_by = p_taker)
+     where w.due_at <= v_now and (c.taken_until is null or c.taken_until < v_now or c.taken_by = p_taker)
      order by w.due_at, w.id limit p_limit) d;
   if v_ids is null then
     return;

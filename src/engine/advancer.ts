@@ -5,6 +5,7 @@ import { blamesValues, sqlState } from '../db/sqlstate.ts'
 import { messageOf, SluiceError } from '../errors.ts'
 import type { TakenComposite } from '../model/composite.ts'
 import type { JsonValue } from '../model/json.ts'
+import type { Taking } from '../model/taking.ts'
 import { applyAdvances } from '../store/apply-advances.ts'
 import { countLeaves } from '../store/count-leaves.ts'
 import { loadOutcomes } from '../store/load-outcomes.ts'
@@ -134,12 +135,12 @@ export class Advancer {
     do {
       this.#again = false
       try {
-        const takenAt = performance.now()
-        const taken = await this.#take()
-        if (taken.length === 0) continue
-        await this.#advance(taken)
-        this.#pace = nextPace(this.#pace, performance.now() - takenAt)
-        this.#again = true
+        let taken: readonly TakenComposite[] = await this.#take()
+        while (taken.length > 0) {
+          const takenAt = performance.now()
+          taken = await this.#advance(taken)
+          this.#pace = nextPace(this.#pace, performance.now() - takenAt)
+        }
       } catch (error) {
         // What was taken is free again in a moment; the next look finds it.
         this.#log.warn({ error: messageOf(error) }, 'workflows: could not be moved on; tried again')
@@ -152,49 +153,67 @@ export class Advancer {
 
   /** It does one thing after the other: what it holds already is of an answer that was lost, and is taken again. */
   #take(): Promise<TakenComposite[]> {
-    const { batch, takenMs } = this.#pace
-    return persistently(() => takeComposites(this.#db, batch, takenMs, this.#taker))
+    return persistently(() => takeComposites(this.#db, this.#taking))
   }
 
-  async #advance(taken: readonly TakenComposite[]): Promise<void> {
+  get #taking(): Taking {
+    const { batch, takenMs } = this.#pace
+    return { limit: batch, ms: takenMs, taker: this.#taker }
+  }
+
+  /** Answers what was taken with the last of the decisions. */
+  async #advance(taken: readonly TakenComposite[]): Promise<readonly TakenComposite[]> {
     try {
-      await this.#carryOut(taken)
+      return await this.#carryOut(taken, true)
     } catch (error) {
       if (!isForGood(error)) throw error
-      if (taken.length === 1) await this.#giveUp(taken[0]!, error)
       // One of them cannot be read, decided or carried out: find it, and let the others go on.
-      else for (const each of taken) await this.#advance([each])
+      if (taken.length === 1) await this.#giveUp(taken[0]!, error)
+      else for (const each of taken) await this.#advanceAlone(each)
+      this.#again = true
+      return []
     }
   }
 
-  async #carryOut(taken: readonly TakenComposite[]): Promise<void> {
+  async #advanceAlone(composite: TakenComposite): Promise<void> {
+    try {
+      await this.#carryOut([composite], false)
+    } catch (error) {
+      if (!isForGood(error)) throw error
+      await this.#giveUp(composite, error)
+    }
+  }
+
+  /** @param takes Whether to take others at the end: not while more are in hand, which would be taken again. */
+  async #carryOut(taken: readonly TakenComposite[], takes: boolean): Promise<readonly TakenComposite[]> {
     await persistently(() => this.#graphs.load(taken.map(({ graph }) => graph)))
+    let next: readonly TakenComposite[] = []
     // What they read may be more than fits into memory at once: as many as fit, then the others.
     for (let rest = taken; rest.length > 0; ) {
       const { outcomes, later } = await this.#loadOutcomes(rest)
-      await this.#decideAll(
-        rest.filter((each) => !later.includes(each)),
-        outcomes,
-      )
+      const now = rest.filter((each) => !later.includes(each))
+      next = await this.#decideAll(now, outcomes, takes && later.length === 0)
       rest = later
     }
+    return next
   }
 
   async #decideAll(
     taken: readonly TakenComposite[],
     outcomes: ReadonlyMap<string, ReadonlyMap<number, Outcome>>,
-  ): Promise<void> {
+    takes: boolean,
+  ): Promise<readonly TakenComposite[]> {
     let decisions: Decision[] = []
     let since = performance.now()
-    for (const composite of taken) {
+    for (const [n, composite] of taken.entries()) {
       decisions.push(await this.#decide(composite, outcomes.get(composite.id)))
-      if (performance.now() - since < LONGEST_THOUGHT_MS) continue
+      if (n === taken.length - 1 || performance.now() - since < LONGEST_THOUGHT_MS) continue
       // Deciding takes this thread; everything else it has to do gets its turn while the database works.
       await this.#apply(decisions)
       decisions = []
       since = performance.now()
     }
-    if (decisions.length > 0) await this.#apply(decisions)
+    return this.#apply(decisions, takes)
   }
 
   /** It would fail the same way again: its author has to know. */
@@ -228,15 +247,18 @@ export class Advancer {
     return strategy.of === 'leaves' ? persistently(() => countLeaves(this.#db, id)) : undefined
   }
 
-  async #apply(decisions: readonly Decision[]): Promise<void> {
+  /** @param takes Whether to take what was woken, in the same transaction. One that is stopped takes nothing more. */
+  async #apply(decisions: readonly Decision[], takes = false): Promise<readonly TakenComposite[]> {
     const advances = {
       batch: JSON.stringify(decisions.map((each) => each.advance)),
       children: JSON.stringify(decisions.flatMap((each) => each.children)),
       chunks: JSON.stringify(decisions.flatMap((each) => each.chunks)),
     }
+    const taking = takes && this.#mode === 'running' ? this.#taking : undefined
     // Also after a lost answer: what was carried out has another version now, and is left out.
-    await persistently(() => applyAdvances(this.#db, advances))
+    const taken = await persistently(() => applyAdvances(this.#db, advances, taking))
     if (decisions.some((each) => each.children.length > 0)) this.#onChildren()
+    return taken
   }
 
   /** Results and errors that the next decisions read, and the composites that have to wait for theirs. */

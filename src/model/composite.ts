@@ -72,7 +72,12 @@ export interface NewChild {
   readonly total?: number
   /** Of a composite: how many children it may have. */
   readonly below?: number
+  /** Of a workflow or group: its first steps, which are made with it. Without them it is woken to make them. */
+  readonly first?: readonly FirstStep[]
 }
+
+/** A step of a composite that is made in the same transaction. */
+export type FirstStep = Omit<NewChild, 'parent'>
 
 /** What a step says instead of its task. */
 export interface LeafPolicy {

@@ -15,11 +15,12 @@ set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_merg
 as $$
 #variable_conflict use_column
 declare
+  v_now timestamptz := clock_timestamp();   -- not that of the statement: it may have woken some itself
   v_ids bigint[];
 begin
   select array_agg(distinct d.job_id) into v_ids from (
     select w.job_id from sluice.wakeups w join sluice.composites c on c.job_id = w.job_id
-     where w.due_at <= statement_timestamp() and (c.taken_until is null or c.taken_until < statement_timestamp() or c.taken_by = p_taker)
+     where w.due_at <= v_now and (c.taken_until is null or c.taken_until < v_now or c.taken_by = p_taker)
      order by w.due_at, w.id limit p_limit) d;
   if v_ids is null then
     return;

@@ -1,8 +1,16 @@
-import type { Advance, LeafPolicy, NewChild, NewChunk, TakenComposite } from '../../model/composite.ts'
+import type {
+  Advance,
+  FirstStep,
+  LeafPolicy,
+  NewChild,
+  NewChunk,
+  TakenComposite,
+} from '../../model/composite.ts'
 import { isFinal, type JobState } from '../../model/job.ts'
 import { type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import { asStored } from '../../model/stored.ts'
 import type { Effort } from '../expression/bounds.ts'
-import { bodyAt, type Graph, pathBelow, type Step, stepAt, stepsByName } from '../graph.ts'
+import { bodyAt, type Graph, pathBelow, type Step, stepAt, stepsByName, strategyAt } from '../graph.ts'
 import { advance, type Child, type ChildState, type Effect } from './advance.ts'
 import { renderChild } from './render-step.ts'
 import { type Endings, settleFanout } from './strategy.ts'
@@ -16,6 +24,12 @@ const CHUNK_CHARACTERS = 4 * 1024 * 1024
  */
 const CHUNK_STEPS = 5_000_000
 const CHUNK_BYTES = 16 * 1024 * 1024
+
+/** First steps that are made with one child, at most, and how many levels of them. */
+const MAX_FIRST_STEPS = 50
+const MAX_FIRST_LEVELS = 8
+/** A workflow or group with a larger input is made without its first steps. */
+const MAX_FIRST_CHARACTERS = 16 * 1024
 
 /** What was loaded of children besides their states, by their places. */
 export interface Outcome {
@@ -137,7 +151,9 @@ function decideSteps(
     }
     const step = stepsByName(body).get(effect.step)!
     const idx = body.steps.indexOf(step)
-    children.push(toChild(graph, composite, step, idx, effect))
+    const child = toChild(graph, composite, step, idx, effect)
+    const first = firstSteps(graph, child)
+    children.push(first.length === 0 ? child : { ...child, first })
     if (effect.kind === 'fanOut') chunks.push(...toChunks(composite.id, idx, effect.items))
   }
   return { advance: { ...entry(composite), ...more }, children, chunks }
@@ -227,6 +243,35 @@ export function toChild(
     default:
       return effect satisfies never
   }
+}
+
+/**
+ * The first steps of a workflow or group that is about to be made, so that it need not be woken to begin; likewise those of workflows and groups
+ * among them. None where it would end at once, where a fan-out begins, or where they are many or large.
+ */
+function firstSteps(
+  graph: Graph,
+  { kind, node, input = null, state }: NewChild,
+  room = { steps: MAX_FIRST_STEPS },
+  level = 1,
+): FirstStep[] {
+  if ((kind !== 'workflow' && kind !== 'group') || node === undefined || state !== 'ready') return []
+  const body = bodyAt(graph, node)
+  if (level > MAX_FIRST_LEVELS || body.steps.length > room.steps) return []
+  if (JSON.stringify(input).length > MAX_FIRST_CHARACTERS || strategyAt(graph, node).of === 'leaves')
+    return []
+  const effects = advance(graph, { path: node, input: asStored(input) }, new Map())
+  const begins = effects.some(({ kind }) => kind === 'start')
+  if (!begins || effects.some(({ kind }) => kind === 'settle' || kind === 'fanOut')) return []
+  room.steps -= effects.length
+  return effects.flatMap((effect) => {
+    if (effect.kind === 'settle') return []
+    const step = stepsByName(body).get(effect.step)!
+    const child = toChild(graph, { id: '', node }, step, body.steps.indexOf(step), effect)
+    const first = firstSteps(graph, child, room, level + 1)
+    const { parent, ...own } = child
+    return [first.length === 0 ? own : { ...own, first }]
+  })
 }
 
 type Place = Pick<NewChild, 'kind' | 'task' | 'node' | 'below'>
