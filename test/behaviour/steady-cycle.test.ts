@@ -66,13 +66,28 @@ test('records attempts that failed beside those that completed, and takes the jo
   })
 })
 
-test('an idle poll locks nothing', async () => {
-  expect(await cycle()).toEqual(UNSTEADY)
+test('an idle poll locks nothing, and no other cycle is needed', async () => {
+  const other = await addClass('other')
+  expect(await cycle({ keep: 4, others: [other] })).toEqual([])
   const [row] = await database.sql<{ locked: boolean }>(
     'select xmax::text::bigint > 0 as locked from sluice.holdings where worker_id = $1',
     [WORKER],
   )
   expect(row).toEqual({ locked: false })
+  // Slots to give back, a job of another class, jobs that may belong to others: for the general cycle.
+  expect(await cycle({ keep: 3 })).toEqual(UNSTEADY)
+  expect(await cycle({ keep: 4, fresh: 1000 })).toEqual(UNSTEADY)
+  await database.sql(`insert into sluice.jobs (task, class_id) values ('other', $1)`, [other])
+  expect(await cycle({ keep: 4, others: [other] })).toEqual(UNSTEADY)
+})
+
+test('an idle poll leaves a request for slots, and claims that it does not know of, to the general cycle', async () => {
+  await database.sql('update sluice.holdings set wants = true where worker_id = $1', [WORKER])
+  expect(await cycle({ keep: 4 })).toEqual(UNSTEADY)
+  await database.sql('update sluice.holdings set wants = false where worker_id = $1', [WORKER])
+  await submit(1)
+  expect(await cycle({ free: 1, keep: 4 })).toHaveLength(1)
+  expect(await cycle({ keep: 4, known: '0' })).toEqual(UNSTEADY)
 })
 
 test('carried out twice, it takes jobs once', async () => {

@@ -34,9 +34,16 @@ begin
   if p_done is null and p_endings is null and p_begun is null then
     -- Nested, because an expression with a query in it is set up even where its first half decides.
     if not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, 1)) then
-      -- An idle poll locks nothing.
-      report := '{"unsteady": true}';
-      return next;
+      -- An idle poll locks and writes nothing, and the general cycle would not either.
+      if p_fresh is not null or not sluice.is_idle_v1(p_worker, p_known, array[p_lane], array[p_run], array[p_keep])
+         or exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
+                     cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1)) then
+        report := '{"unsteady": true}';
+        return next;
+      elsif clock_timestamp() > v_now + interval '5 milliseconds' then
+        report := jsonb_build_object('scanMs', 1000 * extract(epoch from clock_timestamp() - v_now));
+        return next;
+      end if;
       return;
     end if;
   end if;
@@ -56,15 +63,17 @@ begin
   if p_done is null and p_endings is null then
     perform set_config('synchronous_commit', 'off', true);
   end if;
-  v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
-                             p_hint and v_see.is_waited_for);
-  if not v_done.is_whole then
-    report := '{"resync": true}';
-    return next;
-    return;
-  end if;
-  if v_done.parents is not null then
-    perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
+  if p_done is not null or p_endings is not null or p_begun is not null then
+    v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
+                               p_hint and v_see.is_waited_for);
+    if not v_done.is_whole then
+      report := '{"resync": true}';
+      return next;
+      return;
+    end if;
+    if v_done.parents is not null then
+      perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
+    end if;
   end if;
   if clock_timestamp() > v_now + interval '100 milliseconds' then
     -- A claim was waited for: by now the lane may be disabled, its limit lower, or the worker draining.
