@@ -232,7 +232,7 @@ create table sluice.queue (
   parent_id    bigint,
   idx          integer,
   class_id     integer,                      -- null: a composite
-  state        sluice.job_state not null default 'ready' check (state < 'running'),
+  state        sluice.job_state not null default 'ready',
   rank         integer not null default 0,   -- smaller first: -priority, plus the age in periods where the lane ages
   attempt      integer not null default 0,   -- starts so far
   failures     smallint not null default 0,
@@ -241,7 +241,8 @@ create table sluice.queue (
   guarded      boolean not null default false,   -- while it waits for a place in a window: it needs an approval after that
   certain      boolean not null default false,   -- it must not be prefetched: a worker was lost that may or may not have started it
   error        text,                         -- how its last attempt failed
-  constraint leaf_has_a_class check (class_id is not null or state in ('scheduled', 'waiting'))
+  -- It waits, and a leaf has a class. One check for both: every insert reads and prepares each check anew, which is a tenth of what it costs to store a single job.
+  constraint waits_and_leaf_has_a_class check (state < 'running' and (class_id is not null or state in ('scheduled', 'waiting')))
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_analyze_scale_factor = 0.2, vacuum_index_cleanup = on);
 create index queue_ready     on sluice.queue (class_id, rank, id) where state = 'ready';
 create index queue_due       on sluice.queue (ready_at) where state = 'scheduled';

@@ -88,7 +88,8 @@ export function toSubmission(
   author?: SubmissionAuthor,
 ): Submission {
   const stored = toStorableJson(input, `the input of task ${task}`)
-  let fields = `{"task":${JSON.stringify(task)}`
+  const begin = `{"task":${JSON.stringify(task)}`
+  let fields = begin
   const { key, priority, lane, runAt, deadline, tags, resubmitOf } = options
   if (key !== undefined) fields += `,"key":${text(key, 'key', MAX_KEY)}`
   if (priority !== undefined) fields += `,"priority":${checkPriority(priority)}`
@@ -98,10 +99,12 @@ export function toSubmission(
   if (deadline !== undefined) fields += `,"deadlineMs":${deadlineMs(deadline)}`
   if (tags !== undefined) fields += `,"tags":${tagList(tags)}`
   if (resubmitOf !== undefined) fields += `,"resubmitOf":"${checkJobId(resubmitOf)}"`
+  const isPlain = fields === begin
   if (by !== undefined) fields += `,"by":${JSON.stringify(by)}`
   const needsSubmit = key !== undefined || resubmitOf !== undefined
   return {
     fields: `${fields}}`,
+    isPlain,
     input: stored,
     task,
     key,
@@ -124,8 +127,12 @@ export function ownerOf({ submittedBy }: SubmitOptions): string | undefined {
 
 /** The same with what it is submitted under, for traces. */
 export function traced(submission: Submission, kept: string | undefined): Submission {
-  if (kept === undefined) return submission
-  return { ...submission, fields: `${submission.fields.slice(0, -1)},"trace":${JSON.stringify(kept)}}` }
+  return kept === undefined ? submission : withField(submission, 'trace', JSON.stringify(kept))
+}
+
+/** The same with one more field. @param json JSON text. */
+export function withField(submission: Submission, name: string, json: string): Submission {
+  return { ...submission, fields: `${submission.fields.slice(0, -1)},"${name}":${json}}`, isPlain: false }
 }
 
 function text(value: unknown, field: string, max: number): string {

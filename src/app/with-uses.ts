@@ -1,6 +1,7 @@
 import { resolveUses } from '../engine/resolve-uses.ts'
 import type { Submission } from '../engine/submitter.ts'
 import type { AnyTask } from '../worker/task.ts'
+import { withField } from './submission.ts'
 import { isExpressed } from './task-set.ts'
 
 /**
@@ -13,5 +14,5 @@ export function withUses(submission: Submission, task: AnyTask | undefined): Sub
   // As the database will have it: a Date is text by now.
   const input: unknown = JSON.parse(submission.input)
   const uses = JSON.stringify(resolveUses(task.name, task.uses, task.perJob, input))
-  return { ...submission, fields: `${submission.fields.slice(0, -1)},"uses":${uses}}` }
+  return withField(submission, 'uses', uses)
 }

@@ -31,6 +31,7 @@ export function beginWithSettings(limitMs: number, mode: 'read write' | 'snapsho
 interface DriverQuery {
   name: string | undefined
   text: string
+  queryMode: string | undefined
   callback: (error: Error | null, result: pg.QueryArrayResult) => void
   prepare(connection: DriverConnection): void
   handleRowDescription(message: unknown): void
@@ -48,7 +49,8 @@ interface DriverConnection {
 }
 
 const PlainQuery = pg.Query as unknown as new (
-  config: object,
+  config: object | string,
+  values: readonly unknown[],
   callback: (error: Error | null, result: pg.QueryResult) => void,
 ) => DriverQuery
 
@@ -67,11 +69,15 @@ export class QueryWithSettings extends PlainQuery {
   #settling = true
 
   constructor(
-    query: { name?: string; text: string; values: readonly unknown[] },
+    query: { readonly name?: string; readonly text: string; readonly rowMode?: 'array' },
+    values: readonly unknown[],
     limits: { readonly clientMs: number; readonly serverMs: number },
     callback: (error: Error | null, result: pg.QueryResult) => void,
   ) {
-    super({ ...query, queryMode: 'extended' }, callback)
+    // The driver copies an object property by property, descriptors included: where a text says it all, it gets that.
+    super(query.rowMode === undefined ? query.text : query, values, callback)
+    this.name = query.name
+    this.queryMode = 'extended'
     this.query_timeout = limits.clientMs
     this.#limitMs = limits.serverMs
     this.#statement = { name: query.name, text: query.text }

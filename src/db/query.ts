@@ -49,7 +49,7 @@ export async function queryWithin<R>(
   const limits = { clientMs: timeoutMs, serverMs: serverLimitMs(timeoutMs) }
   return new Promise((resolve, reject) => {
     client.query(
-      new QueryWithSettings({ ...query, values }, limits, (error, result) => {
+      new QueryWithSettings(query, values, limits, (error, result) => {
         if (error === null) resolve(result.rows as R[])
         else reject(error)
       }) as unknown as pg.Submittable,

@@ -2,6 +2,7 @@ import type { Queryable } from '../db/database.ts'
 import { isConnectionLoss, isRetryable, sqlState, translateError } from '../db/sqlstate.ts'
 import { hasCode } from '../errors.ts'
 import { insertAlike } from '../store/insert-alike.ts'
+import { insertJob } from '../store/insert-job.ts'
 import { insertJobs } from '../store/insert-jobs.ts'
 import { type SubmittedJob, submitJobs } from '../store/submit-jobs.ts'
 import { countsAgainst, type Lateness, refusingLimit } from './refusing-limit.ts'
@@ -10,6 +11,8 @@ import { countsAgainst, type Lateness, refusingLimit } from './refusing-limit.ts
 export interface Submission {
   /** JSON text of an object: everything but the input. Jobs for which it is the same text are stored with less work. */
   readonly fields: string
+  /** `fields` has nothing but its task and its owner. Such a job alone is stored with less work. */
+  readonly isPlain: boolean
   /** JSON text. */
   readonly input: string
   /** The name of the task or workflow. */
@@ -36,7 +39,7 @@ export interface SubmissionAuthor {
   readonly reason?: string | undefined
 }
 
-type Sent = Pick<Submission, 'fields' | 'input' | 'task' | 'author'>
+type Sent = Pick<Submission, 'fields' | 'isPlain' | 'input' | 'task' | 'owner' | 'author'>
 
 /** How many tasks the line of a bulk submission names. */
 const MAX_AUDITED_TASKS = 20
@@ -121,8 +124,8 @@ export class Submitter {
     return new Promise((resolve, reject) => {
       // Producers that were answered together submit together: wait until all of them have had their turn.
       if (this.#waiting.length === 0) process.nextTick(() => this.#pump())
-      const { fields, input, task, later, author, workflow = false } = submission
-      this.#waiting.push({ fields, input, task, later, author, workflow, resolve, reject })
+      const { fields, isPlain, input, task, owner, later, author, workflow = false } = submission
+      this.#waiting.push({ fields, isPlain, input, task, owner, later, author, workflow, resolve, reject })
     })
   }
 
@@ -225,11 +228,17 @@ export class Submitter {
   }
 
   async #insert(jobs: readonly Sent[]): Promise<SubmittedJob[]> {
+    const [first] = jobs
     try {
+      if (jobs.length === 1 && first!.isPlain) {
+        const author = first!.author === undefined ? undefined : JSON.stringify(first!.author)
+        const id = await insertJob(this.#db, first!.task, first!.input, first!.owner, author, 'soon')
+        return [{ id, attached: false }]
+      }
       const ids = areAlike(jobs)
         ? await insertAlike(
             this.#db,
-            withAudit(jobs[0]!),
+            withAudit(first!),
             `[${jobs.map(({ input }) => input).join(',')}]`,
             'soon',
           )

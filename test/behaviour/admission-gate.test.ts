@@ -11,7 +11,13 @@ const apps = useApps(database)
 const idle = task({ name: 'idle', run: (_: unknown) => null })
 const own = task({ name: 'own', keys: 'owner', run: (_: unknown) => null })
 
-const plain: Submission = { fields: '{"task":"idle"}', input: 'null', task: 'idle', needsSubmit: false }
+const plain: Submission = {
+  fields: '{"task":"idle"}',
+  isPlain: true,
+  input: 'null',
+  task: 'idle',
+  needsSubmit: false,
+}
 
 function refusal(details: object): SluiceError {
   return new SluiceError('ADMISSION_REJECTED', 'no room; try again in 3 s', {

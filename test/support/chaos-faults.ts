@@ -34,6 +34,7 @@ const STATEMENTS = [
   'register_worker',
   'beat',
   'insert_jobs',
+  'insert_job',
 ]
 
 const answerLost: Fault = {

@@ -260,7 +260,10 @@ export class JobLife {
     const keyed = await repeated('submit with a key', () =>
       app.submit('plain', { n: this.#round }, { key: `key-${this.#round}` }),
     )
-    for (const { id, result } of await Promise.all([settled(job), settled(keyed)])) {
+    const urgent = await repeated('submit with a priority', () =>
+      app.submit('plain', { n: this.#round }, { priority: 1 }),
+    )
+    for (const { id, result } of await Promise.all([job, keyed, urgent].map(settled))) {
       const { n, step } = result as { n: number; step: string }
       const [stored] = await this.#sql<{ step: string; checkpoint: number }>(
         `select s.result #>> '{}' as step, (o.checkpoint ->> 'n')::integer as checkpoint
