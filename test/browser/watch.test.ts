@@ -29,9 +29,11 @@ const pays = task({
   name: 'pays',
   lane: 'wide',
   retry: { attempts: 2, delay: '1ms' },
-  run: (): void => {
-    throw new CardError('declined', { cause: new TypeError('no such card') })
-  },
+  // Through a frame of the runtime, which is not the task's own.
+  run: (): void =>
+    ['declined'].forEach((why) => {
+      throw new CardError(why, { cause: new TypeError('no such card') })
+    }),
 })
 
 const serving = new Gate()
