@@ -5095,7 +5095,8 @@ declare
   v_first jsonb;   -- children of those that were made
 begin
   with given as materialized (
-    select g.* from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
+    select g.*, g.first is not null and (select c.closing is null from sluice.composites c where c.job_id = g.parent) as begins
+      from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
              input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
              total integer, first jsonb)
      where g.parent = any (p_jobs)
@@ -5151,7 +5152,7 @@ begin
   ), woken as (
     insert into sluice.wakeups (job_id, due_at, completed, failed)
     select m.id, p_now, 0, 0 from made m join given g on g.parent = m.parent_id and g.idx = m.idx
-     where m.composite is not null and m.state = 'running' and g.first is null
+     where m.composite is not null and m.state = 'running' and not g.begins
     union all
     select h.job_id, p_now + make_interval(secs => h.timeout_ms / 1000.0), 0, 0
       from halves h join made m on m.id = h.job_id where h.timeout_ms is not null and m.state = 'running'
@@ -5163,7 +5164,7 @@ begin
   select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken),
          (select jsonb_agg(f.step || jsonb_build_object('parent', m.id))
             from made m join given g on g.parent = m.parent_id and g.idx = m.idx cross join lateral jsonb_array_elements(g.first) f(step)
-           where m.state = 'running')
+           where m.state = 'running' and g.begins)
     into v_ready, has_woken, v_first;
   if v_ready then
     perform sluice.hint_v1('ready', 'soon');
@@ -5632,7 +5633,7 @@ CREATE OR REPLACE FUNCTION sluice.obstacle_text_v1(p_obstacle text, p_details js
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_paused'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is paused'::text) WHEN 'lane_closed'::text THEN (((('lane '::text || (p_details ->> 'lane'::text)) || ' is closed: it has 0 slots. Open it with: sluice lanes set '::text) || (p_details ->> 'lane'::text)) || ' --slots NUMBER'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('; '::text || CASE (p_details ->> 'workers'::text) WHEN '2'::text THEN '1 other worker'::text ELSE ((((p_details ->> 'workers'::text))::integer - 1) || ' other workers'::text) END) || ' cannot start it either'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
+RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_paused'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is paused'::text) WHEN 'lane_closed'::text THEN (((('lane '::text || (p_details ->> 'lane'::text)) || ' is closed: it has 0 slots. Open it with: sluice lanes set '::text) || (p_details ->> 'lane'::text)) || ' --slots NUMBER'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('; '::text || CASE (p_details ->> 'workers'::text) WHEN '2'::text THEN '1 other worker'::text ELSE ((((p_details ->> 'workers'::text))::integer - 1) || ' other workers'::text) END) || ' cannot start it either'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'silent'::text THEN (((((('every worker that could run task '::text || (p_details ->> 'task'::text)) || ' is silent: '::text) || (p_details ->> 'worker'::text)) || ' sent its last heartbeat '::text) || (((p_details ->> 'silentMs'::text))::bigint / 1000)) || ' seconds ago'::text) WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
 --- function sluice.offer_v1()
 CREATE OR REPLACE FUNCTION sluice.offer_v1()
@@ -7546,12 +7547,12 @@ AS $function$
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
+    select w.id, w.tasks, w.labels, w.name, w.seen_at, w.seen_at < clock_timestamp() - make_interval(secs => 2 * s.value / 1000.0) as silent, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
            array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > clock_timestamp()) as withdrawn,
            coalesce((select sum(sluice.started_in_v1(j)) from sluice.claims j join sluice.classes c on c.id = j.class_id
                       where w.process_limit is not null and j.worker_id = w.id and c.task = any (w.pooled)), 0)::integer as in_process,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
-      from sluice.workers w where w.ended_at is null
+      from sluice.workers w cross join sluice.settings s where w.ended_at is null and s.name = 'heartbeat_ms'
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          o.obstacle, x.details, sluice.obstacle_text_v1(o.obstacle, x.details)
@@ -7561,6 +7562,7 @@ AS $function$
             count(*) filter (where f.able) as able, count(*) filter (where f.able and f.free) as free,
             count(*) filter (where f.able and f.free and f.may) as may,
             count(*) filter (where f.able and f.free and f.may and f.manned) as manned,
+            count(*) filter (where f.able and f.free and f.may and f.manned and not w.silent) as heard,
             sum(w.processes) filter (where f.fits and not w.draining) as processes,
             string_agg(distinct w.host, ', ') filter (where f.fits and not w.draining) as hosts,
             min(w.name || ': ' || w.broken) filter (where f.fits) as broken
@@ -7586,6 +7588,7 @@ AS $function$
        when v.free = 0 then 'capacity'
        when v.may = 0 then 'per_worker'
        when v.manned = 0 then 'processes'
+       when v.heard = 0 then 'silent'
        -- What it waits for exactly is for the policy to say. A moment is not worth telling.
        when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o
@@ -7606,6 +7609,9 @@ AS $function$
        when 'capacity' then jsonb_build_object('task', q.task)
        when 'per_worker' then jsonb_build_object('task', q.task, 'lane', q.lane, 'perWorker', u.per_worker)
        when 'processes' then jsonb_build_object('task', q.task, 'processes', v.processes, 'hosts', v.hosts)
+       when 'silent' then jsonb_build_object('task', q.task) || (
+         select jsonb_build_object('worker', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000))
+           from live w where q.task = any (w.tasks) and q.requires <@ w.labels and not w.draining order by w.seen_at desc, w.id limit 1)
        when 'budget' then jsonb_build_object('task', q.task, 'budgets', (
          select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name) where t.name = q.task))
      end as details) x
@@ -8306,13 +8312,14 @@ begin
   if p_done is not null or p_endings is not null or p_begun is not null then
     v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                                p_hint and v_see.is_waited_for);
+    -- Also where the worker did not hold all that it sent: the others have ended.
+    if v_done.parents is not null then
+      perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
+    end if;
     if not v_done.is_whole then
       report := '{"resync": true}';
       return next;
       return;
-    end if;
-    if v_done.parents is not null then
-      perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
     end if;
   end if;
   if clock_timestamp() > v_now + interval '100 milliseconds' then

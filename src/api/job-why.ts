@@ -26,6 +26,7 @@ const KINDS = [
   'capacity',
   'per_worker',
   'processes',
+  'silent',
 ] as const
 
 export const WhyBody = Type.Object({

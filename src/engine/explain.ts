@@ -121,6 +121,7 @@ const STANDING: ReadonlySet<WaitKind> = new Set([
   'labels',
   'draining',
   'withdrawn',
+  'silent',
 ])
 
 /** Says what a job waits for, who holds it, and for how long yet. @throws {SluiceError} `JOB_NOT_FOUND`. */

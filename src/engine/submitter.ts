@@ -231,8 +231,12 @@ export class Submitter {
     const [first] = jobs
     try {
       if (jobs.length === 1 && first!.isPlain) {
-        const author = first!.author === undefined ? undefined : JSON.stringify(first!.author)
-        const id = await insertJob(this.#db, first!.task, first!.input, first!.owner, author, 'soon')
+        const { task, input, owner, author } = first!
+        const id = await insertJob(this.#db, {
+          ...{ task, input },
+          ...(owner !== undefined && { owner }),
+          ...(author !== undefined && { author: JSON.stringify(author) }),
+        })
         return [{ id, attached: false }]
       }
       const ids = areAlike(jobs)

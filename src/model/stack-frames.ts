@@ -1,8 +1,8 @@
 import type { StackFrame } from './error-detail.ts'
 
 /**
- * The frames in an error's stack as V8 writes it, the innermost first. Where some are of the task's own code, those that called it are left out: they are Sluice's
- * and the same for every error, and most of what is stored of one. `foreign`: beginnings of paths that are not the task's own code.
+ * The frames in an error's stack as V8 writes it, the innermost first. Where some are of the task's own code, those outside the outermost of them are left out: they
+ * are of Sluice, or of a library that called the task's code, and the same for every error. `foreign`: beginnings of paths that are not the task's own code.
  */
 export function stackFrames(stack: string, foreign: readonly string[], most: number): StackFrame[] {
   const frames: StackFrame[] = []

@@ -13,4 +13,6 @@ export type WaitObstacle =
   | 'capacity'
   | 'per_worker'
   | 'processes'
+  /** No worker that could take it has sent a heartbeat lately. */
+  | 'silent'
   | 'budget'

@@ -30,7 +30,8 @@ const DECISIONS = statement(
 )
 const RESUBMISSIONS = statement(
   'prune_resubmissions',
-  'delete from sluice.resubmissions r where not exists (select 1 from sluice.jobs j where j.id = r.job_id)',
+  // Not by `not exists`: the view would be read with all its joins, so with all claims for each of these jobs.
+  'delete from sluice.resubmissions r where (select j.id from sluice.jobs j where j.id = r.job_id) is null',
 )
 const WAITERS = statement(
   'prune_waiters',

@@ -73,11 +73,15 @@ export class Pace {
     return Math.min(each.window, Math.floor(each.rate * AHEAD_MS))
   }
 
-  /** Assigned jobs have waited for too long: it is measured again before others are assigned, and these are fewer. */
+  /**
+   * Assigned jobs have waited for too long: it is measured again before others are assigned, and these are fewer. Jobs of one answer are late together, so
+   * only the first of them makes the window smaller.
+   */
   reset(key: string, now: number): void {
     const each = this.#measured.get(key)
     if (each === undefined) return
-    Object.assign(each, NOTHING, { rate: undefined, window: Math.ceil(each.window / 4), busySince: now })
+    const window = each.rate === undefined ? each.window : Math.ceil(each.window / 4)
+    Object.assign(each, NOTHING, { rate: undefined, window, busySince: now })
   }
 }
 

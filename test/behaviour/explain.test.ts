@@ -91,6 +91,24 @@ test('a job without capacity names what it lacks', async () => {
   await unfit.result()
 })
 
+test('a job that only silent workers could take says which of them was heard last', async () => {
+  const unheard = task({ name: 'unheard', run: () => null })
+  const app = await apps.open({ tasks: [unheard] })
+  const job = await app.submit(unheard, undefined)
+  await database.sql(
+    `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, seen_at, generation)
+     select name, 'gone', 1, '0', 8, 1, '{unheard}', now() - silent, (select g.id from sluice.generation g)
+       from (values ('older', interval '20 minutes'), ('newer', interval '10 minutes')) w(name, silent)`,
+  )
+  const { wait, reason, estimateSeconds } = await app.why(job.id)
+  expect([wait.kind, estimateSeconds]).toEqual(['silent', null])
+  expect(reason).toMatch(
+    /^every worker that could run task unheard is silent: newer sent its last heartbeat 60\d seconds ago$/,
+  )
+  await app.work({ capacity: 1 })
+  await job.result()
+})
+
 test('estimates go by the clock of the database, whatever that of the process says', async () => {
   const gate = new Gate()
   const slow = task({ name: 'measured', run: (item: number) => (item === 0 ? null : gate.pass()) })

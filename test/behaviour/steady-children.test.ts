@@ -40,6 +40,34 @@ test('tells the parents of the children that completed', async () => {
   expect(await told(parent)).toEqual([{ completed: 2, failed: 0 }])
 })
 
+const RESYNC = [{ id: null, seq: null, class_id: null, assigned: null, report: { resync: true } }]
+
+test('tells the parent of a child that completed beside a job that the worker does not hold', async () => {
+  await submit(2)
+  const parent = await putBelow(null)
+  const rows = await cycle()
+  expect(await cycle({ known: rows[0]!.seq, done: [rows[0]!, { ...rows[0]!, id: '999999' }] })).toEqual(
+    RESYNC,
+  )
+  expect(await told(parent)).toEqual([{ completed: 1, failed: 0 }])
+})
+
+test('tells the parent of a child that completed beside one that already has an outcome', async () => {
+  await submit(2)
+  const parent = await putBelow(null)
+  const rows = await cycle()
+  await database.sql(
+    `insert into sluice.outcomes (id, class_id, state, ready_at, started_at, attempt)
+     select d.id, d.class_id, 'completed', now(), now(), 1 from sluice.job_data d where d.id = $1`,
+    [rows[1]!.id],
+  )
+  const back = [[rows[1]!, { ending: 'retry' }]] as const
+  expect(await cycle({ known: rows[0]!.seq, done: [rows[0]!], back })).toEqual(RESYNC)
+  expect(await told(parent)).toEqual([{ completed: 1, failed: 0 }])
+  // The view sluice.jobs, through which the jobs are removed, expects each of them in one table.
+  await database.sql('delete from sluice.outcomes')
+})
+
 test('is not steady where a child that ends has a place in a window', async () => {
   await submit(2)
   const parent = await putBelow(1)

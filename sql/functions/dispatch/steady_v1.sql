@@ -66,13 +66,14 @@ begin
   if p_done is not null or p_endings is not null or p_begun is not null then
     v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                                p_hint and v_see.is_waited_for);
+    -- Also where the worker did not hold all that it sent: the others have ended.
+    if v_done.parents is not null then
+      perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
+    end if;
     if not v_done.is_whole then
       report := '{"resync": true}';
       return next;
       return;
-    end if;
-    if v_done.parents is not null then
-      perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
     end if;
   end if;
   if clock_timestamp() > v_now + interval '100 milliseconds' then

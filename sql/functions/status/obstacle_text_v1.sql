@@ -25,5 +25,7 @@ return case p_obstacle
                              then 'all ' || (p_details->>'processes') || ' processes of workers that run task ' || (p_details->>'task') || ' are busy'
                              else 'no worker that runs task ' || (p_details->>'task') || ' has a share of the cores of its host: the process pools of other workers on '
                                   || (p_details->>'hosts') || ' have them' end
+  when 'silent' then 'every worker that could run task ' || (p_details->>'task') || ' is silent: ' || (p_details->>'worker') || ' sent its last heartbeat '
+                     || (p_details->>'silentMs')::bigint / 1000 || ' seconds ago'
   when 'budget' then 'task ' || (p_details->>'task') || ' waits for what it uses of ' || (p_details->>'budgets')
 end;

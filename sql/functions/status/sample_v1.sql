@@ -15,12 +15,12 @@ as $$
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.labels, w.name, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
+    select w.id, w.tasks, w.labels, w.name, w.seen_at, w.seen_at < clock_timestamp() - make_interval(secs => 2 * s.value / 1000.0) as silent, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
            array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > clock_timestamp()) as withdrawn,
            coalesce((select sum(sluice.started_in_v1(j)) from sluice.claims j join sluice.classes c on c.id = j.class_id
                       where w.process_limit is not null and j.worker_id = w.id and c.task = any (w.pooled)), 0)::integer as in_process,
            coalesce((select sum(r.n) from running r where r.worker_id = w.id), 0)::integer as running
-      from sluice.workers w where w.ended_at is null
+      from sluice.workers w cross join sluice.settings s where w.ended_at is null and s.name = 'heartbeat_ms'
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
          o.obstacle, x.details, sluice.obstacle_text_v1(o.obstacle, x.details)
@@ -30,6 +30,7 @@ as $$
             count(*) filter (where f.able) as able, count(*) filter (where f.able and f.free) as free,
             count(*) filter (where f.able and f.free and f.may) as may,
             count(*) filter (where f.able and f.free and f.may and f.manned) as manned,
+            count(*) filter (where f.able and f.free and f.may and f.manned and not w.silent) as heard,
             sum(w.processes) filter (where f.fits and not w.draining) as processes,
             string_agg(distinct w.host, ', ') filter (where f.fits and not w.draining) as hosts,
             min(w.name || ': ' || w.broken) filter (where f.fits) as broken
@@ -55,6 +56,7 @@ as $$
        when v.free = 0 then 'capacity'
        when v.may = 0 then 'per_worker'
        when v.manned = 0 then 'processes'
+       when v.heard = 0 then 'silent'
        -- What it waits for exactly is for the policy to say. A moment is not worth telling.
        when q.budgeted and q.oldest_at < clock_timestamp() - interval '1 second' then 'budget'
      end as obstacle) o
@@ -75,6 +77,9 @@ as $$
        when 'capacity' then jsonb_build_object('task', q.task)
        when 'per_worker' then jsonb_build_object('task', q.task, 'lane', q.lane, 'perWorker', u.per_worker)
        when 'processes' then jsonb_build_object('task', q.task, 'processes', v.processes, 'hosts', v.hosts)
+       when 'silent' then jsonb_build_object('task', q.task) || (
+         select jsonb_build_object('worker', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000))
+           from live w where q.task = any (w.tasks) and q.requires <@ w.labels and not w.draining order by w.seen_at desc, w.id limit 1)
        when 'budget' then jsonb_build_object('task', q.task, 'budgets', (
          select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name) where t.name = q.task))
      end as details) x

@@ -1,5 +1,5 @@
 -- Makes children of composites that the caller has locked: jobs that wait or are ready, composites that run, and those that end as they are made.
--- First steps of a composite are made with it, and then it is not woken.
+-- First steps of a composite are made with it, and then it is not woken; not where the parent has been cancelled meanwhile, which stops its children.
 --   p_children, p_chunks  as sluice.advance_v1 has them
 -- Answers whether a composite is to be woken.
 create or replace function sluice.make_children_v1(p_jobs bigint[], p_children jsonb, p_chunks jsonb, p_now timestamptz, out has_woken boolean)
@@ -9,7 +9,8 @@ declare
   v_first jsonb;   -- children of those that were made
 begin
   with given as materialized (
-    select g.* from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
+    select g.*, g.first is not null and (select c.closing is null from sluice.composites c where c.job_id = g.parent) as begins
+      from jsonb_to_recordset(p_children) as g(parent bigint, idx integer, step text, kind sluice.composite_kind, task text, node text,
              input jsonb, state sluice.job_state, error text, "deadlineMs" bigint, "timeoutMs" bigint, policy jsonb, "window" integer,
              total integer, first jsonb)
      where g.parent = any (p_jobs)
@@ -65,7 +66,7 @@ begin
   ), woken as (
     insert into sluice.wakeups (job_id, due_at, completed, failed)
     select m.id, p_now, 0, 0 from made m join given g on g.parent = m.parent_id and g.idx = m.idx
-     where m.composite is not null and m.state = 'running' and g.first is null
+     where m.composite is not null and m.state = 'running' and not g.begins
     union all
     select h.job_id, p_now + make_interval(secs => h.timeout_ms / 1000.0), 0, 0
       from halves h join made m on m.id = h.job_id where h.timeout_ms is not null and m.state = 'running'
@@ -77,7 +78,7 @@ begin
   select exists (select 1 from made m where m.state = 'ready'), exists (select 1 from woken),
          (select jsonb_agg(f.step || jsonb_build_object('parent', m.id))
             from made m join given g on g.parent = m.parent_id and g.idx = m.idx cross join lateral jsonb_array_elements(g.first) f(step)
-           where m.state = 'running')
+           where m.state = 'running' and g.begins)
     into v_ready, has_woken, v_first;
   if v_ready then
     perform sluice.hint_v1('ready', 'soon');

@@ -61,6 +61,7 @@ function adviceFor(obstacle: WaitObstacle, lane: string, task: string): string {
       return 'provide what is missing there; each worker tries again within a minute'
     case 'crash':
       return 'wait, or restart the workers that sluice doctor names'
+    case 'silent':
     case 'no_worker':
       return `start a worker with task ${task}`
     case 'lane_paused':

@@ -16,6 +16,8 @@ export function isTold(told: readonly Attention[], { obstacle, lane, task }: Obs
     case 'lane_paused':
     case 'lane_closed':
       return has('lane_paused', `lane ${lane}`)
+    case 'silent':
+      return told.some(({ rule }) => rule === 'worker_silent')
     case 'no_worker':
       return has('task_without_worker', `task ${task}`)
     case 'labels':

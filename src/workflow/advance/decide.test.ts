@@ -73,12 +73,24 @@ const WITHOUT: [what: string, sub: object, input?: JsonValue][] = [
   ['ends at once', { steps: { off: { ...TASK, when: '${{ false }}' } } }],
   ['begins with a fan-out', { steps: { work: TASK, fan: { ...TASK, with_items: [1, 2] } } }],
   ['has a large input', { steps: { work: TASK } }, 'x'.repeat(20_000)],
-  ['has many steps', { steps: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`s${n}`, TASK])) }],
+  ['has many steps', { steps: Object.fromEntries(Array.from({ length: 201 }, (_, n) => [`s${n}`, TASK])) }],
 ]
 test.for(WITHOUT)('makes a workflow without its first steps where it %s', ([, sub, input = null]) => {
   const [child] = begin({ main: { steps: { sub: { workflow: 'sub', with: '${{ input }}' } } }, sub }, input)
   expect(child).toMatchObject({ kind: 'workflow', state: 'ready' })
   expect(child!.first).toBeUndefined()
+})
+
+test('makes few first steps in one decision, however many workflows begin', () => {
+  const steps = (n: number, step: object) =>
+    Object.fromEntries(Array.from({ length: n }, (_, i) => [`s${i}`, step]))
+  const children = begin({
+    main: { steps: steps(100, { workflow: 'sub' }) },
+    sub: { steps: steps(30, TASK) },
+  })
+  expect(children).toHaveLength(100)
+  expect(children.filter(({ first }) => first?.length === 30)).toHaveLength(6)
+  expect(children.filter(({ first }) => first === undefined)).toHaveLength(94)
 })
 
 test('makes few levels of a workflow that begins with itself', () => {

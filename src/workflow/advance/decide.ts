@@ -25,8 +25,11 @@ const CHUNK_CHARACTERS = 4 * 1024 * 1024
 const CHUNK_STEPS = 5_000_000
 const CHUNK_BYTES = 16 * 1024 * 1024
 
-/** First steps that are made with one child, at most, and how many levels of them. */
-const MAX_FIRST_STEPS = 50
+/**
+ * First steps that are made with the children of one decision, at most, and how many levels of them. What they take grows faster than their number: 500 children
+ * with 50 first steps each took 2.3 s.
+ */
+const MAX_FIRST_STEPS = 200
 const MAX_FIRST_LEVELS = 8
 /** A workflow or group with a larger input is made without its first steps. */
 const MAX_FIRST_CHARACTERS = 16 * 1024
@@ -143,6 +146,7 @@ function decideSteps(
   const children: NewChild[] = []
   const chunks: NewChunk[] = []
   let more: Partial<Advance> = {}
+  const room = { steps: MAX_FIRST_STEPS }
   for (const effect of advance(graph, node, standing)) {
     if (effect.kind === 'settle') {
       const isOpen = [...standing.values()].some(({ state }) => state === 'active')
@@ -152,7 +156,7 @@ function decideSteps(
     const step = stepsByName(body).get(effect.step)!
     const idx = body.steps.indexOf(step)
     const child = toChild(graph, composite, step, idx, effect)
-    const first = firstSteps(graph, child)
+    const first = firstSteps(graph, child, room)
     children.push(first.length === 0 ? child : { ...child, first })
     if (effect.kind === 'fanOut') chunks.push(...toChunks(composite.id, idx, effect.items))
   }
@@ -252,7 +256,7 @@ export function toChild(
 function firstSteps(
   graph: Graph,
   { kind, node, input = null, state }: NewChild,
-  room = { steps: MAX_FIRST_STEPS },
+  room: { steps: number },
   level = 1,
 ): FirstStep[] {
   if ((kind !== 'workflow' && kind !== 'group') || node === undefined || state !== 'ready') return []
