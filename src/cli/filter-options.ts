@@ -41,7 +41,7 @@ export function filterOf({ status, task, lane, key, tag, group }: FilterOptions)
 function statuses(text: string): readonly JobStatus[] {
   return list(text).map((name) => {
     const status = JOB_STATUSES.find((each) => each === name)
-    if (status === undefined) throw new InvalidArgumentError(`Write some of ${JOB_STATUSES.join(', ')}.`)
+    if (status === undefined) throw new InvalidArgumentError(`Choose from ${JOB_STATUSES.join(', ')}.`)
     return status
   })
 }

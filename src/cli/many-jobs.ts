@@ -36,7 +36,7 @@ export function isFiltered(ids: readonly string[], options: ManyFlags): boolean 
   }
   throw filtered
     ? wrong('job', `ids of jobs and a filter (${FILTER_FLAGS}) exclude each other: give one of them`)
-    : wrong('job', `say which jobs: by their ids, or by a filter (${FILTER_FLAGS})`)
+    : wrong('job', `name the jobs by their ids, or by a filter (${FILTER_FLAGS})`)
 }
 
 /**

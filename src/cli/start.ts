@@ -8,4 +8,12 @@ process.setSourceMapsEnabled(true)
 const interrupts = new Interrupts((code) => process.exit(code))
 interrupts.listen()
 const world = realWorld(interrupts, () => process.exit(141))
-process.exit(await runProgram(process.argv.slice(2), world))
+const code = await runProgram(process.argv.slice(2), world)
+// A pipe takes 64 KiB at once: what its reader has not taken yet is lost when the process exits.
+await Promise.all([process.stdout, process.stderr].map(written))
+process.exit(code)
+
+/** Resolves when all that was written to a stream has been passed on, or its reader has left. */
+function written(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => stream.write('', () => resolve()))
+}

@@ -17,17 +17,19 @@ const EVERY_MS = 1000
  * Shows a view of the system on the terminal and refreshes it until Ctrl-C. While the system cannot be read, the last view
  * stays, with the error below it.
  *
+ * @param once What prints the view once.
  * @throws {SluiceError} `INVALID_ARGUMENT` if the output is not a terminal.
  */
 export async function watch(
   world: World,
   options: CommonOptions,
   name: string,
+  once: string,
   view: (out: Output, system: System) => Promise<void>,
 ): Promise<ExitCode> {
   if (!world.out.isTerminal || options.json === true)
     throw new SluiceError('INVALID_ARGUMENT', `${name} refreshes a terminal, and the output is not one`, {
-      details: { [HINT]: 'leave it out to print the view once' },
+      details: { [HINT]: once },
     })
   return operate(world, options, async (system) => {
     const { soon } = world.interrupts.take()

@@ -334,7 +334,7 @@ function noWorkers({ workers, lanes }: AttentionFacts): Attention[] {
       severity: 'warning',
       subject: 'no worker',
       text: `is alive, and ${count(waiting, 'job is', 'jobs are')} ready to start`,
-      advice: 'Start a worker with: sluice worker',
+      advice: 'Start a worker with: sluice worker. Tasks in code need the program that has them',
       link: '/workers',
     },
   ]

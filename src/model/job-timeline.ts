@@ -133,6 +133,15 @@ export function timelineOf(
   return entries
 }
 
+/** How an attempt ended after which its job was run again. @param error `failed: no such file`: how, and why. */
+export function endingBeforeRerun(error: string | null): {
+  readonly ending: string
+  readonly error: string | null
+} {
+  const [, ending = 'failed', why = null] = /^(\w+)(?:: (.*))?$/s.exec(error ?? '') ?? []
+  return { ending, error: why }
+}
+
 function entriesOf(
   { attempt, worker, startedAt, endedAt, ending, error }: AttemptTimes,
   finishedAt: Date | null,
@@ -140,9 +149,8 @@ function entriesOf(
 ): TimelineEntry[] {
   const own = { ...NOTHING, attempt, worker }
   if (ending === 'rerun') {
-    // `failed: no such file` is how it ended and why.
-    const [, state = 'failed', why = null] = /^(\w+)(?:: (.*))?$/s.exec(error ?? '') ?? []
-    return entriesOf({ attempt, worker, startedAt, endedAt, ending: state, error: why }, finishedAt, waitedMs)
+    const own = endingBeforeRerun(error)
+    return entriesOf({ attempt, worker, startedAt, endedAt, ...own }, finishedAt, waitedMs)
   }
   const start: TimelineEntry = { ...own, what: 'started', at: startedAt, durationMs: waitedMs }
   if (ending === 'running' || !isEvent(ending)) return [start]

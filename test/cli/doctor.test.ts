@@ -489,7 +489,7 @@ describe('lanes, workers and queues', () => {
         check: 'no worker',
         level: 'warning',
         found: 'is alive, and 1 job is ready to start',
-        advice: 'Start a worker with: sluice worker',
+        advice: 'Start a worker with: sluice worker. Tasks in code need the program that has them',
       },
       {
         check: 'worker ghost',

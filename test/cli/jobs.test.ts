@@ -291,6 +291,17 @@ describe.each(WAYS)('over %s', (way) => {
       })
     })
 
+    test('show says how each attempt ended, also those after which the job was run again', async () => {
+      const id = await submit('echo', '--input', '1')
+      await inState(id, 'completed')
+      await cli.run(['retry', id])
+      await until(async () => (await row(id)).attempt === 2, 'the second attempt to start')
+      await inState(id, 'completed')
+      const { stdout } = await cli.run(['show', id])
+      expect(stdout).toMatch(/\nATTEMPT +ENDING [^\n]*\n +1 +completed [^\n]*\n +2 +completed /)
+      expect(stdout).not.toContain('rerun')
+    })
+
     test('why tells what it waits for', async () => {
       const id = await submit('parked')
       expect((await cli.run(['why', id])).stdout).toContain(

@@ -195,12 +195,12 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
 })
 
 test.each([
-  [['cancel'], 'say which jobs: by their ids, or by a filter'],
+  [['cancel'], 'name the jobs by their ids, or by a filter'],
   [['cancel', '5', '--task', 'idle'], 'exclude each other'],
   [['cancel', '5', '--dry-run'], '--dry-run: counts what a filter finds'],
-  [['retry'], 'say which jobs'],
+  [['retry'], 'name the jobs'],
   [['retry', '--task', 'idle', '--from', 'step'], '--from'],
-  [['priority', '5'], 'say which jobs'],
+  [['priority', '5'], 'name the jobs'],
   [['priority', '5', '6', '--task', 'idle'], 'exclude each other'],
   [['priority', 'high', '--task', 'idle'], 'whole number'],
 ])('%j is refused, and nothing is done', async (args, words) => {

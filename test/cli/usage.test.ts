@@ -69,7 +69,7 @@ describe.concurrent('a wrong command line', () => {
     [['show'], "missing required argument 'job'", 'sluice show --help says what is possible'],
     [['show', '1', '2'], "too many arguments for 'show'. Expected 1 argument but got 2.", 'sluice show'],
     [['show', 'seven'], '"seven" is no job id; a job id is a whole number, such as 42', undefined],
-    [['ps', '--status', 'done'], 'Write some of awaiting_approval, queued, running', 'sluice ps'],
+    [['ps', '--status', 'done'], 'Choose from awaiting_approval, queued, running', 'sluice ps'],
     [['ps', '--limit', '0'], 'Write a whole number of at least 1.', 'sluice ps'],
     [['priority', '1', 'high'], 'Write a whole number.', 'sluice priority'],
     [['priority', '1', '1000001'], 'priority: 1000001 must be a whole number from', undefined],
@@ -297,6 +297,18 @@ describe('a key without a server', () => {
   test("is nobody's business where a database is named", async () => {
     expect((await cli.run(['ps'], { environment: key })).code).toBe(0)
   })
+})
+
+test('writes all of a long output to a pipe before it exits', async () => {
+  const length = 4_000_000
+  const [job] = await database.sql<{ id: string }>(
+    `insert into sluice.jobs (task, state, finished_at, input)
+     values ('large', 'completed', now(), to_jsonb(repeat('x', $1))) returning id`,
+    [length],
+  )
+  const { code, stdout } = await cli.run(['show', job!.id, '--json'], { ownProcess: true })
+  expect(code).toBe(0)
+  expect((JSON.parse(stdout) as { input: string }).input).toHaveLength(length)
 })
 
 test('an older Node is told what is needed, before anything is loaded that it could not read', () => {

@@ -41,9 +41,15 @@ export const declarePs: Declare = (command, act) => {
 
 function ps(world: World, options: PsOptions): Promise<ExitCode> {
   if (options.watch === true)
-    return watch(world, options, '--watch', async (out, system) => {
-      await listJobs({ ...world, out }, system, options)
-    })
+    return watch(
+      world,
+      options,
+      '--watch',
+      'leave out --watch to print the list once',
+      async (out, system) => {
+        await listJobs({ ...world, out }, system, options)
+      },
+    )
   return operate(world, options, (system) => listJobs(world, system, options))
 }
 

@@ -1,4 +1,5 @@
 import { wasRejected } from '../../model/job.ts'
+import { endingBeforeRerun } from '../../model/job-timeline.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import type { AttemptView } from '../../store/list-attempts.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
@@ -135,7 +136,7 @@ function withMissing(attempts: readonly AttemptView[]): AttemptView[] {
   for (const each of attempts) {
     for (; next < each.attempt && each.attempt - next <= MOST_MISSING; next++) rows.push(neverStarted(next))
     next = each.attempt + 1
-    rows.push(each)
+    rows.push(each.ending === 'rerun' ? { ...each, ...endingBeforeRerun(each.error) } : each)
   }
   return rows
 }

@@ -45,7 +45,7 @@ function policies(text: string): readonly PolicyName[] {
   return list(text).map((name) => {
     const known = POLICY_NAMES.find((each) => each === name)
     if (known === undefined)
-      throw new InvalidArgumentError(`There is no policy ${name}. Write some of ${POLICY_NAMES.join(', ')}.`)
+      throw new InvalidArgumentError(`There is no policy ${name}. Choose from ${POLICY_NAMES.join(', ')}.`)
     return known
   })
 }

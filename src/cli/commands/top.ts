@@ -17,7 +17,7 @@ export const declareTop: Declare = (command, act) => {
 }
 
 function top(world: World, options: CommonOptions): Promise<ExitCode> {
-  return watch(world, options, 'sluice top', async (out, system) => {
+  return watch(world, options, 'sluice top', 'sluice status prints the system once', async (out, system) => {
     const snapshot = await system.snapshot()
     const running = await system.listJobs({ status: ['running'], children: true, limit: MOST_JOBS })
     out.line(`${painter(out)('bold', 'sluice top')}  ${system.place}  ${snapshot.at.toISOString()}`)
