@@ -189,15 +189,19 @@ export class Dispatcher {
   /** Runs cycles until there is nothing to do; a call during one makes it go round once more. */
   #cycle(): Promise<void> {
     this.#again = true
-    this.#cycling ??= this.#cycleUntilIdle().finally(() => {
-      this.#cycling = undefined
-      // What came after the last round began its way out would otherwise wait for the poll.
-      if (this.#reached && this.#again) void this.#cycle()
-      else {
-        this.#rest()
-        if (this.#reached && this.#ended.length > 0) this.report()
-      }
-    })
+    // Begun in a microtask: a job of an answer that came by itself may end at once and report so, and must find that a cycle is under way. Two that overlap
+    // take what one was given for lost, and run it twice.
+    this.#cycling ??= Promise.resolve()
+      .then(() => this.#cycleUntilIdle())
+      .finally(() => {
+        this.#cycling = undefined
+        // What came after the last round began its way out would otherwise wait for the poll.
+        if (this.#reached && this.#again) void this.#cycle()
+        else {
+          this.#rest()
+          if (this.#reached && this.#ended.length > 0) this.report()
+        }
+      })
     return this.#cycling
   }
 

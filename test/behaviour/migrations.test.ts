@@ -513,8 +513,8 @@ async function schema(): Promise<SchemaObject[]> {
 test("a schema named sluice that is somebody else's is refused with its tables, and left alone", async () => {
   for (const table of ['customers (id integer)', 'migrations (id integer)']) {
     await database.admin('drop schema if exists sluice cascade')
-    await database.admin('create schema sluice')
-    await database.admin(`create table sluice.${table}`)
+    await database.sql('create schema sluice')
+    await database.sql(`create table sluice.${table}`)
     const refusal = {
       code: 'DATABASE_UNSUITABLE',
       message: `this database has a schema named sluice that is not Sluice's: it contains ${table.split(' ')[0]}. Use another database, or rename that schema: alter schema sluice rename to other`,
@@ -523,7 +523,7 @@ test("a schema named sluice that is somebody else's is refused with its tables, 
     await expect(sluice({ database: database.url })).rejects.toMatchObject(refusal)
   }
   await database.admin('drop schema sluice cascade')
-  await database.admin('create schema sluice')
+  await database.sql('create schema sluice')
   expect(await migrate(database.url)).toMatchObject({ applied: newest })
 })
 

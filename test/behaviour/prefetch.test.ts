@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { Listener } from '../../src/db/listener.ts'
 import { type Sluice, task } from '../../src/index.ts'
 import { DatabaseSource } from '../../src/worker/sources/database.ts'
 import { useApps } from '../support/apps.ts'
@@ -409,9 +410,12 @@ async function countRecalls(app: Sluice, heartbeatMs: number) {
   let wakes = 0
   let recalls = 0
   const log = { debug() {}, info() {}, warn() {}, error() {} }
+  // Also where the rest goes through a pooler, which passes on no hints.
+  const listener = new Listener(database.directUrl)
+  onTestFinished(() => listener.stop())
   const source = new DatabaseSource({
     db: app.room.db,
-    listener: app.room.listener,
+    listener,
     heartbeatMs,
     inlineTasks: ['act'],
     identity: {

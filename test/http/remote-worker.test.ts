@@ -668,3 +668,31 @@ test.each([
   expect(refused).toMatchObject({ code, message: expect.stringContaining(text) })
   expect(JSON.stringify(refused) + String(refused)).not.toContain('secret')
 })
+
+test('a worker sends one cycle at a time, also for a job that ends at once after it was waited for', async () => {
+  const proxy = await startHttpProxy(server.url)
+  onTestFinished(() => proxy.close())
+  /** Cycles that wait for nothing, by how many endings they report. */
+  let reports: number[] = []
+  let isWaiting = false
+  proxy.decide = (path, body) => {
+    if (path.endsWith('/cycle')) {
+      const { waitMs, ended = [] } = JSON.parse(body) as { waitMs?: number; ended?: unknown[] }
+      if (waitMs === undefined) reports.push(ended.length)
+      isWaiting = waitMs !== undefined
+    }
+    return 'pass'
+  }
+  const runs: number[] = []
+  const quick = task({ name: 'quick', run: (n: number) => void runs.push(n) })
+  const worker = await remoteWorker({ server: proxy.url, key, tasks: [quick], name: 'quick', capacity: 2 })
+  onTestFinished(() => worker.close())
+  for (let n = 0; n < 20; n++) {
+    await until(() => isWaiting, 'the worker to wait for jobs')
+    reports = []
+    await (await server.app.submit('quick', n)).result()
+    await until(() => isWaiting, 'the worker to wait again')
+    expect(reports).toEqual([1])
+  }
+  expect(runs).toEqual(Array.from({ length: 20 }, (_, n) => n))
+})
