@@ -67,7 +67,8 @@ function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
   })
 }
 
-function stateOf({ stopping, broken, draining }: WorkerView): string {
+function stateOf({ stopping, broken, draining, silent }: WorkerView): string {
+  if (silent) return 'silent'
   if (stopping) return 'stopping'
   if (broken !== null) return 'broken'
   return draining ? 'draining' : 'working'
@@ -79,7 +80,8 @@ function columns(now: number): Column<WorkerView>[] {
     {
       title: 'STATE',
       value: stateOf,
-      colour: ({ broken, draining }) => (broken !== null ? 'red' : draining ? 'yellow' : 'green'),
+      colour: ({ broken, draining, silent }) =>
+        broken !== null || silent ? 'red' : draining ? 'yellow' : 'green',
     },
     {
       title: 'RUNNING',
