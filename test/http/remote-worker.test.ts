@@ -687,7 +687,9 @@ test('a worker sends one cycle at a time, also for a job that ends at once after
   const quick = task({ name: 'quick', run: (n: number) => void runs.push(n) })
   const worker = await remoteWorker({ server: proxy.url, key, tasks: [quick], name: 'quick', capacity: 2 })
   onTestFinished(() => worker.close())
-  for (let n = 0; n < 20; n++) {
+  // It takes jobs from its first heartbeat on, and asks for them then.
+  await (await server.app.submit('quick', 0)).result()
+  for (let n = 1; n < 20; n++) {
     await until(() => isWaiting, 'the worker to wait for jobs')
     reports = []
     await (await server.app.submit('quick', n)).result()
