@@ -7741,23 +7741,27 @@ begin
                 where s.id in (select unnest(p_ids)));
 end $function$;
 
---- function sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean)
-CREATE OR REPLACE FUNCTION sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean)
- RETURNS TABLE(skip_before timestamp with time zone, ahead integer, free integer, is_waited_for boolean, is_steady boolean)
+--- function sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
+CREATE OR REPLACE FUNCTION sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
+ RETURNS TABLE(skip_before timestamp with time zone, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean)
  LANGUAGE sql
  STABLE
 AS $function$
   select g.skip_before,
          -- What becomes ready from here on may belong to workers that come first.
-         case when q.id is null and p_since is not null or l.slots = 1 or l.placement = 'spread' or t.on_lost = 'fail' or k.task = any (w.pooled) then 0 else least(p_ahead, l.prefetch) end,
+         case when q.id is null and p_since is not null or l.slots = 1 or o.asked or l.placement = 'spread' or t.on_lost = 'fail' or k.task = any (w.pooled) then 0 else least(p_ahead, l.prefetch) end,
          case when q.id is null and p_since is not null then 0 when l.slots is null then p_free else least(p_free, p_slots - p_run) end,
          exists (select 1 from sluice.waiters x where x.until > p_now offset 0),
+         coalesce(l.slots is not null and o.asked, false),
          g.claims_open and not w.draining and l.enabled and not k.budgeted
          and (w.capacity = 0 or p_run + p_free <= w.capacity)
          and coalesce(p_run + p_free <= sluice.per_worker_v1(l.per_worker, w.capacity, w.cores), true)
-         -- It uses no more slots than it holds. Nobody else waits for slots, and it has as many as it asks for, or was refused a moment ago and there are
+         -- It uses no more slots than it holds. Nobody else waits for slots, or there are jobs for all it has free; and it has as many as it asks for, or was refused a moment ago and there are
          -- still no more, or has enough for all that is ready.
-         and (l.slots is null or p_run <= p_slots and not o.asked and o.held <= l.slots
+         and (l.slots is null or p_run <= p_slots and o.held <= l.slots
+                                 and (not coalesce(o.asked, false)
+                                      or not o.elsewhere and p_free > 0 and p_run + p_free <= p_slots
+                                         and exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_free) offset p_free - 1))
                                  and (p_run + p_free <= p_slots and not p_wants or p_has_asked and o.held = l.slots
                                       or not p_wants and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_slots - p_run + 1)
                                                                      offset p_slots - p_run)))
@@ -7772,7 +7776,8 @@ AS $function$
     join sluice.lanes l on l.name = p_lane
     join sluice.classes k on k.id = p_class
     left join sluice.tasks t on t.name = k.task
-   cross join lateral (select sum(h.slots) as held, bool_or(h.wants and h.worker_id <> p_worker) as asked
+   cross join lateral (select sum(h.slots) as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
+                                bool_or(h.wants and h.worker_id <> p_worker and not coalesce(h.asks <@ p_classes, false)) as elsewhere
                          from sluice.holdings h where h.lane = p_lane) o
     left join lateral sluice.ready_v1(p_class, p_rank, p_after, 1) q on true
    where w.id = p_worker
@@ -8296,9 +8301,9 @@ begin
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
-  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_steady, clock_timestamp() as at into v_see
+  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_asked, s.is_steady, clock_timestamp() as at into v_see
     from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
-                            v_held.slots, v_held.wants, v_held.has_asked) s
+                            v_held.slots, v_held.wants, v_held.has_asked, p_class || p_others) s
    where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
                       cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1));
   if v_held.slots is null or not coalesce(v_see.is_steady, false) then
@@ -8341,9 +8346,14 @@ begin
       from sluice.start_jobs_v1(p_worker, v_now, greatest(p_known + 1, sluice.mark_v1(v_now)), v_rows, array[p_class],
                                 v_see.skip_before, null, v_see.free) s;
   end if;
-  v_slots := greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep);
+  v_slots := case when not v_see.is_asked then greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep)
+                  -- As sluice.settle_v1 has it: not while this one finds work.
+                  when v_rows <> '{}' then v_held.slots else p_run end;
   if v_held.slots > v_slots then
     update sluice.holdings h set slots = v_slots where h.worker_id = p_worker and h.lane = p_lane;
+    if v_see.is_asked then
+      perform pg_notify('sluice', 'slots');
+    end if;
   end if;
   if v_see.at > v_now + interval '5 milliseconds' then
     -- As sluice.cycle_v1 reports it.

@@ -14,7 +14,7 @@ import { useCommitChecker } from '../support/watched-commits.ts'
 
 const database = useDatabase()
 useCommitChecker(database)
-const { steady: cycle, submit, addClass } = useCycles(database)
+const { steady: cycle, submit, addClass, classId } = useCycles(database)
 
 const UNSTEADY = [{ id: null, seq: null, class_id: null, assigned: null, report: { unsteady: true } }]
 
@@ -116,8 +116,8 @@ const DISTURBED: [what: string, sql: string, asked?: AskedCycle][] = [
   ['a limit that was lowered', `update sluice.lanes set slots = 3 where name = 'steady'`],
   ['a limit for each worker', `update sluice.lanes set per_worker = 3 where name = 'steady'`],
   [
-    'another worker that waits for slots',
-    `update sluice.holdings set wants = true, asked_at = now(), asks = '{}' where worker_id = ${OTHER}`,
+    'another worker that waits for slots, for a class that this one does not serve',
+    `update sluice.holdings set wants = true, asked_at = now(), asks = '{2147483647}' where worker_id = ${OTHER}`,
   ],
   ['a class that draws from budgets', `update sluice.classes set budgeted = true where lane = 'steady'`],
   ['a job that is late at the head', `update sluice.queue set deadline_at = now() - interval '1 second'`],
@@ -284,6 +284,55 @@ test('takes what its slots allow once it has asked for more and the lane has no 
   // Another slot is to be had: the general cycle gets it.
   await database.sql(`update sluice.lanes set slots = 5 where name = 'steady'`)
   expect(await cycle({ known: rows.at(-1)!.seq, run: 4, free: 2 })).toEqual(UNSTEADY)
+})
+
+/** The other worker was refused slots. It serves the same class. */
+const otherWaits = () =>
+  database.sql(
+    `update sluice.holdings set wants = true, asked_at = now(), asks = array[$1::integer] where worker_id = $2`,
+    [classId(), OTHER],
+  )
+const slotsHeld = async () =>
+  (await database.sql('select slots from sluice.holdings where worker_id = $1', [WORKER]))[0]!.slots
+
+test('keeps its slots while it fills them, though a worker with the same class waits, and is assigned nothing', async () => {
+  await submit(12)
+  await otherWaits()
+  const first = await cycle({ keep: 0, ahead: 2 })
+  expect(first.map(({ assigned }) => assigned)).toEqual([false, false, false, false])
+  const next = await cycle({ known: first[0]!.seq, done: first.slice(0, 2), run: 2, free: 2, keep: 0 })
+  expect(next).toHaveLength(2)
+  expect(await slotsHeld()).toBe(4)
+})
+
+test('leaves it to the general cycle when another worker waits and not all slots can be filled', async () => {
+  await submit(3)
+  await otherWaits()
+  expect(await cycle({ keep: 0 })).toEqual(UNSTEADY)
+  expect(await count('claims')).toBe(0)
+})
+
+test('releases its slots to a worker that waits when others are taking all the jobs', async () => {
+  await submit(4)
+  await otherWaits()
+  const others = new pg.Client(database.directUrl)
+  const listener = new pg.Client(database.directUrl)
+  const heard: (string | undefined)[] = []
+  await others.connect()
+  await listener.connect()
+  try {
+    listener.on('notification', ({ payload }) => heard.push(payload))
+    await listener.query('listen sluice')
+    await others.query('begin')
+    await others.query('select 1 from sluice.queue for update')
+    expect(await cycle({ keep: 4 })).toEqual([])
+    expect(await slotsHeld()).toBe(0)
+    await listener.query('select 1')
+    expect(heard).toEqual(['slots'])
+  } finally {
+    await others.end()
+    await listener.end()
+  }
 })
 
 test('a resync takes back what is assigned, except what the worker names as started', async () => {

@@ -50,9 +50,9 @@ begin
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
-  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_steady, clock_timestamp() as at into v_see
+  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_asked, s.is_steady, clock_timestamp() as at into v_see
     from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
-                            v_held.slots, v_held.wants, v_held.has_asked) s
+                            v_held.slots, v_held.wants, v_held.has_asked, p_class || p_others) s
    where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
                       cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1));
   if v_held.slots is null or not coalesce(v_see.is_steady, false) then
@@ -95,9 +95,14 @@ begin
       from sluice.start_jobs_v1(p_worker, v_now, greatest(p_known + 1, sluice.mark_v1(v_now)), v_rows, array[p_class],
                                 v_see.skip_before, null, v_see.free) s;
   end if;
-  v_slots := greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep);
+  v_slots := case when not v_see.is_asked then greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep)
+                  -- As sluice.settle_v1 has it: not while this one finds work.
+                  when v_rows <> '{}' then v_held.slots else p_run end;
   if v_held.slots > v_slots then
     update sluice.holdings h set slots = v_slots where h.worker_id = p_worker and h.lane = p_lane;
+    if v_see.is_asked then
+      perform pg_notify('sluice', 'slots');
+    end if;
   end if;
   if v_see.at > v_now + interval '5 milliseconds' then
     -- As sluice.cycle_v1 reports it.
