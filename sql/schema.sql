@@ -2942,7 +2942,7 @@ declare
   v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
-    v_ready := sluice.ready_classes_v1(v_now, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id, v_fresh, p_turn);
+    v_ready := sluice.ready_classes_v1(v_now, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id, v_fresh, p_turn, p_endings is null);
     v_scan_ms := 1000 * extract(epoch from clock_timestamp() - v_now);
     if p_ordered and v_free > 0 and v_ready <> '{}' then
       v_part := sluice.yield_to_workers_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_hears, v_ready);
@@ -6383,25 +6383,36 @@ begin
    where q.id = n.id and n.attempt between q.attempt + 1 and q.attempt + 2;
 end $function$;
 
---- function sluice.ready_classes_v1(p_now timestamp with time zone, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[], p_after bigint[], p_fresh integer[], p_turn integer)
-CREATE OR REPLACE FUNCTION sluice.ready_classes_v1(p_now timestamp with time zone, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[], p_after bigint[], p_fresh integer[], p_turn integer)
+--- function sluice.ready_classes_v1(p_now timestamp with time zone, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[], p_after bigint[], p_fresh integer[], p_turn integer, p_skips boolean)
+CREATE OR REPLACE FUNCTION sluice.ready_classes_v1(p_now timestamp with time zone, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[], p_after bigint[], p_fresh integer[], p_turn integer, p_skips boolean DEFAULT false)
  RETURNS sluice.cycle_class_v1[]
  LANGUAGE plpgsql
  STABLE
 AS $function$
 declare
-  v_from integer;
+  v_start timestamptz := clock_timestamp();
+  v_from  integer;
+  v_found sluice.cycle_class_v1[];
+  v_ranks integer[];   -- of the first ready job of each, and its id
+  v_ids   bigint[];
 begin
   if cardinality(p_classes) <= 64 then
-    return array(
-      select row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1
+    select array_agg(row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1), array_agg(x.rank), array_agg(x.id) into v_found, v_ranks, v_ids
         from unnest(p_classes, p_lane, p_most, p_rank, p_after, p_fresh) c(id, lane, most, rank, after, fresh)
        cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
        cross join lateral (
          select case when x.ready_at > f.since and exists (select 1 from sluice.ready_v1(c.id, c.rank, c.after, 16) y where y.ready_at <= f.since)
                   then 0 else coalesce(c.fresh, 0) end as fresh
            from (select p_now - make_interval(secs => c.fresh / 1000.0) as since) f) n
-       where c.most > 0 and c.lane is not null);
+       where c.most > 0 and c.lane is not null;
+    if p_skips and clock_timestamp() > v_start + interval '1 millisecond' then
+      for i in 1 .. coalesce(cardinality(v_found), 0) loop
+        continue when exists (select 1 from sluice.classes k join sluice.lanes s on s.name = k.lane where k.id = v_found[i].id and s.slots = 1);
+        v_found[i].rank := v_ranks[i];
+        v_found[i].after := v_ids[i] - 1;
+      end loop;
+    end if;
+    return coalesce(v_found, '{}');
   end if;
   v_from := (select c.id from unnest(p_classes) c(id) order by c.id offset 64::bigint * p_turn % cardinality(p_classes) limit 1);
   -- Only classes that the cycle can use count towards the 64, so fewer than 64 are all that there are.
@@ -7743,7 +7754,7 @@ end $function$;
 
 --- function sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
 CREATE OR REPLACE FUNCTION sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
- RETURNS TABLE(skip_before timestamp with time zone, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean)
+ RETURNS TABLE(skip_before timestamp with time zone, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean, first_rank integer, first_id bigint)
  LANGUAGE sql
  STABLE
 AS $function$
@@ -7770,7 +7781,8 @@ AS $function$
          and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
          and not exists (select 1 from sluice.claims c
                           where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
-                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0)
+                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
+         case when l.slots is distinct from 1 then q.rank end, case when l.slots is distinct from 1 then q.id end
     from sluice.workers w
     join sluice.generation g on g.one
     join sluice.lanes l on l.name = p_lane
@@ -8281,6 +8293,8 @@ declare
   v_rows  tid[];
   v_must  boolean[];
   v_slots integer;
+  v_rank  integer := p_rank;
+  v_after bigint  := p_after;
 begin
   if p_done is null and p_endings is null and p_begun is null then
     -- Nested, because an expression with a query in it is set up even where its first half decides.
@@ -8301,7 +8315,7 @@ begin
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
-  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_asked, s.is_steady, clock_timestamp() as at into v_see
+  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_asked, s.is_steady, s.first_rank, s.first_id, clock_timestamp() as at into v_see
     from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
                             v_held.slots, v_held.wants, v_held.has_asked, p_class || p_others) s
    where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
@@ -8333,10 +8347,15 @@ begin
     return next;
     return;
   end if;
+  if v_see.first_id is not null and p_endings is null and v_see.at > v_now + interval '1 millisecond' then
+    -- As sluice.ready_classes_v1 has it: dead entries before the first ready job are passed once. Not where jobs come back to the queue, perhaps before it.
+    v_rank := v_see.first_rank;
+    v_after := v_see.first_id - 1;
+  end if;
   select coalesce(array_agg(q.ctid), '{}'), array_agg(q.must_start) into v_rows, v_must
     from (select q.ctid, sluice.must_start_v1(v_now, v_since, q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
             from sluice.queue q
-           where q.class_id = p_class and q.state = 'ready' and (q.rank, q.id) > (p_rank, p_after) and coalesce(q.deadline_at > v_now, true)
+           where q.class_id = p_class and q.state = 'ready' and (q.rank, q.id) > (v_rank, v_after) and coalesce(q.deadline_at > v_now, true)
            order by q.rank, q.id limit v_see.free + v_see.ahead for update skip locked) q;
   -- Those beyond the slots are assigned, up to the first that must start at once.
   v_rows := v_rows[:v_see.free + coalesce(array_position(v_must[v_see.free + 1:], true) - 1, v_see.ahead)];

@@ -79,7 +79,7 @@ declare
   v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
-    v_ready := sluice.ready_classes_v1(v_now, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id, v_fresh, p_turn);
+    v_ready := sluice.ready_classes_v1(v_now, p_classes, p_class_lane, p_class_max, p_after_rank, p_after_id, v_fresh, p_turn, p_endings is null);
     v_scan_ms := 1000 * extract(epoch from clock_timestamp() - v_now);
     if p_ordered and v_free > 0 and v_ready <> '{}' then
       v_part := sluice.yield_to_workers_v1(p_worker, v_now, p_lanes, p_run, p_want, p_free, p_hears, v_ready);

@@ -5,12 +5,13 @@
 --   is_asked       another worker waits for slots of the lane. As long as this one fills the slots it has, and could run all that the other one asked for, it keeps them,
 --                  as in the general cycle
 --   free, ahead    how many jobs to start and to assign at most
+--   first_rank, first_id  of the first ready job; null in lanes with one slot, where a job that comes before it meanwhile is to be seen
 --   is_steady      one class may be claimed from without more questions. Null where something is missing: it may not
 create or replace function sluice.see_lane_v1(
   p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer,
   p_class integer, p_rank integer, p_after bigint, p_now timestamptz, p_since timestamptz,
   p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[]
-) returns table (skip_before timestamptz, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean)
+) returns table (skip_before timestamptz, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean, first_rank integer, first_id bigint)
 language sql stable as $$
   select g.skip_before,
          -- What becomes ready from here on may belong to workers that come first.
@@ -35,7 +36,8 @@ language sql stable as $$
          and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
          and not exists (select 1 from sluice.claims c
                           where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
-                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0)
+                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
+         case when l.slots is distinct from 1 then q.rank end, case when l.slots is distinct from 1 then q.id end
     from sluice.workers w
     join sluice.generation g on g.one
     join sluice.lanes l on l.name = p_lane

@@ -30,6 +30,8 @@ declare
   v_rows  tid[];
   v_must  boolean[];
   v_slots integer;
+  v_rank  integer := p_rank;
+  v_after bigint  := p_after;
 begin
   if p_done is null and p_endings is null and p_begun is null then
     -- Nested, because an expression with a query in it is set up even where its first half decides.
@@ -50,7 +52,7 @@ begin
   select h.slots, h.wants, h.wants and h.asked_at > v_now - interval '1 second' as has_asked into v_held
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
-  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_asked, s.is_steady, clock_timestamp() as at into v_see
+  select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_asked, s.is_steady, s.first_rank, s.first_id, clock_timestamp() as at into v_see
     from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
                             v_held.slots, v_held.wants, v_held.has_asked, p_class || p_others) s
    where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
@@ -82,10 +84,15 @@ begin
     return next;
     return;
   end if;
+  if v_see.first_id is not null and p_endings is null and v_see.at > v_now + interval '1 millisecond' then
+    -- As sluice.ready_classes_v1 has it: dead entries before the first ready job are passed once. Not where jobs come back to the queue, perhaps before it.
+    v_rank := v_see.first_rank;
+    v_after := v_see.first_id - 1;
+  end if;
   select coalesce(array_agg(q.ctid), '{}'), array_agg(q.must_start) into v_rows, v_must
     from (select q.ctid, sluice.must_start_v1(v_now, v_since, q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
             from sluice.queue q
-           where q.class_id = p_class and q.state = 'ready' and (q.rank, q.id) > (p_rank, p_after) and coalesce(q.deadline_at > v_now, true)
+           where q.class_id = p_class and q.state = 'ready' and (q.rank, q.id) > (v_rank, v_after) and coalesce(q.deadline_at > v_now, true)
            order by q.rank, q.id limit v_see.free + v_see.ahead for update skip locked) q;
   -- Those beyond the slots are assigned, up to the first that must start at once.
   v_rows := v_rows[:v_see.free + coalesce(array_position(v_must[v_see.free + 1:], true) - 1, v_see.ahead)];
