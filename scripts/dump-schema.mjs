@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Database } from '../dist/db/database.js'
 import { openEmbedded } from '../dist/db/embedded/embedded.js'
 import { migrate } from '../dist/db/migrate.js'
-import { schemaText } from '../dist/engine/schema-drift.js'
+import { schemaText } from '../dist/engine/diagnosis/schema-drift.js'
 import { describeSchema } from '../dist/store/describe-schema.js'
 
 const file = new URL('../sql/schema.sql', import.meta.url)

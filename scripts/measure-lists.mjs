@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { openEmbedded } from '../dist/db/embedded/embedded.js'
-import { readPage, toCursor } from '../dist/engine/job-list.js'
+import { readPage, toCursor } from '../dist/engine/views/job-list.js'
 import { sluice, task } from '../dist/index.js'
 
 const SIZES = [10_000, 1_000_000]

@@ -1,4 +1,4 @@
-import type { Patience, ResultWaiter } from '../engine/result-waiter.ts'
+import type { Patience, ResultWaiter } from '../engine/submit/result-waiter.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, formatDuration, parseDuration } from '../model/duration.ts'

@@ -8,9 +8,9 @@ import { openEmbedded } from '../db/embedded/embedded.ts'
 import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, describeWait, type MigrationResult, migrate } from '../db/migrate.ts'
 import { describeNewer } from '../db/schema-state.ts'
-import { declareSchedules } from '../engine/declare-schedules.ts'
 import type { Log } from '../engine/log.ts'
-import { readSchedule } from '../engine/schedules.ts'
+import { declareSchedules } from '../engine/schedules/declare-schedules.ts'
+import { readSchedule } from '../engine/schedules/schedules.ts'
 import { SluiceError } from '../errors.ts'
 import {
   checkFlag,

@@ -1,7 +1,7 @@
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { Queryable } from '../db/database.ts'
-import { declareAdmission } from '../engine/admission.ts'
 import type { Log } from '../engine/log.ts'
+import { declareAdmission } from '../engine/operate/admission.ts'
 import { SluiceError } from '../errors.ts'
 import { isLongEnough } from '../model/choose-setting.ts'
 import { ownValue } from '../model/own-value.ts'

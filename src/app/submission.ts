@@ -1,5 +1,5 @@
-import { checkPriority } from '../engine/job-control.ts'
-import type { Submission, SubmissionAuthor } from '../engine/submitter.ts'
+import { checkPriority } from '../engine/operate/job-control.ts'
+import type { Submission, SubmissionAuthor } from '../engine/submit/submitter.ts'
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkText, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'

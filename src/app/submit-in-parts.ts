@@ -1,4 +1,4 @@
-import { isFullBatch, lengthOf, type Submission } from '../engine/submitter.ts'
+import { isFullBatch, lengthOf, type Submission } from '../engine/submit/submitter.ts'
 import { SluiceError } from '../errors.ts'
 
 /**

@@ -1,5 +1,5 @@
-import { resolveUses } from '../engine/resolve-uses.ts'
-import type { Submission } from '../engine/submitter.ts'
+import { resolveUses } from '../engine/submit/resolve-uses.ts'
+import type { Submission } from '../engine/submit/submitter.ts'
 import type { AnyTask } from '../worker/task.ts'
 import { withField } from './submission.ts'
 import { isExpressed } from './task-set.ts'

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import type { JobCriteria } from '../engine/job-list.ts'
+import type { JobCriteria } from '../engine/views/job-list.ts'
 import { JOB_STATUSES, type JobStatus } from '../model/job.ts'
 import { list } from './arguments.ts'
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { ManyDone, ManyOptions } from '../app/app.ts'
-import type { JobCriteria } from '../engine/job-list.ts'
+import type { JobCriteria } from '../engine/views/job-list.ts'
 import { SluiceError } from '../errors.ts'
 import type { Reruns } from '../model/reruns.ts'
 import type { CommonOptions, World } from './command.ts'

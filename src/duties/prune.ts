@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/database.ts'
-import { forgetAnswers } from '../engine/idempotency.ts'
+import { forgetAnswers } from '../engine/submit/idempotency.ts'
 import { pruneAudit, pruneSessions, pruneSubmissions } from '../store/prune-access.ts'
 import { pruneFirings } from '../store/prune-firings.ts'
 import { pruneHistory } from '../store/prune-history.ts'

@@ -1,5 +1,5 @@
-import { fireDue } from '../engine/fire-schedules.ts'
-import { followClock } from '../engine/follow-clock.ts'
+import { fireDue } from '../engine/schedules/fire-schedules.ts'
+import { followClock } from '../engine/schedules/follow-clock.ts'
 import { nextTickInMs } from '../store/next-tick.ts'
 import type { Duty } from './duty.ts'
 

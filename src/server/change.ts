@@ -1,11 +1,11 @@
 import type { FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/database.ts'
 import { transactForCallers } from '../db/for-callers.ts'
-import { audit } from '../engine/audit.ts'
-import { carryOutAct, type OperatorAct } from '../engine/operator-acts.ts'
-import { once } from './once.ts'
+import { audit } from '../engine/access/audit.ts'
+import { carryOutAct, type OperatorAct } from '../engine/operate/operator-acts.ts'
+import { once } from './http/once.ts'
+import { recordingRefusals } from './limits/refusals.ts'
 import type { ServerParts } from './parts.ts'
-import { recordingRefusals } from './refusals.ts'
 
 /** What a change leaves behind: the answer, and what the audit says. */
 export interface Changed<T> {

@@ -11,8 +11,8 @@ import type { Logger } from 'pino'
 import type { EngineRoom, Sluice } from '../app/app.ts'
 import type { Caller } from '../engine/access/caller.ts'
 import type { Permission } from '../model/permissions.ts'
-import type { ServerConnections } from './connections.ts'
-import type { RefusalTally } from './refusal-tally.ts'
+import type { ServerConnections } from './limits/connections.ts'
+import type { RefusalTally } from './limits/refusal-tally.ts'
 
 /** What every route gets. */
 export interface ServerParts {

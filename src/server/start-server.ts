@@ -4,10 +4,10 @@ import type { Logger } from 'pino'
 import type { Sluice } from '../app/app.ts'
 import { SluiceError } from '../errors.ts'
 import { VERSION } from '../version.ts'
-import { acceptTogether } from './accept-together.ts'
-import { ServerConnections } from './connections.ts'
+import { acceptTogether } from './limits/accept-together.ts'
+import { ServerConnections } from './limits/connections.ts'
+import { refusalTallies } from './limits/refusal-tally.ts'
 import type { Server } from './parts.ts'
-import { refusalTallies } from './refusal-tally.ts'
 import { buildServer, DEFAULT_LIMITS, type ServerLimits } from './server.ts'
 
 export interface ServeOptions {

@@ -9,7 +9,7 @@ import {
   Heartbeat,
   type HeartbeatEvents,
   type ThreadData,
-} from '../../src/engine/heartbeat.ts'
+} from '../../src/engine/leases/heartbeat.ts'
 import type { Log } from '../../src/engine/log.ts'
 import { sluice, task } from '../../src/index.ts'
 import { AssignedCells } from '../../src/model/assigned-cells.ts'

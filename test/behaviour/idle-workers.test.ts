@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { setPool } from '../../src/engine/pool-control.ts'
+import { setPool } from '../../src/engine/operate/pool-control.ts'
 import { task } from '../../src/index.ts'
 import { registerWorker } from '../../src/store/register-worker.ts'
 import { retireWorker } from '../../src/store/retire-worker.ts'

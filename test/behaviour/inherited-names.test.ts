@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readPicture, sharedOf } from '../../src/engine/read-picture.ts'
+import { readPicture, sharedOf } from '../../src/engine/dispatch/read-picture.ts'
 import { task } from '../../src/index.ts'
 import type { StoredPicture, StoredQueue } from '../../src/store/load-picture.ts'
 import { useApps } from '../support/apps.ts'

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { PAGE_LOOK, readPage } from '../../src/engine/job-list.ts'
+import { PAGE_LOOK, readPage } from '../../src/engine/views/job-list.ts'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readNow } from '../../src/engine/now.ts'
+import { readNow } from '../../src/engine/views/now.ts'
 import { task } from '../../src/index.ts'
 import { sentenceOf } from '../../src/model/attention.ts'
 import { useApps } from '../support/apps.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Recorder, type TraceStore } from '../../src/engine/recorder.ts'
+import { Recorder, type TraceStore } from '../../src/engine/leases/recorder.ts'
 
 test('what an outage makes it drop is counted, and said in one line', async () => {
   const said: { fields: object; message: string }[] = []

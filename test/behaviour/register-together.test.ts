@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { Database, type Queryable } from '../../src/db/database.ts'
-import { registerRemoteWorkers } from '../../src/engine/remote-workers.ts'
+import { registerRemoteWorkers } from '../../src/engine/leases/remote-workers.ts'
 import { addTasks } from '../../src/store/add-tasks.ts'
 import { registerWorkers } from '../../src/store/register-workers.ts'
 import { saveTasks } from '../../src/store/save-tasks.ts'

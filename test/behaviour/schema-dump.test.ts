@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
-import { schemaDrift, schemaText } from '../../src/engine/schema-drift.ts'
+import { schemaDrift, schemaText } from '../../src/engine/diagnosis/schema-drift.ts'
 import { describeSchema } from '../../src/store/describe-schema.ts'
 import { useDatabase } from '../support/database.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Finding } from '../../src/engine/finding.ts'
+import type { Finding } from '../../src/engine/diagnosis/finding.ts'
 import type { Lane, WorkerView } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { plantAssigned, plantHolder, plantRecall } from '../support/state/assigned.ts'

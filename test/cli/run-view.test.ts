@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { widthOf } from '../../src/cli/output/text-width.ts'
 import { Events } from '../../src/cli/run/events.ts'
 import { frame, type RunView } from '../../src/cli/run/view.ts'
-import type { FanoutCounts } from '../../src/engine/tree.ts'
-import type { WatchedNode } from '../../src/engine/tree-watch.ts'
+import type { WatchedNode } from '../../src/engine/streams/tree-watch.ts'
+import type { FanoutCounts } from '../../src/engine/views/tree.ts'
 
 const plain = (_: unknown, text: string) => text
 const AT = new Date('2026-01-01T00:00:10Z')

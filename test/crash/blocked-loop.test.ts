@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { readNow } from '../../src/engine/now.ts'
+import { readNow } from '../../src/engine/views/now.ts'
 import { sluice } from '../../src/index.ts'
 import { sentenceOf } from '../../src/model/attention.ts'
 import { useDatabase } from '../support/database.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { AttemptLimit, sourceOf } from '../../src/server/attempt-limit.ts'
+import { AttemptLimit, sourceOf } from '../../src/server/callers/attempt-limit.ts'
 
 function limited(options: { most: number; sources: number }) {
   const clock = { now: 0 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { forgetAnswers } from '../../src/engine/idempotency.ts'
+import { forgetAnswers } from '../../src/engine/submit/idempotency.ts'
 import { task } from '../../src/index.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { SluiceClient } from '../../src/client/index.ts'
 import { sample } from '../../src/duties/sample.ts'
-import { readNow } from '../../src/engine/now.ts'
+import { readNow } from '../../src/engine/views/now.ts'
 import { task } from '../../src/index.ts'
 import { latestSamples } from '../../src/store/latest-samples.ts'
 import { useDatabase } from '../support/database.ts'

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { readNow } from '../../src/engine/now.ts'
+import { readNow } from '../../src/engine/views/now.ts'
 import { task } from '../../src/index.ts'
 import { Cli } from '../cli/cli.ts'
 import { useDatabase } from '../support/database.ts'

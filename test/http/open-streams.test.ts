@@ -3,11 +3,11 @@ import { createServer, request, type Server, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { JobEvents } from '../../src/engine/job-events.ts'
+import { JobEvents } from '../../src/engine/streams/job-events.ts'
 import { type Sluice, sluice, task } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
+import { whenGone } from '../../src/server/http/when-gone.ts'
 import { OpenStreams } from '../../src/server/stream/open-streams.ts'
-import { whenGone } from '../../src/server/when-gone.ts'
 import { useDatabase } from '../support/database.ts'
 
 const database = useDatabase()

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { fireDue } from '../../src/engine/fire-schedules.ts'
+import { fireDue } from '../../src/engine/schedules/fire-schedules.ts'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'

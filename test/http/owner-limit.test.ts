@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { checkOwners } from '../../src/engine/diagnosis/owners.ts'
-import { readNow } from '../../src/engine/now.ts'
+import { readNow } from '../../src/engine/views/now.ts'
 import { task } from '../../src/index.ts'
 import { tendAdmission } from '../../src/store/tend-admission.ts'
 import { useDatabase } from '../support/database.ts'

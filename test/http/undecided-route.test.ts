@@ -1,7 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { fastify } from 'fastify'
 import { expect, test } from 'vitest'
-import { registerAccess } from '../../src/server/access.ts'
+import { registerAccess } from '../../src/server/callers/access.ts'
 import type { Access, Server, ServerParts } from '../../src/server/parts.ts'
 
 /** A server with one route. Nobody gets as far as the database. */

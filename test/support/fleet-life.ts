@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { viewFleet } from '../../src/engine/fleet-view.ts'
-import { forgetPoolChanges, getPool, setPool } from '../../src/engine/pool-control.ts'
+import { forgetPoolChanges, getPool, setPool } from '../../src/engine/operate/pool-control.ts'
+import { viewFleet } from '../../src/engine/views/fleet-view.ts'
 import type { Sluice } from '../../src/index.ts'
 import { askForWorkers } from '../../src/store/ask-for-workers.ts'
 import { bringBack } from '../../src/store/bring-back.ts'

@@ -2,11 +2,11 @@ import pg from 'pg'
 import { Database } from '../../src/db/database.ts'
 import type { Duty } from '../../src/duties/duty.ts'
 import { DUTIES, DutyRunner } from '../../src/duties/runner.ts'
-import { diagnose } from '../../src/engine/diagnosis.ts'
-import { childrenOf, stripOf } from '../../src/engine/fan-out-view.ts'
-import { isChosenBy } from '../../src/engine/job-control.ts'
-import { readPage } from '../../src/engine/job-list.ts'
-import { checkLaneChoice } from '../../src/engine/lane-choice.ts'
+import { diagnose } from '../../src/engine/diagnosis/diagnosis.ts'
+import { isChosenBy } from '../../src/engine/operate/job-control.ts'
+import { checkLaneChoice } from '../../src/engine/operate/lane-choice.ts'
+import { childrenOf, stripOf } from '../../src/engine/views/fan-out-view.ts'
+import { readPage } from '../../src/engine/views/job-list.ts'
 import {
   hasCode,
   type Log,

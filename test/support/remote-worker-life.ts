@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../../src/db/database.ts'
 import { forCallers, transactForCallers } from '../../src/db/for-callers.ts'
 import { translateError } from '../../src/db/sqlstate.ts'
+import { WorkerSession } from '../../src/engine/dispatch/worker-session.ts'
 import {
   appendRemoteLogs,
   beat,
@@ -21,8 +22,7 @@ import {
   saveRemoteProgress,
   saveRemoteStep,
   shareProcesses,
-} from '../../src/engine/remote-workers.ts'
-import { WorkerSession } from '../../src/engine/worker-session.ts'
+} from '../../src/engine/leases/remote-workers.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import type { Assignment, EndedAttempt } from '../../src/model/assignment.ts'
 import { repeated } from './persistent-caller.ts'

@@ -1,8 +1,8 @@
 import type { Queryable, RawQueryable } from '../../src/db/database.ts'
-import type { FillOrder } from '../../src/engine/fill-order.ts'
+import type { FillOrder } from '../../src/engine/dispatch/fill-order.ts'
+import { WorkerSession } from '../../src/engine/dispatch/worker-session.ts'
 import type { Log } from '../../src/engine/log.ts'
-import { endWorker, registerWorker } from '../../src/engine/worker-control.ts'
-import { WorkerSession } from '../../src/engine/worker-session.ts'
+import { endWorker, registerWorker } from '../../src/engine/operate/worker-control.ts'
 import type { CycleAnswer, EndedAttempt, Prefetch } from '../../src/model/assignment.ts'
 import type { WorkerIdentity } from '../../src/model/worker-identity.ts'
 

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import { describeDefaults } from '../../engine/server-defaults.ts'
+import { describeDefaults } from '../../engine/operate/server-defaults.ts'
 import { ADMISSION_FIELDS } from '../../model/admission.ts'
 import { DEADLINE } from '../../model/task-fields.ts'
 import type { Admission } from '../../store/read-admission.ts'

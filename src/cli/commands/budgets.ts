@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander'
-import type { OperatorBudgetChange } from '../../engine/budget-control.ts'
-import type { BudgetView, DeviceView } from '../../engine/budget-view.ts'
+import type { OperatorBudgetChange } from '../../engine/operate/budget-control.ts'
+import type { BudgetView, DeviceView } from '../../engine/views/budget-view.ts'
 import { SluiceError } from '../../errors.ts'
 import { formatQuantity, quantity } from '../../model/amount.ts'
 import { formatDuration } from '../../model/duration.ts'

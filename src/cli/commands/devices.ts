@@ -1,4 +1,10 @@
-import type { BudgetsView, BudgetView, DeviceView, ModelView, QueueView } from '../../engine/budget-view.ts'
+import type {
+  BudgetsView,
+  BudgetView,
+  DeviceView,
+  ModelView,
+  QueueView,
+} from '../../engine/views/budget-view.ts'
 import { formatQuantity } from '../../model/amount.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'

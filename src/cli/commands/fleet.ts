@@ -1,4 +1,4 @@
-import type { FleetView } from '../../engine/fleet-view.ts'
+import type { FleetView } from '../../engine/views/fleet-view.ts'
 import { POOL_FIELDS } from '../../model/pool.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { isElsewhere } from '../../engine/lane-control.ts'
+import { isElsewhere } from '../../engine/operate/lane-control.ts'
 import { SluiceError } from '../../errors.ts'
 import { formatDuration } from '../../model/duration.ts'
 import { DEFAULT_PREFETCH, LANE_FIELDS, type LaneSource } from '../../model/settings.ts'

@@ -1,5 +1,5 @@
-import type { PoolView } from '../../engine/fleet-view.ts'
-import type { PoolNumbers } from '../../engine/pool-control.ts'
+import type { PoolNumbers } from '../../engine/operate/pool-control.ts'
+import type { PoolView } from '../../engine/views/fleet-view.ts'
 import { SluiceError } from '../../errors.ts'
 import { POOL_FIELDS } from '../../model/pool.ts'
 import { type Given, setting } from '../arguments.ts'

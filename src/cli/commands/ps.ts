@@ -1,4 +1,4 @@
-import type { ListedJob } from '../../engine/job-list.ts'
+import type { ListedJob } from '../../engine/views/job-list.ts'
 import { ACTIVE_STATUSES } from '../../model/job.ts'
 import { checkJobId } from '../../model/job-id.ts'
 import type { JobView } from '../../store/find-jobs.ts'

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import type { Retried } from '../../engine/retry-tree.ts'
+import type { Retried } from '../../engine/operate/retry-tree.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import type { Declare, World } from '../command.ts'

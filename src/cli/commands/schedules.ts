@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { ScheduleView } from '../../engine/schedules.ts'
+import type { ScheduleView } from '../../engine/schedules/schedules.ts'
 import { SluiceError } from '../../errors.ts'
 import { SCHEDULE_FIELDS, type ScheduleOptions } from '../../model/schedule.ts'
 import type { Firing } from '../../store/list-firings.ts'

@@ -1,4 +1,4 @@
-import type { Comparison, DecidedStep, Trace, TraceLevel } from '../../engine/trace.ts'
+import type { Comparison, DecidedStep, Trace, TraceLevel } from '../../engine/views/trace.ts'
 import type { JsonDifference } from '../../model/json-difference.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'

@@ -1,4 +1,4 @@
-import type { TreeNode } from '../../engine/tree.ts'
+import type { TreeNode } from '../../engine/views/tree.ts'
 import { wholeNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'

@@ -1,4 +1,4 @@
-import type { FanoutCounts } from '../../engine/tree.ts'
+import type { FanoutCounts } from '../../engine/views/tree.ts'
 import type { JobStatus } from '../../model/job.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import { roughly } from './in-words.ts'

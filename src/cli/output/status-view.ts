@@ -1,4 +1,4 @@
-import type { Now } from '../../engine/now.ts'
+import type { Now } from '../../engine/views/now.ts'
 import { sentenceOf } from '../../model/attention.ts'
 import { LANE_FIELDS } from '../../model/settings.ts'
 import { count, roughly } from './in-words.ts'

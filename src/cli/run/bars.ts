@@ -1,5 +1,5 @@
-import type { FanoutCounts } from '../../engine/tree.ts'
-import type { WatchedNode } from '../../engine/tree-watch.ts'
+import type { WatchedNode } from '../../engine/streams/tree-watch.ts'
+import type { FanoutCounts } from '../../engine/views/tree.ts'
 import type { Span } from '../output/spans.ts'
 
 const EIGHTHS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']

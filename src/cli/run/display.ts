@@ -1,4 +1,4 @@
-import type { WatchedTree } from '../../engine/tree-watch.ts'
+import type { WatchedTree } from '../../engine/streams/tree-watch.ts'
 import type { World } from '../command.ts'
 import type { Output } from '../output/output.ts'
 import { Screen } from '../output/screen.ts'

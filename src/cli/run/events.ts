@@ -1,4 +1,4 @@
-import type { WatchedNode, WatchedTree } from '../../engine/tree-watch.ts'
+import type { WatchedNode, WatchedTree } from '../../engine/streams/tree-watch.ts'
 import { count, roughly } from '../output/in-words.ts'
 
 /** Steps deeper than this are told of only when they fail: a recursion would tell the same over and over. */

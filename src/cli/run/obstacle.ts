@@ -1,5 +1,5 @@
 import type { Sluice } from '../../app/app.ts'
-import type { WatchedNode, WatchedTree } from '../../engine/tree-watch.ts'
+import type { WatchedNode, WatchedTree } from '../../engine/streams/tree-watch.ts'
 
 /** Waiting this long while nothing else runs is worth a word. */
 const LONG_MS = 3000

@@ -1,4 +1,4 @@
-import type { WatchedNode, WatchedTree } from '../../engine/tree-watch.ts'
+import type { WatchedNode, WatchedTree } from '../../engine/streams/tree-watch.ts'
 import { roughly } from '../output/in-words.ts'
 import { renderSpans, type Span, spansWidth } from '../output/spans.ts'
 import type { Colour, Paint } from '../output/style.ts'

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../errors.ts'
 import { missingPermissions, PERMISSION_NAMES, type Permission } from '../../model/permissions.ts'
 import { isWithin, NO_SCOPE, type RunScope } from '../../model/run-scope.ts'
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from './audit.ts'
 
 /** Who changes keys, roles and sessions. */
 export interface Author {

@@ -8,8 +8,8 @@ import type { RoleView } from '../../store/list-roles.ts'
 import * as roleList from '../../store/list-roles.ts'
 import { lockAccess } from '../../store/lock-access.ts'
 import * as saved from '../../store/save-role.ts'
-import { audit } from '../audit.ts'
 import { checkAdminLeft } from './admin-left.ts'
+import { audit } from './audit.ts'
 import { type Author, checkWithin, entryOf } from './author.ts'
 
 /** The built-in roles, then the others in the order they were made. */

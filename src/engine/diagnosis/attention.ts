@@ -1,8 +1,8 @@
 import type { Queryable } from '../../db/database.ts'
 import type { Attention } from '../../model/attention.ts'
 import { listLanes } from '../../store/list-lanes.ts'
-import { findAttention } from '../find-attention.ts'
-import { type Finding, ok } from '../finding.ts'
+import { findAttention } from '../views/find-attention.ts'
+import { type Finding, ok } from './finding.ts'
 
 /**
  * What needs attention by the rules that Now and `/readyz` follow.

@@ -4,8 +4,8 @@ import { formatDuration } from '../../model/duration.ts'
 import type { Settings } from '../../model/settings.ts'
 import { type ExaminedBudgets, examineBudgets } from '../../store/examine-budgets.ts'
 import { listBudgets, type StoredBudget } from '../../store/list-budgets.ts'
-import { type Finding, ok } from '../finding.ts'
 import { differs, notMade } from './differs.ts'
+import { type Finding, ok } from './finding.ts'
 
 type Device = ExaminedBudgets['devices'][number]
 

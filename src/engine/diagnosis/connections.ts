@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { examineServer } from '../../store/examine-server.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 /** A worker has 7 connections: 4 shared, and one each for cycles, heartbeat and hints. */
 const PER_WORKER = 7

@@ -1,4 +1,4 @@
-import type { Finding } from '../finding.ts'
+import type { Finding } from './finding.ts'
 
 /** Who has set the value that is in force, and the command that undoes it. */
 export interface OperatorsWord {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Database } from '../../db/database.ts'
 import { Listener } from '../../db/listener.ts'
 import { sendHint } from '../../store/send-hint.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 const LIMIT_MS = 3000
 

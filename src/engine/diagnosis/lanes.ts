@@ -9,9 +9,9 @@ import { type Lane, listLanes } from '../../store/list-lanes.ts'
 import { listTasks } from '../../store/list-tasks.ts'
 import { listWorkers } from '../../store/list-workers.ts'
 import { readSettings, type SharedSettings } from '../../store/read-settings.ts'
-import { type Finding, ok } from '../finding.ts'
-import { isElsewhere, type LaneOverrides, laneOverrides } from '../lane-control.ts'
+import { isElsewhere, type LaneOverrides, laneOverrides } from '../operate/lane-control.ts'
 import { differs, notMade } from './differs.ts'
+import { type Finding, ok } from './finding.ts'
 
 /** Of many workers so many are named. */
 const MOST_NAMED = 5

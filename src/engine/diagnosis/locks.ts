@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { lockedTables } from '../../model/attention.ts'
 import { findTableLocks } from '../../store/find-table-locks.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 /** Tables that another session holds locked. `closed`: nobody can even read them, so further checks would wait as well. */
 export async function checkLocks(db: Queryable): Promise<{ findings: Finding[]; closed: boolean }> {

@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { countOwners } from '../../store/count-owners.ts'
 import { readAdmission } from '../../store/read-admission.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 /** Enough to see who submits, few enough to read in milliseconds. */
 const LATEST_JOBS = 2000

@@ -4,8 +4,8 @@ import { EXACT_DEPTH } from '../../model/counted-up-to.ts'
 import { formatDuration } from '../../model/duration.ts'
 import type { WaitObstacle } from '../../model/wait-obstacle.ts'
 import { lookAtQueues, type QueueSample } from '../../store/sample-queues.ts'
-import { viewBudgets } from '../budget-view.ts'
-import { type Finding, ok } from '../finding.ts'
+import { viewBudgets } from '../views/budget-view.ts'
+import { type Finding, ok } from './finding.ts'
 import { isTold } from './told.ts'
 
 /** What waits, and what it waits for, unless that was told. */

@@ -2,8 +2,8 @@ import type { Queryable } from '../../db/database.ts'
 import { Ticks } from '../../model/cron.ts'
 import { examineServer } from '../../store/examine-server.ts'
 import { knownNames } from '../../store/known-names.ts'
-import { type Finding, ok } from '../finding.ts'
-import { type ScheduleView, viewSchedules } from '../schedules.ts'
+import { type ScheduleView, viewSchedules } from '../schedules/schedules.ts'
+import { type Finding, ok } from './finding.ts'
 
 /** Schedules that would be refused, or that are not as files say. Those that fail or are overdue need attention: attention.ts. */
 export async function checkSchedules({ db }: { db: Queryable }): Promise<Finding[]> {

@@ -1,8 +1,8 @@
 import type { Database } from '../../db/database.ts'
 import { describeUnsupported, type MigrationState } from '../../db/schema-state.ts'
 import { examineIndexes } from '../../store/examine-indexes.ts'
-import { type Finding, ok } from '../finding.ts'
-import { type Drift, schemaDrift } from '../schema-drift.ts'
+import { type Finding, ok } from './finding.ts'
+import { type Drift, schemaDrift } from './schema-drift.ts'
 
 /** Whether the schema is there, up to date, and as the migrations made it. */
 export async function checkSchema({

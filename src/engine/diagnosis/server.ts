@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatDuration } from '../../model/duration.ts'
 import { examineServer, type ServerState } from '../../store/examine-server.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 const OLDEST_VERSION = 150_000
 /** Only the database's clock decides anything. */

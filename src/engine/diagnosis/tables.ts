@@ -3,7 +3,7 @@ import { formatDuration } from '../../model/duration.ts'
 import { JOB_TABLES } from '../../model/job-tables.ts'
 import { examineIndexes, type IndexState } from '../../store/examine-indexes.ts'
 import { examineTables, type TableState } from '../../store/examine-tables.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 /** Autovacuum of the jobs begins at 20,000 dead rows. At five times that it does not keep up. */
 const MANY_DEAD = 100_000

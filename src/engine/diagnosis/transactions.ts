@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatDuration } from '../../model/duration.ts'
 import { findOldestTransaction } from '../../store/find-oldest-transaction.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 const WARN_MS = 5 * 60_000
 const NOTE_MS = 30_000

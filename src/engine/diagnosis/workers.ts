@@ -2,7 +2,7 @@ import type { Queryable } from '../../db/database.ts'
 import { findDrift } from '../../store/find-drift.ts'
 import { listLanes } from '../../store/list-lanes.ts'
 import { listWorkers, type WorkerView } from '../../store/list-workers.ts'
-import { type Finding, ok } from '../finding.ts'
+import { type Finding, ok } from './finding.ts'
 
 /** How many are alive, names used twice, and slots that do not match what runs. */
 export async function checkWorkers({ db }: { db: Queryable }): Promise<Finding[]> {

@@ -1,4 +1,4 @@
-import type { WorkerSession } from '../../engine/worker-session.ts'
+import type { WorkerSession } from '../../engine/dispatch/worker-session.ts'
 import type { CycleAnswer, CycleRequest, NamedJob, WorkerOrders } from '../../model/assignment.ts'
 import { RECALL, type RemoteAnswer, type RemotePrefetch } from './prefetch.ts'
 

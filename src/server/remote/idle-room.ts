@@ -1,6 +1,6 @@
 import type { HintTopic, Listener } from '../../db/listener.ts'
+import type { Orders } from '../../engine/leases/remote-workers.ts'
 import type { Log } from '../../engine/log.ts'
-import type { Orders } from '../../engine/remote-workers.ts'
 import { messageOf } from '../../errors.ts'
 import type { IdlePoll } from './idle-poll.ts'
 import { LikePolls } from './like-polls.ts'

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Queryable } from '../../db/database.ts'
-import { noteLateEndings } from '../../engine/remote-workers.ts'
+import { noteLateEndings } from '../../engine/leases/remote-workers.ts'
 import { messageOf } from '../../errors.ts'
 import type { JobAttempt } from '../../model/assignment.ts'
 

@@ -1,4 +1,4 @@
-import { PollSchedule } from '../../engine/poll-schedule.ts'
+import { PollSchedule } from '../../engine/dispatch/poll-schedule.ts'
 import type { IdlePoll } from './idle-poll.ts'
 
 /** How many of them ask the database at once while there is work for them. */

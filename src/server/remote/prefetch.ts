@@ -1,5 +1,5 @@
 import type { CycleBody } from '../../api/worker-protocol.ts'
-import type { WorkerSession } from '../../engine/worker-session.ts'
+import type { WorkerSession } from '../../engine/dispatch/worker-session.ts'
 import type { CycleAnswer, JobAttempt, Prefetch } from '../../model/assignment.ts'
 import { taskInLane } from '../../model/task-in-lane.ts'
 

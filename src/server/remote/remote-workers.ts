@@ -21,8 +21,8 @@ import {
   reportDevices,
   resyncWorkers,
   type StoredWorker,
-} from '../../engine/remote-workers.ts'
-import { leaveIfDue, workerEnded } from '../../engine/worker-control.ts'
+} from '../../engine/leases/remote-workers.ts'
+import { leaveIfDue, workerEnded } from '../../engine/operate/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
 import type { CycleAnswer, EndedAttempt } from '../../model/assignment.ts'
 import type { BlockedLoop } from '../../model/blocked-loop.ts'

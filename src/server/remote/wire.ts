@@ -7,7 +7,7 @@ import type {
   ModelNewsBody,
   WorkerTask,
 } from '../../api/worker-protocol.ts'
-import { checkJsonText } from '../../engine/remote-workers.ts'
+import { checkJsonText } from '../../engine/leases/remote-workers.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
 import { AMOUNT_RULE, amount, expressionIn, isExpression, type StoredAmount } from '../../model/amount.ts'
 import type { Assignment, EndedAttempt } from '../../model/assignment.ts'

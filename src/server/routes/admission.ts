@@ -1,6 +1,6 @@
 import { AdmissionBody, AdmissionChangeBody } from '../../api/admission.ts'
-import { getAdmission, settleAdmission } from '../../engine/admission.ts'
-import { changeAdmission, resetAdmission } from '../../engine/operator-acts.ts'
+import { getAdmission, settleAdmission } from '../../engine/operate/admission.ts'
+import { changeAdmission, resetAdmission } from '../../engine/operate/operator-acts.ts'
 import type { Admission } from '../../store/read-admission.ts'
 import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'

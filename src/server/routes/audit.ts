@@ -1,7 +1,7 @@
 import { type AuditEntryBody, AuditList, AuditQuery } from '../../api/audit.ts'
 import { readAudit } from '../../engine/access/audit-list.ts'
 import type { AuditView } from '../../store/list-audit.ts'
-import { LARGE_SHARE } from '../caller-shares.ts'
+import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/audit`: who did what, and who was refused what. */

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { BudgetBody, BudgetChangeBody, BudgetParams, BudgetsBody } from '../../api/budgets.ts'
-import { viewBudget, viewBudgets } from '../../engine/budget-view.ts'
-import { changeBudget, deleteBudget, resetBudget } from '../../engine/operator-acts.ts'
-import { toBudgetBody, toBudgetsBody } from '../budget-body.ts'
+import { changeBudget, deleteBudget, resetBudget } from '../../engine/operate/operator-acts.ts'
+import { viewBudget, viewBudgets } from '../../engine/views/budget-view.ts'
+import { toBudgetBody, toBudgetsBody } from '../bodies/budget-body.ts'
 import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 

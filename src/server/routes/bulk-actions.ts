@@ -1,10 +1,10 @@
 import { type BulkActionBody as Body, BulkActionAnswer, BulkActionBody } from '../../api/job-list.ts'
-import { actInBulk, type BulkAction } from '../../engine/bulk-actions.ts'
+import { actInBulk, type BulkAction } from '../../engine/operate/bulk-actions.ts'
 import { SluiceError } from '../../errors.ts'
 import { invalidArgument } from '../../model/argument.ts'
-import { LARGE_SHARE } from '../caller-shares.ts'
+import { ownerSeen } from '../callers/visible-job.ts'
+import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { ownerSeen } from '../visible-job.ts'
 import { onlyOf } from './job-list.ts'
 
 /** `/jobs/actions`: one action for all jobs that a filter finds. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
-import { DashboardFiles, type PageFile } from '../dashboard-files.ts'
+import { DashboardFiles, type PageFile } from '../http/dashboard-files.ts'
 import type { Server } from '../parts.ts'
 
 /** Stands in the built page where each answer gets a nonce of its own. */

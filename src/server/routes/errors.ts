@@ -1,8 +1,8 @@
 import { ErrorGroupsBody, ErrorGroupsQuery } from '../../api/errors.ts'
-import { readErrorGroups } from '../../engine/error-groups.ts'
-import { LARGE_SHARE } from '../caller-shares.ts'
+import { readErrorGroups } from '../../engine/views/error-groups.ts'
+import { ownerSeen } from '../callers/visible-job.ts'
+import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { ownerSeen } from '../visible-job.ts'
 
 /** `/errors`: failures by what their errors have in common. */
 export function errorRoutes(server: Server, parts: ServerParts): void {

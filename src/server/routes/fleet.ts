@@ -1,9 +1,9 @@
 import { FleetBody, FleetQuery, PoolBody, PoolChangeBody, PoolParams } from '../../api/fleet.ts'
-import { viewFleet } from '../../engine/fleet-view.ts'
-import { changePool, resetPool } from '../../engine/operator-acts.ts'
-import type { PoolNumbers } from '../../engine/pool-control.ts'
+import { changePool, resetPool } from '../../engine/operate/operator-acts.ts'
+import type { PoolNumbers } from '../../engine/operate/pool-control.ts'
+import { viewFleet } from '../../engine/views/fleet-view.ts'
+import { toFleetBody, toPoolBody } from '../bodies/fleet-body.ts'
 import { changeAsOperator } from '../change.ts'
-import { toFleetBody, toPoolBody } from '../fleet-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/fleet`: pools of workers, what overflows, and what was decided about it; an operator's change to a pool. */

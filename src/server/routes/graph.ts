@@ -1,12 +1,12 @@
 import { ChildrenBody, ChildrenQuery, StripBody, StripQuery } from '../../api/fan-out.ts'
 import { GraphBody } from '../../api/graph.ts'
 import { JobParams } from '../../api/jobs.ts'
-import { childrenOf, stripOf } from '../../engine/fan-out-view.ts'
-import { type GraphNode, loadGraph } from '../../engine/graph-view.ts'
+import { childrenOf, stripOf } from '../../engine/views/fan-out-view.ts'
+import { type GraphNode, loadGraph } from '../../engine/views/graph-view.ts'
 import type { JobStatus } from '../../model/job.ts'
-import { orNull } from '../job-bodies.ts'
+import { orNull } from '../bodies/job-bodies.ts'
+import { visibleJob } from '../callers/visible-job.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { visibleJob } from '../visible-job.ts'
 
 const DEFAULT_BUCKETS = 100
 

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
-import { ReadinessProbe } from '../../engine/readiness.ts'
+import { ReadinessProbe } from '../../engine/views/readiness.ts'
 import { lockedTables, sentenceOf } from '../../model/attention.ts'
 import { describeLock } from '../../model/held-lock.ts'
-import { isLocal } from '../access.ts'
+import { isLocal } from '../callers/access.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String() })

@@ -14,20 +14,20 @@ import {
   WindowChangeBody,
 } from '../../api/jobs.ts'
 import type { Queryable } from '../../db/database.ts'
-import { audit } from '../../engine/audit.ts'
-import * as jobControl from '../../engine/job-control.ts'
-import { retryFacts } from '../../engine/retry-facts.ts'
-import { planRetry, type Retried, retry } from '../../engine/retry-tree.ts'
-import { resizeWindow, resumeWindow } from '../../engine/window-control.ts'
+import { audit } from '../../engine/access/audit.ts'
+import * as jobControl from '../../engine/operate/job-control.ts'
+import { retryFacts } from '../../engine/operate/retry-facts.ts'
+import { planRetry, type Retried, retry } from '../../engine/operate/retry-tree.ts'
+import { resizeWindow, resumeWindow } from '../../engine/operate/window-control.ts'
 import { SluiceError } from '../../errors.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import { isFinal, statusOf } from '../../model/job.ts'
 import { ADMIN_ROLE } from '../../model/permissions.ts'
 import type { JobView } from '../../store/find-jobs.ts'
+import { checkLaneOf } from '../callers/lane-choice.ts'
+import { isOwn, ownJob, visibleJob } from '../callers/visible-job.ts'
 import { carryOut, change } from '../change.ts'
-import { checkLaneOf } from '../lane-choice.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { isOwn, ownJob, visibleJob } from '../visible-job.ts'
 
 /** What the author of a job, or who approves it, may do with it. */
 export function jobActionRoutes(server: Server, parts: ServerParts): void {

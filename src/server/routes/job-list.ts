@@ -1,11 +1,11 @@
 import { JobListBody, ListQuery } from '../../api/job-list.ts'
-import { type JobCriteria, readPage, toCursor } from '../../engine/job-list.ts'
+import { type JobCriteria, readPage, toCursor } from '../../engine/views/job-list.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import type { JobStatus } from '../../model/job.ts'
-import { LARGE_SHARE } from '../caller-shares.ts'
-import { toSummaryBody } from '../job-bodies.ts'
+import { toSummaryBody } from '../bodies/job-bodies.ts'
+import { ownerSeen } from '../callers/visible-job.ts'
+import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { ownerSeen } from '../visible-job.ts'
 
 const DEFAULT_PAGE = 50
 

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { StreamHeaders, StreamQuery } from '../../api/job-stream.ts'
 import { JobParams } from '../../api/jobs.ts'
-import { JobEvents } from '../../engine/job-events.ts'
+import { JobEvents } from '../../engine/streams/job-events.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import { readPosition, START, type StreamPosition } from '../../model/stream-position.ts'
+import { isOwn, visibleJob } from '../callers/visible-job.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { beginStream, rightOf } from '../stream/begin-stream.ts'
 import { OpenStreams, STREAM_LIMITS, type StreamLimits } from '../stream/open-streams.ts'
-import { isOwn, visibleJob } from '../visible-job.ts'
 
 /** `/jobs/:id/stream`: what happens to a job, as it happens. */
 export function jobStreamRoutes(

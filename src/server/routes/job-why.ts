@@ -1,10 +1,10 @@
 import { WhyBody } from '../../api/job-why.ts'
 import { JobParams } from '../../api/jobs.ts'
-import { explain } from '../../engine/explain.ts'
-import { LARGE_SHARE } from '../caller-shares.ts'
-import { orNull } from '../job-bodies.ts'
+import { explain } from '../../engine/views/explain.ts'
+import { orNull } from '../bodies/job-bodies.ts'
+import { ownerSeen, visibleJob } from '../callers/visible-job.ts'
+import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { ownerSeen, visibleJob } from '../visible-job.ts'
 
 /** `/jobs/:id/why`: what a job waits for, who holds it, and for how long yet. */
 export function jobWhyRoutes(server: Server, { room }: ServerParts): void {

@@ -9,14 +9,14 @@ import {
   TreeBody,
   TreeQuery,
 } from '../../api/jobs.ts'
-import { readJobLogs } from '../../engine/job-control.ts'
-import { readTimeline } from '../../engine/job-timeline.ts'
-import { trace } from '../../engine/trace.ts'
-import { loadTree } from '../../engine/tree.ts'
-import { LARGE_SHARE, RESULT_SHARE } from '../caller-shares.ts'
-import { orNull, toJobBody, toTreeBody } from '../job-bodies.ts'
+import { readJobLogs } from '../../engine/operate/job-control.ts'
+import { readTimeline } from '../../engine/views/job-timeline.ts'
+import { trace } from '../../engine/views/trace.ts'
+import { loadTree } from '../../engine/views/tree.ts'
+import { orNull, toJobBody, toTreeBody } from '../bodies/job-bodies.ts'
+import { ownerSeen, visibleJob } from '../callers/visible-job.ts'
+import { LARGE_SHARE, RESULT_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { ownerSeen, visibleJob } from '../visible-job.ts'
 import { graphRoutes } from './graph.ts'
 
 const DEFAULT_LINES = 1000

@@ -14,9 +14,9 @@ import type { Queryable } from '../../db/database.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey } from '../../engine/access/keys.ts'
 import { parseDuration } from '../../model/duration.ts'
 import type { KeyView } from '../../store/list-keys.ts'
-import { authorOf } from '../author.ts'
+import { orNull } from '../bodies/job-bodies.ts'
+import { authorOf } from '../callers/author.ts'
 import { carryOut } from '../change.ts'
-import { orNull } from '../job-bodies.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/keys`: who may come in. */

@@ -12,7 +12,7 @@ import {
   TaskParams,
   TaskPlaceBody,
 } from '../../api/lanes.ts'
-import { getLane, readLaneChanges } from '../../engine/lane-control.ts'
+import { getLane, readLaneChanges } from '../../engine/operate/lane-control.ts'
 import {
   changeLane,
   createLane,
@@ -20,9 +20,9 @@ import {
   deleteTask,
   moveTask,
   resetLane,
-} from '../../engine/operator-acts.ts'
+} from '../../engine/operate/operator-acts.ts'
+import { toLaneBody, toOverridesBody } from '../bodies/lane-body.ts'
 import { changeAsOperator } from '../change.ts'
-import { toLaneBody, toOverridesBody } from '../lane-body.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/workers/lanes`: what the lanes are and what they hold; an operator's change to one. */

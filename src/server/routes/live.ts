@@ -8,18 +8,18 @@ import {
   SeriesBody,
   SeriesQuery,
 } from '../../api/live.ts'
-import { readDeviceHistory } from '../../engine/device-history.ts'
-import { type JobCriteria, type JobPage, toSearch } from '../../engine/job-list.ts'
-import { LiveFeed, type LiveList } from '../../engine/live-feed.ts'
-import { type Now, readNow, readSeries, SERIES_MS } from '../../engine/now.ts'
+import { LiveFeed, type LiveList } from '../../engine/streams/live-feed.ts'
+import { readDeviceHistory } from '../../engine/views/device-history.ts'
+import { type JobCriteria, type JobPage, toSearch } from '../../engine/views/job-list.ts'
+import { type Now, readNow, readSeries, SERIES_MS } from '../../engine/views/now.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import type { JobStatus } from '../../model/job.ts'
-import { forbidden } from '../access.ts'
-import { orNull, toSummaryBody } from '../job-bodies.ts'
+import { orNull, toSummaryBody } from '../bodies/job-bodies.ts'
+import { forbidden } from '../callers/access.ts'
+import { ownerSeen } from '../callers/visible-job.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { beginStream, rightOf } from '../stream/begin-stream.ts'
 import { OpenStreams, STREAM_LIMITS, type StreamLimits } from '../stream/open-streams.ts'
-import { ownerSeen } from '../visible-job.ts'
 import { onlyOf } from './job-list.ts'
 
 const DEFAULT_PAGE = 50

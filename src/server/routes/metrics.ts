@@ -1,4 +1,4 @@
-import type { Metrics } from '../metrics.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import type { Server } from '../parts.ts'
 
 /** `/metrics`, for Prometheus: from this machine, or with `workers:view`. Every answer of the server is counted. */

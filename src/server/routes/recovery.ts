@@ -1,5 +1,5 @@
 import { RecoveryBody, RecoveryQuery } from '../../api/recovery.ts'
-import { readRecoveries } from '../../engine/recoveries.ts'
+import { readRecoveries } from '../../engine/views/recoveries.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/recovery`: what the engine had to put right. */

@@ -1,11 +1,11 @@
 import { EnsureBody, PendingBody, ResultBody, ResultParams } from '../../api/results.ts'
-import { type Ensured, ensureResult, findEnsured } from '../../engine/ensure-result.ts'
+import { type Ensured, ensureResult, findEnsured } from '../../engine/submit/ensure-result.ts'
 import { toStorableJson } from '../../model/json.ts'
-import { RESULT_SHARE } from '../caller-shares.ts'
+import { submissionAuthor, submissionOf } from '../callers/submissions.ts'
+import { hiddenJobs, ownerSeen } from '../callers/visible-job.ts'
+import { RESULT_SHARE } from '../limits/caller-shares.ts'
+import { recordingRefusals } from '../limits/refusals.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { recordingRefusals } from '../refusals.ts'
-import { submissionAuthor, submissionOf } from '../submissions.ts'
-import { hiddenJobs, ownerSeen } from '../visible-job.ts'
 
 /** `/results/:name/:key`: a result that is there, or the one job that works on it. */
 export function resultRoutes(server: Server, parts: ServerParts): void {

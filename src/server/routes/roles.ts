@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { NewRoleBody, RoleBody, RoleChangeBody, RoleList, RoleParams } from '../../api/roles.ts'
 import { changeRole, createRole, deleteRole, getRole, listRoles } from '../../engine/access/roles.ts'
 import type { RoleView } from '../../store/list-roles.ts'
-import { authorOf } from '../author.ts'
+import { authorOf } from '../callers/author.ts'
 import { carryOut } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 

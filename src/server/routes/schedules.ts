@@ -28,16 +28,16 @@ import {
   viewFirings,
   viewSchedule,
   viewSchedules,
-} from '../../engine/schedules.ts'
+} from '../../engine/schedules/schedules.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
 import type { Firing } from '../../store/list-firings.ts'
+import { orNull } from '../bodies/job-bodies.ts'
+import { checkLaneOf } from '../callers/lane-choice.ts'
+import { checkPriorityOf } from '../callers/priority-cap.ts'
+import { checkIntervalOf } from '../callers/schedule-interval.ts'
+import { hiddenJobs } from '../callers/visible-job.ts'
 import { change } from '../change.ts'
-import { orNull } from '../job-bodies.ts'
-import { checkLaneOf } from '../lane-choice.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { checkPriorityOf } from '../priority-cap.ts'
-import { checkIntervalOf } from '../schedule-interval.ts'
-import { hiddenJobs } from '../visible-job.ts'
 
 const READ = ['jobs:submit', 'jobs:read:all'] as const
 const TAGS = ['schedules']

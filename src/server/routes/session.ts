@@ -5,16 +5,16 @@ import { transactForCallers } from '../../db/for-callers.ts'
 import { authenticate } from '../../engine/access/authenticate.ts'
 import type { Caller } from '../../engine/access/caller.ts'
 import { closeSession, csrfTokenOf, type NewSession, openSession } from '../../engine/access/sessions.ts'
-import { authorOf } from '../author.ts'
-import type { Identification } from '../identify.ts'
-import { orNull } from '../job-bodies.ts'
-import type { Server, ServerParts } from '../parts.ts'
+import { orNull } from '../bodies/job-bodies.ts'
+import { authorOf } from '../callers/author.ts'
+import type { Identification } from '../callers/identify.ts'
 import {
   checkSameOrigin,
   clearSessionCookie,
   readSessionCookie,
   setSessionCookie,
-} from '../session-cookie.ts'
+} from '../callers/session-cookie.ts'
+import type { Server, ServerParts } from '../parts.ts'
 
 /** `/session`: browsers sign in and out. */
 export function sessionRoutes(server: Server, parts: ServerParts, identification: Identification): void {

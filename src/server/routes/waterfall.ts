@@ -1,10 +1,10 @@
 import { JobParams } from '../../api/jobs.ts'
 import { WaterfallBody } from '../../api/waterfall.ts'
-import { readWaterfall } from '../../engine/read-waterfall.ts'
-import { LARGE_SHARE } from '../caller-shares.ts'
-import { orNull, toNotReachedBody } from '../job-bodies.ts'
+import { readWaterfall } from '../../engine/views/read-waterfall.ts'
+import { orNull, toNotReachedBody } from '../bodies/job-bodies.ts'
+import { visibleJob } from '../callers/visible-job.ts'
+import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { visibleJob } from '../visible-job.ts'
 
 /** `/jobs/:id/waterfall`: a tree over time. */
 export function waterfallRoutes(server: Server, { room: { calls } }: ServerParts): void {

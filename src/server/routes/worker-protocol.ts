@@ -41,21 +41,21 @@ import {
   saveRemoteProgress,
   saveRemoteStep,
   shareProcesses,
-} from '../../engine/remote-workers.ts'
+} from '../../engine/leases/remote-workers.ts'
 import { SluiceError } from '../../errors.ts'
 import { firstDue } from '../../model/assignment.ts'
 import { toStorableText } from '../../model/json.ts'
 import { checkWorkerScope } from '../../model/run-scope.ts'
 import { defaultDeadline } from '../../model/settings.ts'
-import { forbidden } from '../access.ts'
-import { identifyAgain } from '../identify-again.ts'
+import { forbidden } from '../callers/access.ts'
+import { identifyAgain } from '../callers/identify-again.ts'
+import { highestPriorityOf } from '../callers/priority-cap.ts'
+import { whenGone } from '../http/when-gone.ts'
+import { recordingRefusals } from '../limits/refusals.ts'
 import type { Server, ServerParts } from '../parts.ts'
-import { highestPriorityOf } from '../priority-cap.ts'
-import { recordingRefusals } from '../refusals.ts'
 import { toPrefetch } from '../remote/prefetch.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
 import { recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
-import { whenGone } from '../when-gone.ts'
 
 /** A result of 16 MiB whose every character needs a backslash, and some. */
 const PAYLOAD_BYTES = 40 * 1024 * 1024

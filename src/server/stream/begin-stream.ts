@@ -2,8 +2,8 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Queryable } from '../../db/database.ts'
 import type { Permission } from '../../model/permissions.ts'
-import { identifyAgain } from '../identify-again.ts'
-import { readSessionCookie } from '../session-cookie.ts'
+import { identifyAgain } from '../callers/identify-again.ts'
+import { readSessionCookie } from '../callers/session-cookie.ts'
 import type { Right } from './open-streams.ts'
 
 /** Takes a request out of the hands of the server: what it answers is a stream. */

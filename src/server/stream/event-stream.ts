@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { EventSink, StreamedEvent } from '../../engine/job-feed.ts'
+import type { EventSink, StreamedEvent } from '../../engine/streams/job-feed.ts'
 
 /**
  * Server-sent events to one reader.

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { EventSink } from '../../engine/job-feed.ts'
+import type { EventSink } from '../../engine/streams/job-feed.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
 import type { ServerParts } from '../parts.ts'
 import { EventStream } from './event-stream.ts'

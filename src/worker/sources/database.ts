@@ -1,13 +1,14 @@
 import { Connection } from '../../db/connection.ts'
 import type { Database } from '../../db/database.ts'
 import type { HintTopic, Listener } from '../../db/listener.ts'
-import { AttemptStore } from '../../engine/attempt-store.ts'
-import { databaseTraces } from '../../engine/database-traces.ts'
-import { databaseBeats, Heartbeat } from '../../engine/heartbeat.ts'
-import { noteLateWrites } from '../../engine/late-writes.ts'
+import { PollSchedule } from '../../engine/dispatch/poll-schedule.ts'
+import { WorkerSession } from '../../engine/dispatch/worker-session.ts'
+import { AttemptStore } from '../../engine/leases/attempt-store.ts'
+import { databaseTraces } from '../../engine/leases/database-traces.ts'
+import { databaseBeats, Heartbeat } from '../../engine/leases/heartbeat.ts'
+import { noteLateWrites } from '../../engine/leases/late-writes.ts'
+import { Recorder } from '../../engine/leases/recorder.ts'
 import type { Log } from '../../engine/log.ts'
-import { PollSchedule } from '../../engine/poll-schedule.ts'
-import { Recorder } from '../../engine/recorder.ts'
 import {
   type Beat,
   endWorker,
@@ -19,8 +20,7 @@ import {
   restoreTask,
   shareProcesses,
   withdraw,
-} from '../../engine/worker-control.ts'
-import { WorkerSession } from '../../engine/worker-session.ts'
+} from '../../engine/operate/worker-control.ts'
 import { messageOf } from '../../errors.ts'
 import { AssignedCells } from '../../model/assigned-cells.ts'
 import { type Assignment, type CycleAnswer, firstDue } from '../../model/assignment.ts'

@@ -1,8 +1,8 @@
 import { workerData } from 'node:worker_threads'
 import type { HandBackBody } from '../../../api/worker-protocol.ts'
-import { keepBeating } from '../../../engine/beat-loop.ts'
-import type { ThreadData } from '../../../engine/heartbeat.ts'
-import { watchAssigned } from '../../../engine/watch-assigned.ts'
+import { keepBeating } from '../../../engine/leases/beat-loop.ts'
+import type { ThreadData } from '../../../engine/leases/heartbeat.ts'
+import { watchAssigned } from '../../../engine/leases/watch-assigned.ts'
 import { hasCode } from '../../../errors.ts'
 import { type ServerAddress, ServerLink } from './server-link.ts'
 

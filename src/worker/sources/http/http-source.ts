@@ -13,10 +13,10 @@ import type {
   WithdrawBody,
 } from '../../../api/worker-protocol.ts'
 import { builtEntry } from '../../../built-entry.ts'
-import { Heartbeat } from '../../../engine/heartbeat.ts'
+import { divideRoom } from '../../../engine/dispatch/prefetch-bound.ts'
+import { Heartbeat } from '../../../engine/leases/heartbeat.ts'
+import { Recorder } from '../../../engine/leases/recorder.ts'
 import type { Log } from '../../../engine/log.ts'
-import { divideRoom } from '../../../engine/prefetch-bound.ts'
-import { Recorder } from '../../../engine/recorder.ts'
 import { hasCode, messageOf } from '../../../errors.ts'
 import { AssignedCells, MAX_AHEAD } from '../../../model/assigned-cells.ts'
 import type {

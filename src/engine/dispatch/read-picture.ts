@@ -1,0 +1,89 @@
+import type { ResolvedUses, StoredAmount } from '../../model/amount.ts'
+import { ownValue } from '../../model/own-value.ts'
+import {
+  type Ask,
+  type Picture,
+  type QueueView,
+  type ResidentView,
+  UNKNOWN_MODEL,
+} from '../../policy/picture.ts'
+import type { StoredPicture, StoredQueue } from '../../store/load-picture.ts'
+
+/** What the policy is shown of what the database tells. Copies are named by their position among the stored ones. */
+export function readPicture(
+  stored: StoredPicture,
+  workerId: string,
+  free: number,
+  most: ReadonlyMap<number, number>,
+): Picture {
+  const kinds = new Map(stored.budgets.map(({ name, kind }) => [name, kind]))
+  return {
+    now: stored.now,
+    free,
+    devices: stored.devices,
+    shared: new Map(
+      stored.budgets.filter(({ kind }) => kind === 'shared').map(({ name, room }) => [name, room]),
+    ),
+    residents: stored.residents.map((copy, index): ResidentView => {
+      const { model, shares, loadedAt, unloading, running, idleSince, pinned, worker } = copy
+      const mine = worker === workerId
+      return { id: String(index), model, shares, mine, loadedAt, unloading, running, idleSince, pinned }
+    }),
+    queues: stored.queues.map((queue) => readQueue(queue, stored, kinds, most.get(queue.class) ?? 0)),
+    models: new Map(
+      Object.entries(stored.models).map(([name, { loadMs, runMs, restMs }]) => [
+        name,
+        { loadMs: loadMs ?? UNKNOWN_MODEL.loadMs, runMs: runMs ?? UNKNOWN_MODEL.runMs, restMs },
+      ]),
+    ),
+    rules: new Map(stored.budgets.map(({ name, quantum, maxWaitMs }) => [name, { quantum, maxWaitMs }])),
+  }
+}
+
+function readQueue(
+  queue: StoredQueue,
+  stored: StoredPicture,
+  kinds: ReadonlyMap<string, 'shared' | 'device'>,
+  most: number,
+): QueueView {
+  const isDevice = (budget: string) => kinds.get(budget) !== 'shared'
+  const uses = queue.own?.uses ?? queue.uses ?? {}
+  // Without a device there is nothing to load a model on: its jobs are like any others.
+  const model = Object.keys(uses).some(isDevice) ? queue.model : null
+  const seen = model === null ? {} : (ownValue(stored.models, model)?.amounts ?? {})
+  const askOf = ([budget, amount]: [string, StoredAmount]): Ask[] => {
+    if (typeof amount === 'string') return []
+    const { devices, each } = amount
+    // What a model was seen to need counts where it is more than what was said.
+    return [{ budget, devices, each: isDevice(budget) ? Math.max(each, ownValue(seen, budget) ?? 0) : each }]
+  }
+  const asks = Object.entries(uses).flatMap(askOf)
+  const perJob = Object.entries(queue.own?.perJob ?? queue.perJob ?? {}).flatMap(([budget, amount]) =>
+    typeof amount === 'string' ? [] : [{ budget, ...amount }],
+  )
+  return {
+    classId: queue.class,
+    task: queue.task,
+    model,
+    // Of a job whose amounts are not known nothing can be planned.
+    depth: queue.expressed && queue.own === null ? 0 : queue.depth,
+    head: { priority: queue.priority, waitingSince: queue.since, uses: queue.own === null ? null : asks },
+    parallel: queue.parallel,
+    uses: asks,
+    perJob,
+    most: Math.max(0, Math.min(queue.most, most)),
+  }
+}
+
+/** What each job of a class takes of shared budgets. */
+export function sharedOf(queue: StoredQueue, stored: StoredPicture): Record<string, number> {
+  const shared = new Map<string, number>()
+  const own: ResolvedUses | null = queue.own
+  for (const amounts of [own?.uses ?? queue.uses, own?.perJob ?? queue.perJob]) {
+    for (const [budget, amount] of Object.entries(amounts ?? {})) {
+      const isShared = stored.budgets.some(({ name, kind }) => name === budget && kind === 'shared')
+      if (isShared && typeof amount !== 'string') shared.set(budget, (shared.get(budget) ?? 0) + amount.each)
+    }
+  }
+  return Object.fromEntries(shared)
+}

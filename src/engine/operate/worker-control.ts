@@ -1,0 +1,109 @@
+import type { Queryable } from '../../db/database.ts'
+import { SluiceError } from '../../errors.ts'
+import { checkFlag, checkLabels, checkText } from '../../model/argument.ts'
+import { toStorableJson, toStorableText } from '../../model/json.ts'
+import type { Labels } from '../../model/pool.ts'
+import { drainIncarnation } from '../../store/drain-incarnation.ts'
+import { drainWorker } from '../../store/drain-worker.ts'
+import { listWorkers } from '../../store/list-workers.ts'
+import { retireWorker } from '../../store/retire-worker.ts'
+import { stopWorker } from '../../store/stop-worker.ts'
+import { withdrawTask } from '../../store/withdraw-task.ts'
+
+export type { Beat } from '../../store/beat.ts'
+export { endWorker } from '../../store/end-worker.ts'
+export { noteDone } from '../../store/note-done.ts'
+export { registerWorker } from '../../store/register-worker.ts'
+export { reportDevices } from '../../store/report-devices.ts'
+export { shareProcesses } from '../../store/share-processes.ts'
+export { restoreTask } from '../../store/withdraw-task.ts'
+
+const WHY_CHARACTERS = 1000
+/** Stands for workers of any name. */
+const ANY = '*'
+
+/**
+ * Tells the live workers of a name (`*`: any) that have all of `labels` to take nothing new, or to take work again. They are
+ * given nothing from then on, and hear of it with their next heartbeat, or at once by a hint. What runs is left alone.
+ *
+ * @returns how many they are.
+ * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none; `INVALID_ARGUMENT`.
+ */
+export async function setDraining(
+  db: Queryable,
+  name: string,
+  draining: boolean,
+  labels: Labels = {},
+): Promise<number> {
+  checkWhich(name, labels)
+  const count = await drainWorker(db, name, labels, checkFlag(draining, 'draining'))
+  return count > 0 ? count : notFound(db, name, labels)
+}
+
+/**
+ * Asks the live workers of a name (`*`: any) that have all of `labels` to end: they take nothing new, let what runs finish within
+ * their shutdown grace, hand back the rest and leave. It cannot be undone. Reaches them as `setDraining` does.
+ *
+ * @returns how many they are.
+ * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none; `INVALID_ARGUMENT`.
+ */
+export async function askToStop(db: Queryable, name: string, labels: Labels = {}): Promise<number> {
+  checkWhich(name, labels)
+  const count = await stopWorker(db, name, labels)
+  return count > 0 ? count : notFound(db, name, labels)
+}
+
+/** What a heartbeat tells of leaving. */
+export interface LeaveTerms {
+  readonly draining: boolean
+  /** Without a job for so long it may leave; null: never. */
+  readonly idleMs: number | null
+  /** It has lived for as long as its pool says. */
+  readonly expired: boolean
+}
+
+/** Lets a worker leave its pool where the time has come and the pool can spare it. Answers why it leaves. */
+export async function leaveIfDue(
+  db: Queryable,
+  workerId: string,
+  { draining, idleMs, expired }: LeaveTerms,
+  idleForMs: number,
+): Promise<string | undefined> {
+  if (draining || !(expired || (idleMs !== null && idleForMs >= idleMs))) return undefined
+  return retireWorker(db, workerId, idleForMs)
+}
+
+/** Shows one worker, not all of its name, as broken: it cannot start jobs any more. False when it has ended. */
+export async function passOver(db: Queryable, workerId: string, why: string): Promise<boolean> {
+  return drainIncarnation(db, workerId, toStorableText(why, WHY_CHARACTERS))
+}
+
+/** Shows that a worker cannot start a task, and in how long it tries again. False when the worker has ended. */
+export async function withdraw(
+  db: Queryable,
+  workerId: string,
+  task: string,
+  why: string,
+  retryMs: number,
+): Promise<boolean> {
+  return withdrawTask(db, workerId, task, toStorableText(why, WHY_CHARACTERS), retryMs)
+}
+
+export function workerEnded(id: string): SluiceError {
+  return new SluiceError('WORKER_NOT_FOUND', `there is no live worker ${id}: register again`, {
+    details: { worker: id },
+  })
+}
+
+function checkWhich(name: string, labels: Labels): void {
+  checkText(name, 'worker')
+  toStorableJson(checkLabels(labels, 'labels'), 'labels')
+}
+
+async function notFound(db: Queryable, name: string, labels: Labels): Promise<never> {
+  const names = [...new Set((await listWorkers(db)).map((worker) => worker.name))]
+  const there = names.length === 0 ? 'no worker is alive' : `there are ${names.join(', ')}`
+  const which = name === ANY ? 'no live worker' : `no live worker is named ${JSON.stringify(name)}`
+  const having = Object.keys(labels).length === 0 ? '' : ` with ${JSON.stringify(labels)}`
+  throw new SluiceError('WORKER_NOT_FOUND', `${which}${having}; ${there}`, { details: { name, labels } })
+}

@@ -1,0 +1,27 @@
+import type { Caller } from '../../engine/access/caller.ts'
+import { SluiceError } from '../../errors.ts'
+
+/** The highest priority that everybody who submits may give. Above it somebody could keep all others waiting. */
+const HIGHEST_PRIORITY = 100
+
+/** The highest priority that the caller may give. */
+export function highestPriorityOf(caller: Caller): number {
+  return caller.may('jobs:prioritise') ? Number.MAX_SAFE_INTEGER : HIGHEST_PRIORITY
+}
+
+/** @throws {SluiceError} `FORBIDDEN` for a priority that the caller may not give. */
+export function checkPriorityOf(caller: Caller, priority: number | null | undefined): void {
+  if (priority == null || priority <= highestPriorityOf(caller)) return
+  throw new SluiceError(
+    'FORBIDDEN',
+    `priority: the role ${caller.role} may give at most ${HIGHEST_PRIORITY}, not ${priority}: above it a key needs jobs:prioritise`,
+    {
+      details: {
+        role: caller.role,
+        needs: ['jobs:prioritise'],
+        argument: 'priority',
+        most: HIGHEST_PRIORITY,
+      },
+    },
+  )
+}
